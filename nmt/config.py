@@ -1,0 +1,276 @@
+"""Every setting of a run, declared once: its type, default, range and meaning.
+
+`configs/README.md` is printed from this file. Strict reading is in `nmt.settings`.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from nmt import settings
+from nmt.settings import required, section, setting
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """One parallel corpus: two text files (`source`, `target`), one table (`file`), or a Hugging Face
+    dataset (`hub`). Columns are named by dotted paths, so `translation.en` finds `{translation: {en: …}}`;
+    a TSV file's columns are numbered from 1."""
+
+    source: str | None = setting(None, "text file of source sentences, one a line; plain or .gz")
+    target: str | None = setting(None, "text file of target sentences, aligned with `source`; plain or .gz")
+    file: str | None = setting(None, "table with both sides: .tsv, .jsonl or .parquet (.tsv and .jsonl also .gz)")
+    hub: str | None = setting(None, "dataset name on the Hugging Face hub, or a local folder in the hub's formats")
+    name: str | None = setting(None, "with `hub`: the dataset's configuration, such as `de-en`")
+    split: str | None = setting(None, "with `hub`: the split; `train` for training corpora, `validation` otherwise")
+    revision: str | None = setting(None, "with `hub`: branch, tag or commit")
+    streaming: bool = setting(False, "with `hub`: read over the network as needed rather than download first")
+    source_column: str | None = setting(
+        None, "with `file` or `hub`: where the source text is; looked for under the language's name if not given"
+    )
+    target_column: str | None = setting(
+        None, "with `file` or `hub`: where the target text is; looked for under the language's name if not given"
+    )
+
+    @property
+    def label(self) -> str:
+        """The corpus in a few words, for reports and messages."""
+        if self.hub:
+            return "/".join(part for part in (self.hub, self.name, self.split) if part)
+        return self.file or f"{self.source} + {self.target}"
+
+    def impossible(self, key: str) -> Iterator[str]:
+        """What is contradictory or missing in this corpus; `key` is where it stands in the config."""
+        kinds = [
+            kind
+            for kind, given in {
+                "source + target": self.source or self.target,
+                "file": self.file,
+                "hub": self.hub,
+            }.items()
+            if given
+        ]
+        if len(kinds) != 1:
+            found = " and ".join(kinds) or "none of them"
+            yield f"{key}: give exactly one of source + target, file, or hub; here: {found}"
+        elif kinds == ["source + target"]:
+            for mine, other in (("source", "target"), ("target", "source")):
+                if getattr(self, mine) is None:
+                    yield f"{key}.{other} is given without {key}.{mine}: both sides are needed"
+            for column in ("source_column", "target_column"):
+                if getattr(self, column) is not None:
+                    yield f"{key}.{column} does not go with {key}.source: plain text has no columns"
+        if not self.hub:
+            for name in ("name", "split", "revision", "streaming"):
+                if getattr(self, name):
+                    yield f"{key}.{name} needs {key}.hub: it names a part of a hub dataset"
+
+
+@dataclass(frozen=True)
+class Data:
+    source_language: str = required("code of the language translated from, such as `en`")
+    target_language: str = required("code of the language translated into, such as `de`")
+    train: tuple[Corpus, ...] = required("the corpora trained on, one after the other; read as one")
+    validation: Corpus | None = setting(None, "the held-out corpus that chooses checkpoints; null: none")
+    store_dir: str | None = setting(None, "where prepared data is kept, to share it between runs; null: `RUN/data`")
+    max_length: int = setting(256, "drop training pairs with more subwords than this on either side", at_least=1)
+    max_length_ratio: float | None = setting(
+        9.0, "drop training pairs whose sides differ by more than this factor in subwords; null: keep", at_least=1
+    )
+    drop_duplicates: bool = setting(False, "drop training pairs seen before (both sides equal)")
+    drop_copies: bool = setting(False, "drop training pairs whose source equals their target")
+    over_budget: Literal["skip", "error"] = setting(
+        "skip", "a pair that alone exceeds a batch's cells: skip it and count it, or stop"
+    )
+    pool_pairs: int = setting(
+        1_000_000, "pairs shuffled and sorted by length together when batches are cut", at_least=1
+    )
+    workers: int | None = setting(None, "processes that encode text; null: one a core", at_least=1)
+    prefetch: int = setting(8, "batches read ahead of the training thread", at_least=1)
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    size: int = setting(8000, "subwords, with the four special ones; of each side if not shared", at_least=8)
+    shared: bool = setting(True, "one vocabulary for both languages")
+    character_coverage: float = setting(
+        1.0, "share of the characters seen that become subwords; 0.9995 for Chinese or Japanese", above=0, at_most=1
+    )
+    byte_fallback: bool = setting(True, "spell characters outside the vocabulary as bytes, so that none is unknown")
+    normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = setting(
+        "nmt_nfkc", "SentencePiece's rule for the text before it is cut; `_cf` folds case"
+    )
+    sample_sentences: int = setting(
+        2_000_000, "sentences of each side, drawn evenly from the training data, to learn from", at_least=1
+    )
+    source_model: str | None = setting(None, "use this SentencePiece model instead of learning one")
+    target_model: str | None = setting(None, "the same for the target side; with a shared vocabulary give one only")
+
+
+@dataclass(frozen=True)
+class Model:
+    d_model: int = setting(512, "width of the residual stream", at_least=1)
+    feed_forward: int = setting(2048, "inner width of the feed-forward layers", at_least=1)
+    layers: int = setting(6, "encoder layers, and decoder layers", at_least=1)
+    encoder_layers: int | None = setting(None, "encoder layers; null: `layers`", at_least=1)
+    decoder_layers: int | None = setting(None, "decoder layers; null: `layers`", at_least=1)
+    heads: int = setting(8, "attention heads", at_least=1)
+    key_size: int | None = setting(None, "width of a head's queries and keys, d_k; null: d_model / heads", at_least=1)
+    value_size: int | None = setting(None, "width of a head's values, d_v; null: d_model / heads", at_least=1)
+    dropout: float = setting(0.1, "dropout on sub-layer outputs and on embeddings + positions", at_least=0, below=1)
+    attention_dropout: float = setting(0.0, "dropout on attention weights", at_least=0, below=1)
+    activation_dropout: float = setting(0.0, "dropout inside the feed-forward layers", at_least=0, below=1)
+    activation: Literal["relu", "gelu", "swish"] = setting("relu", "the feed-forward layers' non-linearity")
+    norm: Literal["post", "pre"] = setting("post", "layer norm after each residual sum (the paper) or before")
+    positions: Literal["interleaved", "concatenated", "learned"] = setting(
+        "interleaved", "sinusoids as in the paper, as in Tensor2Tensor (sines, then cosines), or learned"
+    )
+    max_positions: int = setting(1024, "longest sequence that learned positions cover", at_least=1)
+    tie: Literal["all", "target", "none"] = setting(
+        "all", "one matrix for both embeddings and the output layer, for target and output, or three"
+    )
+    bias: bool = setting(True, "biases in the attention and feed-forward projections")
+
+
+@dataclass(frozen=True)
+class Training:
+    batch_tokens: int = setting(
+        25_000, "one optimizer step, all ranks together: cells of the longer side, padding counted", at_least=1
+    )
+    micro_batch_tokens: int | None = setting(
+        None, "most cells that one device holds at once; gradients accumulate over the rest; null: all", at_least=1
+    )
+    max_steps: int = setting(100_000, "optimizer steps", at_least=1)
+    max_epochs: int | None = setting(None, "stop after this many passes over the data, if earlier", at_least=1)
+    schedule: Literal["paper", "inverse_sqrt", "cosine", "linear", "constant"] = setting(
+        "paper", "learning rate after the warmup; `paper`: equation 3, whose peak follows from d_model"
+    )
+    learning_rate: float | None = setting(None, "peak; needed by every schedule but `paper`", above=0)
+    final_learning_rate: float = setting(0.0, "where cosine and linear end, at max_steps", at_least=0)
+    warmup_steps: int = setting(4000, "steps in which the learning rate rises from 0", at_least=0)
+    adam_betas: tuple[float, float] = setting((0.9, 0.98), "Adam's decay rates", at_least=0, below=1)
+    adam_epsilon: float = setting(1e-9, "Adam's epsilon", above=0)
+    weight_decay: float = setting(0.0, "decoupled weight decay (AdamW) on matrices", at_least=0)
+    clip_norm: float | None = setting(None, "clip the gradient to this norm; null: do not", above=0)
+    label_smoothing: float = setting(0.1, "probability mass spread over the vocabulary", at_least=0, below=1)
+    precision: Literal["float32", "bfloat16", "float16"] = setting(
+        "float32", "of the forward and backward pass; weights and optimizer stay in float32"
+    )
+    validate_every: int = setting(1000, "steps between validations", at_least=1)
+    validation_bleu: bool = setting(True, "translate the validation set as well and score BLEU and chrF")
+    validation_sentences: int | None = setting(None, "translate only the first so many; null: all", at_least=1)
+    validation_samples: int = setting(3, "translations logged at each validation", at_least=0)
+    checkpoint_every: int = setting(1000, "steps between checkpoints", at_least=1)
+    keep_last: int = setting(10, "newest checkpoints kept", at_least=1)
+    keep_best: int = setting(5, "checkpoints kept that validated best", at_least=0)
+    best_metric: Literal["validation_loss", "bleu", "chrf"] = setting(
+        "validation_loss", "what `best.safetensors`, keep_best and patience go by"
+    )
+    patience: int | None = setting(None, "stop after so many validations without a new best; null: never", at_least=1)
+    log_every: int = setting(100, "steps between lines in metrics.jsonl", at_least=1)
+    tensorboard: bool = setting(False, "write `RUN/tensorboard` too (pip install 'nmt[tensorboard]')")
+
+
+@dataclass(frozen=True)
+class Decoding:
+    beam_size: int = setting(4, "hypotheses kept a sentence; 1 is greedy", at_least=1)
+    length_penalty: float = setting(0.6, "α of the GNMT length penalty ((5+|Y|)/6)^α", at_least=0)
+    max_extra_tokens: int = setting(50, "longest output: subwords of the source plus this", at_least=0)
+    batch_tokens: int = setting(16_000, "cells searched at once: sentences × beam × source subwords", at_least=1)
+    max_source_tokens: int = setting(1024, "longest source, in subwords, that is translated as it is", at_least=1)
+    long_input: Literal["cut", "skip", "error"] = setting(
+        "cut", "a longer source: translate its beginning, give an empty line, or stop; counted and said"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    run_dir: str = required("folder of the run: everything it writes is under it")
+    seed: int = setting(1, "of initialisation, dropout, shuffling and sampling", at_least=0)
+    data: Data = section(Data, "What is trained and validated on.")
+    vocabulary: Vocabulary = section(Vocabulary, "The subwords, learned from the training side only.")
+    model: Model = section(Model, "The Transformer; the defaults are the paper's base model.")
+    training: Training = section(Training, "Batches, optimizer, schedule, validation, checkpoints.")
+    decoding: Decoding = section(Decoding, "Search, in validation and in `nmt translate`.")
+
+    def impossible(self) -> list[str]:
+        """The combinations of settings that cannot work, each naming the keys that collide."""
+        return [*self._impossible_data(), *self._impossible_model(), *self._impossible_training()]
+
+    def _impossible_data(self) -> Iterator[str]:
+        data, vocabulary = self.data, self.vocabulary
+        if not data.train:
+            yield "data.train is empty: name at least one corpus"
+        for i, corpus in enumerate(data.train):
+            yield from corpus.impossible(f"data.train[{i}]")
+        if data.validation:
+            yield from data.validation.impossible("data.validation")
+        if vocabulary.shared and vocabulary.target_model and vocabulary.target_model != vocabulary.source_model:
+            yield (
+                "vocabulary.target_model does not go with vocabulary.shared: true: "
+                "give vocabulary.source_model alone, or set shared: false"
+            )
+
+    def _impossible_model(self) -> Iterator[str]:
+        model = self.model
+        if model.d_model % model.heads and (model.key_size is None or model.value_size is None):
+            yield (
+                f"model.d_model: {model.d_model} is not a multiple of model.heads: {model.heads}: "
+                "change one, or give model.key_size and model.value_size"
+            )
+        if model.d_model % 2 and model.positions != "learned":
+            yield (
+                f"model.d_model: {model.d_model} is odd, and model.positions: {model.positions} pairs sines "
+                "with cosines: make it even"
+            )
+        if model.tie == "all" and not self.vocabulary.shared:
+            yield "model.tie: all needs vocabulary.shared: true: set tie: target, or share the vocabulary"
+        if model.positions == "learned" and model.max_positions < self.data.max_length + 1:
+            yield (
+                f"model.max_positions: {model.max_positions} is below data.max_length: {self.data.max_length} + 1 "
+                "(the end of sentence): raise one or lower the other"
+            )
+
+    def _impossible_training(self) -> Iterator[str]:
+        training = self.training
+        micro = training.micro_batch_tokens
+        if micro is not None and micro > training.batch_tokens:
+            yield (
+                f"training.micro_batch_tokens: {micro} is above training.batch_tokens: {training.batch_tokens}: "
+                "a micro-batch is a part of a batch"
+            )
+        if training.schedule == "paper" and training.learning_rate is not None:
+            yield (
+                "training.learning_rate does not go with training.schedule: paper, whose peak follows from "
+                "model.d_model and training.warmup_steps: choose inverse_sqrt to set the peak"
+            )
+        if training.schedule != "paper" and training.learning_rate is None:
+            yield f"training.schedule: {training.schedule} needs training.learning_rate: give the peak, such as 0.0005"
+        if training.schedule in ("paper", "inverse_sqrt") and training.warmup_steps == 0:
+            yield f"training.warmup_steps: 0 does not go with training.schedule: {training.schedule}: give at least 1"
+        if training.schedule in ("cosine", "linear") and training.warmup_steps >= training.max_steps:
+            yield (
+                f"training.warmup_steps: {training.warmup_steps} is not below training.max_steps: "
+                f"{training.max_steps}: training.schedule: {training.schedule} would have no steps to decay in"
+            )
+        if training.best_metric != "validation_loss" and not training.validation_bleu:
+            yield (
+                f"training.best_metric: {training.best_metric} needs training.validation_bleu: true: "
+                "it comes from translating the validation set"
+            )
+        if training.patience is not None and self.data.validation is None:
+            yield "training.patience needs data.validation: without it nothing tells when to stop"
+
+
+def load(path: Path, overrides: Sequence[str] = ()) -> Config:
+    """The config in a YAML file, `section.key=value` overrides laid over it.
+
+    Raises NmtError with every problem: unknown settings, wrong types, impossible combinations.
+    """
+    return settings.load(Config, path, overrides)
+
+
+def parse(text: str, what: str) -> Config:
+    """The config in a text, such as the one inside a model file; `what` names it in messages."""
+    return settings.parse(Config, text, what)

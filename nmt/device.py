@@ -1,0 +1,25 @@
+"""Which device to compute on, from a command's `--device`."""
+
+import torch
+
+from nmt.errors import NmtError
+
+
+def choose(name: str) -> torch.device:
+    """The device that `cpu`, `cuda`, `cuda:N`, `mps` or `auto` (the best one here) stands for.
+
+    Raises NmtError for a name that means nothing or a device that this machine lacks.
+    """
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    kind, _, index = name.partition(":")
+    if kind not in ("cpu", "cuda", "mps") or (index and (kind != "cuda" or not index.isdigit())):
+        raise NmtError(f"--device {name}: choose cpu, cuda, cuda:N, mps or auto")
+    if kind == "cuda" and (not torch.cuda.is_available() or int(index or 0) >= torch.cuda.device_count()):
+        found = torch.cuda.device_count()
+        raise NmtError(f"--device {name}: PyTorch finds {found} CUDA devices here: choose another, or auto")
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise NmtError(f"--device {name}: PyTorch finds no Apple GPU here: choose cpu, or auto")
+    return torch.device(name)
