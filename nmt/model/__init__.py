@@ -1,0 +1,1 @@
+"""Ids to scores: the Transformer."""

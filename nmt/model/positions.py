@@ -1,0 +1,64 @@
+"""Positional encodings (section 3.5): fixed sinusoids in two layouts, or learned.
+
+Shapes: T length, D d_model.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from nmt.errors import NmtError
+
+
+def sinusoids(length: int, d_model: int, layout: Literal["interleaved", "concatenated"]) -> Tensor:
+    """The sinusoidal encodings of positions 0 … length-1, float32 [T, D].
+
+    `interleaved` is the paper's layout: PE(pos, 2i) = sin(pos / 10000^(2i/D)) and
+    PE(pos, 2i+1) = cos(pos / 10000^(2i/D)). `concatenated` is Tensor2Tensor's: D/2 sines, then D/2
+    cosines, with wavelengths from 2π to exactly 10000·2π.
+    """
+    # float64 until the end: sin of a large angle in float32 is off in the fourth digit.
+    position = torch.arange(length, dtype=torch.float64)[:, None]  # [T, 1]
+    pair = torch.arange(d_model // 2, dtype=torch.float64)  # [D/2]
+    exponent = 2 * pair / d_model if layout == "interleaved" else pair / max(d_model // 2 - 1, 1)
+    angle = position * torch.exp(-math.log(10_000.0) * exponent)  # [T, D/2]
+    if layout == "interleaved":
+        return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float()
+    return torch.cat([angle.sin(), angle.cos()], dim=-1).float()
+
+
+class SinusoidalPositions(nn.Module):
+    """The fixed table, made longer whenever a longer sequence comes; not part of the weights."""
+
+    table: Tensor
+
+    def __init__(self, d_model: int, layout: Literal["interleaved", "concatenated"]):
+        super().__init__()
+        self.d_model, self.layout = d_model, layout
+        self.register_buffer("table", sinusoids(512, d_model, layout), persistent=False)
+
+    def forward(self, start: int, length: int) -> Tensor:
+        """Encodings of positions start … start+length-1: [length, D]."""
+        end = start + length
+        if end > len(self.table):
+            self.table = sinusoids(2 * end, self.d_model, self.layout).to(self.table.device)
+        return self.table[start:end]
+
+
+class LearnedPositions(nn.Module):
+    """A learned vector per position (row (E) of the paper's Table 3)."""
+
+    def __init__(self, d_model: int, max_positions: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(max_positions, d_model))
+
+    def forward(self, start: int, length: int) -> Tensor:
+        """Vectors of positions start … start+length-1: [length, D]. NmtError past the last one."""
+        if start + length > len(self.weight):
+            raise NmtError(
+                f"a sequence of {start + length} subwords is longer than model.max_positions: "
+                f"{len(self.weight)}, the positions this model has learned: shorten the text"
+            )
+        return self.weight[start : start + length]
