@@ -16,7 +16,7 @@ import argparse
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import islice
@@ -33,12 +33,6 @@ class Phrase(NamedTuple):
     de: str
 
 
-class Determiner(NamedTuple):
-    en: str
-    de: str
-    family: str  # der, ein or bare: which endings it takes, and which it asks of the adjective
-
-
 class Noun(NamedTuple):
     kind: str  # decides which verbs and adjectives may stand with it
     en: str
@@ -50,11 +44,12 @@ class Noun(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """What may stand with a verb."""
+    """What stands with a verb; kinds of noun are separated by spaces."""
 
-    objects: str = ""  # the kinds of noun it takes as accusative object
+    objects: str = ""  # the kinds of its accusative object
     recipient: bool = False  # a person in the dative
-    adjuncts: str = "place"  # place, free (any), to (a city), into (a place), none
+    adjunct: str = "place"  # place, free (of several sorts), city, into (a place), amount, payment, none
+    subjects: str = ""  # the kinds of its subject; none means people
     be: bool = False  # its perfect: ist gegangen, but hat gekauft
 
 
@@ -88,137 +83,97 @@ def phrases(table: str) -> list[Phrase]:
 NOUN_TABLE = {
     "person": """man men m Mann Männer; woman women f Frau Frauen; child children n Kind Kinder;
         girl girls n Mädchen Mädchen; boy boys m Junge Jungen Jungen; teacher teachers m Lehrer Lehrer;
-        doctor doctors m Arzt Ärzte; student students m Student Studenten Studenten;
-        nurse nurses f Krankenschwester Krankenschwestern""",
+        doctor doctors m Arzt Ärzte; student students m Student Studenten Studenten""",
     "relative": """brother brothers m Bruder Brüder; sister sisters f Schwester Schwestern;
         aunt aunts f Tante Tanten; uncle uncles m Onkel Onkel; daughter daughters f Tochter Töchter;
         neighbour neighbours m Nachbar Nachbarn Nachbarn""",
-    "furniture": """table tables m Tisch Tische; chair chairs m Stuhl Stühle; lamp lamps f Lampe Lampen;
-        picture pictures n Bild Bilder""",
+    "furniture": "table tables m Tisch Tische; lamp lamps f Lampe Lampen; picture pictures n Bild Bilder",
     "machine": "car cars n Auto Autos; bicycle bicycles n Fahrrad Fahrräder; radio radios n Radio Radios",
     "text": "book books n Buch Bücher; letter letters m Brief Briefe; report reports m Bericht Berichte",
     "food": "apple apples m Apfel Äpfel; pear pears f Birne Birnen; cake cakes m Kuchen Kuchen",
-    "clothes": """coat coats m Mantel Mäntel; shirt shirts n Hemd Hemden; dress dresses n Kleid Kleider;
-        jacket jackets f Jacke Jacken; hat hats m Hut Hüte""",
+    "clothes": """coat coats m Mantel Mäntel; shirt shirts n Hemd Hemden; jacket jackets f Jacke Jacken;
+        hat hats m Hut Hüte""",
     "opening": "door doors f Tür Türen; window windows n Fenster Fenster; box boxes f Kiste Kisten",
     "animal": "dog dogs m Hund Hunde; cat cats f Katze Katzen; horse horses n Pferd Pferde",
     "home": "house houses n Haus Häuser; flat flats f Wohnung Wohnungen; garden gardens m Garten Gärten",
     "place": """hotel hotels n Hotel Hotels; museum museums n Museum Museen; school schools f Schule Schulen;
-        library libraries f Bibliothek Bibliotheken; shop shops m Laden Läden""",
-    "event": """film films m Film Filme; concert concerts n Konzert Konzerte;
-        meeting meetings f Sitzung Sitzungen""",
+        shop shops m Laden Läden""",
+    "event": "film films m Film Filme; concert concerts n Konzert Konzerte; meeting meetings f Sitzung Sitzungen",
     "vehicle": "train trains m Zug Züge; bus buses m Bus Busse; ship ships n Schiff Schiffe",
     "firm": "company companies f Firma Firmen; factory factories f Fabrik Fabriken",
-    "span": """day days m Tag Tage; week weeks f Woche Wochen; month months m Monat Monate;
-        year years n Jahr Jahre""",
-    "hours": "minute minutes f Minute Minuten; hour hours f Stunde Stunden",
-    "contents": "page pages f Seite Seiten; inhabitant inhabitants m Einwohner Einwohner",
+    "span": "day days m Tag Tage; week weeks f Woche Wochen; month months m Monat Monate; year years n Jahr Jahre",
+    "contents": """hour hours f Stunde Stunden; page pages f Seite Seiten;
+        inhabitant inhabitants m Einwohner Einwohner""",
 }
 NOUNS = {kind: [Noun(kind, *row) for row in rows(table)] for kind, table in NOUN_TABLE.items()}
-GOODS, PEOPLE = "furniture machine text food clothes animal home", "person relative"
-
-# English past tense; German infinitive, third person, participle, separable prefix.
-VERB_TABLE = (
-    (Frame(GOODS), "buy bought kaufen kauft gekauft; sell sold verkaufen verkauft verkauft"),
-    (Frame(GOODS), "need needed brauchen braucht gebraucht; find found finden findet gefunden"),
-    (Frame(f"{GOODS} {PEOPLE}"), "look_for looked_for suchen sucht gesucht; see saw sehen sieht gesehen"),
-    (Frame("machine opening"), "repair repaired reparieren repariert repariert"),
-    (Frame("text"), "write wrote schreiben schreibt geschrieben"),
-    (Frame("food"), "eat ate essen isst gegessen"),
-    (Frame("clothes"), "wear wore tragen trägt getragen"),
-    (Frame("opening"), "open opened machen macht aufgemacht auf; close closed machen macht zugemacht zu"),
-    (Frame(PEOPLE), "visit visited besuchen besucht besucht; invite invited laden lädt eingeladen ein"),
-    (Frame(PEOPLE), "call called rufen ruft angerufen an; pick_up picked_up holen holt abgeholt ab"),
-    (Frame(GOODS, recipient=True), "show showed zeigen zeigt gezeigt"),
-    (
-        Frame("text food clothes", recipient=True, adjuncts="none"),
-        "give gave geben gibt gegeben; send sent schicken schickt geschickt; "
-        "bring brought bringen bringt gebracht",
-    ),
-    (Frame(recipient=True), "help helped helfen hilft geholfen; thank thanked danken dankt gedankt"),
-    (
-        Frame(adjuncts="free"),
-        "work worked arbeiten arbeitet gearbeitet; wait waited warten wartet gewartet; "
-        "sleep slept schlafen schläft geschlafen; sing sang singen singt gesungen; "
-        "dance danced tanzen tanzt getanzt",
-    ),
-    (Frame(adjuncts="none", be=True), "get_up got_up stehen steht aufgestanden auf"),
-    (Frame(adjuncts="to", be=True), "travel travelled reisen reist gereist"),
-    (Frame(adjuncts="into", be=True), "go went gehen geht gegangen"),
-)
-EVENT_TABLE = (  # the kind of subject, what it does at a certain time
-    ("event", Frame(), "begin began beginnen beginnt begonnen; end ended enden endet geendet"),
-    ("vehicle", Frame(be=True), "arrive arrived kommen kommt angekommen an"),
-    ("vehicle", Frame(be=True), "depart departed fahren fährt abgefahren ab"),
-    ("place", Frame(), "open opened machen macht aufgemacht auf; close closed machen macht zugemacht zu"),
-)
-VERBS = [Verb(frame, *row) for frame, table in VERB_TABLE for row in rows(table)]
-EVENTS = [(kind, Verb(frame, *row)) for kind, frame, table in EVENT_TABLE for row in rows(table)]
-SAY, HOPE, BELIEVE, ASK, PAY, COST = (
-    Verb(Frame(adjuncts="none"), *row)
-    for row in rows("""say said sagen sagt gesagt; hope hoped hoffen hofft gehofft;
-        believe believed glauben glaubt geglaubt; ask asked fragen fragt gefragt;
-        pay paid bezahlen bezahlt bezahlt; cost cost kosten kostet gekostet""")
-)
+HOUR, PAGE, INHABITANT = NOUNS["contents"]
+PEOPLE, GOODS = "person relative", "furniture machine text food clothes animal home"
 
 ADJECTIVES = dict(
     phrases("""old alt; new neu; big groß; small klein; beautiful schön; cheap billig; red rot; blue blau;
-        black schwarz; white weiß; fresh frisch; sweet süß; long lang; short kurz; young jung;
-        friendly freundlich; famous berühmt; rich reich; clever klug; sick krank""")
+        black schwarz; fresh frisch; sweet süß; long lang; short kurz; young jung; friendly freundlich;
+        famous berühmt; rich reich; sick krank""")
 )
-FITTING = {  # the adjectives for each kind of noun
-    kind: adjectives.split()
-    for kinds, adjectives in {
-        "person relative": "old young friendly famous rich clever sick",
-        "animal": "old young friendly sick big small beautiful black white",
-        "furniture machine clothes": "old new big small beautiful cheap red blue black white",
-        "opening": "old new big small red blue black white",
-        "text event": "long short",
-        "food": "big small fresh sweet cheap",
-        "home place": "old new big small beautiful",
-        "vehicle firm": "old big small",
-    }.items()
-    for kind in kinds.split()
-}
+FITTING = {  # the adjectives of each kind of noun
+    "person": "old young friendly famous rich sick", "relative": "old young friendly famous rich sick",
+    "furniture": "old new big small beautiful cheap red blue black", "text": "new long short",
+    "machine": "old new big small beautiful cheap red blue black", "food": "big small fresh sweet cheap",
+    "clothes": "old new big small beautiful cheap red blue black", "opening": "old new big small red blue black",
+    "animal": "old young friendly sick big small beautiful black", "home": "old new big small beautiful",
+    "place": "old new big small beautiful", "event": "long short", "vehicle": "old big small", "firm": "old big small",
+}  # fmt: skip
 
-PERSONS = FIRST, THIRD, PLURAL = range(3)  # columns of the verb tables
-HAVE, BE, WAS = ("habe", "hat", "haben"), ("bin", "ist", "sind"), ("war", "war", "waren")
-ENGLISH_BE, ENGLISH_WAS, BORN = ("am", "is", "are"), ("was", "was", "were"), ("wurde", "wurde", "wurden")
-AUXILIARIES = {
-    auxiliary: german
-    for auxiliary, *german in rows("""will werde wird werden; can kann kann können; must muss muss müssen;
-        should sollte sollte sollten; want will will wollen""")
+# English base and past; German infinitive, third person, participle (and separable prefix).
+VERB_TABLE = {
+    Frame(GOODS): """buy bought kaufen kauft gekauft; sell sold verkaufen verkauft verkauft;
+        need needed brauchen braucht gebraucht; find found finden findet gefunden""",
+    Frame(f"{GOODS} {PEOPLE}"): "look_for looked_for suchen sucht gesucht; see saw sehen sieht gesehen",
+    Frame("machine opening"): "repair repaired reparieren repariert repariert",
+    Frame("text"): "write wrote schreiben schreibt geschrieben",
+    Frame("food"): "eat ate essen isst gegessen",
+    Frame("clothes"): "wear wore tragen trägt getragen",
+    Frame("opening"): "open opened machen macht aufgemacht auf; close closed machen macht zugemacht zu",
+    Frame(PEOPLE): """visit visited besuchen besucht besucht; invite invited laden lädt eingeladen ein;
+        call called rufen ruft angerufen an; pick_up picked_up holen holt abgeholt ab""",
+    Frame("text food clothes", recipient=True, adjunct="none"): """give gave geben gibt gegeben;
+        send sent schicken schickt geschickt; bring brought bringen bringt gebracht""",
+    Frame(GOODS, recipient=True): "show showed zeigen zeigt gezeigt",
+    Frame(recipient=True): "help helped helfen hilft geholfen; thank thanked danken dankt gedankt",
+    Frame(adjunct="free"): """work worked arbeiten arbeitet gearbeitet; wait waited warten wartet gewartet;
+        sleep slept schlafen schläft geschlafen; sing sang singen singt gesungen; dance danced tanzen tanzt getanzt""",
+    Frame(adjunct="none", be=True): "get_up got_up stehen steht aufgestanden auf",
+    Frame(adjunct="city", be=True): "travel travelled reisen reist gereist",
+    Frame(adjunct="into", be=True): "go went gehen geht gegangen",
+    Frame(adjunct="payment"): "pay paid bezahlen bezahlt bezahlt",
+    Frame(adjunct="amount", subjects=GOODS): "cost cost kosten kostet gekostet",
+    Frame("furniture machine clothes", subjects="firm"): "produce produced stellen stellt hergestellt her",
+    Frame(adjunct="none", subjects="event"): "begin began beginnen beginnt begonnen; end ended enden endet geendet",
+    Frame(adjunct="none", subjects="vehicle", be=True): """arrive arrived kommen kommt angekommen an;
+        depart departed fahren fährt abgefahren ab""",
+    Frame(adjunct="none", subjects="place"): """open opened machen macht aufgemacht auf;
+        close closed machen macht zugemacht zu""",
 }
-TENSES = ("present", "present", "present", "past", "past", "past", *AUXILIARIES)
-
-# Endings by case; four a row: masculine, feminine, neuter, plural ("-" is none).
-ARTICLES = {"nom": "der die das die", "acc": "den die das die", "dat": "dem der dem den"}
-EIN_ENDINGS = {"nom": "- e - e", "acc": "en e - e", "dat": "em er em en"}
-ADJECTIVE_ENDINGS = {
-    "der": {"nom": "e e e en", "acc": "en e e en", "dat": "en en en en"},
-    "ein": {"nom": "er e es en", "acc": "en e es en", "dat": "en en en en"},
-    "bare": {"nom": "er e es e", "acc": "en e es e", "dat": "em er em en"},
-}
-THE, A, NO_ARTICLE = Determiner("the", "", "der"), Determiner("a", "ein", "ein"), Determiner("", "", "bare")
-KEIN = Determiner("", "kein", "ein")
-POSSESSIVES = {
-    pronoun: Determiner(english, german, "ein")
-    for pronoun, english, german in rows("I my mein; he his sein; she her ihr; we our unser; they their ihr")
-}
+VERBS = [Verb(frame, *row) for frame, table in VERB_TABLE.items() for row in rows(table)]
+REPORTS = [  # what opens a reported clause, and the verb that governs it
+    (Phrase(english, german), Verb(Frame(adjunct="none"), *verb))
+    for english, german, *verb in rows("""that dass say said sagen sagt gesagt;
+        that dass hope hoped hoffen hofft gehofft; that dass believe believed glauben glaubt geglaubt;
+        whether ob ask asked fragen fragt gefragt""")
+]
 
 NAMES = {"she": "Anna Maria Julia Clara Laura".split(), "he": "Thomas Peter Paul Lukas Felix".split()}
 CITIES = phrases("Berlin Berlin; Hamburg Hamburg; Munich München; Cologne Köln; Vienna Wien; Zurich Zürich")
-PAST_TIMES = phrases("""yesterday gestern; last_week letzte_Woche; last_year letztes_Jahr;
-    yesterday_evening gestern_Abend""")
-PRESENT_TIMES = phrases("today heute; every_day jeden_Tag; this_evening heute_Abend; now jetzt")
-FUTURE_TIMES = phrases("tomorrow morgen; next_week nächste_Woche; soon bald; tomorrow_evening morgen_Abend")
+TIMES = {
+    "past": phrases("yesterday gestern; last_week letzte_Woche; yesterday_evening gestern_Abend"),
+    "present": phrases("today heute; every_day jeden_Tag; this_evening heute_Abend"),
+    "future": phrases("tomorrow morgen; next_week nächste_Woche; tomorrow_evening morgen_Abend; soon bald"),
+}
 FREQUENCIES = phrases("often oft; always immer; sometimes manchmal; rarely selten; never nie")
 MANNERS = phrases("alone allein; quietly leise; for_a_long_time lange")
+DEGREES = [Phrase("", ""), *phrases("very sehr; too zu")]
 CONJUNCTIONS = phrases("because weil; although obwohl; if wenn; while während")
-QUESTION_WORDS = phrases("when wann; where wo; why warum")
 WEEKDAYS = phrases("""Monday Montag; Tuesday Dienstag; Wednesday Mittwoch; Thursday Donnerstag; Friday Freitag;
     Saturday Samstag; Sunday Sonntag""")
-DAY_PARTS = phrases("morning morgen; afternoon nachmittag; evening abend")
 MONTHS = phrases("""January Januar; February Februar; March März; April April; May Mai; June Juni; July Juli;
     August August; September September; October Oktober; November November; December Dezember""")
 
@@ -229,10 +184,40 @@ TENS = phrases("""- -; - -; twenty zwanzig; thirty dreißig; forty vierzig; fift
     seventy siebzig; eighty achtzig; ninety neunzig""")
 ENGLISH_ORDINALS = {1: "first", 2: "second", 3: "third", 5: "fifth", 8: "eighth", 9: "ninth", 12: "twelfth"}
 GERMAN_ORDINALS = {1: "erst", 3: "dritt", 7: "siebt", 8: "acht"}
-NOTHING, ON = Phrase("", ""), Phrase("on", "am")
+
+FIRST, THIRD, PLURAL = 0, 1, 2  # grammatical persons: the columns of the verb forms
+HAVE, BE, WAS = ("habe", "hat", "haben"), ("bin", "ist", "sind"), ("war", "war", "waren")
+ENGLISH_BE, ENGLISH_WAS, BORN = ("am", "is", "are"), ("was", "was", "were"), ("wurde", "wurde", "wurden")
+AUXILIARIES = {
+    "will": ("werde", "wird", "werden"), "can": ("kann", "kann", "können"),
+    "must": ("muss", "muss", "müssen"), "should": ("sollte", "sollte", "sollten"),
+}  # fmt: skip
+
+TENSES = ("present", "present", "present", "past", "past", "past", *AUXILIARIES)
+
+NOTHING, ON, THE, A, KEIN = Phrase("", ""), Phrase("on", "am"), Phrase("the", "der"), Phrase("a", "ein"), Phrase("", "kein")
+POSSESSIVES = {"I": Phrase("my", "mein"), "he": Phrase("his", "sein"), "she": Phrase("her", "ihr"),
+               "we": Phrase("our", "unser"), "they": Phrase("their", "ihr")}  # fmt: skip
+EIN_WORDS = {A.de, KEIN.de, *(owner.de for owner in POSSESSIVES.values())}
+# Forms by case, four a row: masculine, feminine, neuter, plural ("-" is no ending).
+ARTICLES = {"nom": "der die das die", "acc": "den die das die", "dat": "dem der dem den"}
+EIN_ENDINGS = {"nom": "- e - e", "acc": "en e - e", "dat": "em er em en"}
+ADJECTIVE_ENDINGS = {  # after der, after ein, after neither (a number or nothing)
+    "der": {"nom": "e e e en", "acc": "en e e en", "dat": "en en en en"},
+    "ein": {"nom": "er e es en", "acc": "en e es en", "dat": "en en en en"},
+    "bare": {"nom": "er e es e", "acc": "en e es e", "dat": "em er em en"},
+}
 
 
 # ---- Numbers, times, dates and prices ------------------------------------------------------------------
+
+
+def join(*parts: str) -> str:
+    return " ".join(part for part in parts if part)
+
+
+def both(*parts: Phrase) -> Phrase:
+    return Phrase(join(*(part.en for part in parts)), join(*(part.de for part in parts)))
 
 
 def english_number(n: int) -> str:
@@ -280,7 +265,7 @@ def english_ordinal(n: int) -> str:
     """Return 1 to 31 as `first`, `twentieth`, `thirty-first`."""
     if n > 20 and n % 10:
         return f"{TENS[n // 10].en}-{english_ordinal(n % 10)}"
-    return ENGLISH_ORDINALS.get(n) or (f"{english_number(n)}th".replace("yth", "ieth"))
+    return ENGLISH_ORDINALS.get(n) or f"{english_number(n)}th".replace("yth", "ieth")
 
 
 def german_ordinal(n: int) -> str:
@@ -294,34 +279,30 @@ def calendar(day: date, *, weekday: bool, year: bool, on: bool) -> Phrase:
     The date is an apposition to the weekday, so a comma closes it; `sentence` drops that before a full stop.
     """
     month, name = MONTHS[day.month - 1], WEEKDAYS[day.weekday()]
-    english = f"the {english_ordinal(day.day)} of {month.en}"
-    german = f"{german_ordinal(day.day)}{'en' if on else 'e'} {month.de}"
-    named = both(Phrase(english, german), year_name(day.year) if year else NOTHING)
+    ordinal = german_ordinal(day.day) + ("en" if on else "e")
+    named = Phrase(f"the {english_ordinal(day.day)} of {month.en}", f"{ordinal} {month.de}")
+    named = both(named, year_name(day.year) if year else NOTHING)
     if weekday:
-        article = "dem" if on else "der"
-        named = Phrase(f"{name.en}, {named.en},", f"{name.de}, {article} {named.de},")
+        named = Phrase(f"{name.en}, {named.en},", f"{name.de}, {'dem' if on else 'der'} {named.de},")
     elif not on:
-        named = both(Phrase("", "der"), named)
+        named = Phrase(named.en, f"der {named.de}")
     return both(ON, named) if on else named
 
 
 def clock(hour: int, minute: int) -> Phrase:
-    """Tell a time from 1:00 to 12:59; German counts to the coming half hour: `fünf vor halb vier`."""
-    coming = hour % 12 + 1
-    past, distance = minute <= 30, min(minute, 60 - minute)
-    near = number(hour if past else coming)
-    half = f"halb {german_number(coming)}"
+    """Tell a time, in steps of five minutes, from 1:00 to 12:55; German looks to the coming half hour."""
+    coming, past = hour % 12 + 1, minute <= 30
+    near, half = number(hour if past else coming), f"halb {german_number(coming)}"
     if minute == 0:
         return Phrase(f"{near.en} o'clock", f"{german_count(hour)} Uhr")
     if minute == 30:
         return Phrase(f"half past {near.en}", half)
+    distance = min(minute, 60 - minute)
     amount = Phrase("quarter", "Viertel") if distance == 15 else number(distance)
-    if distance % 5:
-        amount = counted(distance, NOUNS["hours"][0], "nom")
-    english = f"{amount.en} {'past' if past else 'to'} {near.en}"
-    if distance == 25:
-        return Phrase(english, f"fünf {'vor' if past else 'nach'} {half}")
-    return Phrase(english, f"{amount.de} {'nach' if past else 'vor'} {near.de}")
+    german = f"fünf {'vor' if past else 'nach'} {half}"  # twenty-five past three: five before half to four
+    if distance != 25:
+        german = f"{amount.de} {'nach' if past else 'vor'} {near.de}"
+    return Phrase(f"{amount.en} {'past' if past else 'to'} {near.en}", german)
 
 
 def price(euros: int, cents: int = 0) -> Phrase:
@@ -336,26 +317,9 @@ def price(euros: int, cents: int = 0) -> Phrase:
 # ---- Grammar: noun phrases and clauses, each written out in both languages -----------------------------
 
 
-def join(*parts: str) -> str:
-    return " ".join(part for part in parts if part)
-
-
-def both(*parts: Phrase) -> Phrase:
-    return Phrase(join(*(part.en for part in parts)), join(*(part.de for part in parts)))
-
-
-def sentence(english: str, german: str, mark: str = ".") -> Phrase:
-    """Finish both sides: the mark, no doubled punctuation, a capital at the start."""
-    finished = []
-    for text in (english + mark, german + mark):
-        text = text.replace(",,", ",").replace(",.", ".").replace(",?", "?")
-        finished.append(text[0].upper() + text[1:])
-    return Phrase(*finished)
-
-
 @dataclass(frozen=True)
 class NounPhrase:
-    determiner: Determiner
+    determiner: Phrase
     noun: Noun
     adjective: str = ""
     plural: bool = False
@@ -372,28 +336,25 @@ class NounPhrase:
     def german(self, case: str, negated: bool = False) -> str:
         """Decline the phrase (nom, acc or dat); negated, `ein` and a missing article become `kein`."""
         column = 3 if self.plural else "mfn".index(self.noun.gender)
-        determiner = KEIN if negated and self.determiner in (A, NO_ARTICLE) else self.determiner
-        article = determiner.de
-        if determiner.family == "der":
+        article = KEIN.de if negated and self.determiner in (A, NOTHING) else self.determiner.de
+        family = "der" if article == THE.de else "ein" if article in EIN_WORDS else "bare"
+        ending = ADJECTIVE_ENDINGS[family][case].split()[column]
+        if family == "der":
             article = ARTICLES[case].split()[column]
-        elif determiner.family == "ein":
+        elif family == "ein":
             article += EIN_ENDINGS[case].split()[column].strip("-")
-        ending = ADJECTIVE_ENDINGS[determiner.family][case].split()[column]
-        adjective = ADJECTIVES[self.adjective] + ending if self.adjective else ""
+        noun = self.noun.de if case == "nom" else self.noun.oblique or self.noun.de
         if self.plural:
             noun = self.noun.de_plural
-            return join(article, adjective, noun + ("n" if case == "dat" and noun[-1] not in "ns" else ""))
-        return join(article, adjective, self.noun.oblique if case != "nom" and self.noun.oblique else self.noun.de)
+            noun += "n" if case == "dat" and noun[-1] not in "ns" else ""
+        return join(article, ADJECTIVES[self.adjective] + ending if self.adjective else "", noun)
 
     def phrase(self, case: str) -> Phrase:
         return Phrase(self.english, self.german(case))
 
 
-def counted(n: int, noun: Noun, case: str, adjective: str = "") -> Phrase:
-    """Return so many things, `three red apples`; a single one as with the article, `eine Stunde`."""
-    if n == 1:
-        return NounPhrase(Determiner("one", "ein", "ein"), noun, adjective).phrase(case)
-    return NounPhrase(Determiner(*number(n), "bare"), noun, adjective, plural=True).phrase(case)
+def counted(n: int, noun: Noun, adjective: str = "") -> NounPhrase:
+    return NounPhrase(number(n), noun, adjective, plural=True)
 
 
 @dataclass(frozen=True)
@@ -406,10 +367,10 @@ class Subject:
 
 PRONOUNS = {
     english: Subject(Phrase(english, german), person, english)
-    for (english, german), person in zip(
-        phrases("I ich; he er; she sie; we wir; they sie"), (FIRST, THIRD, THIRD, PLURAL, PLURAL), strict=True
+    for english, german, person in (
+        ("I", "ich", FIRST), ("he", "er", THIRD), ("she", "sie", THIRD), ("we", "wir", PLURAL), ("they", "sie", PLURAL)
     )
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -422,26 +383,389 @@ class Clause:
     thing: NounPhrase | None = None  # the accusative object
     often: Phrase = NOTHING
     time: Phrase = NOTHING
-    adjuncts: Phrase = NOTHING
+    adjunct: Phrase = NOTHING
 
 
-def english_auxiliary(clause: Clause) -> tuple[str, str]:
-    """Return what questions and negation are made of: (`does`, `buy`), (`do`, `want to buy`), (`can`, `buy`)."""
-    verb, third = clause.verb.en, clause.subject.person == THIRD
+def english(clause: Clause, *, question: bool = False) -> str:
+    verb, third = clause.verb, clause.subject.person == THIRD
+    auxiliary = {"past": "did", "present": "does" if third else "do"}.get(clause.tense, clause.tense)
+    nouns = [phrase.english for phrase in (clause.recipient, clause.thing) if phrase]
+    rest = join(*nouns, clause.adjunct.en, clause.time.en)
+    if question:
+        return join(auxiliary, clause.subject.name.en, verb.en, rest)
+    predicate = join(auxiliary, "not" if clause.negated else "", verb.en).replace("can not", "cannot")
+    if clause.tense not in AUXILIARIES and not clause.negated:
+        predicate = verb.en_past if clause.tense == "past" else verb.en_s if third else verb.en
+    return join(clause.subject.name.en, clause.often.en, predicate, rest)
+
+
+def german_verb(clause: Clause) -> tuple[str, str]:
+    """Return the finite verb and what closes the clause: (`macht`, `auf`), (`hat`, `gekauft`)."""
+    person, verb = clause.subject.person, clause.verb
+    if clause.tense == "present":
+        return (verb.de[:-1], verb.de_s, verb.de)[person], verb.prefix
     if clause.tense == "past":
-        return "did", verb
-    if clause.tense in ("present", "want"):
-        return "does" if third else "do", f"want to {verb}" if clause.tense == "want" else verb
-    return clause.tense, verb
+        return (BE if verb.frame.be else HAVE)[person], verb.participle
+    return AUXILIARIES[clause.tense][person], verb.prefix + verb.de
 
 
-def english_predicate(clause: Clause) -> str:
-    auxiliary, base = english_auxiliary(clause)
-    if clause.negated:
-        return f"{auxiliary} not {base}".replace("can not", "cannot")
-    if clause.tense == "past":
-        return clause.verb.en_past
-    if auxiliary in ("do", "does"):
-        third_want = base.replace("want to", "wants to", 1)
-        return base if auxiliary == "do" else third_want if third_want != base else clause.verb.en_s
-    return f"{auxiliary} {base}"
+def german_middle(clause: Clause) -> str:
+    """Return what stands between the two parts of the verb, in the order of the module's conventions."""
+    thing, definite, negation = "", False, "nicht" if clause.negated else ""
+    if clause.thing:
+        thing, definite = clause.thing.german("acc", clause.negated), clause.thing.definite
+        negation = negation if definite else ""  # an indefinite thing has said `kein`
+    return join(
+        clause.recipient.german("dat") if clause.recipient else "",
+        thing if definite else "",
+        clause.often.de,
+        clause.time.de,
+        "" if definite else thing,
+        negation,
+        clause.adjunct.de,
+    )
+
+
+def german(clause: Clause, order: str = "second") -> str:
+    """Write the clause with its verb in `second` place, `first` (after anything fronted) or `final`."""
+    subject, middle, (finite, closing) = clause.subject.name.de, german_middle(clause), german_verb(clause)
+    if order == "second":
+        return join(subject, finite, middle, closing)
+    if order == "first":
+        return join(finite, subject, middle, closing)
+    end = closing + finite if clause.tense == "present" else join(closing, finite)  # aufmacht, aufgemacht hat
+    return join(subject, middle, end)
+
+
+def sentence(english_text: str, german_text: str, mark: str = ".") -> Phrase:
+    """Finish both sides: the mark, no doubled punctuation, a capital at the start."""
+    finished = []
+    for text in (english_text + mark, german_text + mark):
+        text = text.replace(",,", ",").replace(",.", ".").replace(",?", "?")
+        finished.append(text[0].upper() + text[1:])
+    return Phrase(*finished)
+
+
+# ---- Chance: one derivation at a time ------------------------------------------------------------------
+
+
+class Dice:
+    """Draws made of `random()` alone, the one method whose numbers Python promises never to change."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed).random
+
+    def chance(self, probability: float) -> bool:
+        return self.random() < probability
+
+    def pick(self, items: Sequence[T]) -> T:
+        return items[int(self.random() * len(items))]
+
+    def between(self, low: int, high: int) -> int:
+        return low + int(self.random() * (high - low + 1))
+
+    def size(self, most_digits: int) -> int:
+        """Draw a number of 1 to so many digits, each length as likely."""
+        digits = self.between(1, most_digits)
+        return self.between(10 ** (digits - 1), 10**digits - 1)
+
+    def count(self, most_digits: int) -> int:
+        """Draw how many: two or more, but no hundred and one, where German usage wavers."""
+        n = self.size(most_digits)
+        return n + 1 if n % 100 == 1 else n
+
+
+def draw_nouns(
+    dice: Dice, kinds: str, *, owner: Phrase = NOTHING, but: Noun | None = None, the: float = 0.5, plural: float = 0.25
+) -> NounPhrase:
+    """Draw a noun of these kinds, not `but`, its article, perhaps an adjective; chances of `the` and a plural."""
+    noun = dice.pick([noun for kind in kinds.split() for noun in NOUNS[kind] if noun != but])
+    many = dice.chance(plural)
+    determiner = THE if dice.chance(the) else NOTHING if many else A
+    if noun.kind == "relative":  # `the aunt` would make one ask whose
+        determiner = owner if owner != NOTHING and dice.chance(0.6) else POSSESSIVES[dice.pick(("I", "we"))]
+    elif owner != NOTHING and noun.kind in GOODS and dice.chance(0.3):
+        determiner = owner
+    adjective = dice.pick(FITTING[noun.kind].split()) if dice.chance(0.4) else ""
+    return NounPhrase(determiner, noun, adjective, many)
+
+
+def as_subject(phrase: NounPhrase) -> Subject:
+    pronoun = "they" if phrase.plural else {"m": "he", "f": "she", "n": ""}[phrase.noun.gender]
+    return Subject(phrase.phrase("nom"), PLURAL if phrase.plural else THIRD, pronoun, phrase.noun)
+
+
+def draw_people(dice: Dice) -> Subject:
+    """Draw a subject: a pronoun, a name, two names or a noun phrase."""
+    roll, she, he = dice.random(), dice.pick(NAMES["she"]), dice.pick(NAMES["he"])
+    if roll < 0.2:
+        return dice.pick(list(PRONOUNS.values()))
+    if roll < 0.45:
+        name, pronoun = dice.pick(((she, "she"), (he, "he")))
+        return Subject(Phrase(name, name), THIRD, pronoun)
+    if roll < 0.53:
+        return Subject(Phrase(f"{she} and {he}", f"{she} und {he}"), PLURAL, "they")
+    return as_subject(draw_nouns(dice, PEOPLE, the=0.8, plural=0.2))
+
+
+def draw_clock(dice: Dice) -> Phrase:
+    return clock(dice.between(1, 12), 5 * dice.between(0, 11))
+
+
+def draw_date(dice: Dice, *, year: bool, on: bool) -> Phrase:
+    day = date.fromordinal(dice.between(date(1900, 1, 1).toordinal(), date(2019, 12, 31).toordinal()))
+    return calendar(day, weekday=dice.chance(0.5), year=year, on=on)
+
+
+def draw_price(dice: Dice, kind: str) -> Phrase:
+    if kind in ("home", "machine"):
+        return price(1000 * dice.between(2, 900))
+    return price(dice.count(3), dice.between(5, 95) if dice.chance(0.4) else 0)
+
+
+def draw_time(dice: Dice, tense: str) -> Phrase:
+    """Draw when it happens, in keeping with the tense."""
+    tense = "future" if tense in AUXILIARIES else tense
+    at, weekday = both(Phrase("at", "um"), draw_clock(dice)), dice.pick(WEEKDAYS)
+    span = counted(dice.between(2, 40), dice.pick(NOUNS["span"])).phrase("dat")
+    by_tense = {
+        "past": Phrase(f"{span.en} ago", f"vor {span.de}"),
+        "present": both(Phrase("every", "jeden"), weekday),
+        "future": both(Phrase("in", "in"), span),
+    }
+    some_day = draw_date(dice, year=tense == "past" and dice.chance(0.5), on=True)
+    on = both(ON, weekday)
+    return dice.pick((dice.pick(TIMES[tense]), by_tense[tense], on, both(on, at), at, some_day))
+
+
+def draw_place(dice: Dice, case: str) -> Phrase:
+    """Draw where, `in the garden` (im Garten, dative), or where to, `into the garden` (accusative)."""
+    place = draw_nouns(dice, "place home", the=0.7, plural=0)
+    german_place = f"in {place.german(case)}".replace("in dem ", "im ").replace("in das ", "ins ")
+    return Phrase(f"{'in' if case == 'dat' else 'into'} {place.english}", german_place)
+
+
+def draw_adjunct(dice: Dice, verb: Verb, subject: Subject, owner: Phrase) -> Phrase:
+    """Draw what else the verb calls for or allows: a place, a goal, a price, company."""
+    kind = verb.frame.adjunct
+    if kind == "city":
+        city = dice.pick(CITIES)
+        return Phrase(f"to {city.en}", f"nach {city.de}")
+    if kind == "into":
+        return draw_place(dice, "acc")
+    if kind == "amount":
+        return draw_price(dice, subject.noun.kind if subject.noun else "")
+    if kind == "payment":
+        thing = draw_nouns(dice, GOODS, plural=0)
+        return both(draw_price(dice, thing.noun.kind), Phrase("for", "für"), thing.phrase("acc"))
+    adjunct = NOTHING
+    if kind == "free":
+        duration = counted(dice.between(2, 12), HOUR).phrase("acc")
+        company = draw_nouns(dice, PEOPLE, owner=owner, but=subject.noun, the=0.8).phrase("dat")
+        adjunct = dice.pick((
+            NOTHING,
+            dice.pick(MANNERS),
+            Phrase(f"for {duration.en}", f"{duration.de} lang"),
+            both(Phrase("with", "mit"), company),
+        ))
+    return both(adjunct, draw_place(dice, "dat")) if kind != "none" and dice.chance(0.3) else adjunct
+
+
+def draw_clause(dice: Dice, *, subject: Subject | None = None, tense: str = "", time: float = 0.6) -> Clause:
+    """Draw a clause, about the subject if one is given; `time` is the chance that it says when."""
+    verb = dice.pick([verb for verb in VERBS if not (subject and verb.frame.subjects)])
+    kinds = verb.frame.subjects
+    if not subject:
+        subject = as_subject(draw_nouns(dice, kinds, the=1, plural=0)) if kinds else draw_people(dice)
+    tense = tense or dice.pick(("present", "past", "will") if kinds else TENSES)
+    owner = POSSESSIVES.get(subject.pronoun, NOTHING)
+    negated = dice.chance(0.2) and tense != "must"  # `must not` forbids, `muss nicht` does not
+    thing = recipient = None
+    if verb.frame.objects:
+        thing = draw_nouns(dice, verb.frame.objects, owner=owner, but=subject.noun)
+    if thing and (kinds == "firm" or (thing.noun.kind in GOODS and not negated and dice.chance(0.1))):
+        thing = counted(dice.count(6 if kinds else 2), thing.noun, thing.adjective)
+    if verb.frame.recipient:
+        recipient = draw_nouns(dice, PEOPLE, owner=owner, but=subject.noun, the=1)
+    often = dice.pick(FREQUENCIES) if tense == "present" and not negated and dice.chance(0.3) else NOTHING
+    when = draw_time(dice, tense) if often == NOTHING and dice.chance(time) else NOTHING
+    return Clause(
+        subject, verb, tense, negated, recipient, thing, often, when, draw_adjunct(dice, verb, subject, owner)
+    )
+
+
+# ---- Recipes: the kinds of sentence, and how often each is drawn ---------------------------------------
+
+
+def statement(dice: Dice) -> Phrase:
+    """A main clause, its time sometimes in front: `Tomorrow, Anna will ...`, `Morgen wird Anna ...`."""
+    clause = draw_clause(dice)
+    if clause.time == NOTHING or dice.chance(0.5):
+        return sentence(english(clause), german(clause))
+    timeless = replace(clause, time=NOTHING)
+    return sentence(f"{clause.time.en}, {english(timeless)}", f"{clause.time.de} {german(timeless, 'first')}")
+
+
+def question(dice: Dice) -> Phrase:
+    """A question, with or without a question word that takes the place of what it asks for."""
+    clause = replace(draw_clause(dice), negated=False, often=NOTHING)
+    adjunct = clause.verb.frame.adjunct
+    words = [NOTHING, Phrase("why", "warum"), Phrase("when", "wann")]
+    if adjunct in ("place", "free"):
+        words.append(Phrase("where", "wo"))
+    if adjunct == "amount":
+        words = [Phrase("how much", "wie viel")]
+    word = dice.pick(words)
+    if word.en == "when":
+        clause = replace(clause, time=NOTHING)
+    if word.en in ("where", "how much"):
+        clause = replace(clause, adjunct=NOTHING)
+    return sentence(join(word.en, english(clause, question=True)), join(word.de, german(clause, "first")), "?")
+
+
+def two_clauses(dice: Dice) -> Phrase:
+    """A main clause with a subordinate one, whose verb comes last, before it or after it."""
+    word = dice.pick(CONJUNCTIONS)
+    tense = dice.pick(list(AUXILIARIES) if word.en == "if" else ["present", "past"])
+    main = draw_clause(dice, subject=draw_people(dice), tense=tense, time=0.15)
+    again = PRONOUNS[main.subject.pronoun] if main.subject.pronoun and dice.chance(0.5) else None
+    tense = "present" if word.en == "if" else tense
+    sub = draw_clause(dice, subject=again, tense=tense, time=0.15)
+    if sub.verb == main.verb or (sub.subject == main.subject and not again):
+        return two_clauses(dice)
+    if word.en == "while":
+        main, sub = replace(main, negated=False), replace(sub, negated=False)
+    if dice.chance(0.3):
+        return sentence(f"{word.en} {english(sub)}, {english(main)}", f"{word.de} {german(sub, 'final')}, {german(main, 'first')}")
+    return sentence(f"{english(main)} {word.en} {english(sub)}", f"{german(main)}, {word.de} {german(sub, 'final')}")
+
+
+def report(dice: Dice) -> Phrase:
+    word, verb = dice.pick(REPORTS)
+    main = Clause(draw_people(dice), verb, dice.pick(("present", "present", "past")))
+    told = draw_clause(dice, tense="past" if main.tense == "past" else "", time=0.3)
+    return sentence(f"{english(main)} {word.en} {english(told)}", f"{german(main)}, {word.de} {german(told, 'final')}")
+
+
+def description(dice: Dice) -> Phrase:
+    """`The old car was not very cheap.`, `Is my aunt sick?`: the adjective after the verb takes no ending."""
+    subject = as_subject(draw_nouns(dice, " ".join(FITTING), the=0.8)) if dice.chance(0.7) else draw_people(dice)
+    adjective = dice.pick(FITTING[subject.noun.kind if subject.noun else "person"].split())
+    degree = dice.pick((*DEGREES, NOTHING))
+    quality = both(degree, Phrase(adjective, ADJECTIVES[adjective]))
+    en_is, de_is = (ENGLISH_BE, BE) if dice.chance(0.6) else (ENGLISH_WAS, WAS)
+    en_verb, de_verb = en_is[subject.person], de_is[subject.person]
+    if dice.chance(0.2):
+        return sentence(join(en_verb, subject.name.en, quality.en), join(de_verb, subject.name.de, quality.de), "?")
+    negation = dice.pick((NOTHING, NOTHING, Phrase("not", "nicht")))
+    return sentence(*both(subject.name, Phrase(en_verb, de_verb), negation, quality))
+
+
+def numbers(dice: Dice) -> Phrase:
+    """A number alone, a sum, an age, the pages of a book, the inhabitants of a city."""
+    a, b, count = dice.size(3), dice.size(3), dice.count(6)
+    who, city, book = draw_people(dice), dice.pick(CITIES), draw_nouns(dice, "text", the=1, plural=0)
+    has, year = Phrase("has", "hat"), year_name(dice.between(1800, 2019))
+    return sentence(*dice.pick((
+        number(int(dice.size(6))),
+        both(number(a), Phrase("plus", "plus"), number(b), Phrase("is", "ist"), number(a + b)),
+        both(who.name, Phrase(ENGLISH_BE[who.person], BE[who.person]), number(dice.between(2, 99)), Phrase("years old", "Jahre alt")),
+        both(book.phrase("nom"), has, counted(dice.count(3), PAGE).phrase("acc")),
+        both(city, has, counted(count, INHABITANT).phrase("acc")),
+        both(Phrase(f"in {year.en},", f"im Jahr {year.de} hatte"), city, Phrase("had", ""), counted(count, INHABITANT).phrase("acc")),
+    )))
+
+
+def times(dice: Dice) -> Phrase:
+    """A clock time, a date or a birthday, with little around it."""
+    who = draw_people(dice)
+    born = both(Phrase(ENGLISH_WAS[who.person], BORN[who.person]), Phrase("born", ""))
+    return sentence(*dice.pick((
+        both(Phrase("it is", "es ist"), draw_clock(dice)),
+        both(Phrase("today is", "heute ist"), draw_date(dice, year=dice.chance(0.5), on=False)),
+        both(draw_date(dice, year=dice.chance(0.5), on=True)),
+        both(who.name, born, draw_date(dice, year=True, on=True), Phrase("", "geboren")),
+    )))
+
+
+def prices(dice: Dice) -> Phrase:
+    return sentence(*draw_price(dice, dice.pick(("home", "text"))))
+
+
+RECIPES = [
+    recipe
+    for recipe, weight in {
+        statement: 40, question: 14, two_clauses: 12, report: 8, description: 8, numbers: 11, times: 5, prices: 2
+    }.items()
+    for _ in range(weight)
+]  # fmt: skip
+MOST_WORDS = 18  # longer English sentences are drawn again
+
+
+# ---- The corpus ----------------------------------------------------------------------------------------
+
+
+def sentences(seed: int) -> Iterator[Phrase]:
+    """Yield sentence pairs for ever, with repeats."""
+    dice = Dice(seed)
+    while True:
+        pair = dice.pick(RECIPES)(dice)
+        if len(pair.en.split()) <= MOST_WORDS:
+            yield pair
+
+
+def pairs(seed: int) -> Iterator[tuple[str, str]]:
+    """Yield sentence pairs for ever, no sentence twice on either side."""
+    seen: set[str] = set()
+    for english_text, german_text in sentences(seed):
+        if english_text not in seen and german_text not in seen:
+            seen |= {english_text, german_text}
+            yield english_text, german_text
+
+
+def write_corpus(folder: Path, sizes: dict[str, int], seed: int) -> None:
+    """Write one file a split and language, each complete before it takes its name."""
+    drawn = list(islice(pairs(seed), sum(sizes.values())))
+    # Shuffled, because short sentences run out: the last ones drawn are less often `It is half past three.`
+    order = Dice(seed).random
+    shuffled = [pair for _, pair in sorted((order(), pair) for pair in drawn)]
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, size in sizes.items():
+        chosen, shuffled = shuffled[:size], shuffled[size:]
+        for language, lines in zip(("en", "de"), zip(*chosen, strict=True), strict=True):
+            path = folder / f"{split}.{language}"
+            unfinished = path.with_name(path.name + ".tmp")
+            unfinished.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+            os.replace(unfinished, path)
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message}\n")  # one line, without the usage
+
+
+def split_size(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"a size is a whole number from 1 to 1000000, not {text!r}")
+    return int(text)
+
+
+def main() -> None:
+    parser = Parser(description="Write an English-German parallel corpus from a grammar with exact references.")
+    parser.add_argument("folder", metavar="OUTPUT_DIR", type=Path)
+    sizes = {"train": 40_000, "validation": 500, "test": 500}
+    for split, size in sizes.items():
+        parser.add_argument(f"--{split}", type=split_size, default=size, metavar="PAIRS")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    sizes = {split: getattr(arguments, split) for split in sizes}
+    try:
+        write_corpus(arguments.folder, sizes, arguments.seed)
+    except OSError as error:
+        parser.error(f"cannot write the corpus: {error}")
+    counts = ", ".join(f"{size} {split}" for split, size in sizes.items())
+    print(f"{parser.prog}: wrote {counts} pairs to {arguments.folder}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

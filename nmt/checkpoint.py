@@ -1,0 +1,168 @@
+"""A model file: weights, settings, vocabulary and where they came from, in one safetensors file.
+
+It translates by itself on any machine; there is no pickle in it. The folder of a run holds one for
+each checkpoint and one that was best on validation.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nmt import config, settings, tensor_file
+from nmt.config import Config
+from nmt.data.vocabulary import PAD, Tokenizer, Vocabulary
+from nmt.errors import NmtError
+from nmt.model.transformer import Transformer
+
+FORMAT = "nmt-model"
+VERSION = 1
+BEST = "best.safetensors"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a model file holds.
+
+    weights: name → tensor, each shared matrix once; provenance: step, scores and versions, as JSON values.
+    """
+
+    config: Config
+    vocabulary: Vocabulary
+    weights: Mapping[str, Tensor]
+    provenance: Mapping[str, Any]
+
+    def build(self) -> Transformer:
+        """The model with these weights, in float32 on the CPU, ready to translate (eval mode).
+
+        Raises NmtError where the weights do not fit the settings.
+        """
+        model = new_model(self.config, self.vocabulary)
+        load_weights(model, self.weights)
+        return model.eval()
+
+
+def new_model(settings_: Config, vocabulary: Vocabulary) -> Transformer:
+    """An untrained model of these settings for this vocabulary."""
+    return Transformer(settings_.model, len(vocabulary.source), len(vocabulary.target), PAD)
+
+
+def weights_of(model: Transformer) -> dict[str, Tensor]:
+    """The model's parameters by name, each shared one once; the tensors themselves, not copies."""
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+@torch.no_grad()
+def load_weights(model: Transformer, weights: Mapping[str, Tensor]) -> None:
+    """Copy weights into the model. Raises NmtError naming the first one missing, unknown or misshapen."""
+    parameters = dict(model.named_parameters())
+    for name in sorted(parameters.keys() ^ weights.keys()):
+        which = "lacks" if name in parameters else "has an unknown"
+        raise NmtError(f"model file {which} weight {name}: its settings and its weights do not belong together")
+    for name, parameter in parameters.items():
+        if parameter.shape != weights[name].shape:
+            raise NmtError(
+                f"model file: weight {name} is {list(weights[name].shape)}, the settings make it "
+                f"{list(parameter.shape)}: they do not belong together"
+            )
+        parameter.copy_(weights[name])
+
+
+def save(path: Path, checkpoint: Checkpoint) -> None:
+    """Write a model file, atomically. Raises NmtError when the disk refuses."""
+    vocabulary = checkpoint.vocabulary
+    protos = {"vocabulary.source": vocabulary.source.proto}
+    if not vocabulary.shared:
+        protos["vocabulary.target"] = vocabulary.target.proto
+    tensors = {f"model.{name}": weight for name, weight in checkpoint.weights.items()}
+    tensors |= {name: torch.from_numpy(np.frombuffer(proto, np.uint8).copy()) for name, proto in protos.items()}
+    metadata = {
+        "format": FORMAT,
+        "version": str(VERSION),
+        "config": settings.to_yaml(checkpoint.config),
+        "provenance": json.dumps(dict(checkpoint.provenance), ensure_ascii=False),
+    }
+    tensor_file.write(path, tensors, metadata)
+
+
+def load(path: Path) -> Checkpoint:
+    """Read a model file. Raises NmtError if it is missing, cut short, damaged or not one of ours."""
+    metadata = _our_metadata(path)
+    tensors, _ = tensor_file.read(path)
+    weights, protos = {}, {}
+    for name, tensor in tensors.items():
+        kind, _, rest = name.partition(".")
+        if kind == "model":
+            weights[rest] = tensor
+        elif kind == "vocabulary":
+            protos[rest] = tensor.numpy().tobytes()
+    if "source" not in protos:
+        raise NmtError(f"{path}: holds no vocabulary: not a whole nmt model file")
+    source = Tokenizer(protos["source"], f"{path}: vocabulary")
+    target = Tokenizer(protos["target"], f"{path}: target vocabulary") if "target" in protos else source
+    settings_ = config.parse(metadata["config"], f"{path}: settings inside")
+    return Checkpoint(settings_, Vocabulary(source, target), weights, json.loads(metadata["provenance"]))
+
+
+def load_provenance(path: Path) -> dict[str, Any]:
+    """A model file's provenance without its weights. Raises NmtError as `load` does."""
+    provenance: dict[str, Any] = json.loads(_our_metadata(path)["provenance"])
+    return provenance
+
+
+def _our_metadata(path: Path) -> dict[str, str]:
+    metadata = tensor_file.read_metadata(path)
+    if metadata.get("format") != FORMAT:
+        raise NmtError(f"{path}: a safetensors file, but not an nmt model: give one that `nmt train` wrote")
+    if metadata.get("version") != str(VERSION):
+        raise NmtError(
+            f"{path}: model file of version {metadata.get('version')}; this nmt reads version {VERSION}: "
+            "use the nmt that wrote it, or a newer one"
+        )
+    return metadata
+
+
+def checkpoint_path(run: Path, step: int) -> Path:
+    """Where the checkpoint of a step is."""
+    return run / "checkpoints" / f"step-{step:08d}.safetensors"
+
+
+def checkpoints(run: Path) -> list[Path]:
+    """The run's checkpoints, oldest first."""
+    return sorted((run / "checkpoints").glob("step-*.safetensors"))
+
+
+def last(run: Path, count: int) -> list[Path]:
+    """The newest `count` checkpoints (fewer where there are fewer), oldest first."""
+    return checkpoints(run)[-count:]
+
+
+def best(run: Path, count: int) -> list[Path]:
+    """The `count` checkpoints that validated best (fewer where there are fewer), best first."""
+    scored = []
+    for path in checkpoints(run):
+        provenance = load_provenance(path)
+        metric = provenance.get("best_metric")
+        if metric in provenance:
+            scored.append((provenance[metric] * (1 if metric == "validation_loss" else -1), path))
+    return [path for _, path in sorted(scored)][:count]
+
+
+def locate(model: Path) -> Path:
+    """The model file that a path stands for: itself, or the best (else the newest) of a run's folder.
+
+    Raises NmtError for a folder without one.
+    """
+    if not model.is_dir():
+        return model
+    if (model / BEST).is_file():
+        return model / BEST
+    found = checkpoints(model)
+    if not found:
+        raise NmtError(f"{model}: no {BEST} and no checkpoints in this folder: give a model file or a run's folder")
+    return found[-1]

@@ -1,0 +1,52 @@
+"""`metrics.jsonl`: one JSON object a logged step and one a validation, and TensorBoard's copy of them."""
+
+import json
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from nmt.errors import NmtError
+
+
+class Metrics:
+    """Appends rows to RUN/metrics.jsonl, cut back first to `size` bytes, what a resumed run had written."""
+
+    def __init__(self, run: Path, size: int, *, tensorboard: bool):
+        path = run / "metrics.jsonl"
+        self._file = path.open("a+b")
+        self._file.truncate(min(size, self._file.seek(0, 2)))
+        self._board = _summary_writer(run / "tensorboard") if tensorboard else None
+
+    def write(self, row: dict[str, Any]) -> None:
+        """Append one row and flush it. `row["step"]` places it in TensorBoard."""
+        self._file.write(json.dumps(row, allow_nan=False).encode() + b"\n")
+        self._file.flush()
+        if self._board:
+            for name, value in row.items():
+                if name != "step":
+                    self._board.add_scalar(name, value, row["step"])
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+        return self._file.seek(0, 2)
+
+    def __enter__(self) -> "Metrics":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+        if self._board:
+            self._board.close()
+
+
+def _summary_writer(folder: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise NmtError(
+            "training.tensorboard: true needs TensorBoard: pip install 'nmt[tensorboard]', or set it to false"
+        ) from None
+    return SummaryWriter(str(folder))  # type: ignore[no-untyped-call]

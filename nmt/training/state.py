@@ -1,0 +1,170 @@
+"""What resuming needs: weights, optimizer, random numbers and the position in the data, in one file.
+
+`RUN/state` holds the newest two; a damaged one is passed over, aloud, for the one before.
+"""
+
+import dataclasses
+import json
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from nmt import checkpoint, settings, tensor_file
+from nmt.config import Config
+from nmt.errors import NmtError
+from nmt.model.transformer import Transformer
+
+log = logging.getLogger("nmt")
+
+KEPT = 2
+_SETTINGS_OF_THE_STATE = ("model.", "vocabulary.", "seed", "data.pool_pairs", "training.batch_tokens")
+_FREE_SETTINGS = ("model.dropout", "model.attention_dropout", "model.activation_dropout")
+
+
+@dataclass
+class Progress:
+    """How far a run has come; with the weights, all that tells two runs apart.
+
+    step: optimizer steps done; epoch, step_in_epoch: the position in the data, both from 0;
+    target_tokens: real target subwords trained on; seconds: spent training, over all sessions;
+    best, best_step, without_best: the best validation (higher is better, a loss negated), and how many
+    have passed since; losses and interval_…: sums over the steps since the last line of metrics;
+    metrics_bytes: how long metrics.jsonl was.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    step_in_epoch: int = 0
+    target_tokens: int = 0
+    seconds: float = 0.0
+    best: float | None = None
+    best_step: int = 0
+    without_best: int = 0
+    losses: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    interval_target_tokens: int = 0
+    interval_source_tokens: int = 0
+    interval_cells: int = 0
+    interval_seconds: float = 0.0
+    metrics_bytes: int = 0
+
+    def start_interval(self) -> None:
+        """Forget the sums: a line of metrics has been written."""
+        self.losses = [0.0, 0.0]
+        self.interval_target_tokens = self.interval_source_tokens = self.interval_cells = 0
+        self.interval_seconds = 0.0
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a run's state belongs to: its settings and the content of its data and vocabulary."""
+
+    config: Config
+    data_key: str
+    vocabulary_key: str
+
+    def check_resumable(self, saved: "Identity", run: Path) -> None:
+        """Say which settings changed; raise NmtError for those that the saved state cannot follow."""
+        changed = settings.differences(saved.config, self.config)
+        fatal = [
+            row for row in changed if row.startswith(_SETTINGS_OF_THE_STATE) and not row.startswith(_FREE_SETTINGS)
+        ]
+        mend = f"put it back, or choose another run_dir than {run}"
+        if fatal:
+            raise NmtError(f"{run} holds a run with other settings ({'; '.join(fatal)}): {mend}")
+        if self.vocabulary_key != saved.vocabulary_key:
+            raise NmtError(f"{run} holds a run with another vocabulary (vocabulary.* or its text has changed): {mend}")
+        if self.data_key != saved.data_key:
+            raise NmtError(f"{run} holds a run on other training data (data.* or the files have changed): {mend}")
+        for row in changed:
+            log.info("setting changed since the run was saved: %s", row)
+
+
+def save(
+    run: Path,
+    identity: Identity,
+    progress: Progress,
+    model: Transformer,
+    optimizer: torch.optim.Optimizer,
+    scaler: torch.amp.GradScaler,
+) -> None:
+    """Write the state of this step and delete all but the newest two. NmtError when the disk refuses."""
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    tensors = {f"model.{name}": weight for name, weight in checkpoint.weights_of(model).items()}
+    for parameter, state in optimizer.state.items():
+        tensors |= {f"optimizer.{key}.{names[parameter]}": value for key, value in state.items()}
+    tensors |= {f"random.{device}": state for device, state in _random_state().items()}
+    metadata = {
+        "progress": json.dumps(dataclasses.asdict(progress)),
+        "scaler": json.dumps(scaler.state_dict()),
+        "config": settings.to_yaml(identity.config),
+        "data_key": identity.data_key,
+        "vocabulary_key": identity.vocabulary_key,
+    }
+    tensor_file.write(run / "state" / f"step-{progress.step:08d}.safetensors", tensors, metadata)
+    for old in _states(run)[:-KEPT]:
+        old.unlink()
+
+
+def exists(run: Path) -> bool:
+    """Whether the run has a state to resume from."""
+    return bool(_states(run))
+
+
+def restore(
+    run: Path, identity: Identity, model: Transformer, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler
+) -> Progress:
+    """Load the newest whole state into model, optimizer, scaler and random generators.
+
+    Passes over damaged states with a warning each. Raises NmtError when none is whole, or when the
+    state belongs to other settings, data or vocabulary.
+    """
+    for path in reversed(_states(run)):
+        try:
+            tensors, metadata = tensor_file.read(path)
+        except NmtError as error:
+            log.warning("%s; trying the state before it", error)
+            continue
+        saved = Identity(
+            settings.parse(Config, metadata["config"], f"{path}: settings inside"),
+            metadata["data_key"],
+            metadata["vocabulary_key"],
+        )
+        identity.check_resumable(saved, run)
+        _load(tensors, model, optimizer)
+        scaler.load_state_dict(json.loads(metadata["scaler"]))
+        return Progress(**json.loads(metadata["progress"]))
+    raise NmtError(
+        f"{run / 'state'}: no state there is whole: delete that folder to start again from step 0 "
+        "(the checkpoints stay), or choose another run_dir"
+    )
+
+
+def _load(tensors: dict[str, Tensor], model: Transformer, optimizer: torch.optim.Optimizer) -> None:
+    parameters = dict(model.named_parameters())
+    weights = {}
+    for name, tensor in tensors.items():
+        kind, _, rest = name.partition(".")
+        if kind == "model":
+            weights[rest] = tensor
+        elif kind == "optimizer":
+            key, _, parameter_name = rest.partition(".")
+            parameter = parameters[parameter_name]
+            optimizer.state[parameter][key] = tensor.to(parameter.device)
+    checkpoint.load_weights(model, weights)
+    torch.set_rng_state(tensors["random.cpu"])
+    if "random.cuda" in tensors and torch.cuda.is_available():
+        torch.cuda.set_rng_state(tensors["random.cuda"])
+
+
+def _random_state() -> dict[str, Tensor]:
+    states = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_initialized():
+        states["cuda"] = torch.cuda.get_rng_state()
+    return states
+
+
+def _states(run: Path) -> list[Path]:
+    return sorted((run / "state").glob("step-*.safetensors"))
