@@ -28,7 +28,7 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
         """Self-attention. x [B, T, D]; mask broadcasts to [B, H, T, T], true where a key may be seen."""
-        query, key, value = self.projection(x).split(self.rows, dim=-1)  # [B, T, H·dk | H·dk | H·dv]
+        query, key, value = torch.split(self.projection(x), self.rows, dim=-1)  # [B, T, H·dk | H·dk | H·dv]
         return self.attend(self._heads(query), (self._heads(key), self._heads(value)), mask, causal)
 
     def queries(self, x: Tensor) -> Tensor:
@@ -41,7 +41,7 @@ class MultiHeadAttention(nn.Module):
         """x [B, S, D] → keys [B, H, S, dk] and values [B, H, S, dv]."""
         rows = self.rows[0]
         bias = None if self.projection.bias is None else self.projection.bias[rows:]
-        key, value = F.linear(x, self.projection.weight[rows:], bias).split(self.rows[1:], dim=-1)
+        key, value = torch.split(F.linear(x, self.projection.weight[rows:], bias), self.rows[1:], dim=-1)
         return self._heads(key), self._heads(value)
 
     def attend(
@@ -60,10 +60,10 @@ class MultiHeadAttention(nn.Module):
 
         x [B, 1, D], cache of the earlier positions (None: there are none) → [B, 1, D] and the longer cache.
         """
-        query, key, value = (self._heads(part) for part in self.projection(x).split(self.rows, dim=-1))
+        query, key, value = (self._heads(part) for part in torch.split(self.projection(x), self.rows, dim=-1))
         if cache is not None:
             key, value = torch.cat([cache[0], key], dim=2), torch.cat([cache[1], value], dim=2)
         return self.attend(query, (key, value)), (key, value)
 
     def _heads(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # [B, T, H·d] → [B, H, T, d]
+        return x.view(*x.shape[:-1], self.heads, -1).transpose(1, 2)  # [B, T, H·d] → [B, H, T, d]

@@ -4,6 +4,7 @@ Shapes: B sentences, S source and T target positions, K hypotheses a sentence, D
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -24,7 +25,8 @@ class FeedForward(nn.Module):
         self.inner = nn.Linear(sizes.d_model, sizes.feed_forward, bias=sizes.bias)
         self.outer = nn.Linear(sizes.feed_forward, sizes.d_model, bias=sizes.bias)
         self.dropout = sizes.activation_dropout
-        self.activation = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}[sizes.activation]
+        activations: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
+        self.activation = activations[sizes.activation]
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, T, D] → [B, T, D], each position by itself."""
@@ -181,7 +183,7 @@ class Transformer(nn.Module):
                 nn.init.xavier_uniform_(parameter)
         for module in self.modules():
             if isinstance(module, MultiHeadAttention):
-                for part in module.projection.weight.split(module.rows):
+                for part in torch.split(module.projection.weight, module.rows):
                     nn.init.xavier_uniform_(part)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:

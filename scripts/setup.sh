@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Makes .venv with nmt and the tools of its tests, at the versions in scripts/constraints.txt.
+# Safe to run again: it installs only when pyproject.toml or the constraints have changed.
+# PYTHON names the interpreter to use (default: python3.11, else python3).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+python=${PYTHON:-$(command -v python3.11 || command -v python3)}
+wanted=$(cat pyproject.toml scripts/constraints.txt | cksum)
+if [ -x .venv/bin/nmt ] && [ "$(cat .venv/installed 2>/dev/null)" = "$wanted" ]; then
+    exit 0
+fi
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+    echo "setup: $python is $("$python" --version), and nmt needs Python 3.11 or newer: set PYTHON=/path/to/python3.11" >&2
+    exit 1
+}
+echo "setup: installing into .venv (PyTorch is large: this takes a while the first time)" >&2
+# Without pip inside: some systems ship Python without the bundled pip that venv would copy.
+"$python" -m venv --without-pip .venv
+"$python" -m pip --python .venv/bin/python install --quiet --constraint scripts/constraints.txt --editable '.[dev]'
+echo "$wanted" >.venv/installed
