@@ -1,34 +1,36 @@
 """The mean of several checkpoints (section 6.1: the last 5 for the base models, the last 20 for big)."""
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
-from nmt import checkpoint
+from nmt import checkpoint, settings
 from nmt.checkpoint import Checkpoint
 from nmt.errors import NmtError
+
+_MEND = "average checkpoints of one run"
 
 
 def average(paths: Sequence[Path]) -> Checkpoint:
     """The running mean in float32 of the model files: only one besides the mean is in memory at a time.
 
-    Settings and vocabulary are the last file's. Raises NmtError for a file whose weights or
-    vocabulary differ from the first one's.
+    Settings and vocabulary are the last file's. Raises NmtError for a file whose weights, model
+    settings or vocabulary differ from the first one's, or whose weights are not all finite.
     """
     if not paths:
         raise NmtError("nothing to average: name model files, or a run's folder with checkpoints")
-    first = checkpoint.load(paths[0])
-    mean = {name: weight.float().clone() for name, weight in first.weights.items()}
-    current, sources = first, [_source(paths[0], first)]
-    for count, path in enumerate(paths[1:], start=2):
-        current = checkpoint.load(path)
-        _check_alike(paths[0], first, path, current)
-        for name, weight in current.weights.items():
-            mean[name].add_((weight.float() - mean[name]), alpha=1 / count)
-        sources.append(_source(path, current))
-    kept = {key: value for key, value in current.provenance.items() if key in ("nmt", "torch", "step", "run_dir")}
-    return Checkpoint(current.config, current.vocabulary, mean, {**kept, "averaged": sources})
+    mean: dict[str, Tensor] = {}
+    read: list[Checkpoint] = []  # the files without their weights
+    for path in paths:
+        read.append(_add(mean, len(read) + 1, path))
+        _check_alike(paths[0], read[0], path, read[-1])
+    last = read[-1]
+    kept = {key: value for key, value in last.provenance.items() if key in ("nmt", "torch", "step", "run_dir")}
+    sources = [{"file": path.name, "step": file.provenance.get("step")} for path, file in zip(paths, read, strict=True)]
+    return dataclasses.replace(last, weights=mean, provenance={**kept, "averaged": sources})
 
 
 def of_run(run: Path, *, last: int | None, best: int | None) -> list[Path]:
@@ -44,21 +46,32 @@ def of_run(run: Path, *, last: int | None, best: int | None) -> list[Path]:
     return found
 
 
-def _source(path: Path, source: Checkpoint) -> dict[str, object]:
-    return {"file": path.name, "step": source.provenance.get("step")}
+def _add(mean: dict[str, Tensor], count: int, path: Path) -> Checkpoint:
+    """Bring the `count`-th file's weights into the mean of those before it; returns the file without them."""
+    added = checkpoint.load(path)
+    for name in sorted(mean.keys() ^ added.weights.keys() if mean else ()):
+        which = "lacks" if name in mean else "alone has"
+        raise NmtError(f"{path}: {which} weight {name}, unlike the files before it: {_MEND}")
+    for name, weight in added.weights.items():
+        before = mean.setdefault(name, torch.zeros_like(weight, dtype=torch.float32))
+        if weight.shape != before.shape:
+            shapes = f"{list(weight.shape)} here, {list(before.shape)} in the files before it"
+            raise NmtError(f"{path}: weight {name} has another shape: {shapes}: {_MEND}")
+        if not weight.isfinite().all():
+            raise NmtError(f"{path}: weight {name} has values that are not finite numbers: leave this checkpoint out")
+        before.add_(weight.float() - before, alpha=1 / count)
+    return dataclasses.replace(added, weights={})
 
 
 def _check_alike(first_path: Path, first: Checkpoint, path: Path, other: Checkpoint) -> None:
-    def protos(of: Checkpoint) -> tuple[bytes, bytes]:
-        return of.vocabulary.source.proto, of.vocabulary.target.proto
+    """NmtError where two files' models compute different things with the same weights."""
+    changed = settings.differences(first.config.model, other.config.model)
+    if changed := [row for row in changed if "dropout" not in row]:  # which acts in training alone
+        rows = "; ".join(f"model.{row}" for row in changed)
+        raise NmtError(f"{path}: its settings differ from those of {first_path} ({rows}): {_MEND}")
+    if _protos(first) != _protos(other):
+        raise NmtError(f"{path}: its vocabulary differs from that of {first_path}: {_MEND}")
 
-    if protos(first) != protos(other):
-        raise NmtError(f"{path}: its vocabulary differs from that of {first_path}: average checkpoints of one run")
-    for name in sorted(first.weights.keys() ^ other.weights.keys()):
-        raise NmtError(f"{path}: weight {name} is in only one of it and {first_path}: average checkpoints of one run")
-    for name, weight in first.weights.items():
-        if weight.shape != other.weights[name].shape:
-            shapes = f"{list(other.weights[name].shape)} here, {list(weight.shape)} in {first_path}"
-            raise NmtError(f"{path}: weight {name} has another shape: {shapes}: average checkpoints of one run")
-    if not all(torch.isfinite(weight).all() for weight in other.weights.values()):
-        raise NmtError(f"{path}: holds weights that are not finite numbers: leave this checkpoint out")
+
+def _protos(of: Checkpoint) -> tuple[bytes, bytes]:
+    return of.vocabulary.source.proto, of.vocabulary.target.proto

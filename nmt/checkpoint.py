@@ -111,7 +111,10 @@ def load(path: Path) -> Checkpoint:
 
 def load_provenance(path: Path) -> dict[str, Any]:
     """A model file's provenance without its weights. Raises NmtError as `load` does."""
-    provenance: dict[str, Any] = json.loads(_our_metadata(path)["provenance"])
+    try:
+        provenance: dict[str, Any] = json.loads(_our_metadata(path)["provenance"])
+    except (KeyError, ValueError):
+        raise NmtError(f"{path}: damaged: its provenance cannot be read: use another copy or checkpoint") from None
     return provenance
 
 

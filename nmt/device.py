@@ -1,6 +1,7 @@
 """Which device to compute on, from a command's `--device`."""
 
 import ctypes
+import re
 import sys
 
 import torch
@@ -17,15 +18,15 @@ def choose(name: str) -> torch.device:
         if torch.cuda.is_available():
             return torch.device("cuda")
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-    kind, _, index = name.partition(":")
-    if kind not in ("cpu", "cuda", "mps") or (index and (kind != "cuda" or not index.isdigit())):
+    if not re.fullmatch(r"cpu|mps|cuda(:[0-9]+)?", name):
         raise NmtError(f"--device {name}: choose cpu, cuda, cuda:N, mps or auto")
+    kind, _, index = name.partition(":")
     if kind == "cuda" and (not torch.cuda.is_available() or int(index or 0) >= torch.cuda.device_count()):
         found = torch.cuda.device_count()
         raise NmtError(f"--device {name}: PyTorch finds {found} CUDA devices here: choose another, or auto")
     if kind == "mps" and not torch.backends.mps.is_available():
         raise NmtError(f"--device {name}: PyTorch finds no Apple GPU here: choose cpu, or auto")
-    return torch.device(name)
+    return torch.device(kind, int(index)) if index else torch.device(kind)
 
 
 def keep_freed_memory() -> None:

@@ -7,6 +7,7 @@ comes out, and the same declaration prints the reference of every setting.
 import dataclasses
 import difflib
 import inspect
+import math
 import re
 import types
 import typing
@@ -14,12 +15,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import yaml
-
+from nmt import located_yaml
 from nmt.errors import NmtError
+from nmt.located_yaml import Located, shortened
 
 T = TypeVar("T")
-Scalar = str | int | float | bool | None
 
 
 def setting(
@@ -52,119 +52,38 @@ def section(declaration: type[T], meaning: str) -> T:
     return setting(declaration(), meaning)
 
 
-# --------------------------------------------------------------------------- YAML with places
-
-
-@dataclasses.dataclass
-class Located:
-    """A YAML value that remembers where it was written (`line 12` or `override a.b=3`)."""
-
-    value: "Scalar | list[Located] | dict[str, Located]"
-    place: str
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML 1.2's plain scalars: `no` is Norwegian rather than false, and 1e-9 is a number."""
-
-
-_Loader.yaml_implicit_resolvers = {}
-for _tag, _pattern in {
-    "null": r"~|null|Null|NULL|",
-    "bool": r"true|True|TRUE|false|False|FALSE",
-    "int": r"[-+]?[0-9][0-9_]*",
-    "float": r"[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan",
-}.items():
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), None)
-
-
-def _scalar(node: yaml.ScalarNode) -> Scalar:
-    text = str(node.value)
-    match node.tag.rsplit(":", 1)[-1]:
-        case "null":
-            return None
-        case "bool":
-            return text.lower() == "true"
-        case "int":
-            return int(text.replace("_", ""))
-        case "float":
-            return float(text.replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
-    return text
-
-
-def _located(node: yaml.Node, place: str | None, path: str, problems: list[str]) -> Located:
-    here = place or f"line {node.start_mark.line + 1}"
-    if isinstance(node, yaml.MappingNode):
-        mapping: dict[str, Located] = {}
-        for key_node, value_node in node.value:
-            key = str(key_node.value)
-            child = f"{path}.{key}" if path else key
-            if key in mapping:
-                second = place or f"line {key_node.start_mark.line + 1}"
-                problems.append(f"{second}: {child} is given twice (first at {mapping[key].place}): delete one")
-            mapping[key] = _located(value_node, place, child, problems)
-            if not place:  # a block value starts on the line below its key; the key is what one looks for
-                mapping[key].place = f"line {key_node.start_mark.line + 1}"
-        return Located(mapping, here)
-    if isinstance(node, yaml.SequenceNode):
-        items = [_located(item, place, f"{path}[{i}]", problems) for i, item in enumerate(node.value)]
-        return Located(items, here)
-    assert isinstance(node, yaml.ScalarNode)
-    return Located(_scalar(node), here)
-
-
-def _compose(text: str, what: str, place: str | None, problems: list[str]) -> Located:
-    try:
-        node = yaml.compose(text, Loader=_Loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark and not place else ""
-        raise NmtError(f"{what}{where}: not valid YAML: {error.problem or error.context}") from None
-    except yaml.YAMLError as error:
-        raise NmtError(f"{what}: not valid YAML: {error}") from None
-    if node is None:
-        return Located({} if not place else None, place or "line 1")
-    return _located(node, place, "", problems)
+# --------------------------------------------------------------------------- overrides
 
 
 def _override(tree: Located, override: str, problems: list[str]) -> None:
     """Set `section.key=value` in the tree, making sections on the way where they are missing."""
     key, equals, text = override.partition("=")
-    place = f"override {key}"
-    if not equals or not key:
-        problems.append(f"override {override!r}: write it as section.key=value")
+    *sections, last = key.split(".")
+    if not equals or not last or not all(sections):
+        problems.append(f"override {shortened(override)!r}: write it as section.key=value")
         return
     try:
-        value = _compose(text, f"override {override!r}", place, problems)
+        value = located_yaml.read(text, problems, path=key, where="override ")
     except NmtError as error:
-        problems.append(str(error))
+        problems.append(f"override {shortened(override)!r}: {error}")
         return
-    *sections, last = key.split(".")
-    for name in sections:
-        if not isinstance(tree.value, dict):
-            break
+    for i, name in enumerate(sections):
+        assert isinstance(tree.value, dict)
         child = tree.value.get(name)
         if child is None or child.value is None:
-            child = tree.value[name] = Located({}, place)
+            child = tree.value[name] = Located({}, "a mapping", "override ")
+        if not isinstance(child.value, dict):
+            above = ".".join(sections[: i + 1])
+            problems.append(f"override {key}: {above} is {child.written}, not a mapping: override {above} as a whole")
+            return
         tree = child
-    if not isinstance(tree.value, dict):
-        problems.append(f"{place}: {key.rpartition('.')[0]} is not a mapping here: give its value whole")
-        return
+    assert isinstance(tree.value, dict)
     tree.value[last] = value
 
 
 # --------------------------------------------------------------------------- typed values
 
-
-def _shown(value: object) -> str:
-    return yaml.safe_dump(value, default_flow_style=True, allow_unicode=True).removesuffix("...\n").strip()
-
-
-def _plain(located: Located) -> object:
-    if isinstance(located.value, dict):
-        return {key: _plain(child) for key, child in located.value.items()}
-    if isinstance(located.value, list):
-        return [_plain(child) for child in located.value]
-    return located.value
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # in no language, path or name; some have no UTF-8
 
 
 def type_name(annotation: Any) -> str:
@@ -175,16 +94,22 @@ def type_name(annotation: Any) -> str:
     if origin in (types.UnionType, typing.Union):
         return " or ".join(type_name(argument) for argument in arguments)
     if origin is tuple:
-        inner = type_name(arguments[0])
-        return f"list of {inner}" if arguments[-1] is Ellipsis else f"list of {len(arguments)} {inner}s"
+        count = "" if arguments[-1] is Ellipsis else f"{len(arguments)} "
+        return f"list of {count}{type_name(arguments[0])}s"
     if dataclasses.is_dataclass(annotation):
         return "mapping"
     names = {str: "text", int: "whole number", float: "number", bool: "true | false", type(None): "null"}
     return names[annotation]
 
 
+def _expected(field: "dataclasses.Field[Any]", annotation: Any) -> str:
+    """The type of a setting with the range of its number."""
+    limits = (f"{name} {bound:g}" for name, bound in field.metadata["bounds"].items())
+    return ", ".join([type_name(annotation), *limits])
+
+
 class _Mismatch(Exception):
-    """A value is not of the type; carries the place and what was wrong."""
+    """A value is not of the type."""
 
 
 class _Reader:
@@ -199,38 +124,42 @@ class _Reader:
         self.problems.append(problem)
 
     def mapping(self, declaration: type[T], located: Located, path: str) -> T | None:
-        """A dataclass from a mapping; None once any setting had no usable value."""
+        """A dataclass from a mapping, all of whose settings may be left out; None once any was unusable."""
         prefix = f"{path}." if path else ""
-        if not isinstance(located.value, dict):
-            self._break(f"{located.place}: {path} must be a mapping, not {_shown(_plain(located))}")
+        given = {} if located.value is None else located.value
+        if not isinstance(given, dict):
+            self._break(f"{located.where}{path}: expected mapping, found {located.written}")
             return None
         hints = typing.get_type_hints(declaration)
         fields = {field.name: field for field in dataclasses.fields(declaration)}  # type: ignore[arg-type]
-        for key, child in located.value.items():
-            if key not in fields:
-                self.problems.append(
-                    f"{child.place}: {prefix}{key}: unknown setting{self._suggestion(key, list(fields), prefix)}"
-                )
         values: dict[str, Any] = {}
+        for key, child in given.items():
+            if key in fields:
+                values[key] = self._setting(fields[key], hints[key], child, prefix + key)
+            else:
+                mend = self._suggestion(key, list(fields), path)
+                self.problems.append(f"{child.where}{prefix}{shortened(key)}: unknown setting{mend}")
         for name, field in fields.items():
-            if name not in located.value:
-                if field.default is dataclasses.MISSING:
-                    what = field.metadata["meaning"]
-                    self._break(f"{located.place}: {prefix}{name} is missing ({what})")
+            if name in given or field.default is not dataclasses.MISSING:
                 continue
-            values[name] = self._setting(field, hints[name], located.value[name], prefix + name)
+            if dataclasses.is_dataclass(hints[name]):  # what is missing is what has to be in it
+                self.mapping(typing.cast(type, hints[name]), Located({}, "", ""), prefix + name)
+            else:
+                self._break(f"{prefix}{name} is missing: {field.metadata['meaning']}")
         return None if self.broken else declaration(**values)
 
     def _setting(self, field: "dataclasses.Field[Any]", annotation: Any, located: Located, path: str) -> Any:
         try:
             value = self._value(annotation, located, path)
+            for number in value if isinstance(value, tuple) else (value,):
+                if not all(_within(number, name, bound) for name, bound in field.metadata["bounds"].items()):
+                    raise _Mismatch
         except _Mismatch:
-            self._break(f"{located.place}: {path} must be {type_name(annotation)}, not {_shown(_plain(located))}")
+            unquoted = isinstance(located.value, int | float) and str in (annotation, *typing.get_args(annotation))
+            mend = "; put it in quotes" if unquoted else ""
+            expected = _expected(field, annotation)
+            self._break(f"{located.where}{path}: expected {expected}; found {located.written}{mend}")
             return None
-        for number in value if isinstance(value, tuple) else (value,):
-            for name, bound in field.metadata["bounds"].items():
-                if isinstance(number, int | float) and not _within(number, name, bound):
-                    self._break(f"{located.place}: {path} must be {name} {bound:g}, not {number:g}")
         return value
 
     def _value(self, annotation: Any, located: Located, path: str) -> Any:
@@ -239,13 +168,8 @@ class _Reader:
         if origin in (types.UnionType, typing.Union):
             if value is None and type(None) in arguments:
                 return None
-            rest = [argument for argument in arguments if argument is not type(None)]
-            for argument in rest[:-1]:
-                try:
-                    return self._value(argument, located, path)
-                except _Mismatch:
-                    continue
-            return self._value(rest[-1], located, path)
+            (annotation,) = set(arguments) - {type(None)}
+            return self._value(annotation, located, path)
         if dataclasses.is_dataclass(annotation):
             return self.mapping(typing.cast(type, annotation), located, path)
         if origin is tuple:
@@ -253,23 +177,34 @@ class _Reader:
                 raise _Mismatch
             return tuple(self._value(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(value))
         if origin is Literal:
-            if value not in arguments or isinstance(value, bool):
+            if value not in arguments:
                 raise _Mismatch
             return value
-        if annotation is float and isinstance(value, int) and not isinstance(value, bool):
+        if annotation is float and type(value) is int:
             return float(value)
-        if type(value) is not annotation:
+        if type(value) is not annotation or (isinstance(value, float) and not math.isfinite(value)):
+            raise _Mismatch
+        if isinstance(value, str) and (not value.strip() or _CONTROL.search(value)):
             raise _Mismatch
         return value
 
-    def _suggestion(self, key: str, known: list[str], prefix: str) -> str:
-        elsewhere = [path for path in setting_paths(self.root) if path.rpartition(".")[2] == key]
-        if elsewhere:
-            return f"; did you mean {elsewhere[0]}?"
-        close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-        if close:
-            return f"; did you mean {prefix}{close[0]}?"
-        return f"; {prefix.rstrip('.') or 'the file'} takes {', '.join(known)}"
+    def _suggestion(self, key: str, known: list[str], path: str) -> str:
+        """What may be meant by an unknown key of the section at `path`, which takes the keys `known`."""
+        paths = list(setting_paths(self.root))
+        if not path and key in paths:
+            name, _, last = key.partition(".")
+            return f"; write it as {name}: {{{last}: …}}"
+        names = [known_path.rpartition(".")[2] for known_path in paths]
+        plain = key.lower().replace("-", "_")
+        near = difflib.get_close_matches(plain, known, n=1, cutoff=0.5)
+        if plain in names or not near:
+            (far,) = difflib.get_close_matches(plain, names, n=1, cutoff=0.75) or [""]
+            meant = [known_path for known_path, name in zip(paths, names, strict=True) if name == far]
+        else:
+            meant = [f"{path}.{near[0]}" if path else near[0]]
+        if meant:
+            return f"; did you mean {' or '.join(meant)}?"
+        return f"; {path or 'the file'} takes {', '.join(known)}"
 
 
 def _within(number: float, name: str, bound: float) -> bool:
@@ -295,14 +230,19 @@ def setting_paths(declaration: type, prefix: str = "") -> Iterator[str]:
 
 
 def parse(declaration: type[T], text: str, what: str, overrides: Sequence[str] = ()) -> T:
-    """Read `declaration` from YAML text, the overrides (`section.key=value`) laid over it.
+    """Read `declaration` from YAML text, the overrides (`section.key=value`) laid over it, the last one on top.
 
     Raises NmtError with every problem found, each on a line with its place; `what` names the text.
     """
     problems: list[str] = []
-    tree = _compose(text, what, None, problems)
+    try:
+        tree = located_yaml.read(text, problems)
+    except NmtError as error:
+        raise NmtError(f"{what}: {error}") from None
+    if tree.value is None:
+        tree = Located({}, "", "")
     if not isinstance(tree.value, dict):
-        raise NmtError(f"{what}: must hold a mapping of settings, not {_shown(_plain(tree))}")
+        raise NmtError(f"{what}: expected settings, each as key: value; found {tree.written}")
     for override in overrides:
         _override(tree, override, problems)
     value = _Reader(declaration, problems).mapping(declaration, tree, "")
@@ -329,7 +269,8 @@ def load(declaration: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
     except FileNotFoundError:
         raise NmtError(f"{path}: no such file: give the path of a YAML file of settings") from None
     except UnicodeDecodeError as error:
-        raise NmtError(f"{path}: not UTF-8 text (byte {error.start}): save it as UTF-8") from None
+        line = error.object[: error.start].count(b"\n") + 1
+        raise NmtError(f"{path}: line {line}: not UTF-8 text: save the file as UTF-8") from None
     except OSError as error:
         raise NmtError(f"{path}: cannot be read: {error.strerror}") from None
     return parse(declaration, text, str(path), overrides)
@@ -337,15 +278,16 @@ def load(declaration: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
 
 def to_yaml(value: Any) -> str:
     """The dataclass as YAML that `parse` reads back to an equal value."""
-    return yaml.safe_dump(plain(value), sort_keys=False, allow_unicode=True)
+    return located_yaml.dump(plain(value))
 
 
-def plain(value: Any) -> Any:
-    """The dataclass as dicts, lists and scalars."""
+def plain(value: Any, *, defaults: bool = True) -> Any:
+    """The dataclass as dicts, lists and scalars; settings at their defaults left out if so asked."""
     if dataclasses.is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        held = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
+        return {field.name: plain(x, defaults=defaults) for field, x in held if defaults or x != field.default}
     if isinstance(value, tuple):
-        return [plain(item) for item in value]
+        return [plain(item, defaults=defaults) for item in value]
     return value
 
 
@@ -357,29 +299,32 @@ def differences(old: Any, new: Any) -> list[str]:
         for name in path.split("."):
             before, after = getattr(before, name), getattr(after, name)
         if before != after:
-            rows.append(f"{path}: {_shown(plain(before))} -> {_shown(plain(after))}")
+            rows.append(f"{path}: {_shown(before)} -> {_shown(after)}")
     return rows
+
+
+def _shown(value: Any) -> str:
+    return located_yaml.dump(plain(value, defaults=False), in_one_line=True)
 
 
 def reference(declaration: type) -> str:
     """The Markdown tables of every setting: key, type, default, meaning."""
     hints = typing.get_type_hints(declaration)
-    rows, inner = [], []
+    rows, inner = [], {}
     for field in dataclasses.fields(declaration):
         annotation = hints[field.name]
         if dataclasses.is_dataclass(annotation):
             table = reference(typing.cast(type, annotation))
-            inner.append(f"## {field.name}\n\n{field.metadata['meaning']}\n\n{table}")
+            inner[field.name] = f"## {field.name}\n\n{field.metadata['meaning']}\n\n{table}"
             continue
+        kind = _expected(field, annotation).replace("|", "\\|")
         for nested in filter(dataclasses.is_dataclass, typing.get_args(annotation)):
-            title_of_nested = f"### {typing.cast(type, nested).__name__}"
-            if not any(part.startswith(title_of_nested) for part in inner):
-                about = inspect.cleandoc(nested.__doc__ or "")
-                inner.append(f"{title_of_nested}\n\n{about}\n\n{reference(typing.cast(type, nested))}")
-        default = "**required**" if field.default is dataclasses.MISSING else f"`{_shown(plain(field.default))}`"
-        limits = ", ".join(f"{name} {bound:g}" for name, bound in field.metadata["bounds"].items())
-        kind = f"{type_name(annotation)}{f', {limits}' if limits else ''}".replace("|", "\\|")
-        rows.append(f"| `{field.name}` | {kind} | {default} | {field.metadata['meaning']} |")
+            name = typing.cast(type, nested).__name__
+            about = inspect.cleandoc(nested.__doc__ or "")
+            inner[name] = f"### {name}\n\n{about}\n\n{reference(typing.cast(type, nested))}"
+            kind = re.sub("mappings?", f"[{name}](#{name.lower()})", kind)
+        default = "**required**" if field.default is dataclasses.MISSING else f"`{_shown(field.default)}`"
+        meaning = field.metadata["meaning"].replace("|", "\\|")
+        rows.append(f"| `{field.name}` | {kind} | {default} | {meaning} |\n")
     head = "| setting | type | default | meaning |\n| --- | --- | --- | --- |\n"
-    parts = [head + "\n".join(rows) + "\n"] if rows else []
-    return "\n".join(parts + inner)
+    return "\n".join(["".join([head, *rows])] * bool(rows) + list(inner.values()))

@@ -1,5 +1,7 @@
 """Safetensors files written whole or not at all, and read only when they are what was written."""
 
+import contextlib
+import json
 import os
 import zlib
 from collections.abc import Mapping
@@ -18,20 +20,25 @@ _CHECKSUM = "crc32"
 def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
     """Write tensors and metadata under a temporary name, sync, rename: `path` is never half a file.
 
-    A checksum of the tensors goes into the metadata. Raises NmtError when the disk refuses, the old
-    file at `path` then still whole.
+    A checksum of both goes into the metadata. Raises NmtError when the disk refuses, the old file at
+    `path` then still whole.
     """
     ours = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
     temporary = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_file(ours, temporary, {**metadata, _CHECKSUM: _checksum(ours)})
+        temporary.touch()
+        mode = temporary.stat().st_mode  # what the umask allows; safetensors lets the owner alone read
+        save_file(ours, temporary, {**metadata, _CHECKSUM: _checksum(ours, metadata)})
+        temporary.chmod(mode)
         _sync(temporary)
         temporary.replace(path)
         _sync(path.parent)
     except (OSError, SafetensorError) as error:
-        temporary.unlink(missing_ok=True)
         raise NmtError(f"{path}: cannot be written: {error}: free some space or choose another folder") from None
+    finally:
+        with contextlib.suppress(OSError):  # most often it is `path` by now
+            temporary.unlink()
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -42,16 +49,18 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (OSError, SafetensorError) as error:
         raise _unreadable(path, error) from None
-    if metadata.pop(_CHECKSUM, None) != _checksum(tensors):
+    if metadata.pop(_CHECKSUM, None) != _checksum(tensors, metadata):
         raise NmtError(f"{path}: damaged: its contents do not match its checksum: use another copy or checkpoint")
     return tensors, metadata
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """The metadata alone, without reading the tensors. Raises NmtError as `read` does."""
-    if not path.is_file():
-        raise NmtError(f"{path}: no such file")
+    """The metadata alone, unchecked, without reading the tensors. Raises NmtError if it can't be read."""
     try:
+        if path.is_dir():
+            raise NmtError(f"{path}: a folder, not a file")
+        if not path.exists():
+            raise NmtError(f"{path}: no such file")
         with safe_open(path, framework="pt") as file:
             return dict(file.metadata() or {})
     except (OSError, SafetensorError) as error:
@@ -62,13 +71,13 @@ def _unreadable(path: Path, error: Exception) -> NmtError:
     return NmtError(f"{path}: not a whole safetensors file ({error}): it is cut short, damaged or of another kind")
 
 
-def _checksum(tensors: Mapping[str, Tensor]) -> str:
-    checksum = 0
+def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
+    checksum = zlib.crc32(json.dumps(dict(metadata), sort_keys=True).encode())
     for name in sorted(tensors):
         tensor = tensors[name]
         checksum = zlib.crc32(f"{name} {tensor.dtype} {list(tensor.shape)}".encode(), checksum)
         if tensor.numel():
-            checksum = zlib.crc32(memoryview(tensor.reshape(-1).view(torch.uint8).numpy()), checksum)
+            checksum = zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy().data, checksum)
     return f"{checksum:08x}"
 
 

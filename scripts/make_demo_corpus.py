@@ -13,7 +13,6 @@ the German perfect; definite objects stand before the time (`verkauft das Auto h
 """
 
 import argparse
-import os
 import random
 import sys
 from collections.abc import Iterator, Sequence
@@ -34,7 +33,8 @@ class Phrase(NamedTuple):
 
 
 class Noun(NamedTuple):
-    kind: str  # decides which verbs and adjectives may stand with it
+    kind: str  # decides which verbs may stand with it
+    adjectives: str  # those that may describe it
     en: str
     en_plural: str
     gender: str  # m, f or n
@@ -49,7 +49,7 @@ class Frame(NamedTuple):
     objects: str = ""  # the kinds of its accusative object
     recipient: bool = False  # a person in the dative
     adjunct: str = "place"  # place, free (of several sorts), city, into (a place), amount, payment, none
-    subjects: str = ""  # the kinds of its subject; none means people
+    subjects: str = "people"  # or the kinds of its subject
     be: bool = False  # its perfect: ist gegangen, but hat gekauft
 
 
@@ -68,7 +68,7 @@ class Verb(NamedTuple):
         return " ".join([head + ("es" if head.endswith("o") else "s"), *particle])
 
 
-# ---- Tables: the lexicon. Rows end at a semicolon, fields at a space; `_` is a space inside a field ----
+# ---- Tables. Rows end at a semicolon, fields at a space; `_` is a space inside a field -----------------
 
 
 def rows(table: str) -> list[list[str]]:
@@ -79,83 +79,75 @@ def phrases(table: str) -> list[Phrase]:
     return [Phrase(*row) for row in rows(table)]
 
 
-# English singular and plural, gender, German singular and plural (and the oblique form of weak nouns).
+# The adjectives that fit a kind of noun, a colon, the nouns: English singular and plural, gender, German
+# singular and plural (and the oblique form of weak nouns).
 NOUN_TABLE = {
-    "person": """man men m Mann Männer; woman women f Frau Frauen; child children n Kind Kinder;
-        girl girls n Mädchen Mädchen; boy boys m Junge Jungen Jungen; teacher teachers m Lehrer Lehrer;
-        doctor doctors m Arzt Ärzte; student students m Student Studenten Studenten""",
-    "relative": """brother brothers m Bruder Brüder; sister sisters f Schwester Schwestern;
-        aunt aunts f Tante Tanten; uncle uncles m Onkel Onkel; daughter daughters f Tochter Töchter;
-        neighbour neighbours m Nachbar Nachbarn Nachbarn""",
-    "furniture": "table tables m Tisch Tische; lamp lamps f Lampe Lampen; picture pictures n Bild Bilder",
-    "machine": "car cars n Auto Autos; bicycle bicycles n Fahrrad Fahrräder; radio radios n Radio Radios",
-    "text": "book books n Buch Bücher; letter letters m Brief Briefe; report reports m Bericht Berichte",
-    "food": "apple apples m Apfel Äpfel; pear pears f Birne Birnen; cake cakes m Kuchen Kuchen",
-    "clothes": """coat coats m Mantel Mäntel; shirt shirts n Hemd Hemden; jacket jackets f Jacke Jacken;
-        hat hats m Hut Hüte""",
-    "opening": "door doors f Tür Türen; window windows n Fenster Fenster; box boxes f Kiste Kisten",
-    "animal": "dog dogs m Hund Hunde; cat cats f Katze Katzen; horse horses n Pferd Pferde",
-    "home": "house houses n Haus Häuser; flat flats f Wohnung Wohnungen; garden gardens m Garten Gärten",
-    "place": """hotel hotels n Hotel Hotels; museum museums n Museum Museen; school schools f Schule Schulen;
-        shop shops m Laden Läden""",
-    "event": "film films m Film Filme; concert concerts n Konzert Konzerte; meeting meetings f Sitzung Sitzungen",
-    "vehicle": "train trains m Zug Züge; bus buses m Bus Busse; ship ships n Schiff Schiffe",
-    "firm": "company companies f Firma Firmen; factory factories f Fabrik Fabriken",
-    "span": "day days m Tag Tage; week weeks f Woche Wochen; month months m Monat Monate; year years n Jahr Jahre",
-    "contents": """hour hours f Stunde Stunden; 
-        inhabitant inhabitants m Einwohner Einwohner""",
+    "adult": """old young friendly famous rich sick: man men m Mann Männer; woman women f Frau Frauen;
+        teacher teachers m Lehrer Lehrer; doctor doctors m Arzt Ärzte;
+        student students m Student Studenten Studenten""",
+    "child": """small friendly sick: child children n Kind Kinder; girl girls n Mädchen Mädchen;
+        boy boys m Junge Jungen Jungen""",
+    "relative": """old young friendly famous rich sick: brother brothers m Bruder Brüder;
+        sister sisters f Schwester Schwestern; aunt aunts f Tante Tanten; uncle uncles m Onkel Onkel;
+        daughter daughters f Tochter Töchter; neighbour neighbours m Nachbar Nachbarn Nachbarn""",
+    "thing": """old new big small beautiful cheap red blue black: table tables m Tisch Tische;
+        lamp lamps f Lampe Lampen; radio radios n Radio Radios; car cars n Auto Autos;
+        bicycle bicycles n Fahrrad Fahrräder; box boxes f Kiste Kisten""",
+    "clothes": """old new big small beautiful cheap red blue black: coat coats m Mantel Mäntel;
+        shirt shirts n Hemd Hemden; jacket jackets f Jacke Jacken; hat hats m Hut Hüte;
+        scarf scarves m Schal Schals""",
+    "text": """new long short: book books n Buch Bücher; letter letters m Brief Briefe;
+        report reports m Bericht Berichte""",
+    "food": """big small fresh sweet cheap: apple apples m Apfel Äpfel; pear pears f Birne Birnen;
+        cake cakes m Kuchen Kuchen""",
+    "animal": """old young friendly sick big small beautiful black: dog dogs m Hund Hunde;
+        cat cats f Katze Katzen; horse horses n Pferd Pferde""",
+    "home": "old new big small beautiful: house houses n Haus Häuser; garden gardens m Garten Gärten",
+    "place": """old new big small beautiful: hotel hotels n Hotel Hotels; museum museums n Museum Museen;
+        school schools f Schule Schulen; shop shops m Laden Läden""",
+    "event": """long short: film films m Film Filme; concert concerts n Konzert Konzerte;
+        meeting meetings f Sitzung Sitzungen""",
+    "vehicle": "old big small: train trains m Zug Züge; bus buses m Bus Busse; ship ships n Schiff Schiffe",
+    "counted": """: day days m Tag Tage; week weeks f Woche Wochen; month months m Monat Monate;
+        year years n Jahr Jahre; hour hours f Stunde Stunden; inhabitant inhabitants m Einwohner Einwohner""",
 }
-NOUNS = {kind: [Noun(kind, *row) for row in rows(table)] for kind, table in NOUN_TABLE.items()}
-HOUR, INHABITANT = NOUNS["contents"]
-PEOPLE, GOODS = "person relative", "furniture machine text food clothes animal home"
-
+NOUNS = {
+    kind: [Noun(kind, adjectives, *row) for row in rows(nouns)]
+    for kind, (adjectives, _, nouns) in ((kind, table.partition(":")) for kind, table in NOUN_TABLE.items())
+}
+*SPANS, HOUR, INHABITANT = NOUNS.pop("counted")
+PEOPLE, GOODS = "adult child relative", "thing clothes text food animal"
 ADJECTIVES = dict(
     phrases("""old alt; new neu; big groß; small klein; beautiful schön; cheap billig; red rot; blue blau;
         black schwarz; fresh frisch; sweet süß; long lang; short kurz; young jung; friendly freundlich;
         famous berühmt; rich reich; sick krank""")
 )
-OF_THINGS, OF_PEOPLE = (
-    "old new big small beautiful cheap red blue black",
-    "old young friendly famous rich sick",
-)
-FITTING = {  # the adjectives of each kind of noun
-    **dict.fromkeys(("furniture", "machine", "clothes"), OF_THINGS),
-    **dict.fromkeys(("person", "relative"), OF_PEOPLE),
-    **dict.fromkeys(("home", "place"), "old new big small beautiful"),
-    **dict.fromkeys(("vehicle", "firm"), "old big small"),
-    **dict.fromkeys(("text", "event"), "long short"),
-    "animal": "old young friendly sick big small beautiful black",
-    "opening": "old new big small red blue black",
-    "food": "big small fresh sweet cheap",
-}
 
-# English base and past; German infinitive, third person, participle (and separable prefix).
+# English base and past; German infinitive, third person, participle and separable prefix.
 VERB_TABLE = {
     Frame(GOODS): """buy bought kaufen kauft gekauft; sell sold verkaufen verkauft verkauft;
-        need needed brauchen braucht gebraucht; find found finden findet gefunden""",
+        choose chose wählen wählt gewählt; find found finden findet gefunden""",
     Frame(f"{GOODS} {PEOPLE}"): "look_for looked_for suchen sucht gesucht; see saw sehen sieht gesehen",
-    Frame("machine opening"): "repair repaired reparieren repariert repariert",
+    Frame("thing"): "repair repaired reparieren repariert repariert",
     Frame("text"): "write wrote schreiben schreibt geschrieben",
     Frame("food"): "eat ate essen isst gegessen",
     Frame("clothes"): "wear wore tragen trägt getragen",
-    Frame("opening"): "open opened machen macht aufgemacht auf; close closed machen macht zugemacht zu",
-    Frame(PEOPLE): """visit visited besuchen besucht besucht; invite invited laden lädt eingeladen ein;
-        call called rufen ruft angerufen an; pick_up picked_up holen holt abgeholt ab""",
-    Frame("text food clothes", recipient=True, adjunct="none"): """give gave geben gibt gegeben;
-        send sent schicken schickt geschickt; bring brought bringen bringt gebracht""",
-    Frame(GOODS, recipient=True): "show showed zeigen zeigt gezeigt",
+    Frame(PEOPLE, adjunct="none"): """visit visited besuchen besucht besucht;
+        call called rufen ruft angerufen an; invite invited laden lädt eingeladen ein;
+        pick_up picked_up holen holt abgeholt ab""",
+    Frame(GOODS, recipient=True, adjunct="none"): """give gave geben gibt gegeben;
+        show showed zeigen zeigt gezeigt; bring brought bringen bringt gebracht""",
     Frame(recipient=True): "help helped helfen hilft geholfen; thank thanked danken dankt gedankt",
     Frame(adjunct="free"): """work worked arbeiten arbeitet gearbeitet; wait waited warten wartet gewartet;
-        sleep slept schlafen schläft geschlafen; sing sang singen singt gesungen; dance danced tanzen tanzt getanzt""",
+        sing sang singen singt gesungen; dance danced tanzen tanzt getanzt""",
+    Frame(): "sleep slept schlafen schläft geschlafen",
     Frame(adjunct="none", be=True): "get_up got_up stehen steht aufgestanden auf",
     Frame(adjunct="city", be=True): "travel travelled reisen reist gereist",
     Frame(adjunct="into", be=True): "go went gehen geht gegangen",
     Frame(adjunct="payment"): "pay paid bezahlen bezahlt bezahlt",
     Frame(adjunct="amount", subjects=GOODS): "cost cost kosten kostet gekostet",
-    Frame("furniture machine clothes", subjects="firm"): "produce produced stellen stellt hergestellt her",
-    Frame(
-        adjunct="none", subjects="event"
-    ): "begin began beginnen beginnt begonnen; end ended enden endet geendet",
+    Frame(adjunct="none", subjects="event"): """begin began beginnen beginnt begonnen;
+        end ended enden endet geendet""",
     Frame(adjunct="none", subjects="vehicle", be=True): """arrive arrived kommen kommt angekommen an;
         depart departed fahren fährt abgefahren ab""",
     Frame(adjunct="none", subjects="place"): """open opened machen macht aufgemacht auf;
@@ -163,13 +155,22 @@ VERB_TABLE = {
 }
 VERBS = [Verb(frame, *row) for frame, table in VERB_TABLE.items() for row in rows(table)]
 REPORTS = [  # what opens a reported clause, and the verb that governs it
-    (Phrase(english, german), Verb(Frame(adjunct="none"), *verb))
+    (Phrase(english, german), Verb(Frame(), *verb))
     for english, german, *verb in rows("""that dass say said sagen sagt gesagt;
         that dass hope hoped hoffen hofft gehofft; that dass believe believed glauben glaubt geglaubt;
         whether ob ask asked fragen fragt gefragt""")
 ]
+AUXILIARIES = {
+    english: german
+    for english, *german in rows("""will werde wird werden; can kann kann können; must muss muss müssen;
+        should sollte sollte sollten""")
+}
+TENSES = ("present", "present", "past", "past", *AUXILIARIES)
+FIRST, THIRD, PLURAL = 0, 1, 2  # grammatical persons: the columns of the verb forms
+HAVE, BE, WAS = ("habe", "hat", "haben"), ("bin", "ist", "sind"), ("war", "war", "waren")
+ENGLISH_BE, ENGLISH_WAS, BORN = ("am", "is", "are"), ("was", "was", "were"), ("wurde", "wurde", "wurden")
 
-NAMES = {"she": "Anna Maria Julia Clara Laura".split(), "he": "Thomas Peter Paul Lukas Felix".split()}
+NAMES = phrases("Anna she; Maria she; Julia she; Clara she; Thomas he; Peter he; Paul he; Lukas he")
 CITIES = phrases("Berlin Berlin; Hamburg Hamburg; Munich München; Cologne Köln; Vienna Wien; Zurich Zürich")
 TIMES = {
     "past": phrases("yesterday gestern; last_week letzte_Woche; yesterday_evening gestern_Abend"),
@@ -180,11 +181,10 @@ FREQUENCIES = phrases("often oft; always immer; sometimes manchmal; rarely selte
 MANNERS = phrases("alone allein; quietly leise; for_a_long_time lange")
 DEGREES = phrases("not nicht; very sehr; too zu; not_very nicht_sehr; not_too nicht_zu")
 CONJUNCTIONS = phrases("because weil; although obwohl; if wenn; while während")
-WEEKDAYS = phrases("""Monday Montag; Tuesday Dienstag; Wednesday Mittwoch; Thursday Donnerstag; Friday Freitag;
-    Saturday Samstag; Sunday Sonntag""")
+WEEKDAYS = phrases("""Monday Montag; Tuesday Dienstag; Wednesday Mittwoch; Thursday Donnerstag;
+    Friday Freitag; Saturday Samstag; Sunday Sonntag""")
 MONTHS = phrases("""January Januar; February Februar; March März; April April; May Mai; June Juni; July Juli;
     August August; September September; October Oktober; November November; December Dezember""")
-
 SMALL = phrases("""zero null; one eins; two zwei; three drei; four vier; five fünf; six sechs; seven sieben;
     eight acht; nine neun; ten zehn; eleven elf; twelve zwölf; thirteen dreizehn; fourteen vierzehn;
     fifteen fünfzehn; sixteen sechzehn; seventeen siebzehn; eighteen achtzehn; nineteen neunzehn""")
@@ -193,24 +193,13 @@ TENS = phrases("""- -; - -; twenty zwanzig; thirty dreißig; forty vierzig; fift
 ENGLISH_ORDINALS = {1: "first", 2: "second", 3: "third", 5: "fifth", 8: "eighth", 9: "ninth", 12: "twelfth"}
 GERMAN_ORDINALS = {1: "erst", 3: "dritt", 7: "siebt", 8: "acht"}
 
-FIRST, THIRD, PLURAL = 0, 1, 2  # grammatical persons: the columns of the verb forms
-HAVE, BE, WAS = ("habe", "hat", "haben"), ("bin", "ist", "sind"), ("war", "war", "waren")
-ENGLISH_BE, ENGLISH_WAS, BORN = ("am", "is", "are"), ("was", "was", "were"), ("wurde", "wurde", "wurden")
-AUXILIARIES = {
-    english: german
-    for english, *german in rows("""will werde wird werden; can kann kann können; must muss muss müssen;
-        should sollte sollte sollten""")
-}
-TENSES = ("present", "present", "present", "past", "past", "past", *AUXILIARIES)
-
 NOTHING, ON, THE, A = Phrase("", ""), Phrase("on", "am"), Phrase("the", "der"), Phrase("a", "ein")
 PRONOUN_TABLE = "I ich my mein; he er his sein; she sie her ihr; we wir our unser; they sie their ihr"
 POSSESSIVES = {pronoun: Phrase(*possessive) for pronoun, _, *possessive in rows(PRONOUN_TABLE)}
-EIN_WORDS = {"ein", "kein", *(owner.de for owner in POSSESSIVES.values())}
-# Forms by case, four a row: masculine, feminine, neuter, plural ("-" is no ending).
+# Endings by case, four a row: masculine, feminine, neuter, plural ("-" is none).
 ARTICLES = {"nom": "der die das die", "acc": "den die das die", "dat": "dem der dem den"}
 EIN_ENDINGS = {"nom": "- e - e", "acc": "en e - e", "dat": "em er em en"}
-ADJECTIVE_ENDINGS = {  # after der, after ein, after neither (a number or nothing)
+ADJECTIVE_ENDINGS = {  # after der; after ein, kein, mein; after a number or nothing
     "der": {"nom": "e e e en", "acc": "en e e en", "dat": "en en en en"},
     "ein": {"nom": "er e es en", "acc": "en e es en", "dat": "en en en en"},
     "bare": {"nom": "er e es e", "acc": "en e es e", "dat": "em er em en"},
@@ -307,9 +296,9 @@ def clock(hour: int, minute: int) -> Phrase:
         return Phrase(f"half past {near.en}", half)
     distance = min(minute, 60 - minute)
     amount = Phrase("quarter", "Viertel") if distance == 15 else number(distance)
-    german = f"fünf {'vor' if past else 'nach'} {half}"  # twenty-five past three: five before half to four
-    if distance != 25:
-        german = f"{amount.de} {'nach' if past else 'vor'} {near.de}"
+    german = f"{amount.de} {'nach' if past else 'vor'} {near.de}"
+    if distance == 25:  # twenty-five past three is five before half of the fourth hour
+        german = f"fünf {'vor' if past else 'nach'} {half}"
     return Phrase(f"{amount.en} {'past' if past else 'to'} {near.en}", german)
 
 
@@ -341,16 +330,16 @@ class NounPhrase:
         words = join(self.adjective, self.noun.en_plural if self.plural else self.noun.en)
         return join("an" if self.determiner == A and words[0] in "aeiou" else self.determiner.en, words)
 
-    def german(self, case: str, negated: bool = False) -> str:
+    def german(self, case: str, *, negated: bool = False) -> str:
         """Decline the phrase (nom, acc or dat); negated, `ein` and a missing article become `kein`."""
         column = 3 if self.plural else "mfn".index(self.noun.gender)
-        article = "kein" if negated and self.determiner in (A, NOTHING) else self.determiner.de
-        family = "der" if article == THE.de else "ein" if article in EIN_WORDS else "bare"
+        article, family = self.determiner.de, "bare"
+        if self.determiner == THE:
+            article, family = ARTICLES[case].split()[column], "der"
+        elif self.determiner == A or self.definite or negated:
+            article = "kein" if negated and not self.definite else article
+            article, family = article + EIN_ENDINGS[case].split()[column].strip("-"), "ein"
         ending = ADJECTIVE_ENDINGS[family][case].split()[column]
-        if family == "der":
-            article = ARTICLES[case].split()[column]
-        elif family == "ein":
-            article += EIN_ENDINGS[case].split()[column].strip("-")
         noun = self.noun.de if case == "nom" else self.noun.oblique or self.noun.de
         if self.plural:
             noun = self.noun.de_plural
@@ -369,15 +358,13 @@ def counted(n: int, noun: Noun, adjective: str = "") -> NounPhrase:
 class Subject:
     name: Phrase
     person: int
-    pronoun: str = ""  # the key in PRONOUNS; none where English would have a choice (the child: he, she, it)
+    pronoun: str = ""  # its key in PRONOUNS; none where English would have a choice (the child: he, she, it)
     noun: Noun | None = None
 
 
 PRONOUNS = {
     english: Subject(Phrase(english, german), person, english)
-    for (english, german, *_), person in zip(
-        rows(PRONOUN_TABLE), (FIRST, THIRD, THIRD, PLURAL, PLURAL), strict=True
-    )
+    for (english, german, *_), person in zip(rows(PRONOUN_TABLE), (FIRST, THIRD, THIRD, PLURAL, PLURAL), strict=True)
 }
 
 
@@ -394,7 +381,7 @@ class Clause:
     adjunct: Phrase = NOTHING
 
 
-def english(clause: Clause, *, question: bool = False) -> str:
+def english_clause(clause: Clause, *, question: bool = False) -> str:
     verb, third = clause.verb, clause.subject.person == THIRD
     auxiliary = {"past": "did", "present": "does" if third else "do"}.get(clause.tense, clause.tense)
     nouns = [phrase.english for phrase in (clause.recipient, clause.thing) if phrase]
@@ -419,29 +406,24 @@ def german_verb(clause: Clause) -> tuple[str, str]:
 
 def german_middle(clause: Clause) -> str:
     """Return what stands between the two parts of the verb, in the order of the module's conventions."""
-    thing, definite, negation = "", False, "nicht" if clause.negated else ""
-    if clause.thing:
-        thing, definite = clause.thing.german("acc", clause.negated), clause.thing.definite
-        negation = negation if definite else ""  # an indefinite thing has said `kein`
-    return join(
-        clause.recipient.german("dat") if clause.recipient else "",
-        thing if definite else "",
-        clause.often.de,
-        clause.time.de,
-        "" if definite else thing,
-        negation,
-        clause.adjunct.de,
-    )
+    recipient = clause.recipient.german("dat") if clause.recipient else ""
+    when, negation = join(clause.often.de, clause.time.de), "nicht" if clause.negated else ""
+    if not clause.thing:
+        return join(recipient, when, negation, clause.adjunct.de)
+    thing = clause.thing.german("acc", negated=clause.negated)
+    if clause.thing.definite:
+        return join(recipient, thing, when, negation, clause.adjunct.de)
+    return join(recipient, when, thing, clause.adjunct.de)  # the negation is in `kein`
 
 
-def german(clause: Clause, order: str = "second") -> str:
-    """Write the clause with its verb in `second` place, `first` (after anything fronted) or `final`."""
+def german_clause(clause: Clause, order: str = "second") -> str:
+    """Write the clause with its verb in `second` place, `first` (after anything fronted) or `last`."""
     subject, middle, (finite, closing) = clause.subject.name.de, german_middle(clause), german_verb(clause)
     if order == "second":
         return join(subject, finite, middle, closing)
     if order == "first":
         return join(finite, subject, middle, closing)
-    end = closing + finite if clause.tense == "present" else join(closing, finite)  # aufmacht, aufgemacht hat
+    end = closing + finite if clause.tense == "present" else f"{closing} {finite}"  # aufmacht, aufgemacht hat
     return join(subject, middle, end)
 
 
@@ -475,32 +457,26 @@ class Dice:
     def size(self, most_digits: int) -> int:
         """Draw a number of 1 to so many digits, each length as likely."""
         digits = self.between(1, most_digits)
-        return self.between(10 ** (digits - 1), 10**digits - 1)
+        return self.between(10 ** (digits - 1) if digits > 1 else 0, 10**digits - 1)
 
     def count(self, most_digits: int) -> int:
         """Draw how many: two or more, but no hundred and one, where German usage wavers."""
-        n = self.size(most_digits)
+        n = max(self.size(most_digits), 2)
         return n + 1 if n % 100 == 1 else n
 
 
 def draw_nouns(
-    dice: Dice,
-    kinds: str,
-    *,
-    owner: Phrase = NOTHING,
-    but: Noun | None = None,
-    the: float = 0.5,
-    plural: float = 0.25,
+    dice: Dice, kinds: str, *, owner: Phrase = NOTHING, the: float = 0.5, plural: float = 0.25
 ) -> NounPhrase:
-    """Draw a noun of these kinds, not `but`, its article, perhaps an adjective; chances of `the` and a plural."""
-    noun = dice.pick([noun for kind in kinds.split() for noun in NOUNS[kind] if noun != but])
+    """Draw a noun of one of the kinds, a determiner and perhaps an adjective; `the`, `plural`: how likely."""
+    noun = dice.pick([noun for kind in kinds.split() for noun in NOUNS[kind]])
     many = dice.chance(plural)
     determiner = THE if dice.chance(the) else NOTHING if many else A
     if noun.kind == "relative":  # `the aunt` would make one ask whose
         determiner = owner if owner != NOTHING and dice.chance(0.6) else POSSESSIVES[dice.pick(("I", "we"))]
-    elif owner != NOTHING and noun.kind in GOODS and dice.chance(0.3):
+    elif owner != NOTHING and noun.kind in GOODS.split() and dice.chance(0.3):
         determiner = owner
-    adjective = dice.pick(FITTING[noun.kind].split()) if dice.chance(0.4) else ""
+    adjective = dice.pick(noun.adjectives.split()) if dice.chance(0.4) else ""
     return NounPhrase(determiner, noun, adjective, many)
 
 
@@ -509,16 +485,17 @@ def as_subject(phrase: NounPhrase) -> Subject:
     return Subject(phrase.phrase("nom"), PLURAL if phrase.plural else THIRD, pronoun, phrase.noun)
 
 
-def draw_people(dice: Dice) -> Subject:
-    """Draw a subject: a pronoun, a name, two names or a noun phrase."""
-    roll, she, he = dice.random(), dice.pick(NAMES["she"]), dice.pick(NAMES["he"])
+def draw_subject(dice: Dice, kinds: str = "people") -> Subject:
+    """Draw a pronoun, a name, two names or a noun phrase."""
+    if kinds != "people":
+        return as_subject(draw_nouns(dice, kinds, the=1, plural=0))
+    roll, (name, pronoun), (other, _) = dice.random(), dice.pick(NAMES), dice.pick(NAMES)
     if roll < 0.2:
         return dice.pick(list(PRONOUNS.values()))
-    if roll < 0.45:
-        name, pronoun = dice.pick(((she, "she"), (he, "he")))
+    if roll < 0.4 or (roll < 0.5 and name == other):
         return Subject(Phrase(name, name), THIRD, pronoun)
-    if roll < 0.53:
-        return Subject(Phrase(f"{she} and {he}", f"{she} und {he}"), PLURAL, "they")
+    if roll < 0.5:
+        return Subject(Phrase(f"{name} and {other}", f"{name} und {other}"), PLURAL, "they")
     return as_subject(draw_nouns(dice, PEOPLE, the=0.8, plural=0.2))
 
 
@@ -531,17 +508,16 @@ def draw_date(dice: Dice, *, year: bool, on: bool) -> Phrase:
     return calendar(day, weekday=dice.chance(0.5), year=year, on=on)
 
 
-def draw_price(dice: Dice, kind: str) -> Phrase:
-    if kind in ("home", "machine"):
-        return price(1000 * dice.between(2, 900))
-    return price(dice.count(3), dice.between(5, 95) if dice.chance(0.4) else 0)
+def draw_price(dice: Dice) -> Phrase:
+    euros = dice.count(4)
+    return price(euros, dice.between(5, 95) if euros < 100 and dice.chance(0.6) else 0)
 
 
-def draw_time(dice: Dice, tense: str) -> Phrase:
-    """Draw when it happens, in keeping with the tense."""
-    tense = "future" if tense in AUXILIARIES else tense
+def draw_time(dice: Dice, tense: str, *, exact: bool) -> Phrase:
+    """Draw when it happens, in keeping with the tense; `exact` gives the time of day."""
     at, weekday = both(Phrase("at", "um"), draw_clock(dice)), dice.pick(WEEKDAYS)
-    span = counted(dice.between(2, 40), dice.pick(NOUNS["span"])).phrase("dat")
+    span = counted(dice.between(2, 40), dice.pick(SPANS)).phrase("dat")
+    when = "future" if tense in AUXILIARIES else tense
     by_tense = {
         "past": Phrase(f"{span.en} ago", f"vor {span.de}"),
         "present": both(Phrase("every", "jeden"), weekday),
@@ -549,66 +525,57 @@ def draw_time(dice: Dice, tense: str) -> Phrase:
     }
     some_day = draw_date(dice, year=tense == "past" and dice.chance(0.5), on=True)
     on = both(ON, weekday)
-    return dice.pick((dice.pick(TIMES[tense]), by_tense[tense], on, both(on, at), at, some_day))
+    choices = (dice.pick(TIMES[when]), by_tense[when], on, some_day, both(on, at), at)
+    return dice.pick(choices[-2:] if exact else choices)
 
 
 def draw_place(dice: Dice, case: str) -> Phrase:
     """Draw where, `in the garden` (im Garten, dative), or where to, `into the garden` (accusative)."""
-    place = draw_nouns(dice, "place home", the=0.7, plural=0)
+    place = draw_nouns(dice, "home place", the=0.7, plural=0)
     german_place = f"in {place.german(case)}".replace("in dem ", "im ").replace("in das ", "ins ")
     return Phrase(f"{'in' if case == 'dat' else 'into'} {place.english}", german_place)
 
 
-def draw_adjunct(dice: Dice, verb: Verb, subject: Subject, owner: Phrase) -> Phrase:
-    """Draw what else the verb calls for or allows: a place, a goal, a price, company."""
-    kind = verb.frame.adjunct
+def draw_adjunct(dice: Dice, kind: str, owner: Phrase) -> Phrase:
+    """Draw what else a verb calls for or allows: a goal, a price, a place, company."""
+    place = draw_place(dice, "acc" if kind == "into" else "dat")
     if kind == "city":
         city = dice.pick(CITIES)
         return Phrase(f"to {city.en}", f"nach {city.de}")
-    if kind == "into":
-        return draw_place(dice, "acc")
     if kind == "amount":
-        return draw_price(dice, subject.noun.kind if subject.noun else "")
+        return draw_price(dice)
     if kind == "payment":
-        thing = draw_nouns(dice, GOODS, plural=0)
-        return both(draw_price(dice, thing.noun.kind), Phrase("for", "für"), thing.phrase("acc"))
-    adjunct = NOTHING
+        return both(draw_price(dice), Phrase("for", "für"), draw_nouns(dice, GOODS, plural=0).phrase("acc"))
     if kind == "free":
-        duration = counted(dice.between(2, 12), HOUR).phrase("acc")
-        company = draw_nouns(dice, PEOPLE, owner=owner, but=subject.noun, the=0.8).phrase("dat")
-        adjunct = dice.pick(
-            (
-                NOTHING,
-                dice.pick(MANNERS),
-                Phrase(f"for {duration.en}", f"{duration.de} lang"),
-                both(Phrase("with", "mit"), company),
-            )
-        )
-    return both(adjunct, draw_place(dice, "dat")) if kind != "none" and dice.chance(0.3) else adjunct
+        hours = counted(dice.between(2, 12), HOUR).phrase("acc")
+        company = both(Phrase("with", "mit"), draw_nouns(dice, PEOPLE, owner=owner, the=0.8).phrase("dat"))
+        duration = Phrase(f"for {hours.en}", f"{hours.de} lang")
+        return dice.pick((NOTHING, place, company, both(company, place), dice.pick(MANNERS), duration))
+    return place if kind == "into" or (kind == "place" and dice.chance(0.3)) else NOTHING
 
 
 def draw_clause(dice: Dice, *, subject: Subject | None = None, tense: str = "", time: float = 0.6) -> Clause:
-    """Draw a clause, about the subject if one is given; `time` is the chance that it says when."""
-    verb = dice.pick([verb for verb in VERBS if not (subject and verb.frame.subjects)])
-    kinds = verb.frame.subjects
-    if not subject:
-        subject = as_subject(draw_nouns(dice, kinds, the=1, plural=0)) if kinds else draw_people(dice)
-    tense = tense or dice.pick(("present", "past", "will") if kinds else TENSES)
+    """Draw a clause, about the person if one is given; `time` is the chance that it says when."""
+    verb = dice.pick([verb for verb in VERBS if not subject or verb.frame.subjects == "people"])
+    frame = verb.frame
+    subject = subject or draw_subject(dice, frame.subjects)
+    tense = tense or dice.pick(TENSES if frame.subjects == "people" else ("present", "past", "will"))
     owner = POSSESSIVES.get(subject.pronoun, NOTHING)
-    negated = dice.chance(0.2) and tense != "must"  # `must not` forbids, `muss nicht` does not
-    thing = recipient = None
-    if verb.frame.objects:
-        thing = draw_nouns(dice, verb.frame.objects, owner=owner, but=subject.noun)
-    if thing and (kinds == "firm" or (thing.noun.kind in GOODS and not negated and dice.chance(0.1))):
-        thing = counted(dice.count(6 if kinds else 2), thing.noun, thing.adjective)
-    if verb.frame.recipient:
-        recipient = draw_nouns(dice, PEOPLE, owner=owner, but=subject.noun, the=1)
-    often = dice.pick(FREQUENCIES) if tense == "present" and not negated and dice.chance(0.3) else NOTHING
-    needs_time = verb.frame.adjunct == "none" and not thing  # the train arrives: when?
-    when = draw_time(dice, tense) if often == NOTHING and (needs_time or dice.chance(time)) else NOTHING
-    return Clause(
-        subject, verb, tense, negated, recipient, thing, often, when, draw_adjunct(dice, verb, subject, owner)
-    )
+    clocked = frame.adjunct == "none" and not frame.objects  # the train arrives, and always at some time
+    # `must not` forbids, but `muss nicht` does not.
+    negated = dice.chance(0.2) and not clocked and tense != "must"
+    recipient = draw_nouns(dice, PEOPLE, owner=owner, the=1) if frame.recipient else None
+    thing = draw_nouns(dice, frame.objects, owner=owner) if frame.objects else None
+    if thing and thing.noun.kind in GOODS.split() and not negated and dice.chance(0.1):
+        thing = counted(dice.count(2), thing.noun, thing.adjective)
+    habit = tense == "present" and not (negated or clocked) and not (thing and thing.definite)
+    often = dice.pick(FREQUENCIES) if habit and dice.chance(0.3) else NOTHING
+    timed = often == NOTHING and (clocked or dice.chance(time))
+    when = draw_time(dice, tense, exact=clocked and dice.chance(0.6)) if timed else NOTHING
+    adjunct = draw_adjunct(dice, frame.adjunct, owner)
+    if {subject.noun} & {phrase.noun for phrase in (recipient, thing) if phrase}:
+        return draw_clause(dice, subject=subject, tense=tense, time=time)  # no doctor visits a doctor
+    return Clause(subject, verb, tense, negated, recipient, thing, often, when, adjunct)
 
 
 # ---- Recipes: the kinds of sentence, and how often each is drawn ---------------------------------------
@@ -618,86 +585,79 @@ def statement(dice: Dice) -> Phrase:
     """A main clause, its time sometimes in front: `Tomorrow, Anna will ...`, `Morgen wird Anna ...`."""
     clause = draw_clause(dice)
     if clause.time == NOTHING or dice.chance(0.5):
-        return sentence(english(clause), german(clause))
-    timeless = replace(clause, time=NOTHING)
-    return sentence(f"{clause.time.en}, {english(timeless)}", f"{clause.time.de} {german(timeless, 'first')}")
+        return sentence(english_clause(clause), german_clause(clause))
+    rest = replace(clause, time=NOTHING)
+    return sentence(f"{clause.time.en}, {english_clause(rest)}", f"{clause.time.de} {german_clause(rest, 'first')}")
 
 
 def question(dice: Dice) -> Phrase:
     """A question, with or without a question word that takes the place of what it asks for."""
     clause = replace(draw_clause(dice), negated=False, often=NOTHING)
-    adjunct = clause.verb.frame.adjunct
-    words = [NOTHING, Phrase("why", "warum"), Phrase("when", "wann")]
-    if adjunct in ("place", "free"):
-        words.append(Phrase("where", "wo"))
-    if adjunct == "amount":
-        words = [Phrase("how much", "wie viel")]
-    word = dice.pick(words)
-    if word.en == "when":
-        clause = replace(clause, time=NOTHING)
-    if word.en in ("where", "how much"):
-        clause = replace(clause, adjunct=NOTHING)
+    untimed, bare = replace(clause, time=NOTHING), replace(clause, adjunct=NOTHING)
+    choices = [(NOTHING, clause), (Phrase("why", "warum"), clause), (Phrase("when", "wann"), untimed)]
+    if clause.verb.frame.adjunct in ("place", "free"):
+        choices.append((Phrase("where", "wo"), bare))
+    if clause.verb.frame.adjunct == "amount":
+        choices = [(Phrase("how much", "wie viel"), bare)]
+    word, asked = dice.pick(choices)
     return sentence(
-        join(word.en, english(clause, question=True)), join(word.de, german(clause, "first")), "?"
+        join(word.en, english_clause(asked, question=True)), join(word.de, german_clause(asked, "first")), "?"
     )
 
 
 def two_clauses(dice: Dice) -> Phrase:
-    """A main clause with a subordinate one, whose verb comes last, before it or after it."""
+    """A main clause and a subordinate one, whose verb comes last: `Anna singt, weil sie ... hat.`"""
     word = dice.pick(CONJUNCTIONS)
     tense = dice.pick(list(AUXILIARIES) if word.en == "if" else ["present", "past"])
-    main = draw_clause(dice, subject=draw_people(dice), tense=tense, time=0.15)
-    again = PRONOUNS[main.subject.pronoun] if main.subject.pronoun and dice.chance(0.5) else None
-    tense = "present" if word.en == "if" else tense
-    sub = draw_clause(dice, subject=again, tense=tense, time=0.15)
-    if sub.verb == main.verb or (sub.subject == main.subject and not again):
+    main = draw_clause(dice, subject=draw_subject(dice), tense=tense, time=0.15)
+    pronoun = PRONOUNS[main.subject.pronoun] if main.subject.pronoun and dice.chance(0.5) else None
+    sub = draw_clause(dice, subject=pronoun, tense="present" if word.en == "if" else tense, time=0.15)
+    if sub.verb == main.verb or (sub.subject == main.subject and not pronoun):
         return two_clauses(dice)
-    if word.en == "while":
-        main, sub = replace(main, negated=False), replace(sub, negated=False)
-    if dice.chance(0.3):
-        return sentence(
-            f"{word.en} {english(sub)}, {english(main)}",
-            f"{word.de} {german(sub, 'final')}, {german(main, 'first')}",
-        )
-    return sentence(
-        f"{english(main)} {word.en} {english(sub)}", f"{german(main)}, {word.de} {german(sub, 'final')}"
-    )
+    under = Phrase(f"{word.en} {english_clause(sub)}", f"{word.de} {german_clause(sub, 'last')}")
+    if dice.chance(0.7):
+        return sentence(f"{english_clause(main)} {under.en}", f"{german_clause(main)}, {under.de}")
+    return sentence(f"{under.en}, {english_clause(main)}", f"{under.de}, {german_clause(main, 'first')}")
 
 
 def report(dice: Dice) -> Phrase:
     """`They hope that ...`, `Anna asks whether ...`: what is told has its verb last."""
     word, verb = dice.pick(REPORTS)
-    main = Clause(draw_people(dice), verb, dice.pick(("present", "present", "past")))
+    main = Clause(draw_subject(dice), verb, dice.pick(("present", "present", "past")))
     told = draw_clause(dice, tense="past" if main.tense == "past" else "", time=0.3)
     if told.subject == main.subject:
         return report(dice)
     return sentence(
-        f"{english(main)} {word.en} {english(told)}", f"{german(main)}, {word.de} {german(told, 'final')}"
+        *both(
+            Phrase(english_clause(main), f"{german_clause(main)},"),
+            word,
+            Phrase(english_clause(told), german_clause(told, "last")),
+        )
     )
 
 
 def description(dice: Dice) -> Phrase:
     """`The old car was not very cheap.`: the adjective after the verb takes no ending."""
-    subject = (
-        as_subject(draw_nouns(dice, " ".join(FITTING), the=0.8)) if dice.chance(0.7) else draw_people(dice)
-    )
-    adjective = dice.pick(FITTING[subject.noun.kind if subject.noun else "person"].split())
+    phrase = draw_nouns(dice, " ".join(NOUNS), the=1)
+    adjective, subject = dice.pick(phrase.noun.adjectives.split()), as_subject(phrase)
+    if adjective == phrase.adjective:  # The old car was old
+        return description(dice)
     english_be, german_be = dice.pick(((ENGLISH_BE, BE), (ENGLISH_WAS, WAS)))
     verb = Phrase(english_be[subject.person], german_be[subject.person])
-    degree = dice.pick(DEGREES) if dice.chance(0.7) else NOTHING
+    degree = dice.pick((NOTHING, dice.pick(DEGREES)))
     return sentence(*both(subject.name, verb, degree, Phrase(adjective, ADJECTIVES[adjective])))
 
 
 def numbers(dice: Dice) -> Phrase:
     """A number, a sum, a price, an age, the inhabitants of a city now or then."""
-    a, b, who, city = dice.size(3), dice.size(3), draw_people(dice), dice.pick(CITIES)
+    a, b, who, city = dice.size(3), dice.size(3), draw_subject(dice), dice.pick(CITIES)
     be = Phrase(ENGLISH_BE[who.person], BE[who.person])
-    people = counted(dice.count(6), INHABITANT).phrase("acc")
+    people = counted(100 * dice.between(20, 9999), INHABITANT).phrase("acc")
     year = year_name(dice.between(1800, 2019))
     choices = (
         number(dice.size(6)),
         both(number(a), Phrase("plus", "plus"), number(b), Phrase("is", "ist"), number(a + b)),
-        draw_price(dice, dice.pick(("home", "text"))),
+        draw_price(dice),
         both(who.name, be, number(dice.between(2, 99)), Phrase("years old", "Jahre alt")),
         both(city, Phrase("has", "hat"), people),
         both(Phrase(f"in {year.en},", f"im Jahr {year.de} hatte"), city, Phrase("had", ""), people),
@@ -707,7 +667,7 @@ def numbers(dice: Dice) -> Phrase:
 
 def times(dice: Dice) -> Phrase:
     """A clock time, a date or a birthday, with little around it."""
-    who, year = draw_people(dice), dice.chance(0.5)
+    who, year = draw_subject(dice), dice.chance(0.5)
     born = Phrase(f"{ENGLISH_WAS[who.person]} born", BORN[who.person])
     choices = (
         both(Phrase("it is", "es ist"), draw_clock(dice)),
@@ -738,26 +698,25 @@ def sentences(seed: int) -> Iterator[Phrase]:
 def pairs(seed: int) -> Iterator[tuple[str, str]]:
     """Yield sentence pairs for ever, no sentence twice on either side."""
     seen: set[str] = set()
-    for english_text, german_text in sentences(seed):
-        if english_text not in seen and german_text not in seen:
-            seen |= {english_text, german_text}
-            yield english_text, german_text
+    for pair in sentences(seed):
+        if seen.isdisjoint(pair):
+            seen.update(pair)
+            yield pair
 
 
 def write_corpus(folder: Path, sizes: dict[str, int], seed: int) -> None:
-    """Write one file a split and language, each complete before it takes its name."""
-    drawn = list(islice(pairs(seed), sum(sizes.values())))
-    # Shuffled, because short sentences run out: the last ones drawn are less often `It is half past three.`
-    order = Dice(seed).random
-    shuffled = [pair for _, pair in sorted((order(), pair) for pair in drawn)]
+    """Write a file for each split and language, complete before it takes its name."""
+    drawn, order = list(islice(pairs(seed), sum(sizes.values()))), Dice(seed)
+    # Shuffled, because the short sentences run out: the last pairs drawn are not like the first.
+    drawn.sort(key=lambda _: order.random())
     folder.mkdir(parents=True, exist_ok=True)
+    rest = iter(drawn)
     for split, size in sizes.items():
-        chosen, shuffled = shuffled[:size], shuffled[size:]
-        for language, lines in zip(("en", "de"), zip(*chosen, strict=True), strict=True):
+        for language, lines in zip(("en", "de"), zip(*islice(rest, size), strict=True), strict=True):
             path = folder / f"{split}.{language}"
-            unfinished = path.with_name(path.name + ".tmp")
+            unfinished = path.with_name(f"{path.name}.tmp")
             unfinished.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
-            os.replace(unfinished, path)
+            unfinished.replace(path)
 
 
 class Parser(argparse.ArgumentParser):
@@ -765,29 +724,22 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message}\n")  # one line, without the usage
 
 
-def split_size(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 1_000_000:
-        raise argparse.ArgumentTypeError(f"a size is a whole number from 1 to 1000000, not {text!r}")
-    return int(text)
-
-
 def main() -> None:
-    parser = Parser(
-        description="Write an English-German parallel corpus from a grammar with exact references."
-    )
+    parser = Parser(description="Write an English-German corpus from a grammar, with exact references.")
     parser.add_argument("folder", metavar="OUTPUT_DIR", type=Path)
-    sizes = {"train": 40_000, "validation": 500, "test": 500}
-    for split, size in sizes.items():
-        parser.add_argument(f"--{split}", type=split_size, default=size, metavar="PAIRS")
+    for split, size in {"train": 40_000, "validation": 500, "test": 500}.items():
+        parser.add_argument(f"--{split}", type=int, default=size, metavar="PAIRS")
     parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    sizes = {split: getattr(arguments, split) for split in sizes}
+    given = parser.parse_args()
+    sizes = {"train": given.train, "validation": given.validation, "test": given.test}
+    if not all(1 <= size <= 1_000_000 for size in sizes.values()):
+        parser.error("each size must be from 1 to 1000000 pairs")
     try:
-        write_corpus(arguments.folder, sizes, arguments.seed)
+        write_corpus(given.folder, sizes, given.seed)
     except OSError as error:
         parser.error(f"cannot write the corpus: {error}")
     counts = ", ".join(f"{size} {split}" for split, size in sizes.items())
-    print(f"{parser.prog}: wrote {counts} pairs to {arguments.folder}", file=sys.stderr)
+    print(f"{parser.prog}: wrote {counts} pairs to {given.folder}", file=sys.stderr)
 
 
 if __name__ == "__main__":

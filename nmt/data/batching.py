@@ -12,10 +12,10 @@ much one device holds decide only how a step is split; token ids are read for a 
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -30,14 +30,14 @@ from nmt.errors import NmtError
 Integers = npt.NDArray[np.integer[Any]]
 
 # Lengths are sorted with some noise, or the same sentences would meet in every epoch: a side counts as one
-# subword longer than it is with this probability. 0.05 leaves a quarter fewer pairs of sentences together
-# in two epochs, for 0.4% more padding, on a corpus of 100 batches.
-JITTER = 0.05
+# subword longer than it is with this probability. With Multi30k in 120 batches, of the sentences that share
+# a batch in one epoch 45% do so again in another, rather than 56%, and 0.2% more of the cells are padding.
+JITTER = 0.04
 # What a batch costs beside its padded cells when the cuts are chosen, as a share of the budget. Cheap
 # batches are tight but small, dear ones full but padded.
-BATCH_COST = 0.25
+BATCH_COST = 0.2
 # Places within a full batch where it may be cut. More fill the batches better and take longer to plan.
-CUTS_PER_BATCH = 32
+CUTS_PER_BATCH = 64
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,7 @@ def split_evenly(longest: Integers, cells: int, ranks: int) -> list[slice]:
         largest = int(np.where(sizes > 1, sizes * longest[np.array(bounds[1:]) - 1], 0).argmax())
         bounds.insert(largest + 1, bounds[largest] + int(sizes[largest]) // 2)
     bounds += [len(longest)] * (parts + 1 - len(bounds))
-    return [slice(start, end) for start, end in zip(bounds, bounds[1:], strict=False)]
+    return [slice(start, end) for start, end in pairwise(bounds)]
 
 
 def _fill(longest: Integers, cells: int) -> list[int]:
@@ -272,11 +272,12 @@ def collate(rows: list[npt.NDArray[Any]]) -> Tensor:
     return torch.from_numpy(padded)
 
 
-def read_ahead(steps: Iterable[Step], ahead: int, pin: bool = False) -> Iterator[Step]:
+def read_ahead(steps: Iterable[Step], ahead: int, pin: bool = False) -> Generator[Step, None, None]:
     """The same steps in the same order, up to `ahead` of them made in advance by a thread.
 
     What making a step raises is raised here, in its turn. The thread ends with the steps, or when this
-    generator is closed. pin: hand out steps in page-locked memory.
+    generator is closed: a consumer that may stop early wraps it in `contextlib.closing`. pin: hand out
+    steps in page-locked memory.
     """
     source = map(Step.pinned, steps) if pin else iter(steps)
     reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read-ahead")

@@ -17,8 +17,8 @@ _LEVELS = 1 << 16
 
 
 def _kept_levels(probability: float) -> int:
-    """How many of the 2^16 equally likely values keep an element; at least one."""
-    return max(1, round((1 - probability) * _LEVELS))
+    """How many of the 2^16 equally likely values keep an element: neither none nor all of them."""
+    return min(max(round((1 - probability) * _LEVELS), 1), _LEVELS - 1)
 
 
 def _draw(like: Tensor) -> Tensor:
@@ -44,7 +44,7 @@ class _Dropout(torch.autograd.Function):
         return _mask(bits, levels, x.dtype).mul_(x).mul_(_LEVELS / levels)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (bits,) = ctx.saved_tensors
         return _mask(bits, ctx.levels, gradient.dtype).mul_(gradient).mul_(_LEVELS / ctx.levels), None
 
@@ -60,7 +60,7 @@ class _ResidualSum(torch.autograd.Function):
         return torch.addcmul(residual, x, _mask(bits, levels, x.dtype), value=_LEVELS / levels)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         (bits,) = ctx.saved_tensors
         kept = _mask(bits, ctx.levels, gradient.dtype).mul_(gradient).mul_(_LEVELS / ctx.levels)
         return gradient, kept, None

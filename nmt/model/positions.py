@@ -43,7 +43,7 @@ class SinusoidalPositions(nn.Module):
         """Encodings of positions start … start+length-1: [length, D]."""
         end = start + length
         if end > len(self.table):
-            self.table = sinusoids(2 * end, self.d_model, self.layout).to(self.table.device)
+            self.table = sinusoids(2 * end, self.d_model, self.layout).to(self.table)  # its device and type
         return self.table[start:end]
 
 

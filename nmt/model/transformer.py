@@ -230,15 +230,15 @@ class Transformer(nn.Module):
         """The state of other hypotheses: rows [B', K'] index the B·K old ones.
 
         Each line of `rows` stays within one old sentence, so this widens (B, 1) to (B, K), follows the
-        survivors of a beam, and drops finished sentences.
+        survivors of a beam, and drops finished sentences or puts them in another order.
         """
         flat = rows.flatten()
         cache = tuple(old and (old[0][flat], old[1][flat]) for old in state.cache)
         old_sentences = state.mask.shape[0]
-        if len(rows) == old_sentences:  # as many sentences as before are the same ones, in their order
-            return State(state.cross, state.mask, cache, state.length)
         hypotheses = 1 if state.cache[0] is None else state.cache[0][0].shape[0] // old_sentences
-        sentences = rows[:, 0] // hypotheses
+        sentences = rows[:, 0] // hypotheses  # [B']
+        if torch.equal(sentences, torch.arange(old_sentences, device=rows.device)):  # most often: nothing to copy
+            return State(state.cross, state.mask, cache, state.length)
         cross = tuple((key[sentences], value[sentences]) for key, value in state.cross)
         return State(cross, state.mask[sentences], cache, state.length)
 

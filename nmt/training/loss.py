@@ -10,7 +10,7 @@ from torch import Tensor
 
 # Rows of logits held at once: the part that is being worked on stays near the processor's caches,
 # and no [N, V] matrix is ever held.
-_CHUNK_ELEMENTS = {"cpu": 1 << 20}
+_CHUNK_ELEMENTS = {"cpu": 1 << 24}
 _DEFAULT_CHUNK_ELEMENTS = 1 << 28
 
 
@@ -28,6 +28,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         vocabulary = weight.shape[0]
         h_all, w = hidden.to(dtype), weight.to(dtype)
+        wide = torch.promote_types(dtype, torch.float32)
         row_sum = weight.sum(dim=0)  # [D]: the mean logit over the vocabulary is h · row_sum / V
         grad_hidden = torch.empty_like(hidden) if ctx.needs_input_grad[0] else None
         grad_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
@@ -36,13 +37,13 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         rows = max(1, _CHUNK_ELEMENTS.get(hidden.device.type, _DEFAULT_CHUNK_ELEMENTS) // vocabulary)
         for start in range(0, hidden.shape[0], rows):
             h, y = h_all[start : start + rows], target[start : start + rows]
-            logits = (h @ w.t()).float()  # [n, V]
+            logits = (h @ w.t()).to(wide)  # [n, V]
             of_target = logits.gather(1, y[:, None])[:, 0]
             largest = logits.amax(dim=1)
             p = torch.softmax(logits, dim=1, out=logits)
             # p at the largest logit is at least 1/V, so its logarithm is safe where p's at y may not be.
             log_z = largest - p.amax(dim=1).log()
-            mean_logit = hidden[start : start + rows].float() @ (row_sum / vocabulary)
+            mean_logit = hidden[start : start + rows].to(wide) @ (row_sum / vocabulary)
             nll += (log_z - of_target).sum(dtype=nll.dtype)
             loss += (log_z - (1 - smoothing) * of_target - smoothing * mean_logit).sum(dtype=loss.dtype)
             p = p.to(dtype)
@@ -60,10 +61,10 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             grad_weight.index_add_(0, target, hidden.to(grad_weight.dtype), alpha=-(1 - smoothing))
         ctx.gradients = (grad_hidden, grad_weight)
         ctx.mark_non_differentiable(nll)
-        return loss.float(), nll.float()
+        return loss.to(wide), nll.to(wide)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         scaled = tuple(g if g is None else g.mul_(gradient) for g in ctx.gradients)
         ctx.gradients = None  # used up: a second backward pass would scale them twice
         return (*scaled, None, None, None)
@@ -80,6 +81,8 @@ def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, target: Tensor, smoot
     """
     kind = hidden.device.type
     dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
+    if not torch.is_grad_enabled():
+        weight = weight.detach()  # a parameter would have its gradient computed even here
     with torch.autocast(kind, enabled=False):
         loss, nll = _SmoothedCrossEntropy.apply(hidden, weight, target, smoothing, dtype)  # type: ignore[no-untyped-call]
     return loss, nll

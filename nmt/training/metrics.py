@@ -12,15 +12,20 @@ class Metrics:
     """Appends rows to RUN/metrics.jsonl, cut back first to `size` bytes, what a resumed run had written."""
 
     def __init__(self, run: Path, size: int, *, tensorboard: bool):
-        path = run / "metrics.jsonl"
-        self._file = path.open("a+b")
-        self._file.truncate(min(size, self._file.seek(0, 2)))
+        self._path = run / "metrics.jsonl"
+        try:
+            self._file = self._path.open("a+b", buffering=0)
+        except OSError as error:
+            raise self._refused(error) from None
+        self._file.truncate(min(size, self.size))
         self._board = _summary_writer(run / "tensorboard") if tensorboard else None
 
     def write(self, row: dict[str, Any]) -> None:
-        """Append one row and flush it. `row["step"]` places it in TensorBoard."""
-        self._file.write(json.dumps(row, allow_nan=False).encode() + b"\n")
-        self._file.flush()
+        """Append one row at once. `row["step"]` places it in TensorBoard. NmtError when the disk refuses."""
+        try:
+            self._file.write(json.dumps(row, allow_nan=False).encode() + b"\n")
+        except OSError as error:
+            raise self._refused(error) from None
         if self._board:
             for name, value in row.items():
                 if name != "step":
@@ -30,6 +35,9 @@ class Metrics:
     def size(self) -> int:
         """Bytes written so far."""
         return self._file.seek(0, 2)
+
+    def _refused(self, error: OSError) -> NmtError:
+        return NmtError(f"{self._path}: cannot be written: {error.strerror}: free some space or mend the folder")
 
     def __enter__(self) -> "Metrics":
         return self
@@ -49,4 +57,4 @@ def _summary_writer(folder: Path) -> Any:
         raise NmtError(
             "training.tensorboard: true needs TensorBoard: pip install 'nmt[tensorboard]', or set it to false"
         ) from None
-    return SummaryWriter(str(folder))  # type: ignore[no-untyped-call]
+    return SummaryWriter(str(folder))

@@ -20,7 +20,10 @@ from nmt.model.transformer import Transformer
 log = logging.getLogger("nmt")
 
 KEPT = 2
-_SETTINGS_OF_THE_STATE = ("model.", "vocabulary.", "seed", "data.pool_pairs", "training.batch_tokens")
+FORMAT = "nmt-state"
+_SETTINGS_OF_THE_STATE = (
+    "model.", "vocabulary.", "seed", "data.pool_pairs", "training.batch_tokens", "training.best_metric"
+)  # fmt: skip
 _FREE_SETTINGS = ("model.dropout", "model.attention_dropout", "model.activation_dropout")
 
 
@@ -91,12 +94,13 @@ def save(
     scaler: torch.amp.GradScaler,
 ) -> None:
     """Write the state of this step and delete all but the newest two. NmtError when the disk refuses."""
-    names = {parameter: name for name, parameter in model.named_parameters()}
+    names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
     tensors = {f"model.{name}": weight for name, weight in checkpoint.weights_of(model).items()}
     for parameter, state in optimizer.state.items():
         tensors |= {f"optimizer.{key}.{names[parameter]}": value for key, value in state.items()}
     tensors |= {f"random.{device}": state for device, state in _random_state().items()}
     metadata = {
+        "format": FORMAT,
         "progress": json.dumps(dataclasses.asdict(progress)),
         "scaler": json.dumps(scaler.state_dict()),
         "config": settings.to_yaml(identity.config),
@@ -124,6 +128,8 @@ def restore(
     for path in reversed(_states(run)):
         try:
             tensors, metadata = tensor_file.read(path)
+            if metadata.get("format") != FORMAT:
+                raise NmtError(f"{path}: not a state that `nmt train` saved")
         except NmtError as error:
             log.warning("%s; trying the state before it", error)
             continue
@@ -134,7 +140,8 @@ def restore(
         )
         identity.check_resumable(saved, run)
         _load(tensors, model, optimizer)
-        scaler.load_state_dict(json.loads(metadata["scaler"]))
+        if scale := json.loads(metadata["scaler"]):  # none was saved in another precision than float16
+            scaler.load_state_dict(scale)
         return Progress(**json.loads(metadata["progress"]))
     raise NmtError(
         f"{run / 'state'}: no state there is whole: delete that folder to start again from step 0 "
@@ -161,7 +168,7 @@ def _load(tensors: dict[str, Tensor], model: Transformer, optimizer: torch.optim
 
 def _random_state() -> dict[str, Tensor]:
     states = {"cpu": torch.get_rng_state()}
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         states["cuda"] = torch.cuda.get_rng_state()
     return states
 

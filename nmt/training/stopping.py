@@ -8,10 +8,18 @@ log = logging.getLogger("nmt")
 
 
 class StopRequest:
-    """While entered, notes the first SIGINT or SIGTERM; a second SIGINT interrupts at once."""
+    """While entered, notes the first SIGINT or SIGTERM; a second SIGINT interrupts at once.
+
+    signal: the one that came, or None.
+    """
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether it was Ctrl-C: SIGTERM, which schedulers send, is an ordinary end."""
+        return self.signal is signal.SIGINT
 
     def __enter__(self) -> "StopRequest":
         self._before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}

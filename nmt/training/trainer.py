@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -16,7 +17,7 @@ import nmt
 from nmt import checkpoint, settings
 from nmt.checkpoint import Checkpoint
 from nmt.config import Config
-from nmt.data.batching import Batch, Batches, Step, prefetch
+from nmt.data.batching import Batch, Batches, Step, read_ahead
 from nmt.data.token_store import Sequences
 from nmt.data.vocabulary import BOS, PAD, Vocabulary
 from nmt.errors import NmtError
@@ -100,18 +101,16 @@ class Trainer:
     def _loop(self, metrics: Metrics, stop: StopRequest) -> None:
         training, progress = self.config.training, self.progress
         bar = tqdm(total=training.max_steps, initial=progress.step, unit="step", dynamic_ncols=True, disable=None)
-        with bar:
+        with bar, closing(self._steps()) as steps:
             clock = time.perf_counter()
-            for step in self._steps():
+            for step in steps:
                 self._train_step(step)
-                now = time.perf_counter()
-                progress.seconds, progress.interval_seconds = (
-                    progress.seconds + now - clock,
-                    progress.interval_seconds + now - clock,
-                )
-                bar.update()
+                elapsed = time.perf_counter() - clock
+                progress.seconds += elapsed
+                progress.interval_seconds += elapsed
+                self._show(bar)
                 if progress.step % training.log_every == 0:
-                    self._log(metrics, bar)
+                    self._log(metrics, aloud=bool(bar.disable))
                 self._save_where_due(metrics, stop)
                 if ended := self._ended():
                     log.info("done: %s", ended)
@@ -120,6 +119,19 @@ class Trainer:
                     log.info("saved at step %s: the same command goes on from there", f"{progress.step:,}")
                     return
                 clock = time.perf_counter()  # validation and saving are not training time
+
+    def _show(self, bar: "tqdm[Any]") -> None:
+        """Move the bar; every tenth step also what it says, since reading the loss waits for the device."""
+        bar.update()
+        if not bar.disable and self.progress.step % 10 == 0:
+            loss, speed = self._interval()
+            bar.set_postfix_str(f"loss {loss:.3f}, lr {self._rate():.1e}, {speed:,.0f} tokens/s")
+
+    def _interval(self) -> tuple[float, float]:
+        """Over the steps since the last logged line: loss a target token, and target tokens a second."""
+        progress = self.progress
+        tokens = progress.interval_target_tokens
+        return float(self.losses[0]) / tokens, tokens / max(progress.interval_seconds, 1e-9)
 
     def _save_where_due(self, metrics: Metrics, stop: StopRequest) -> None:
         """Validate and write checkpoint and state at their steps and at the end; the state alone when stopping."""
@@ -140,7 +152,7 @@ class Trainer:
         progress = self.progress
         while True:
             steps = self.batches.epoch(progress.epoch, progress.step_in_epoch)
-            with prefetch(steps, self.config.data.prefetch) as ahead:
+            with closing(read_ahead(steps, self.config.data.prefetch, pin=self.device.type == "cuda")) as ahead:
                 following = next(ahead, None)
                 while following is not None:
                     step, following = following, next(ahead, None)
@@ -202,18 +214,17 @@ class Trainer:
             return f"{progress.without_best} validations without a new best (training.patience)"
         return None
 
-    def _log(self, metrics: Metrics, bar: "tqdm[Any]") -> None:
+    def _log(self, metrics: Metrics, *, aloud: bool) -> None:
         """One line of metrics over the steps since the last; then the sums start anew."""
         self._check_finite()
         progress = self.progress
-        loss, nll = (self.losses / progress.interval_target_tokens).tolist()
-        speed = progress.interval_target_tokens / max(progress.interval_seconds, 1e-9)
+        loss, speed = self._interval()
         filled = progress.interval_source_tokens + progress.interval_target_tokens
         row = {
             "step": progress.step,
             "epoch": progress.epoch + 1,
             "loss": loss,
-            "nll": nll,
+            "nll": float(self.losses[1]) / progress.interval_target_tokens,
             "learning_rate": self._rate(),
             "target_tokens": progress.target_tokens,
             "target_tokens_per_second": round(speed, 1),
@@ -223,13 +234,9 @@ class Trainer:
         metrics.write(row)
         self.losses.zero_()
         progress.start_interval()
-        bar.set_postfix_str(f"loss {loss:.3f}, lr {row['learning_rate']:.1e}, {speed:,.0f} tokens/s")
-        # At a terminal the bar shows this already: the line is for the log file then.
-        log.log(
-            logging.INFO if bar.disable else logging.DEBUG,
-            "step %s  epoch %d  loss %.3f  lr %.2e  %s target tokens/s",
-            f"{progress.step:,}", row["epoch"], loss, row["learning_rate"], f"{speed:,.0f}",
-        )  # fmt: skip
+        # A progress bar shows this already: the line is for the log file then.
+        line = f"step {progress.step:,}  epoch {row['epoch']}  loss {loss:.3f}  lr {row['learning_rate']:.2e}"
+        log.log(logging.INFO if aloud else logging.DEBUG, "%s  %s target tokens/s", line, f"{speed:,.0f}")
 
     def _check_finite(self) -> None:
         if self.losses.isfinite().all():

@@ -1,0 +1,325 @@
+"""Corpora, wherever they are kept, as aligned pairs of sentences; and text files as lines.
+
+A line ends at a line feed and nowhere else: U+2028, U+0085 and the form feed, at which Python's own
+splitting would break a line and so shift one side against the other, are text like any other.
+"""
+
+import codecs
+import gzip
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import chain, zip_longest
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from nmt import config
+from nmt.errors import NmtError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Pair = tuple[str, str]  # source sentence, target sentence
+Columns = Mapping[str, tuple[str, ...]]  # a column's dotted path, and the keys that lead there
+BATCH_ROWS = 2000  # rows of an Arrow table turned into text at a time
+_BREAKS = str.maketrans("\n\r\t", "   ")
+
+
+def read_pairs(corpus: config.Corpus, data: config.Data, default_split: str) -> Iterator[Pair]:
+    """The corpus's pairs as they are written, in its order, streamed.
+
+    Columns not named are looked for under the languages of `data`; `default_split` is the split of a hub
+    dataset that names none. No sentence holds a line feed: inside a field of a table it becomes a space, as
+    do the tab and the carriage return. A missing text (null) is an empty one.
+
+    Raises NmtError for what is missing, misaligned, damaged, not UTF-8, or empty.
+    """
+    if corpus.hub:
+        pairs = _arrow_pairs(_hub_tables(corpus, default_split), corpus, data)
+    elif corpus.file:
+        pairs = _table_pairs(Path(corpus.file), corpus, data)
+    else:
+        assert corpus.source and corpus.target
+        pairs = _text_pairs(Path(corpus.source), Path(corpus.target))
+    first = next(pairs, None)
+    if first is None:
+        raise NmtError(f"{corpus.label}: holds no sentence pairs: name a corpus that has some")
+    return chain([first], pairs)
+
+
+# --------------------------------------------------------------------------- lines
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 file, unpacked if its name ends in .gz; see `decoded_lines`.
+
+    Raises NmtError where the file is missing, damaged or not UTF-8.
+    """
+    with _reading(path), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+        yield from decoded_lines(stream, str(path))
+
+
+def decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
+    """The lines of a binary stream such as `sys.stdin.buffer`, without their ends (`\\n` or `\\r\\n`).
+
+    A last line needs no end. A byte order mark at the start is not text. `name` names the stream in the
+    NmtError raised at bytes that are not UTF-8.
+    """
+    for number, line in enumerate(stream, start=1):
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        if line.endswith(b"\n"):
+            line = line[:-2] if line.endswith(b"\r\n") else line[:-1]
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise NmtError(f"{name}:{number}: byte {error.start + 1} is not UTF-8: convert the file to UTF-8") from None
+        yield text
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Say what is wrong with a file that cannot be read."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise NmtError(f"{path}: no such file") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise NmtError(f"{path}: damaged gzip file ({error}): fetch or pack it again") from None
+    except OSError as error:
+        raise NmtError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _text_pairs(source: Path, target: Path) -> Iterator[Pair]:
+    sources, targets = read_lines(source), read_lines(target)
+    for number, (source_line, target_line) in enumerate(zip_longest(sources, targets)):
+        if source_line is None or target_line is None:
+            longer = number + 1 + sum(1 for _ in (sources if target_line is None else targets))
+            counts = (longer, number) if target_line is None else (number, longer)
+            raise NmtError(
+                f"{source} has {counts[0]:,} lines but {target} has {counts[1]:,}: "
+                "line N of one must translate line N of the other"
+            )
+        yield source_line, target_line
+
+
+# --------------------------------------------------------------------------- tables
+
+
+def _table_pairs(path: Path, corpus: config.Corpus, data: config.Data) -> Iterator[Pair]:
+    if path.name.endswith((".tsv", ".tsv.gz")):
+        return _tsv_pairs(path, corpus)
+    if path.name.endswith((".jsonl", ".jsonl.gz")):
+        return _jsonl_pairs(path, corpus, data)
+    if path.name.endswith(".parquet"):
+        return _arrow_pairs(_parquet_tables(path), corpus, data)
+    raise NmtError(f"{path}: a table's name ends in .tsv, .jsonl (either also .gz) or .parquet")
+
+
+def _tsv_pairs(path: Path, corpus: config.Corpus) -> Iterator[Pair]:
+    source = _column_number(corpus.source_column, "1", path)
+    target = _column_number(corpus.target_column, "2", path)
+    for number, line in enumerate(read_lines(path), start=1):
+        fields = line.split("\t")
+        if len(fields) < max(source, target):
+            raise NmtError(f"{path}:{number}: no column {max(source, target)}: the line has {len(fields)}")
+        yield fields[source - 1], fields[target - 1]
+
+
+def _column_number(column: str | None, default: str, path: Path) -> int:
+    column = column or default
+    if not re.fullmatch("[1-9][0-9]*", column):
+        raise NmtError(f"{path}: no column {column!r}: columns of a .tsv file are numbered from 1")
+    return int(column)
+
+
+def _jsonl_pairs(path: Path, corpus: config.Corpus, data: config.Data) -> Iterator[Pair]:
+    keys: list[tuple[str, ...]] = []
+    for number, line in enumerate(read_lines(path), start=1):
+        place = f"{path}:{number}"
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            at = f"{error.msg} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else error
+            raise NmtError(f"{place}: not JSON: {at}") from None
+        if not isinstance(row, dict):
+            raise NmtError(f"{place}: must hold a JSON object, such as {{…}}, not {line[:40]}")
+        if not keys:
+            keys = _sides(_row_columns(row), corpus, data, place)
+        source, target = (_json_field(row, key, place) for key in keys)
+        yield source, target
+
+
+def _json_field(row: object, keys: tuple[str, ...], place: str) -> str:
+    for key in keys:
+        if not isinstance(row, dict) or key not in row:
+            raise NmtError(f"{place}: no column {'.'.join(keys)!r}")
+        row = row[key]
+    if row is not None and not isinstance(row, str):
+        raise NmtError(f"{place}: column {'.'.join(keys)!r} must hold text, not {json.dumps(row)[:40]}")
+    text = _one_line(row)
+    if not text.isascii() and re.search("[\ud800-\udfff]", text):  # JSON can escape half of a character
+        raise NmtError(f"{place}: column {'.'.join(keys)!r} holds half of a surrogate pair: not Unicode text")
+    return text
+
+
+def _row_columns(row: Mapping[str, object], above: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:
+    columns: dict[str, tuple[str, ...]] = {}
+    for key, value in row.items():
+        inner = _row_columns(value, (*above, key)) if isinstance(value, dict) else {}
+        columns |= inner or {".".join((*above, key)): (*above, key)}
+    return columns
+
+
+def _sides(columns: Columns, corpus: config.Corpus, data: config.Data, where: str) -> list[tuple[str, ...]]:
+    """The keys of the source's and of the target's column; NmtError lists what there is instead."""
+    found = []
+    for side, column, language in (
+        ("source", corpus.source_column, data.source_language),
+        ("target", corpus.target_column, data.target_language),
+    ):
+        wanted = [column] if column else [f"translation.{language}", language, side]
+        path = next((path for path in wanted if path in columns), None)
+        if path is None:
+            raise NmtError(
+                f"{where}: no {side} column {' or '.join(map(repr, wanted))}; there are "
+                f"{', '.join(map(repr, columns)) or 'none'}: give {side}_column"
+            )
+        found.append(columns[path])
+    return found
+
+
+def _one_line(field: str | None) -> str:
+    """A field as one line: a break inside would shift the lines of every file written from it."""
+    if field is None:
+        return ""
+    return field.translate(_BREAKS) if "\n" in field or "\t" in field or "\r" in field else field
+
+
+# --------------------------------------------------------------------------- Arrow tables: Parquet and the hub
+
+
+def _arrow_pairs(tables: "Iterator[pyarrow.Table]", corpus: config.Corpus, data: config.Data) -> Iterator[Pair]:
+    keys: list[tuple[str, ...]] = []
+    for table in tables:
+        if not keys:
+            keys = _sides(_schema_columns(table.schema), corpus, data, corpus.label)
+        sources, targets = (_arrow_texts(table, key, corpus.label) for key in keys)
+        yield from zip(map(_one_line, sources), map(_one_line, targets), strict=True)
+
+
+def _schema_columns(fields: "Iterable[pyarrow.Field]", above: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:
+    import pyarrow
+
+    columns: dict[str, tuple[str, ...]] = {}
+    for field in fields:
+        keys = (*above, field.name)
+        inner = _schema_columns(field.type, keys) if pyarrow.types.is_struct(field.type) else {}
+        columns |= inner or {".".join(keys): keys}
+    return columns
+
+
+def _arrow_texts(table: "pyarrow.Table", keys: tuple[str, ...], where: str) -> list[str | None]:
+    import pyarrow
+    from pyarrow import compute
+
+    column = table.column(keys[0])
+    for key in keys[1:]:
+        column = compute.struct_field(column, key)
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kinds = (pyarrow.types.is_string, pyarrow.types.is_large_string, pyarrow.types.is_null)
+    if not any(is_kind(column.type) for is_kind in kinds):
+        raise NmtError(f"{where}: column {'.'.join(keys)!r} must hold text, not {column.type}")
+    texts: list[str | None] = column.to_pylist()
+    return texts
+
+
+def _parquet_tables(path: Path) -> "Iterator[pyarrow.Table]":
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise NmtError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow") from None
+    try:
+        with _reading(path), parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(BATCH_ROWS):
+                yield pyarrow.Table.from_batches([batch])
+    except pyarrow.ArrowException as error:
+        raise NmtError(f"{path}: not a whole Parquet file: {_one_line(str(error))}") from None
+
+
+def _hub_tables(corpus: config.Corpus, default_split: str) -> "Iterator[pyarrow.Table]":
+    datasets = _datasets_library(corpus)
+    split = corpus.split or default_split
+    with _library_reason(corpus):
+        dataset = datasets.load_dataset(
+            corpus.hub, corpus.name, split=split, revision=corpus.revision, streaming=corpus.streaming
+        )
+        yield from dataset.with_format("arrow").iter(batch_size=BATCH_ROWS)
+
+
+def _datasets_library(corpus: config.Corpus) -> ModuleType:
+    try:
+        import datasets
+    except ImportError:
+        raise NmtError(f"{corpus.label}: a hub dataset needs the library datasets: pip install datasets") from None
+    library: ModuleType = datasets
+    return library
+
+
+@contextmanager
+def _library_reason(corpus: config.Corpus) -> Iterator[None]:
+    """Pass on in one line why the library could not give a dataset: no network, no such name, split or file.
+
+    It raises its own errors and those of its transports, which have no common base but Exception.
+    """
+    try:
+        yield
+    except Exception as error:
+        reason = " ".join(str(error.__cause__ or error).split())
+        raise NmtError(f"{corpus.label}: the dataset cannot be read: {reason or type(error).__name__}") from error
+
+
+# --------------------------------------------------------------------------- content
+
+
+def fingerprint(corpus: config.Corpus, default_split: str) -> str:
+    """A digest of what the corpus holds and how it is read: it changes if and only if they do.
+
+    Files are read and hashed whole (about a second a gigabyte), so a copied or touched file is the same corpus
+    and an edited one is not. A hub dataset is known by the commit that its revision stands for: the library
+    asks the hub, unless `revision` is a commit already. Raises NmtError as `read_pairs` does.
+    """
+    content: list[str | None] = [corpus.source_column, corpus.target_column]
+    if corpus.hub:
+        content += [corpus.name, corpus.split or default_split, *_hub_content(corpus)]
+    elif corpus.file:
+        content.append(_file_digest(Path(corpus.file)))
+    else:
+        assert corpus.source and corpus.target
+        content += [_file_digest(Path(corpus.source)), _file_digest(Path(corpus.target))]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _hub_content(corpus: config.Corpus) -> list[str]:
+    assert corpus.hub
+    folder = Path(corpus.hub)
+    if folder.is_dir():
+        names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+        visible = [name for name in names if not re.search(r"(^|/)\.", name)]  # the library skips hidden files too
+        return [part for name in visible for part in (name, _file_digest(folder / name))]
+    if corpus.revision and re.fullmatch("[0-9a-f]{40}", corpus.revision):
+        return [corpus.hub, corpus.revision]
+    datasets = _datasets_library(corpus)
+    with _library_reason(corpus):
+        return [corpus.hub, datasets.load_dataset_builder(corpus.hub, corpus.name, revision=corpus.revision).hash]
+
+
+def _file_digest(path: Path) -> str:
+    with _reading(path), path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,147 @@
+"""SentencePiece byte-pair encoding (Sennrich et al. 2016; Kudo and Richardson 2018): learn, encode, decode."""
+
+import io
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import sentencepiece
+
+from nmt import config
+from nmt.errors import NmtError
+
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+FORMAT = 1  # of what `learn` makes of the same text and settings
+_THREADS = 4  # any number learns the same subwords, but it is written into the model: a fixed one keeps the bytes
+
+
+class Tokenizer:
+    """One SentencePiece model: text to subword ids and back."""
+
+    def __init__(self, proto: bytes, what: str = "vocabulary"):
+        """From the bytes of a model file; `what` names it in messages.
+
+        Raises NmtError if they are not a SentencePiece model, or one whose special ids are not ours.
+        """
+        self.proto = proto
+        self._processor = sentencepiece.SentencePieceProcessor()
+        try:
+            self._processor.LoadFromSerializedProto(proto)
+        except RuntimeError:
+            raise NmtError(f"{what}: not a SentencePiece model") from None
+        processor = self._processor
+        ids = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
+        if ids != (PAD, UNK, BOS, EOS):
+            raise NmtError(
+                f"{what}: its ids of padding, unknown, beginning and end of sentence are {ids}, not "
+                f"{(PAD, UNK, BOS, EOS)}: train it with pad_id=0, unk_id=1, bos_id=2, eos_id=3"
+            )
+
+    def __len__(self) -> int:
+        return int(self._processor.GetPieceSize())
+
+    def encode(self, lines: list[str], threads: int = 1) -> list[list[int]]:
+        """Each line's subword ids, without BOS and EOS. No text gives a special id but UNK."""
+        ids: list[list[int]] = self._processor.Encode(lines, out_type=int, num_threads=threads)
+        return ids
+
+    def decode(self, ids: list[list[int]]) -> list[str]:
+        """Each sequence's text, one line each. Takes any ids: PAD, BOS and EOS say nothing, UNK and numbers
+        that are no id become `⁇`, bytes that are not UTF-8 become U+FFFD, and line feeds spaces."""
+        size = len(self)
+        known = [[i if 0 <= i < size else UNK for i in sequence] for sequence in ids]
+        return [self._processor.Decode(sequence).replace("\n", " ") if sequence else "" for sequence in known]
+
+    def pieces(self, ids: list[int]) -> list[str]:
+        """The subwords themselves, `▁` for a space, to look at. Raises IndexError for a number that is no id."""
+        return [self._processor.IdToPiece(i) for i in ids]
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The subwords of both languages: one tokenizer twice when they are shared."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    @property
+    def shared(self) -> bool:
+        return self.source is self.target
+
+
+def load(path: Path) -> Tokenizer:
+    """The tokenizer in a SentencePiece model file. Raises NmtError where there is none."""
+    try:
+        return Tokenizer(path.read_bytes(), str(path))
+    except OSError as error:
+        raise NmtError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def learn(sentences: Iterable[str], settings: config.Vocabulary) -> Tokenizer:
+    """Learn a vocabulary of `settings.size` subwords; the same sentences in the same order give the same bytes.
+
+    Memory is SentencePiece's own: it holds all sentences. Raises NmtError when the size does not suit the text,
+    and whatever reading the sentences raises.
+    """
+    reading = _Watched(sentences)
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.Train(
+            sentence_iterator=iter(reading),
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=settings.size,
+            pad_id=PAD,
+            unk_id=UNK,
+            bos_id=BOS,
+            eos_id=EOS,
+            character_coverage=settings.character_coverage,
+            byte_fallback=settings.byte_fallback,
+            normalization_rule_name=settings.normalization,
+            max_sentence_length=2**30,  # bytes; longer sentences would be left out in silence
+            num_threads=_THREADS,
+            minloglevel=2,  # errors alone
+        )
+    except Exception as error:
+        if reading.failure:
+            raise reading.failure from None
+        if not isinstance(error, RuntimeError):
+            raise
+        raise NmtError(_why(str(error), settings)) from None
+    if reading.failure:  # some versions of SentencePiece take an exception for the end of the sentences
+        raise reading.failure
+    return Tokenizer(model.getvalue())
+
+
+class _Watched:
+    """Sentences on their way into SentencePiece, which would blur what goes wrong while reading them."""
+
+    def __init__(self, sentences: Iterable[str]):
+        self.sentences = sentences
+        self.failure: BaseException | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            for sentence in self.sentences:
+                # SentencePiece keeps U+2585 for itself and would leave out the whole sentence
+                yield sentence.replace("\u2585", " ")
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            self.failure = error
+            raise
+
+
+def _why(error: str, settings: config.Vocabulary) -> str:
+    """SentencePiece's complaint in terms of our settings."""
+    if most := re.search(r"size too high .*<= (\d+)", error):
+        return (
+            f"vocabulary.size: {settings.size} is more than the training text gives: set it to at most {most.group(1)}"
+        )
+    if least := re.search(r"smaller than required_chars\. \d+ vs (\d+)", error):
+        return (
+            f"vocabulary.size: {settings.size} is too small for the characters of the training text: set it to at "
+            f"least {least.group(1)}, or lower vocabulary.character_coverage: {settings.character_coverage:g}"
+        )
+    return f"vocabulary: SentencePiece cannot learn from the training text: {' '.join(error.split())}"

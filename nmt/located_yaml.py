@@ -1,0 +1,187 @@
+"""YAML text as values that remember where they were written, and values as YAML text.
+
+Read are mappings, lists and YAML 1.2's plain scalars: `no` is Norwegian rather than false, and 1e-9 is a
+number. Anchors, aliases and tags are refused: in settings they only hide what a value is.
+"""
+
+import re
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from yaml.reader import ReaderError
+
+from nmt.errors import NmtError
+
+Scalar = str | int | float | bool | None
+
+_DEEPEST = 20  # mappings and lists within one another; settings need five
+_MOST_SHOWN = 60  # characters of a value in a message
+
+
+@dataclass(frozen=True)
+class Located:
+    """A value, how it stands in the text (shortened), and what a message about it begins with: `line 12: `."""
+
+    value: "Scalar | list[Located] | dict[str, Located]"
+    written: str
+    where: str
+
+
+def read(text: str, problems: list[str], path: str = "", where: str | None = None) -> Located:
+    """The one document in a text; an empty one is null.
+
+    `path` is the key that the whole value belongs to; `where` stands for the line numbers of a text that
+    is no file. Keys given twice and keys that are no plain text are added to `problems`; NmtError where
+    nothing can be read, its message beginning with the place unless `where` is given.
+    """
+    try:
+        node = yaml.compose(text, Loader=_Loader)
+    except ReaderError as error:
+        place = "" if where else f"line {text.count(chr(10), 0, error.position) + 1}: "
+        raise NmtError(f"{place}not valid YAML: delete the character U+{int(error.character):04X}") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark and not where else ""
+        raise NmtError(f"{place}{_explained(error)}") from None
+    if node is None:
+        return Located(None, "nothing", where or "")
+    return _Locator(text, where, problems).located(node, path)
+
+
+def dump(value: Any, *, in_one_line: bool = False) -> str:
+    """Dicts, lists and scalars as YAML that `read`, and any other YAML reader, takes for the same."""
+    text: str = yaml.dump(
+        value,
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=sys.maxsize,
+        default_flow_style=in_one_line,
+    )
+    return text.removesuffix("...\n").strip() if in_one_line else text
+
+
+def shortened(text: str) -> str:
+    """The text in one line of at most about 60 characters."""
+    text = " ".join(text[: 2 * _MOST_SHOWN].split())
+    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"
+
+
+# --------------------------------------------------------------------------- the YAML library, narrowed
+
+
+class _Refused(yaml.MarkedYAMLError):
+    """Valid YAML that is not read here."""
+
+
+class _Loader(yaml.SafeLoader):
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if event.anchor is not None or getattr(event, "tag", None) is not None:
+            problem = "anchors, aliases and tags (&, *, !) are not read: write the value out, or quote it if it is text"
+            raise _Refused(problem=problem, problem_mark=event.start_mark)
+        if self._depth > _DEEPEST:
+            raise _Refused(problem=f"more than {_DEEPEST} levels deep", problem_mark=event.start_mark)
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes every text that YAML 1.1 or 1.2 would read as something else."""
+
+
+_Loader.yaml_implicit_resolvers = {}
+for _tag, _pattern in {
+    "null": r"~|null|Null|NULL|",
+    "bool": r"true|True|TRUE|false|False|FALSE",
+    "int": r"[-+]?[0-9]+(_[0-9]+)*",
+    "float": r"[-+]?(\.[0-9]+|[0-9]+(_[0-9]+)*(\.[0-9]*)?)([eE][-+]?[0-9]+)?",
+}.items():
+    for _class in (_Loader, _Dumper):
+        _class.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), None)
+
+_IN_OTHER_WORDS = {  # part of the library's message: what the user can do
+    r"'\t'": "indent with spaces, not tabs",
+    "cannot start any token": "put text that begins with @, %, ` or the like in quotes",
+    "mapping values are not allowed": "a second colon in a line: put a value with a colon in quotes",
+    "could not find expected ':'": "a key without a colon: write key: value",
+    "expected <block end>": "the indentation does not fit the lines above",
+    "expected ',' or": "a comma or a closing bracket is missing",
+    "another document": "a second document begins here: delete the line ---",
+}
+
+
+def _explained(error: yaml.MarkedYAMLError) -> str:
+    problem = str(error.problem or error.context)
+    if isinstance(error, _Refused):
+        return problem
+    problem = next((words for part, words in _IN_OTHER_WORDS.items() if part in problem), problem)
+    begun, mark = error.context_mark, error.problem_mark
+    since = f" (what begins in line {begun.line + 1})" if begun and mark and begun.line < mark.line else ""
+    return f"not valid YAML: {problem}{since}"
+
+
+# --------------------------------------------------------------------------- nodes to located values
+
+
+def _scalar(node: yaml.ScalarNode) -> Scalar:
+    text = str(node.value)
+    plain = text.replace("_", "")
+    match node.tag.rsplit(":", 1)[-1]:
+        case "null":
+            return None
+        case "bool":
+            return text.lower() == "true"
+        case "int":  # what has more digits than any setting can mean is infinite, and so no whole number
+            return int(plain) if len(plain) <= 18 else float(plain)
+        case "float":
+            return float(plain)
+    return text
+
+
+@dataclass(frozen=True)
+class _Locator:
+    text: str
+    where: str | None
+    problems: list[str]
+
+    def located(self, node: yaml.Node, path: str) -> Located:
+        value: Scalar | list[Located] | dict[str, Located]
+        if isinstance(node, yaml.MappingNode):
+            value = self._mapping(node, path)
+        elif isinstance(node, yaml.SequenceNode):
+            value = [self.located(item, f"{path}[{i}]") for i, item in enumerate(node.value)]
+        else:
+            assert isinstance(node, yaml.ScalarNode)
+            value = _scalar(node)
+        return Located(value, self._written(node) or "nothing", self._where(node))
+
+    def _mapping(self, node: yaml.MappingNode, path: str) -> dict[str, Located]:
+        mapping: dict[str, Located] = {}
+        for key_node, value_node in node.value:
+            where = self._where(key_node)
+            key = key_node.value if isinstance(key_node, yaml.ScalarNode) else ""
+            if not key.strip() or not key.isprintable():
+                self.problems.append(f"{where}a key must be plain text, not {self._written(key_node) or 'nothing'}")
+                continue
+            child = f"{path}.{key}" if path else key
+            if key in mapping:
+                first = mapping[key].where.removesuffix(": ")
+                since = "" if self.where else f", first in {first}"
+                self.problems.append(f"{where}{child} is given twice{since}: delete one")
+            # A block value may start on the line below its key; the key is what one looks for.
+            found = self.located(value_node, child)
+            mapping[key] = Located(found.value, found.written, where)
+        return mapping
+
+    def _where(self, node: yaml.Node) -> str:
+        return self.where if self.where is not None else f"line {node.start_mark.line + 1}: "
+
+    def _written(self, node: yaml.Node) -> str:
+        return shortened(self.text[node.start_mark.index : node.end_mark.index])

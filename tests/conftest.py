@@ -1,0 +1,79 @@
+"""A corpus small enough to learn in seconds, and the config of a run on it."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from nmt import settings
+from nmt.config import Config
+
+WORDS = {
+    "one": "eins", "two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "six": "sechs",
+    "seven": "sieben", "eight": "acht", "nine": "neun", "ten": "zehn",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """Tiny tensors gain nothing from threads, and results then do not depend on the machine's cores."""
+    torch.set_num_threads(1)
+
+
+def write_corpus(folder: Path, name: str, count: int, seed: int) -> None:
+    """`count` pairs: counting words, and the same in German backwards."""
+    random_ = random.Random(seed)
+    pairs = []
+    for _ in range(count):
+        words = random_.choices(list(WORDS), k=random_.randint(1, 6))
+        pairs.append((" ".join(words), " ".join(WORDS[word] for word in reversed(words))))
+    folder.mkdir(parents=True, exist_ok=True)
+    for side, suffix in enumerate(("en", "de")):
+        text = "".join(pair[side] + "\n" for pair in pairs)
+        (folder / f"{name}.{suffix}").write_text(text, encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with train.en, train.de (300 pairs) and validation.en, validation.de (20)."""
+    folder = tmp_path_factory.mktemp("corpus")
+    write_corpus(folder, "train", 300, seed=1)
+    write_corpus(folder, "validation", 20, seed=2)
+    return folder
+
+
+@pytest.fixture
+def make_config(corpus: Path, tmp_path: Path) -> Callable[..., Config]:
+    """A function from overrides (`section.key=value`) to the config of a tiny run in tmp_path/run."""
+
+    def make(*overrides: str) -> Config:
+        return settings.parse(Config, config_text(corpus, tmp_path / "run"), "test config", overrides)
+
+    return make
+
+
+def config_text(corpus: Path, run: Path) -> str:
+    """The YAML of a tiny run on the tiny corpus."""
+    return f"""
+run_dir: {run}
+data:
+  source_language: en
+  target_language: de
+  train: [{{source: {corpus}/train.en, target: {corpus}/train.de}}]
+  validation: {{source: {corpus}/validation.en, target: {corpus}/validation.de}}
+  store_dir: {corpus}/store
+vocabulary: {{size: 300}}
+model: {{d_model: 32, feed_forward: 64, layers: 1, heads: 2, dropout: 0.1}}
+training:
+  batch_tokens: 512
+  max_steps: 20
+  schedule: inverse_sqrt
+  learning_rate: 0.01
+  warmup_steps: 10
+  validate_every: 10
+  checkpoint_every: 5
+  log_every: 4
+decoding: {{beam_size: 2}}
+"""

@@ -1,0 +1,418 @@
+"""Batches: every pair once, never over budget, the same for any split, resumable, tight, new each epoch."""
+
+import itertools
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from nmt.data import batching
+from nmt.data.batching import Batches, Step, choose_cuts, collate, read_ahead, sort_by_length, split_evenly
+from nmt.data.vocabulary import EOS, PAD
+from nmt.errors import NmtError
+
+
+class Store:
+    """A token store in memory that remembers which pairs were read, one array a call."""
+
+    def __init__(self, lengths: list[tuple[int, int]] | np.ndarray) -> None:
+        random = np.random.default_rng(0)
+        self.source_lengths, self.target_lengths = np.array(lengths, np.int32).reshape(-1, 2).T
+        self.rows = [
+            [np.append(random.integers(4, 99, n - 1), EOS).astype(np.uint16) for n in side]
+            for side in (self.source_lengths, self.target_lengths)
+        ]
+        self.read: list[list[int]] = []
+
+    def __len__(self) -> int:
+        return len(self.source_lengths)
+
+    def pairs(self, indices: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        self.read.append([int(i) for i in indices])
+        source, target = ([side[i] for i in indices] for side in self.rows)
+        return source, target
+
+
+def make(store: Store, batch_tokens: int, **changes: Any) -> Batches:
+    settings: dict[str, Any] = {"micro_batch_tokens": None, "seed": 1, "pool_pairs": 1000, "over_budget": "skip"}
+    return Batches(store, batch_tokens=batch_tokens, **(settings | changes))  # type: ignore[arg-type]
+
+
+def contents(store: Store, batches: Batches, epoch: int = 0, first_step: int = 0) -> list[list[list[int]]]:
+    """The pairs of each micro-batch of each step."""
+    steps = []
+    for step in batches.epoch(epoch, first_step):
+        steps.append([store.read.pop(0) for _ in step.micro_batches])
+    return steps
+
+
+def cells(store: Store, pairs: list[int]) -> int:
+    """Sentences × the longest side among them."""
+    return len(pairs) * int(max(store.source_lengths[pairs].max(), store.target_lengths[pairs].max()))
+
+
+length = st.integers(1, 40)
+corpus = st.lists(st.tuples(length, length), min_size=1, max_size=60)
+
+
+@given(corpus, st.integers(1, 300), st.integers(1, 70), st.integers(0, 3))
+def test_an_epoch_has_every_pair_once_within_the_budget(
+    lengths: list[tuple[int, int]], batch_tokens: int, pool_pairs: int, epoch: int
+) -> None:
+    fits = {i for i, pair in enumerate(lengths) if max(pair) <= batch_tokens}
+    assume(fits)
+    store = Store(lengths)
+    batches = make(store, batch_tokens, pool_pairs=pool_pairs)
+    steps = [only for (only,) in contents(store, batches, epoch)]
+    assert sorted(itertools.chain(*steps)) == sorted(fits)
+    assert all(pairs and cells(store, pairs) <= batch_tokens for pairs in steps)
+    assert batches.steps_in_epoch(epoch) == len(steps)
+    assert batches.skipped == len(lengths) - len(fits)
+
+
+@given(corpus, st.integers(40, 400), st.integers(40, 400), st.integers(1, 5))
+def test_a_step_is_the_same_however_it_is_split(
+    lengths: list[tuple[int, int]], batch_tokens: int, micro_batch_tokens: int, world_size: int
+) -> None:
+    store = Store(lengths)
+    whole = contents(store, make(store, batch_tokens))
+    ranks = [
+        make(store, batch_tokens, micro_batch_tokens=micro_batch_tokens, rank=rank, world_size=world_size)
+        for rank in range(world_size)
+    ]
+    for (unsplit,), steps in itertools.zip_longest(whole, zip(*(rank.epoch(0) for rank in ranks), strict=True)):
+        per_rank = [[store.read.pop(0) for _ in step.micro_batches] for step in steps]
+        micro_batches = [pairs for rank in per_rank for pairs in rank]
+        assert sorted(itertools.chain(*micro_batches)) == sorted(unsplit)
+        assert len({len(rank) for rank in per_rank}) == 1
+        assert all(cells(store, pairs) <= micro_batch_tokens for pairs in micro_batches if pairs)
+        assert all(micro_batches) or len(unsplit) < len(micro_batches)
+        in_order = [pair for shares in zip(*per_rank, strict=True) for share in shares for pair in share]
+        longest = np.maximum(store.source_lengths, store.target_lengths)[in_order]
+        assert (np.diff(longest) >= 0).all()  # so that every part is tight
+        assert len({(s.sentences, s.source_tokens, s.target_tokens, s.cells) for s in steps}) == 1
+
+
+@given(corpus, st.integers(40, 400), st.integers(40, 400), st.integers(1, 3))
+def test_a_step_counts_what_all_its_tensors_hold(
+    lengths: list[tuple[int, int]], batch_tokens: int, micro_batch_tokens: int, world_size: int
+) -> None:
+    store = Store(lengths)
+    ranks = [
+        make(store, batch_tokens, micro_batch_tokens=micro_batch_tokens, rank=rank, world_size=world_size)
+        for rank in range(world_size)
+    ]
+    for steps in zip(*(rank.epoch(0) for rank in ranks), strict=True):
+        held = [batch for step in steps for batch in step.micro_batches]
+        assert steps[0].sentences == sum(len(batch.source) for batch in held)
+        assert steps[0].source_tokens == sum(int((batch.source != PAD).sum()) for batch in held)
+        assert steps[0].target_tokens == sum(int((batch.target != PAD).sum()) for batch in held)
+        assert steps[0].cells == sum(batch.source.numel() + batch.target.numel() for batch in held)
+
+
+def test_the_tensors_hold_the_rows_of_the_store() -> None:
+    store = Store([(3, 5), (4, 1), (4, 4), (2, 2), (9, 8)])
+    for step in make(store, 20).epoch(0):
+        for batch in step.micro_batches:
+            pairs = store.read.pop(0)
+            for tensor, rows in zip((batch.source, batch.target), store.rows, strict=True):
+                assert tensor.dtype == torch.int64
+                assert [[i for i in row if i != PAD] for row in tensor.tolist()] == [rows[i].tolist() for i in pairs]
+
+
+def test_ranks_without_a_sentence_get_an_empty_micro_batch() -> None:
+    batches = [make(Store([(3, 4)]), 10, rank=rank, world_size=3) for rank in range(3)]
+    shapes = [
+        [(tuple(batch.source.shape), tuple(batch.target.shape)) for batch in step.micro_batches]
+        for rank in batches
+        for step in rank.epoch(0)
+    ]
+    assert shapes == [[((1, 3), (1, 4))], [((0, 1), (0, 1))], [((0, 1), (0, 1))]]
+
+
+@given(corpus, st.integers(40, 200), st.integers(1, 70), st.integers(0, 2), st.data())
+def test_resuming_gives_the_tail_and_reads_nothing_before_it(
+    lengths: list[tuple[int, int]], batch_tokens: int, pool_pairs: int, epoch: int, data: st.DataObject
+) -> None:
+    store = Store(lengths)
+    whole = contents(store, make(store, batch_tokens, pool_pairs=pool_pairs), epoch)
+    first = data.draw(st.integers(0, len(whole)))
+    assert contents(store, make(store, batch_tokens, pool_pairs=pool_pairs), epoch, first) == whole[first:]
+    assert store.read == []
+
+
+def test_order_and_contents_follow_from_seed_and_epoch() -> None:
+    store = Store(multi30k_like(500))
+    plans = {(seed, epoch): contents(store, make(store, 300, seed=seed), epoch) for seed in (1, 2) for epoch in (0, 1)}
+    assert contents(store, make(store, 300, seed=2), epoch=1) == plans[2, 1]
+    groups = {key: {frozenset(pairs) for (pairs,) in steps} for key, steps in plans.items()}
+    for one, other in itertools.combinations(groups.values(), 2):
+        assert len(one & other) < len(one) / 2
+
+
+def test_batches_are_shuffled_within_a_pool() -> None:
+    store = Store(multi30k_like(500))
+    longest = [store.target_lengths[pairs].max() for (pairs,) in contents(store, make(store, 300))]
+    assert len(longest) > 20
+    assert abs(np.corrcoef(longest, range(len(longest)))[0, 1]) < 0.5  # sorted by length: above 0.9
+
+
+def test_pools_are_random_parts_of_the_corpus() -> None:
+    store = Store(multi30k_like(500))
+    batches = make(store, 300, pool_pairs=100)
+    epochs = [[pairs for (pairs,) in contents(store, batches, epoch)] for epoch in range(8)]
+    for one, other in itertools.combinations(epochs, 2):
+        pools = [set(list(itertools.chain(*epoch))[:100]) for epoch in (one, other)]  # an epoch begins with one pool
+        assert len(pools[0] & pools[1]) < 50  # by chance 20
+
+
+# --------------------------------------------------------------------------- tight, full, and new each epoch
+
+
+def multi30k_like(pairs: int) -> np.ndarray:
+    """Lengths [pairs, 2] as of short descriptions: about 15 subwords, sides correlated at about 0.88."""
+    random = np.random.default_rng(0)
+    content = 5 + random.lognormal(2.2, 0.48, pairs)
+    noise = random.lognormal(0, 0.11, (pairs, 2))
+    return np.clip(np.rint(content[:, None] * noise), 3, 60).astype(int)
+
+
+def together_again(one: list[np.ndarray], other: list[np.ndarray], pairs: int) -> float:
+    """The share of the pairs of sentences in one batch in one epoch that are in one batch in the other too."""
+    batch_of = np.empty(pairs, int)
+    for number, members in enumerate(other):
+        batch_of[members] = number
+    again = [np.bincount(batch_of[members]) for members in one]
+    return sum((n * (n - 1)).sum() for n in again) / sum(len(members) * (len(members) - 1) for members in one)
+
+
+def plan(lengths: np.ndarray, batch_tokens: int, seed: int) -> list[np.ndarray]:
+    random = np.random.default_rng(seed)
+    order = random.permutation(len(lengths))
+    return [order[b] for b in batching.plan_batches(*lengths[order].T, batch_tokens, random)]
+
+
+def test_little_padding_and_full_batches() -> None:
+    lengths = multi30k_like(29_000)
+    assert 0.85 < np.corrcoef(lengths.T)[0, 1] < 0.9
+    batches = plan(lengths, 4096, seed=1)
+    padded = sum(len(members) * lengths[members].max(axis=0).sum() for members in batches)
+    assert 1 - lengths.sum() / padded < 0.03
+    assert np.mean([len(members) * lengths[members].max() for members in batches]) > 0.93 * 4096
+
+
+def test_micro_batches_are_tighter_than_their_batch() -> None:
+    store = Store(multi30k_like(3000))
+    padding = []
+    for micro_batch_tokens in (None, 1000):
+        steps = list(make(store, 8000, micro_batch_tokens=micro_batch_tokens, pool_pairs=3000).epoch(0))
+        padding.append(1 - sum(s.source_tokens + s.target_tokens for s in steps) / sum(s.cells for s in steps))
+    assert padding[1] < 0.6 * padding[0]
+
+
+def test_the_noise_parts_sentences_that_met_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = multi30k_like(29_000)
+    noisy = together_again(plan(lengths, 4096, 1), plan(lengths, 4096, 2), len(lengths))
+    monkeypatch.setattr(batching, "JITTER", 0)
+    plain = together_again(plan(lengths, 4096, 1), plan(lengths, 4096, 2), len(lengths))
+    assert noisy < 0.9 * plain
+
+
+def test_the_sorted_order_begins_either_way_from_epoch_to_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "JITTER", 0)
+    lengths = np.array([(3, 9), (9, 9), (9, 3)])
+    orders = {tuple(np.concatenate(plan(lengths, 1000, seed))) for seed in range(20)}
+    assert orders == {(0, 1, 2), (2, 1, 0)}
+
+
+# --------------------------------------------------------------------------- the parts of the plan
+
+
+@given(corpus, st.sampled_from([0, 1]))
+def test_sorting_is_by_the_longer_side_then_the_difference_up_and_down(
+    lengths: list[tuple[int, int]], turn: int
+) -> None:
+    source, target = np.array(lengths).T
+    order = sort_by_length(source, target, turn)
+    assert sorted(order) == list(range(len(lengths)))
+    keys = [(max(s, t), (t - s) * (1 if (max(s, t) + turn) % 2 == 0 else -1)) for s, t in np.array(lengths)[order]]
+    assert keys == sorted(keys)
+
+
+@given(st.lists(st.tuples(st.integers(4, 20), st.integers(4, 20)), min_size=1, max_size=9), st.integers(20, 120))
+def test_the_cuts_are_the_best_of_all(lengths: list[tuple[int, int]], budget: int) -> None:
+    source, target = np.array(lengths)[sort_by_length(*np.array(lengths).T)].T  # all blocks are single pairs here
+
+    def cost(cuts: tuple[int, ...]) -> float:
+        total = 0.0
+        for start, end in itertools.pairwise((0, *cuts, len(source))):
+            tall_source, tall_target = source[start:end].max(), target[start:end].max()
+            if (end - start) * max(tall_source, tall_target) > budget:
+                return np.inf
+            total += (end - start) * (tall_source + tall_target) + batching.BATCH_COST * budget
+        return total
+
+    inner = range(1, len(source))
+    every = (cuts for n in range(len(source)) for cuts in itertools.combinations(inner, n))
+    assert cost(tuple(choose_cuts(source, target, budget).tolist())) == pytest.approx(min(map(cost, every)))
+
+
+@pytest.mark.parametrize(("budget", "batches"), [(20, 3), (19, 4), (60, 1), (59, 2), (5, 12)])
+def test_a_batch_holds_what_exactly_fills_it(budget: int, batches: int) -> None:
+    sides = np.full(12, 5)
+    assert len(choose_cuts(sides, sides, budget)) + 1 == batches
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 5000), st.integers(1, 5000)), min_size=1, max_size=30),
+    st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), max_size=300),
+    st.sampled_from([5000, 5001, 6000, 20_000]),
+)
+@example([(150, 150)], [(1, 1)] * 150, 20_000)  # together a small part of the budget, padded more than all of it
+def test_cuts_respect_the_budget_with_lengths_far_apart(
+    wide: list[tuple[int, int]], narrow: list[tuple[int, int]], budget: int
+) -> None:
+    lengths = np.array(wide + narrow)
+    batches = batching.plan_batches(*lengths.T, budget, np.random.default_rng(1))
+    assert sorted(np.concatenate(batches)) == list(range(len(lengths)))
+    assert all(len(members) * lengths[members].max() <= budget for members in batches)
+
+
+@given(st.lists(length, min_size=1, max_size=9), st.integers(40, 120), st.integers(1, 4))
+def test_parts_are_few_and_even(lengths: list[int], budget: int, ranks: int) -> None:
+    longest = np.sort(np.array(lengths))
+    rows = len(longest)
+
+    def largest(bounds: tuple[int, ...]) -> int:
+        return max((end - start) * int(longest[end - 1]) for start, end in itertools.pairwise(bounds) if end > start)
+
+    def best(parts: int) -> int:
+        """The largest part when the rows are cut into so many parts in the best way."""
+        inner = itertools.combinations_with_replacement(range(rows + 1), parts - 1)
+        return min(largest((0, *cuts, rows)) for cuts in inner)
+
+    shares = split_evenly(longest, budget, ranks)
+    bounds = (0, *(share.stop for share in shares))
+    assert [share.start for share in shares] == list(bounds[:-1]) and bounds[-1] == rows
+    assert len(shares) % ranks == 0
+    assert sum(share.stop > share.start for share in shares) == min(len(shares), rows)
+    fewest = next(parts for parts in itertools.count(ranks, ranks) if best(min(parts, rows)) <= budget)
+    assert len(shares) == fewest
+    assert largest(bounds) == best(min(fewest, rows))
+
+
+@given(st.lists(st.lists(st.integers(1, 65_535), min_size=1, max_size=12), max_size=8))
+def test_collate_pads_as_the_plain_way_does(rows: list[list[int]]) -> None:
+    width = max(map(len, rows), default=1)
+    tensor = collate([np.array(row, np.uint16) for row in rows])
+    assert tensor.dtype == torch.int64 and tensor.shape == (len(rows), width)
+    assert tensor.tolist() == [row + [PAD] * (width - len(row)) for row in rows]
+
+
+# --------------------------------------------------------------------------- what cannot be batched
+
+
+@pytest.mark.parametrize(
+    ("budgets", "named"),
+    [
+        ({"batch_tokens": 8}, "training.batch_tokens: 8"),
+        ({"batch_tokens": 50, "micro_batch_tokens": 8}, "training.micro_batch_tokens: 8"),
+    ],
+)
+def test_a_pair_over_the_budget_is_counted_or_named(budgets: dict[str, int], named: str) -> None:
+    store = Store([(3, 4), (7, 9), (2, 2), (12, 3)])
+    batches = make(store, **budgets)
+    assert batches.skipped == 2
+    assert sorted(pair for step in contents(store, batches) for pairs in step for pair in pairs) == [0, 2]
+    with pytest.raises(NmtError) as error:
+        make(store, **budgets, over_budget="error")
+    assert "pair 1 " in str(error.value) and "7 source and 9 target" in str(error.value)
+    assert named in str(error.value) and "data.over_budget" in str(error.value)
+
+
+def test_no_pair_that_fits_is_an_error() -> None:
+    with pytest.raises(NmtError, match=r"training\.batch_tokens: 3.*2 pairs"):
+        make(Store([(3, 4), (4, 3)]), 3)
+    with pytest.raises(NmtError, match="no pairs"):
+        make(Store([]), 3)
+
+
+# --------------------------------------------------------------------------- reading ahead
+
+
+def readers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("read-ahead")]
+
+
+@pytest.mark.parametrize("ahead", [1, 3, 1000])
+def test_reading_ahead_changes_nothing(ahead: int) -> None:
+    batches = make(Store(multi30k_like(300)), 200)
+    plain, prefetched = list(batches.epoch(0)), list(read_ahead(batches.epoch(0), ahead))
+    assert len(plain) == len(prefetched) > 10
+    for one, other in zip(plain, prefetched, strict=True):
+        assert torch.equal(one.micro_batches[0].source, other.micro_batches[0].source)
+        assert torch.equal(one.micro_batches[0].target, other.micro_batches[0].target)
+    assert readers() == []
+
+
+def numbered(log: list[int], fail_at: int | None = None) -> Iterator[Step]:
+    for i in range(100):
+        if i == fail_at:
+            raise NmtError("the disk is gone")
+        log.append(i)
+        yield Step([], sentences=i, source_tokens=0, target_tokens=0, cells=0)
+
+
+def test_an_exception_arrives_in_its_turn() -> None:
+    got = []
+    with pytest.raises(NmtError, match="the disk is gone"):
+        for step in read_ahead(numbered([], fail_at=5), ahead=3):
+            got.append(step.sentences)
+    assert got == [0, 1, 2, 3, 4]
+    assert readers() == []
+
+
+def test_stopping_early_ends_the_thread_and_the_reading() -> None:
+    log: list[int] = []
+    steps = read_ahead(numbered(log), ahead=4)
+    assert [next(steps).sentences, next(steps).sentences] == [0, 1]
+    assert len(readers()) == 1
+    steps.close()
+    assert readers() == []
+    assert 2 <= len(log) <= 2 + 4
+
+
+def test_steps_are_read_ahead_while_the_consumer_works() -> None:
+    log: list[int] = []
+    third = threading.Event()
+
+    def watched() -> Iterator[Step]:
+        for step in numbered(log):
+            if step.sentences == 3:
+                third.set()
+            yield step
+
+    steps = read_ahead(watched(), ahead=3)
+    next(steps)
+    assert third.wait(timeout=30)
+    steps.close()
+
+
+def test_pinning_passes_both_sides_through_page_locked_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    locked: list[torch.Tensor] = []  # page-locked memory needs a GPU: note what would be locked
+
+    def pin_memory(tensor: torch.Tensor) -> torch.Tensor:
+        locked.append(tensor.clone())
+        return locked[-1]
+
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pin_memory)
+    batches = make(Store(multi30k_like(40)), 200)
+    for step, plain in zip(read_ahead(batches.epoch(0), 2, pin=True), batches.epoch(0), strict=True):
+        for batch, expected in zip(step.micro_batches, plain.micro_batches, strict=True):
+            assert torch.equal(batch.source, expected.source) and torch.equal(batch.target, expected.target)
+            assert any(batch.source is tensor for tensor in locked) and any(batch.target is t for t in locked)

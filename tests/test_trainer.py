@@ -1,0 +1,182 @@
+"""The loop: resumed = uninterrupted, micro-batches = one batch, and nothing lost when it goes wrong."""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from nmt import checkpoint, settings, tensor_file
+from nmt.config import Config
+from nmt.errors import NmtError
+from nmt.training.trainer import Trainer
+from nmt.training_run import material
+
+MakeConfig = Callable[..., Config]
+
+
+def trainer(config: Config) -> Trainer:
+    return Trainer(config, material(config, torch.device("cpu")), torch.device("cpu"))
+
+
+def newest_state(run: Path) -> dict[str, torch.Tensor]:
+    return tensor_file.read(max((run / "state").glob("*.safetensors")))[0]
+
+
+def metrics(run: Path) -> list[dict[str, float]]:
+    """The rows without what depends on the clock."""
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().split("\n") if line]
+    return [{key: value for key, value in row.items() if "second" not in key} for row in rows]
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    first, second = newest_state(one), newest_state(other)
+    assert first.keys() == second.keys()
+    for name, tensor in first.items():
+        assert torch.equal(tensor, second[name]), name
+    assert metrics(one) == metrics(other)
+    assert [path.name for path in checkpoint.checkpoints(one)] == [path.name for path in checkpoint.checkpoints(other)]
+    for path in checkpoint.checkpoints(one):
+        weights = checkpoint.load(other / "checkpoints" / path.name).weights
+        assert all(torch.equal(weight, weights[name]) for name, weight in checkpoint.load(path).weights.items())
+
+
+def stop_at(trainer: Trainer, step: int, number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send this process a signal in the middle of a step."""
+    train_step = trainer._train_step
+
+    def train_step_and_signal(batch: object) -> None:
+        if trainer.progress.step + 1 == step:
+            os.kill(os.getpid(), number)
+        train_step(batch)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(trainer, "_train_step", train_step_and_signal)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_and_resumed_run_equals_an_uninterrupted_one(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    whole = make_config(f"run_dir={tmp_path / 'whole'}")
+    trainer(whole).run()
+    parts = make_config(f"run_dir={tmp_path / 'parts'}")
+    for step in (3, 10, 14):  # between saves, at a validation, within a later epoch
+        interrupted = trainer(parts)
+        stop_at(interrupted, step, number, monkeypatch)
+        assert interrupted.run().signal is number
+        assert interrupted.progress.step == step
+    assert trainer(parts).run().signal is None
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_a_run_whose_newest_state_is_damaged_goes_on_from_the_one_before(
+    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = make_config()
+    trainer(config).run()
+    before = newest_state(tmp_path / "run")
+    rows = metrics(tmp_path / "run")
+    newest = max((tmp_path / "run" / "state").glob("*.safetensors"))
+    newest.write_bytes(newest.read_bytes()[:-100])
+    trainer(config).run()
+    assert f"{newest}: " in caplog.text and "trying the state before it" in caplog.text
+    after = newest_state(tmp_path / "run")
+    assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
+    assert metrics(tmp_path / "run") == rows
+
+
+def test_a_finished_run_does_nothing_and_a_longer_one_goes_on(make_config: MakeConfig, tmp_path: Path) -> None:
+    trainer(make_config(f"run_dir={tmp_path / 'whole'}")).run()
+    trainer(make_config("training.max_steps=10")).run()
+    again = trainer(make_config("training.max_steps=10"))
+    again.run()
+    assert again.progress.step == 10
+    trainer(make_config()).run()
+    assert_same_run(tmp_path / "whole", tmp_path / "run")
+
+
+def test_resuming_with_other_sizes_or_data_is_refused(make_config: MakeConfig, corpus: Path) -> None:
+    trainer(make_config("training.max_steps=5")).run()
+    with pytest.raises(NmtError, match=r"model\.d_model: 32 -> 64"):
+        trainer(make_config("model.d_model=64")).run()
+    with pytest.raises(NmtError, match=r"training\.batch_tokens: 512 -> 256"):
+        trainer(make_config("training.batch_tokens=256")).run()
+    other = f"data.train=[{{source: {corpus}/validation.en, target: {corpus}/validation.de}}]"
+    with pytest.raises(NmtError, match="other training data|another vocabulary"):
+        trainer(make_config(other, "vocabulary.size=290")).run()
+
+
+@pytest.mark.parametrize("micro", [40, 128, 511])
+def test_micro_batches_give_the_weights_of_one_batch(make_config: MakeConfig, tmp_path: Path, micro: int) -> None:
+    overrides = ("model.dropout=0", "training.max_steps=6", "training.validation_bleu=false")
+    trainer(make_config(*overrides, f"run_dir={tmp_path / 'one'}")).run()
+    trainer(make_config(*overrides, f"run_dir={tmp_path / 'many'}", f"training.micro_batch_tokens={micro}")).run()
+    one, many = newest_state(tmp_path / "one"), newest_state(tmp_path / "many")
+    for name, tensor in one.items():
+        if name.startswith("model."):
+            torch.testing.assert_close(many[name], tensor, rtol=1e-3, atol=2e-5)
+
+
+def test_a_loss_that_is_no_number_stops_and_leaves_the_last_checkpoint(make_config: MakeConfig, tmp_path: Path) -> None:
+    trainer(make_config("training.max_steps=5")).run()
+    saved = checkpoint.checkpoint_path(tmp_path / "run", 5)
+    before = saved.read_bytes()
+    exploding = trainer(make_config("training.learning_rate=1e30", "training.schedule=constant"))
+    with pytest.raises(NmtError, match=r"no longer a number at step .*step-00000005.*learning_rate"):
+        exploding.run()
+    assert saved.read_bytes() == before
+    assert [path.name for path in (tmp_path / "run" / "state").glob("*")] == ["step-00000005.safetensors"]
+
+
+def test_kept_checkpoints_are_the_last_and_the_best(make_config: MakeConfig, tmp_path: Path) -> None:
+    config = make_config(
+        "training.max_steps=40", "training.validate_every=5", "training.keep_last=2", "training.keep_best=1"
+    )
+    trainer(config).run()
+    run = tmp_path / "run"
+    losses = {row["step"]: row["validation_loss"] for row in metrics(run) if "validation_loss" in row}
+    assert list(losses) == [5, 10, 15, 20, 25, 30, 35, 40]
+    best = min(losses, key=lambda step: losses[step])
+    kept = {checkpoint.load_provenance(path)["step"] for path in checkpoint.checkpoints(run)}
+    assert kept == {35, 40, best}
+    provenance = checkpoint.load_provenance(run / checkpoint.BEST)
+    assert (provenance["step"], provenance["validation_loss"]) == (best, losses[best])
+
+
+def test_patience_stops_training(make_config: MakeConfig, tmp_path: Path) -> None:
+    config = make_config(  # nothing is learned at this rate, so no validation beats the first
+        "training.learning_rate=1e-30", "training.patience=2", "training.max_steps=1000", "training.validation_bleu=false"
+    )
+    ended = trainer(config)
+    ended.run()
+    assert ended.progress.step == 30  # validations at 10, 20, 30: the first is the best
+    again = trainer(config)
+    again.run()
+    assert again.progress.step == 30
+
+
+def test_max_epochs_stops_at_the_end_of_an_epoch(make_config: MakeConfig) -> None:
+    ended = trainer(make_config("training.max_epochs=2", "training.max_steps=1000", "training.validation_bleu=false"))
+    ended.run()
+    assert (ended.progress.epoch, ended.progress.step_in_epoch) == (2, 0)
+    assert ended.progress.step == 2 * ended.batches.steps_in_epoch(0)
+
+
+def test_rows_of_metrics_hold_what_was_trained_on(make_config: MakeConfig, tmp_path: Path) -> None:
+    config = make_config()
+    ended = trainer(config)
+    ended.run()
+    rows = metrics(tmp_path / "run")
+    logged = [row for row in rows if "loss" in row]
+    assert [row["step"] for row in logged] == [4, 8, 12, 16, 20]
+    assert {"epoch", "nll", "learning_rate", "target_tokens", "padding"} <= logged[0].keys()
+    assert logged[-1]["target_tokens"] == ended.progress.target_tokens
+    steps = ended.batches.epoch(0)
+    assert logged[0]["target_tokens"] == sum(next(steps).target_tokens for _ in range(4))
+    assert logged[-1]["loss"] < logged[0]["loss"]
+    validated = [row for row in rows if "validation_loss" in row]
+    assert [row["step"] for row in validated] == [10, 20]
+    assert {"bleu", "chrf"} <= validated[0].keys()
+    assert settings.load(Config, tmp_path / "run" / "config.yaml") == config
