@@ -118,6 +118,11 @@ def load_provenance(path: Path) -> dict[str, Any]:
     return provenance
 
 
+def load_config(path: Path) -> Config:
+    """A model file's settings without its weights. Raises NmtError as `load` does."""
+    return config.parse(_our_metadata(path)["config"], f"{path}: settings inside")
+
+
 def _our_metadata(path: Path) -> dict[str, str]:
     metadata = tensor_file.read_metadata(path)
     if metadata.get("format") != FORMAT:

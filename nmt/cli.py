@@ -4,18 +4,21 @@ Results go to standard output, everything else to standard error. Exit status: 0
 user can mend, 2 for usage, 130 when interrupted.
 """
 
-import json
+import dataclasses
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nmt import __version__
 from nmt.errors import NmtError
+
+if TYPE_CHECKING:
+    from nmt.decoding.translator import Translator
 
 log = logging.getLogger("nmt")
 
@@ -57,7 +60,7 @@ def _reporting() -> Iterator[None]:
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     except BrokenPipeError:  # the reader of our output has what it wanted, as in `nmt translate … | head`
-        sys.stdout = None  # type: ignore[assignment]  # or Python complains once more while closing it
+        sys.stdout = None  # or Python complains once more while closing it
         raise typer.Exit(0) from None
 
 
@@ -129,20 +132,89 @@ def prepare(config: ConfigFile, overrides: Overrides = None) -> None:
 @_reporting()
 def translate(
     model: ModelFile,
-    input: Annotated[Path | None, typer.Argument(metavar="[INPUT]", help="Text, a sentence a line; else stdin.")] = None,
+    input: Annotated[
+        Path | None, typer.Argument(metavar="[INPUT]", help="Text, a sentence a line; else stdin.")
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="Write here, whole or not at all; else to stdout.")] = None,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
-    n_best: Annotated[int, typer.Option(min=1, help="Translations of each line: `line number, score, text`.")] = 1,
-    scores: Annotated[bool, typer.Option("--scores", help="Write `score, text` for each line.")] = False,
+    n_best: Annotated[int | None, typer.Option(min=1, help="So many translations of each line, with scores.")] = None,
+    scores: Annotated[bool, typer.Option("--scores", help="Put the score before each translation.")] = False,
+    line_by_line: Annotated[
+        bool, typer.Option("--line-by-line", help="Answer each line before the next is read, as at a terminal.")
+    ] = False,
     device: Device = "auto",
 ) -> None:
     """Translate a file or standard input, one sentence a line: as many lines out as in.
 
-    With --n-best or --scores the columns are separated by tabs.
+    With --scores a line is `score TAB translation`; with --n-best it is `input line TAB score TAB
+    translation`, best first. A score is the log-probability over the length penalty.
 
-    Example: echo 'three hundred and forty-two' | nmt translate runs/demo
+    Example: echo 'Three hundred and forty-two.' | nmt translate runs/demo
     """
+    translator = _translator(model, device, beam_size, length_penalty)
+    with _lines_in(input) as (lines, interactive), _lines_out(output) as write:
+        chunk = {"chunk_lines": 1} if interactive or line_by_line else {}
+        if n_best is None and not scores:
+            for text in translator.stream(lines, **chunk):
+                write(text)
+        else:
+            for number, found in enumerate(translator.stream_hypotheses(lines, n_best or 1, **chunk), start=1):
+                for translation in found:
+                    place = f"{number}\t" if n_best is not None else ""
+                    write(f"{place}{translation.score:.6f}\t{translation.text}")
+    _say_counts(translator)
+
+
+@app.command()
+@_reporting()
+def evaluate(
+    model: Annotated[
+        Path | None, typer.Argument(metavar="[MODEL]", help="Model file or run's folder; none with --hypothesis.")
+    ] = None,
+    source: Annotated[Path | None, typer.Option(help="Text to translate.")] = None,
+    reference: Annotated[
+        list[Path] | None, typer.Option(help="Its right translation; again for each further one.")
+    ] = None,
+    hypothesis: Annotated[Path | None, typer.Option(help="Score this file of translations, without a model.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Keep the model's translations here.")] = None,
+    language: Annotated[
+        str | None, typer.Option(help="Target language, for BLEU's tokeniser; with a model, the model's.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON rather than a table.")] = False,
+    beam_size: BeamSize = None,
+    length_penalty: LengthPenalty = None,
+    device: Device = "auto",
+) -> None:
+    """Translate and score: BLEU, chrF and TER, each with sacreBLEU's signature.
+
+    Example: nmt evaluate runs/demo --source data/demo/test.en --reference data/demo/test.de
+    """
+    from nmt import checkpoint, evaluation
+    from nmt.data.corpus import read_lines
+
+    if not reference:
+        raise typer.BadParameter("give at least one --reference FILE")
+    if (model is None) == (hypothesis is None) or (model is None) != (source is None):
+        raise typer.BadParameter("give MODEL and --source FILE, or --hypothesis FILE alone")
+    references = [evaluation.Lines(str(path), list(read_lines(path))) for path in reference]
+    if hypothesis is not None:
+        scored = evaluation.Lines(str(hypothesis), list(read_lines(hypothesis)))
+    else:
+        assert model is not None and source is not None
+        sources = evaluation.Lines(str(source), list(read_lines(source)))
+        evaluation.check_alike(sources, references)  # before the work of translating
+        translator = _translator(model, device, beam_size, length_penalty)
+        language = language or checkpoint.load_config(checkpoint.locate(model)).data.target_language
+        translations = _with_progress(translator.stream(sources.lines), len(sources.lines))
+        _say_counts(translator)
+        scored = evaluation.Lines(f"the translation of {source}", translations)
+        if output is not None:
+            with _lines_out(output) as write:
+                for text in translations:
+                    write(text)
+    scores = evaluation.evaluate(scored, references, language or "")
+    typer.echo(evaluation.to_json(scores) if as_json else evaluation.to_text(scores))
 
 
 @app.command("average-checkpoints")
@@ -169,6 +241,68 @@ def average_checkpoints(
     checkpoint.save(output, mean)
     log.info("mean of %d: %s", len(paths), ", ".join(path.name for path in paths))
     typer.echo(output)
+
+
+def _translator(model: Path, device: str, beam_size: int | None, length_penalty: float | None) -> "Translator":
+    from nmt.decoding.translator import Translator
+
+    translator = Translator.load(model, device)
+    if beam_size is not None:
+        translator.decoding = dataclasses.replace(translator.decoding, beam_size=beam_size)
+    if length_penalty is not None:
+        translator.decoding = dataclasses.replace(translator.decoding, length_penalty=length_penalty)
+    return translator
+
+
+def _with_progress(lines: "Iterable[str]", total: int) -> list[str]:
+    from tqdm import tqdm
+
+    return list(tqdm(lines, "translating", total, unit=" lines", disable=None, leave=False))
+
+
+def _say_counts(translator: "Translator") -> None:
+    """Say which lines were not translated whole; nothing where all were."""
+    counts, limit = translator.counts, translator.decoding.max_source_tokens
+    if counts.cut:
+        log.warning("%d of %d lines are longer than %d subwords: cut", counts.cut, counts.lines, limit)
+    if counts.skipped:
+        log.warning("%d of %d lines are longer than %d subwords: left empty", counts.skipped, counts.lines, limit)
+
+
+@contextmanager
+def _lines_in(path: Path | None) -> "Iterator[tuple[Iterator[str], bool]]":
+    """The lines of a file or of standard input (None or `-`), and whether someone types them."""
+    from nmt.data.corpus import decoded_lines, read_lines
+
+    if path is not None and str(path) != "-":
+        yield read_lines(path), False
+        return
+    interactive = sys.stdin.isatty()
+    if interactive:
+        log.info("type a sentence and Enter; Ctrl-D ends")
+    yield decoded_lines(sys.stdin.buffer, "standard input"), interactive
+
+
+@contextmanager
+def _lines_out(path: Path | None) -> "Iterator[Callable[[str], None]]":
+    """A function that writes a line to a file, there once all are written, or to standard output at once."""
+    if path is None:
+
+        def write(line: str) -> None:
+            sys.stdout.buffer.write(line.encode() + b"\n")
+            sys.stdout.buffer.flush()
+
+        yield write
+        return
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("w", encoding="utf-8", newline="\n") as file:
+            yield lambda line: print(line, file=file)
+        part.replace(path)
+    except OSError as error:
+        raise NmtError(f"{path}: cannot be written: {error.strerror}: choose another --output") from None
+    finally:
+        part.unlink(missing_ok=True)
 
 
 @contextmanager

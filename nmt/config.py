@@ -14,9 +14,9 @@ from nmt.settings import required, section, setting
 
 @dataclass(frozen=True)
 class Corpus:
-    """One parallel corpus: two text files (`source`, `target`), one table (`file`), or a Hugging Face
-    dataset (`hub`). Columns are named by dotted paths, so `translation.en` finds `{translation: {en: …}}`;
-    a TSV file's columns are numbered from 1."""
+    """An entry of `data.train`, or `data.validation`: two text files (`source` and `target`), one table
+    (`file`), or a Hugging Face dataset (`hub`). Columns are named by dotted paths, so `translation.en`
+    finds `{translation: {en: …}}`; a TSV file's columns are numbered from 1."""
 
     source: str | None = setting(None, "text file of source sentences, one a line; plain or .gz")
     target: str | None = setting(None, "text file of target sentences, aligned with `source`; plain or .gz")
@@ -64,7 +64,7 @@ class Corpus:
         if not self.hub:
             for name in ("name", "split", "revision", "streaming"):
                 if getattr(self, name):
-                    yield f"{key}.{name} needs {key}.hub: it names a part of a hub dataset"
+                    yield f"{key}.{name} needs {key}.hub: files have no such thing"
 
 
 @dataclass(frozen=True)
@@ -253,6 +253,11 @@ class Config:
             yield (
                 f"training.warmup_steps: {training.warmup_steps} is not below training.max_steps: "
                 f"{training.max_steps}: training.schedule: {training.schedule} would have no steps to decay in"
+            )
+        if training.schedule not in ("cosine", "linear") and training.final_learning_rate:
+            yield (
+                f"training.final_learning_rate does nothing with training.schedule: {training.schedule}: "
+                "delete it, or choose cosine or linear"
             )
         if training.best_metric != "validation_loss" and not training.validation_bleu:
             yield (

@@ -42,9 +42,7 @@ def read(text: str, problems: list[str], path: str = "", where: str | None = Non
         place = "" if where else f"line {text.count(chr(10), 0, error.position) + 1}: "
         raise NmtError(f"{place}not valid YAML: delete the character U+{int(error.character):04X}") from None
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark and not where else ""
-        raise NmtError(f"{place}{_explained(error)}") from None
+        raise NmtError(_explained(error, where is None)) from None
     if node is None:
         return Located(None, "nothing", where or "")
     return _Locator(text, where, problems).located(node, path)
@@ -82,10 +80,12 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         if event.anchor is not None or getattr(event, "tag", None) is not None:
-            problem = "anchors, aliases and tags (&, *, !) are not read: write the value out, or quote it if it is text"
+            problem = "anchors, aliases and tags (&, *, !) are not read: write the value out, or put text in quotes"
             raise _Refused(problem=problem, problem_mark=event.start_mark)
         if self._depth > _DEEPEST:
-            raise _Refused(problem=f"more than {_DEEPEST} levels deep", problem_mark=event.start_mark)
+            raise _Refused(
+                problem=f"nested more than {_DEEPEST} levels deep: no setting is", problem_mark=event.start_mark
+            )
         self._depth += 1
         node = super().compose_node(parent, index)
         self._depth -= 1
@@ -106,25 +106,30 @@ for _tag, _pattern in {
     for _class in (_Loader, _Dumper):
         _class.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), None)
 
-_IN_OTHER_WORDS = {  # part of the library's message: what the user can do
+_IN_OTHER_WORDS = {  # part of the library's message: what it comes from
     r"'\t'": "indent with spaces, not tabs",
     "cannot start any token": "put text that begins with @, %, ` or the like in quotes",
     "mapping values are not allowed": "a second colon in a line: put a value with a colon in quotes",
-    "could not find expected ':'": "a key without a colon: write key: value",
+    "could not find expected ':'": "no colon and space after a key: write key: value",
+    "but found '<scalar>'": "text that does not belong here: is a quote or bracket closed too early?",
     "expected <block end>": "the indentation does not fit the lines above",
     "expected ',' or": "a comma or a closing bracket is missing",
+    "expected the node content": "a value or a closing bracket is missing",
+    "unexpected end of stream": "a quote that is not closed",
     "another document": "a second document begins here: delete the line ---",
 }
 
 
-def _explained(error: yaml.MarkedYAMLError) -> str:
+def _explained(error: yaml.MarkedYAMLError, with_place: bool) -> str:
+    """What is wrong in a text and where: at what was begun rather than where the library gave up."""
     problem = str(error.problem or error.context)
+    begun = error.context_mark if "key" in str(error.context) or "quoted" in str(error.context) else None
+    mark = begun or error.problem_mark
+    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark and with_place else ""
     if isinstance(error, _Refused):
-        return problem
+        return f"{place}{problem}"
     problem = next((words for part, words in _IN_OTHER_WORDS.items() if part in problem), problem)
-    begun, mark = error.context_mark, error.problem_mark
-    since = f" (what begins in line {begun.line + 1})" if begun and mark and begun.line < mark.line else ""
-    return f"not valid YAML: {problem}{since}"
+    return f"{place}not valid YAML: {problem}"
 
 
 # --------------------------------------------------------------------------- nodes to located values
@@ -168,7 +173,8 @@ class _Locator:
             where = self._where(key_node)
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else ""
             if not key.strip() or not key.isprintable():
-                self.problems.append(f"{where}a key must be plain text, not {self._written(key_node) or 'nothing'}")
+                found = self._written(key_node) or "nothing"
+                self.problems.append(f"{where}{path and f'{path}: '}a key must be plain text, not {found}")
                 continue
             child = f"{path}.{key}" if path else key
             if key in mapping:
@@ -176,8 +182,8 @@ class _Locator:
                 since = "" if self.where else f", first in {first}"
                 self.problems.append(f"{where}{child} is given twice{since}: delete one")
             # A block value may start on the line below its key; the key is what one looks for.
-            found = self.located(value_node, child)
-            mapping[key] = Located(found.value, found.written, where)
+            value = self.located(value_node, child)
+            mapping[key] = Located(value.value, value.written, where)
         return mapping
 
     def _where(self, node: yaml.Node) -> str:

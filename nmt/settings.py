@@ -128,7 +128,7 @@ class _Reader:
         prefix = f"{path}." if path else ""
         given = {} if located.value is None else located.value
         if not isinstance(given, dict):
-            self._break(f"{located.where}{path}: expected mapping, found {located.written}")
+            self._break(f"{located.where}{path}: expected mapping; found {located.written}")
             return None
         hints = typing.get_type_hints(declaration)
         fields = {field.name: field for field in dataclasses.fields(declaration)}  # type: ignore[arg-type]
@@ -145,18 +145,22 @@ class _Reader:
             if dataclasses.is_dataclass(hints[name]):  # what is missing is what has to be in it
                 self.mapping(typing.cast(type, hints[name]), Located({}, "", ""), prefix + name)
             else:
-                self._break(f"{prefix}{name} is missing: {field.metadata['meaning']}")
+                self._break(f"{prefix}{name} is missing ({field.metadata['meaning']})")
         return None if self.broken else declaration(**values)
 
     def _setting(self, field: "dataclasses.Field[Any]", annotation: Any, located: Located, path: str) -> Any:
         try:
             value = self._value(annotation, located, path)
             for number in value if isinstance(value, tuple) else (value,):
-                if not all(_within(number, name, bound) for name, bound in field.metadata["bounds"].items()):
+                bounds = {} if number is None else field.metadata["bounds"]
+                if not all(_within(number, name, bound) for name, bound in bounds.items()):
                     raise _Mismatch
         except _Mismatch:
-            unquoted = isinstance(located.value, int | float) and str in (annotation, *typing.get_args(annotation))
-            mend = "; put it in quotes" if unquoted else ""
+            mend = ""
+            if isinstance(located.value, int | float) and str in (annotation, *typing.get_args(annotation)):
+                mend = ": put it in quotes"
+            if isinstance(located.value, dict) and typing.get_origin(annotation) is tuple:
+                mend = ": put it in [ ]"
             expected = _expected(field, annotation)
             self._break(f"{located.where}{path}: expected {expected}; found {located.written}{mend}")
             return None
@@ -190,21 +194,22 @@ class _Reader:
 
     def _suggestion(self, key: str, known: list[str], path: str) -> str:
         """What may be meant by an unknown key of the section at `path`, which takes the keys `known`."""
-        paths = list(setting_paths(self.root))
+        here = [f"{path}.{name}" if path else name for name in known]
+        paths = list(dict.fromkeys([*here, *setting_paths(self.root)]))
         if not path and key in paths:
             name, _, last = key.partition(".")
             return f"; write it as {name}: {{{last}: …}}"
-        names = [known_path.rpartition(".")[2] for known_path in paths]
-        plain = key.lower().replace("-", "_")
-        near = difflib.get_close_matches(plain, known, n=1, cutoff=0.5)
-        if plain in names or not near:
-            (far,) = difflib.get_close_matches(plain, names, n=1, cutoff=0.75) or [""]
-            meant = [known_path for known_path, name in zip(paths, names, strict=True) if name == far]
-        else:
-            meant = [f"{path}.{near[0]}" if path else near[0]]
-        if meant:
-            return f"; did you mean {' or '.join(meant)}?"
-        return f"; {path or 'the file'} takes {', '.join(known)}"
+        plain = shortened(key).lower().replace("-", "_")
+
+        def likeness(candidate: str) -> float:
+            name = candidate.rpartition(".")[2]
+            as_path, as_name = (difflib.SequenceMatcher(None, plain, x).ratio() for x in (candidate, name))
+            return max(as_path, max(as_name, 0.75 * name.startswith(plain)) + 0.15 * (candidate in here))
+
+        best = max(map(likeness, paths))
+        if best < 0.78:
+            return f"; {path or 'the file'} takes {', '.join(known)}"
+        return f"; did you mean {' or '.join(name for name in paths if likeness(name) == best)}?"
 
 
 def _within(number: float, name: str, bound: float) -> bool:

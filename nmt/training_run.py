@@ -3,8 +3,6 @@
 import hashlib
 import logging
 
-import torch
-
 from nmt import device
 from nmt.config import Config
 from nmt.data import preparation
@@ -23,19 +21,19 @@ def train(config: Config, device_name: str) -> StopRequest:
     """
     where = device.choose(device_name)
     device.keep_freed_memory()
-    return Trainer(config, material(config, where), where).run()
+    return Trainer(config, material(config), where).run()
 
 
-def material(config: Config, where: torch.device) -> Material:
+def material(config: Config) -> Material:
     """What the config trains and validates on, built or found again. Logs the report on the data."""
     prepared = preparation.prepare(config)
     log.info("%s", prepared.report)
-    translate = config.training.validation_bleu and prepared.validation
+    pairs = prepared.validation if config.training.validation_bleu else None
     return Material(
         vocabulary=prepared.vocabulary,
         train=prepared.train,
         validation=prepared.validation_ids,
-        translate_validation=Validator(config, prepared.vocabulary, prepared.validation, where) if translate else None,
+        translate_validation=Validator(prepared.vocabulary, pairs, config) if pairs else None,
         data_key=prepared.data_key,
         vocabulary_key=_key(prepared.vocabulary),
     )

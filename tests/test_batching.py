@@ -40,7 +40,7 @@ class Store:
 
 def make(store: Store, batch_tokens: int, **changes: Any) -> Batches:
     settings: dict[str, Any] = {"micro_batch_tokens": None, "seed": 1, "pool_pairs": 1000, "over_budget": "skip"}
-    return Batches(store, batch_tokens=batch_tokens, **(settings | changes))  # type: ignore[arg-type]
+    return Batches(store, batch_tokens=batch_tokens, **(settings | changes))
 
 
 def contents(store: Store, batches: Batches, epoch: int = 0, first_step: int = 0) -> list[list[list[int]]]:
@@ -188,7 +188,8 @@ def together_again(one: list[np.ndarray], other: list[np.ndarray], pairs: int) -
     for number, members in enumerate(other):
         batch_of[members] = number
     again = [np.bincount(batch_of[members]) for members in one]
-    return sum((n * (n - 1)).sum() for n in again) / sum(len(members) * (len(members) - 1) for members in one)
+    met = sum(len(members) * (len(members) - 1) for members in one)
+    return sum(int((n * (n - 1)).sum()) for n in again) / met
 
 
 def plan(lengths: np.ndarray, batch_tokens: int, seed: int) -> list[np.ndarray]:

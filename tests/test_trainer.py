@@ -18,11 +18,12 @@ MakeConfig = Callable[..., Config]
 
 
 def trainer(config: Config) -> Trainer:
-    return Trainer(config, material(config, torch.device("cpu")), torch.device("cpu"))
+    return Trainer(config, material(config), torch.device("cpu"))
 
 
 def newest_state(run: Path) -> dict[str, torch.Tensor]:
-    return tensor_file.read(max((run / "state").glob("*.safetensors")))[0]
+    tensors, _ = tensor_file.read(max((run / "state").glob("*.safetensors")))
+    return {name: tensor.clone() for name, tensor in tensors.items()}  # no longer the file's memory
 
 
 def metrics(run: Path) -> list[dict[str, float]]:
@@ -83,7 +84,7 @@ def test_a_run_whose_newest_state_is_damaged_goes_on_from_the_one_before(
     trainer(config).run()
     assert f"{newest}: " in caplog.text and "trying the state before it" in caplog.text
     after = newest_state(tmp_path / "run")
-    assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
+    assert [name for name, tensor in before.items() if not torch.equal(tensor, after[name])] == []
     assert metrics(tmp_path / "run") == rows
 
 
@@ -97,26 +98,32 @@ def test_a_finished_run_does_nothing_and_a_longer_one_goes_on(make_config: MakeC
     assert_same_run(tmp_path / "whole", tmp_path / "run")
 
 
-def test_resuming_with_other_sizes_or_data_is_refused(make_config: MakeConfig, corpus: Path) -> None:
+def test_resuming_with_other_sizes_or_data_is_refused(make_config: MakeConfig) -> None:
     trainer(make_config("training.max_steps=5")).run()
     with pytest.raises(NmtError, match=r"model\.d_model: 32 -> 64"):
         trainer(make_config("model.d_model=64")).run()
     with pytest.raises(NmtError, match=r"training\.batch_tokens: 512 -> 256"):
         trainer(make_config("training.batch_tokens=256")).run()
-    other = f"data.train=[{{source: {corpus}/validation.en, target: {corpus}/validation.de}}]"
-    with pytest.raises(NmtError, match="other training data|another vocabulary"):
-        trainer(make_config(other, "vocabulary.size=290")).run()
+    with pytest.raises(NmtError, match="other training data"):
+        trainer(make_config("data.max_length=8")).run()
 
 
-@pytest.mark.parametrize("micro", [40, 128, 511])
-def test_micro_batches_give_the_weights_of_one_batch(make_config: MakeConfig, tmp_path: Path, micro: int) -> None:
-    overrides = ("model.dropout=0", "training.max_steps=6", "training.validation_bleu=false")
-    trainer(make_config(*overrides, f"run_dir={tmp_path / 'one'}")).run()
-    trainer(make_config(*overrides, f"run_dir={tmp_path / 'many'}", f"training.micro_batch_tokens={micro}")).run()
-    one, many = newest_state(tmp_path / "one"), newest_state(tmp_path / "many")
-    for name, tensor in one.items():
-        if name.startswith("model."):
-            torch.testing.assert_close(many[name], tensor, rtol=1e-3, atol=2e-5)
+@pytest.mark.parametrize("micro", [40, 128, 300])
+def test_the_gradient_of_micro_batches_is_that_of_one_batch(
+    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch, micro: int
+) -> None:
+    def gradients(*overrides: str) -> dict[str, torch.Tensor]:
+        one_step = trainer(make_config("model.dropout=0", *overrides))
+        monkeypatch.setattr(one_step.optimizer, "zero_grad", lambda set_to_none: None)
+        step = next(one_step.batches.epoch(0))
+        assert len(step.micro_batches) > 1 or not overrides
+        one_step._train_step(step)
+        return {name: weight.grad for name, weight in one_step.model.named_parameters() if weight.grad is not None}
+
+    whole, parts = gradients(), gradients(f"training.micro_batch_tokens={micro}")
+    assert whole.keys() == parts.keys()
+    for name, gradient in whole.items():
+        torch.testing.assert_close(parts[name], gradient, rtol=1e-4, atol=1e-6)
 
 
 def test_a_loss_that_is_no_number_stops_and_leaves_the_last_checkpoint(make_config: MakeConfig, tmp_path: Path) -> None:
@@ -147,7 +154,10 @@ def test_kept_checkpoints_are_the_last_and_the_best(make_config: MakeConfig, tmp
 
 def test_patience_stops_training(make_config: MakeConfig, tmp_path: Path) -> None:
     config = make_config(  # nothing is learned at this rate, so no validation beats the first
-        "training.learning_rate=1e-30", "training.patience=2", "training.max_steps=1000", "training.validation_bleu=false"
+        "training.learning_rate=1e-30",
+        "training.patience=2",
+        "training.max_steps=1000",
+        "training.validation_bleu=false",
     )
     ended = trainer(config)
     ended.run()

@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import json
 import re
+import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -268,6 +269,8 @@ def _datasets_library(corpus: config.Corpus) -> ModuleType:
         import datasets
     except ImportError:
         raise NmtError(f"{corpus.label}: a hub dataset needs the library datasets: pip install datasets") from None
+    if not sys.stderr.isatty():
+        datasets.disable_progress_bars()
     library: ModuleType = datasets
     return library
 

@@ -111,7 +111,7 @@ def _learned(name: str, sides: tuple[int, ...], run: config.Config, corpora: lis
 
     def sentences() -> Iterator[str]:
         texts = cleaned(run.data, [Counts() for _ in run.data.train], "learning")
-        for pair in _evenly((chunk for _, chunk in texts), pairs, sample):
+        for pair in evenly((chunk for _, chunk in texts), pairs, sample):
             for side in sides:
                 yield pair[side]
 
@@ -125,7 +125,7 @@ def _learned(name: str, sides: tuple[int, ...], run: config.Config, corpora: lis
     return tokenizer
 
 
-def _evenly(chunks: Iterable[list[Pair]], total: int, wanted: int) -> Iterator[Pair]:
+def evenly(chunks: Iterable[list[Pair]], total: int, wanted: int) -> Iterator[Pair]:
     """`wanted` of all `total` pairs, at equal distances."""
     number = 0
     for chunk in chunks:

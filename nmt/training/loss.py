@@ -60,13 +60,16 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             grad_weight.sub_(hidden.sum(dim=0) * (smoothing / vocabulary))
             grad_weight.index_add_(0, target, hidden.to(grad_weight.dtype), alpha=-(1 - smoothing))
         ctx.gradients = (grad_hidden, grad_weight)
+        loss, nll = loss.to(wide), nll.to(wide)
         ctx.mark_non_differentiable(nll)
-        return loss.to(wide), nll.to(wide)
+        return loss, nll
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        if ctx.gradients is None:  # scaled in place by the first
+            raise RuntimeError("a second backward pass through one loss: compute the loss again")
         scaled = tuple(g if g is None else g.mul_(gradient) for g in ctx.gradients)
-        ctx.gradients = None  # used up: a second backward pass would scale them twice
+        ctx.gradients = None
         return (*scaled, None, None, None)
 
 
@@ -81,8 +84,8 @@ def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, target: Tensor, smoot
     """
     kind = hidden.device.type
     dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
-    if not torch.is_grad_enabled():
-        weight = weight.detach()  # a parameter would have its gradient computed even here
+    if not torch.is_grad_enabled():  # what requires a gradient would have it computed even here
+        hidden, weight = hidden.detach(), weight.detach()
     with torch.autocast(kind, enabled=False):
         loss, nll = _SmoothedCrossEntropy.apply(hidden, weight, target, smoothing, dtype)  # type: ignore[no-untyped-call]
     return loss, nll

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,7 +84,7 @@ class Trainer:
         self.run_dir.mkdir(parents=True, exist_ok=True)
         if state.exists(self.run_dir):
             self.progress = state.restore(self.run_dir, self.identity, self.model, self.optimizer, self.scaler)
-            self.losses += torch.tensor(self.progress.losses, device=self.device)
+            self.losses += torch.tensor(self.progress.losses, dtype=self.losses.dtype, device=self.device)
             log.info("resuming %s at step %s", self.run_dir, f"{self.progress.step:,}")
         (self.run_dir / "config.yaml").write_text(settings.to_yaml(self.config), encoding="utf-8")
         if ended := self._ended():
@@ -147,7 +147,7 @@ class Trainer:
             self._check_finite()
             self._save_state(metrics)
 
-    def _steps(self) -> Iterator[Step]:
+    def _steps(self) -> Generator[Step, None, None]:
         """The steps from the present position on; `progress` holds the position after the one yielded."""
         progress = self.progress
         while True:
@@ -171,7 +171,7 @@ class Trainer:
         for batch in step.micro_batches:
             loss, nll = self._losses(batch)
             self.scaler.scale(loss / step.target_tokens).backward()  # type: ignore[no-untyped-call]
-            self.losses += torch.stack([loss.detach(), nll])
+            self.losses += torch.stack([loss, nll]).detach()
         if training.clip_norm is not None:
             self.scaler.unscale_(self.optimizer)
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip_norm)

@@ -1,0 +1,221 @@
+"""Text in, text out: a model file as a translator."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from nmt import checkpoint, config
+from nmt import device as devices
+from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from nmt.decoding.search import Hypothesis, Options, search
+from nmt.errors import NmtError
+from nmt.model.transformer import Transformer
+
+# Whatever some program takes for the end of a line, and the tab, which parts columns.
+_BREAKS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
+_CHUNK_LINES = 2000  # read, sorted by length and translated together
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of one line.
+
+    score is log P(Y|X) over the length penalty; pieces are its subwords and the end of sentence, and
+    token_scores the log P of each. The translation of a line without words is empty, with score 0 and no pieces.
+    """
+
+    text: str
+    score: float
+    log_probability: float
+    pieces: list[str]
+    token_scores: list[float]
+
+
+@dataclass
+class Counts:
+    """What became of the lines read."""
+
+    lines: int = 0
+    empty: int = 0
+    cut: int = 0
+    skipped: int = 0
+
+
+class _Source(NamedTuple):
+    line: int
+    ids: list[int]
+
+
+class Translator:
+    """A model, its vocabulary and how to search. `decoding` may be replaced; `counts` grow with every line read."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        vocabulary: Vocabulary,
+        decoding: config.Decoding,
+        device: torch.device,
+        precision: str = "float32",
+    ):
+        """A model on `device`, live in training or loaded; `precision` is what it was trained in: on CUDA
+        a bfloat16 model translates in bfloat16."""
+        self.model, self.vocabulary, self.decoding, self.device = model, vocabulary, decoding, device
+        self.bfloat16 = precision == "bfloat16" and device.type == "cuda"
+        self.counts = Counts()
+
+    @classmethod
+    def load(cls, path: str | Path, device: str = "auto") -> "Translator":
+        """The translator in a model file, or the best one in a run's folder.
+
+        Raises NmtError where the file is missing, damaged or not a model, or the device is not there.
+        """
+        chosen = devices.choose(device)
+        loaded = checkpoint.load(checkpoint.locate(Path(path)))
+        settings, model = loaded.config, loaded.build().to(chosen)
+        return cls(model, loaded.vocabulary, settings.decoding, chosen, settings.training.precision)
+
+    def translate(self, lines: Sequence[str]) -> list[str]:
+        """The best translation of each line. Raises as `stream` does."""
+        return list(self.stream(lines))
+
+    def hypotheses(self, lines: Sequence[str], n_best: int = 1) -> list[list[Translation]]:
+        """The n best translations of each line, best first, with their scores. Raises as `stream` does."""
+        return list(self.stream_hypotheses(lines, n_best))
+
+    def stream(self, lines: Iterable[str], chunk_lines: int = _CHUNK_LINES) -> Iterator[str]:
+        """`translate` for any number of lines: one comes out for each that goes in, in order.
+
+        chunk_lines are read before the first comes out: 1 answers line by line. No translation holds a
+        line break or a tab. Raises NmtError for a line over decoding.max_source_tokens where
+        decoding.long_input is `error`, and for a model whose scores are not numbers.
+        """
+        for chunk in self._chunks(lines, chunk_lines, n_best=1):
+            yield from self._texts([hypotheses[0].tokens for hypotheses in chunk])
+
+    def stream_hypotheses(
+        self, lines: Iterable[str], n_best: int = 1, chunk_lines: int = _CHUNK_LINES
+    ) -> Iterator[list[Translation]]:
+        """`hypotheses` for any number of lines, as `stream`. Raises NmtError too where n_best is above the beam."""
+        if n_best > self.decoding.beam_size:
+            raise NmtError(
+                f"{n_best} best translations of a beam of {self.decoding.beam_size}: raise decoding.beam_size "
+                "or ask for fewer"
+            )
+        for chunk in self._chunks(lines, chunk_lines, n_best):
+            yield from map(self._translations, chunk)
+
+    def _chunks(self, lines: Iterable[str], chunk_lines: int, n_best: int) -> Iterator[list[list[Hypothesis]]]:
+        remaining, first = iter(lines), 1
+        while chunk := list(islice(remaining, chunk_lines)):
+            yield self._chunk(chunk, first, n_best)
+            first += len(chunk)
+
+    def _chunk(self, lines: list[str], first: int, n_best: int) -> list[list[Hypothesis]]:
+        """The hypotheses for each line, at least one each; `first` is the number of the first line."""
+        found = [[_NOTHING]] * len(lines)
+        with _evaluating(self.model):
+            for batch in self._batches(self._sources(lines, first)):
+                for source, hypotheses in zip(batch, self._search(batch, n_best), strict=True):
+                    if not hypotheses:
+                        raise NmtError(
+                            f"line {source.line}: the model's scores are not numbers: its weights are damaged, or too "
+                            "large for its precision: translate with another checkpoint"
+                        )
+                    found[source.line - first] = hypotheses
+        return found
+
+    def _sources(self, lines: list[str], first: int) -> list[_Source]:
+        """What there is to translate in these lines, counted; at most as long as the model and the settings allow."""
+        sources, decoding = [], self.decoding
+        positions = self._most_tokens
+        key, limit = "decoding.max_source_tokens", decoding.max_source_tokens
+        if positions is not None and positions < limit:
+            key, limit = "model.max_positions - 1", positions
+        for number, (line, ids) in enumerate(zip(lines, self.vocabulary.source.encode(lines), strict=True), first):
+            self.counts.lines += 1
+            if not ids or not line.strip():
+                self.counts.empty += 1
+            elif len(ids) <= limit:
+                sources.append(_Source(number, ids))
+            elif decoding.long_input == "cut":
+                self.counts.cut += 1
+                sources.append(_Source(number, ids[:limit]))
+            elif decoding.long_input == "skip":
+                self.counts.skipped += 1
+            else:
+                raise NmtError(
+                    f"line {number}: {len(ids)} subwords, more than {key}: {limit}: shorten or split it, or set "
+                    "decoding.long_input to cut or skip"
+                )
+        return sources
+
+    @property
+    def _most_tokens(self) -> int | None:
+        """The longest source or output, EOS left out, that the model has positions for; None: any."""
+        sizes = self.model.sizes
+        return sizes.max_positions - 1 if sizes.positions == "learned" else None
+
+    def _batches(self, sources: list[_Source]) -> Iterator[list[_Source]]:
+        """Sources of similar length together, at most decoding.batch_tokens cells; the longest first."""
+        sources = sorted(sources, key=lambda source: len(source.ids), reverse=True)
+        start = 0
+        while start < len(sources):
+            width = len(sources[start].ids) + 1  # EOS
+            size = max(1, self.decoding.batch_tokens // (width * self.decoding.beam_size))
+            yield sources[start : start + size]
+            start += size
+
+    @torch.inference_mode()
+    def _search(self, batch: list[_Source], n_best: int) -> list[list[Hypothesis]]:
+        rows = [torch.tensor([*source.ids, EOS]) for source in batch]
+        source = pad_sequence(rows, batch_first=True, padding_value=PAD)  # [B, S]
+        limits = torch.tensor([len(source.ids) + self.decoding.max_extra_tokens for source in batch])  # [B]
+        if self._most_tokens is not None:
+            limits.clamp_(max=self._most_tokens)
+        options = Options(
+            bos=BOS,
+            eos=EOS,
+            never=(PAD, UNK, BOS),
+            beam_size=self.decoding.beam_size,
+            length_penalty=self.decoding.length_penalty,
+            n_best=n_best,
+        )
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
+            return search(self.model, source.to(self.device), limits, options)
+
+    def _texts(self, outputs: list[list[int]]) -> list[str]:
+        return [_BREAKS.sub(" ", text) for text in self.vocabulary.target.decode(outputs)]
+
+    def _translations(self, hypotheses: list[Hypothesis]) -> list[Translation]:
+        texts = self._texts([hypothesis.tokens for hypothesis in hypotheses])
+        return [
+            Translation(
+                text,
+                found.score,
+                found.log_probability,
+                self.vocabulary.target.pieces([*found.tokens, EOS])[: len(found.token_scores)],
+                found.token_scores,
+            )
+            for text, found in zip(texts, hypotheses, strict=True)
+        ]
+
+
+_NOTHING = Hypothesis([], score=0.0, log_probability=0.0, token_scores=[])
+
+
+@contextmanager
+def _evaluating(model: Transformer) -> Iterator[None]:
+    """The model without dropout; in the mode that it was in, afterwards."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)

@@ -1,0 +1,48 @@
+"""BLEU and chrF of a model in training, by the search that users will run.
+
+The trainer is given a `Validator` as a function; it knows nothing of search.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sacrebleu.metrics.chrf import CHRF
+
+from nmt.config import Config
+from nmt.data.vocabulary import Vocabulary
+from nmt.decoding.translator import Translator
+from nmt.evaluation import bleu_metric
+from nmt.model.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class ValidationScores:
+    """Scores of the translated validation set; samples are (source, reference, translation)."""
+
+    bleu: float
+    chrf: float
+    bleu_signature: str
+    samples: list[tuple[str, str, str]]
+
+
+class Validator:
+    """Translates the validation set with a model and scores it."""
+
+    def __init__(self, vocabulary: Vocabulary, pairs: Sequence[tuple[str, str]], config: Config):
+        """Pairs of raw text, source and reference: the first training.validation_sentences of them are used."""
+        pairs = pairs[: config.training.validation_sentences]
+        self.vocabulary, self.config = vocabulary, config
+        self.sources, self.references = [source for source, _ in pairs], [reference for _, reference in pairs]
+        # Quiet: a warning about tokenized text at each validation would say nothing new.
+        self.bleu, self.chrf = bleu_metric(config.data.target_language, quiet=True), CHRF()
+
+    def __call__(self, model: Transformer) -> ValidationScores:
+        """Search with config.decoding on the device that the model is on; its train or eval mode stays."""
+        device = next(model.parameters()).device
+        translator = Translator(model, self.vocabulary, self.config.decoding, device, self.config.training.precision)
+        translations = translator.translate(self.sources)
+        bleu = self.bleu.corpus_score(translations, [self.references])
+        chrf = self.chrf.corpus_score(translations, [self.references])
+        shown = self.config.training.validation_samples
+        samples = list(zip(self.sources, self.references, translations, strict=True))[:shown]
+        return ValidationScores(bleu.score, chrf.score, str(self.bleu.get_signature()), samples)

@@ -1,0 +1,33 @@
+"""Small model files for the tests to write, read and average."""
+
+import functools
+from typing import Any
+
+import torch
+from conftest import WORDS
+
+from nmt import checkpoint, config
+from nmt.checkpoint import Checkpoint
+from nmt.config import Config
+from nmt.data import vocabulary
+from nmt.data.vocabulary import Tokenizer, Vocabulary
+
+
+@functools.cache
+def tokenizer(size: int = 300) -> Tokenizer:
+    """A vocabulary of `size` subwords, most of them bytes."""
+    return vocabulary.learn([" ".join([*WORDS, *WORDS.values()])] * 20, config.Vocabulary(size=size))
+
+
+def shared_vocabulary() -> Vocabulary:
+    return Vocabulary(tokenizer(), tokenizer())
+
+
+def make_checkpoint(settings: Config, seed: int = 0, of: Vocabulary | None = None, **provenance: Any) -> Checkpoint:
+    """An untrained model with normally distributed weights."""
+    torch.manual_seed(seed)
+    of = of or shared_vocabulary()
+    model = checkpoint.new_model(settings, of)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return Checkpoint(settings, of, checkpoint.weights_of(model), provenance)

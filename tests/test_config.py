@@ -1,0 +1,230 @@
+"""The settings of a run: what cannot go together, each with the keys that collide; written and read back equal."""
+
+import dataclasses
+import typing
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import yaml
+from hypothesis import event, example, given
+from hypothesis import strategies as st
+
+from nmt import config, settings
+from nmt.config import Config, Corpus
+from nmt.errors import NmtError
+
+MINIMAL = """
+run_dir: runs/test
+data:
+  source_language: en
+  target_language: no
+  train: [{source: train.en, target: train.no}]
+"""
+
+
+def read(*overrides: str) -> Config:
+    return settings.parse(Config, MINIMAL, "test.yaml", overrides)
+
+
+def problems(*overrides: str) -> list[str]:
+    with pytest.raises(NmtError) as error:
+        read(*overrides)
+    lines = str(error.value).split("\n")
+    return [line.strip() for line in lines[1:]] or [lines[0].removeprefix("test.yaml: ")]
+
+
+def test_the_least_config_is_the_papers_base_model() -> None:
+    base = read()
+    assert base.data.target_language == "no"
+    assert base.data.train == (Corpus(source="train.en", target="train.no"),)
+    model, training, decoding = base.model, base.training, base.decoding
+    assert (model.layers, model.d_model, model.feed_forward, model.heads) == (6, 512, 2048, 8)
+    assert (model.dropout, training.label_smoothing, training.max_steps) == (0.1, 0.1, 100_000)
+    assert (training.schedule, training.warmup_steps, training.batch_tokens) == ("paper", 4000, 25_000)
+    assert (training.adam_betas, training.adam_epsilon) == ((0.9, 0.98), 1e-9)
+    assert (decoding.beam_size, decoding.length_penalty, decoding.max_extra_tokens) == (4, 0.6, 50)
+
+
+def test_config_is_frozen_throughout() -> None:
+    for value in (read(), *(getattr(read(), field.name) for field in dataclasses.fields(Config))):
+        if dataclasses.is_dataclass(value):
+            with pytest.raises(dataclasses.FrozenInstanceError):
+                setattr(value, dataclasses.fields(value)[0].name, None)
+            hash(value)
+
+
+def test_load_reads_a_file_and_lays_overrides_over_it(tmp_path: Path) -> None:
+    path = tmp_path / "test.yaml"
+    path.write_text(MINIMAL, encoding="utf-8")
+    overrides = ["data.train=[{source: a.en, target: a.de}]", "training.adam_epsilon=1e-8", "training.max_steps=25_000"]
+    loaded = config.load(path, overrides)
+    assert loaded == read(*overrides)
+    assert loaded.data.train == (Corpus(source="a.en", target="a.de"),)
+    assert (loaded.training.adam_epsilon, loaded.training.max_steps) == (1e-8, 25_000)
+    assert config.parse(MINIMAL, "a model file") == read()
+
+
+def test_one_key_of_the_validation_corpus_can_be_overridden() -> None:
+    whole = "data.validation={hub: wmt/wmt14, name: de-en, split: test}"
+    assert read(whole, "data.validation.split=validation").data.validation == Corpus(
+        hub="wmt/wmt14", name="de-en", split="validation"
+    )
+    assert read(whole, "data.validation=null").data.validation is None
+
+
+def test_likely_slips_are_answered_with_the_right_name() -> None:
+    slips = {
+        "max_steps": "training.max_steps",
+        "training.warmup": "training.warmup_steps",
+        "training.dropout": "model.dropout",
+        "training.batch_size": "training.batch_tokens",
+        "batch_tokens": "training.batch_tokens or decoding.batch_tokens",
+        "data.source_lang": "data.source_language",
+        "data.valid": "data.validation",
+        "vocab.size": "vocabulary",
+        "decoding.beam": "decoding.beam_size",
+        "model.Heads": "model.heads",
+        "model.encoder-layers": "model.encoder_layers",
+    }
+    for key, meant in slips.items():
+        assert problems(f"{key}=1")[0].endswith(f": unknown setting; did you mean {meant}?")
+    assert problems("model.zzz=1")[0].endswith("; model takes " + ", ".join(vars(read().model)))
+
+
+# --------------------------------------------------------------------------- what cannot go together
+
+IMPOSSIBLE = [  # overrides, and what the one message names
+    (["data.train=[]"], ["data.train is empty"]),
+    (["data.train=[{}]"], ["data.train[0]", "source + target, file, or hub", "none of them"]),
+    (["data.train=[{source: a, target: b, hub: c}]"], ["data.train[0]", "source + target and hub"]),
+    (["data.train=[{file: a.tsv, hub: c}]"], ["data.train[0]", "file and hub"]),
+    (["data.train=[{source: a, target: b}, {source: a}]"], ["data.train[1].source", "data.train[1].target"]),
+    (["data.validation={target: b}"], ["data.validation.target", "data.validation.source"]),
+    (["data.validation={source: a, target: b, source_column: c}"],
+     ["data.validation.source_column", "data.validation.source"]),
+    (["data.validation={source: a, target: b, target_column: c}"],
+     ["data.validation.target_column", "data.validation.source"]),
+    *[([f"data.validation={{file: a.tsv, {name}: {value}}}"], [f"data.validation.{name}", "data.validation.hub"])
+      for name, value in {"name": "a", "split": "a", "revision": "a", "streaming": "true"}.items()],
+    (["vocabulary.target_model=a"], ["vocabulary.target_model", "vocabulary.shared: true", "vocabulary.source_model"]),
+    (["model.heads=7"], ["model.d_model: 512", "model.heads: 7", "model.key_size", "model.value_size"]),
+    (["model.heads=7", "model.key_size=4"], ["model.d_model: 512", "model.heads: 7"]),
+    (["model.heads=7", "model.value_size=4"], ["model.d_model: 512", "model.heads: 7"]),
+    (["model.d_model=33", "model.heads=3"], ["model.d_model: 33", "model.positions: interleaved"]),
+    (["vocabulary.shared=false"], ["model.tie: all", "vocabulary.shared: true"]),
+    (["model.positions=learned", "model.max_positions=256"],
+     ["model.max_positions: 256", "data.max_length: 256 + 1"]),
+    (["training.micro_batch_tokens=9000", "training.batch_tokens=8000"],
+     ["training.micro_batch_tokens: 9000", "training.batch_tokens: 8000"]),
+    (["training.learning_rate=1"], ["training.learning_rate", "training.schedule: paper", "training.warmup_steps"]),
+    *[([f"training.schedule={name}"], [f"training.schedule: {name}", "training.learning_rate"])
+      for name in ("inverse_sqrt", "cosine", "linear", "constant")],
+    (["training.warmup_steps=0"], ["training.warmup_steps: 0", "training.schedule: paper"]),
+    (["training.warmup_steps=0", "training.schedule=inverse_sqrt", "training.learning_rate=1"],
+     ["training.warmup_steps: 0", "training.schedule: inverse_sqrt"]),
+    *[(["training.warmup_steps=50", "training.max_steps=50", f"training.schedule={name}", "training.learning_rate=1"],
+       ["training.warmup_steps: 50", "training.max_steps: 50", f"training.schedule: {name}"])
+      for name in ("cosine", "linear")],
+    (["training.final_learning_rate=1e-5"], ["training.final_learning_rate", "training.schedule: paper"]),
+    *[(["training.final_learning_rate=1e-5", f"training.schedule={name}", "training.learning_rate=1"],
+       ["training.final_learning_rate", f"training.schedule: {name}"]) for name in ("inverse_sqrt", "constant")],
+    *[([f"training.best_metric={name}", "training.validation_bleu=false"],
+       [f"training.best_metric: {name}", "training.validation_bleu: true"]) for name in ("bleu", "chrf")],
+    (["training.patience=3"], ["training.patience", "data.validation"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("overrides", "named"), IMPOSSIBLE)
+def test_impossible_combinations_name_the_keys_that_collide(overrides: list[str], named: list[str]) -> None:
+    (problem,) = problems(*overrides)
+    for part in named:
+        assert part in problem
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["data.train=[{file: a.tsv, source_column: '1', target_column: '2'}, {hub: a, name: b, streaming: true}]"],
+        ["vocabulary.source_model=a", "vocabulary.target_model=a"],
+        ["vocabulary.shared=false", "vocabulary.target_model=a", "model.tie=target"],
+        ["model.heads=7", "model.key_size=4", "model.value_size=4"],
+        ["model.d_model=33", "model.heads=3", "model.positions=learned"],
+        ["model.positions=learned", "model.max_positions=257"],
+        ["training.micro_batch_tokens=8000", "training.batch_tokens=8000"],
+        ["training.schedule=constant", "training.learning_rate=1", "training.warmup_steps=0"],
+        ["training.schedule=cosine", "training.learning_rate=1", "training.final_learning_rate=0.1"],
+        ["training.schedule=linear", "training.learning_rate=1", "training.warmup_steps=49", "training.max_steps=50"],
+        ["training.best_metric=bleu", "data.validation={file: a.tsv}", "training.patience=3"],
+    ],
+)
+def test_what_is_next_to_impossible_is_possible(overrides: list[str]) -> None:
+    assert read(*overrides) != read()
+
+
+def test_all_that_collides_is_in_one_report_with_the_unknown_names() -> None:
+    found = problems("training.patience=3", "model.heads=7", "vocabulary.shared=false", "model.width=3")
+    assert len(found) == 4
+    assert "model.width" in found[0]
+
+
+# --------------------------------------------------------------------------- there and back
+
+
+def values(annotation: Any, bounds: dict[str, float]) -> st.SearchStrategy[Any]:
+    """Any value of a setting's type and range."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Literal:
+        return st.sampled_from(arguments)
+    if origin is tuple:
+        items = [values(arguments[0], bounds)] * 2
+        return st.lists(items[0], max_size=3).map(tuple) if arguments[-1] is Ellipsis else st.tuples(*items)
+    if arguments:
+        return st.one_of(st.none(), *(values(inner, bounds) for inner in arguments if inner is not type(None)))
+    if dataclasses.is_dataclass(annotation):
+        return builds(typing.cast(type, annotation))
+    low, high = bounds.get("at least", bounds.get("above", 0)), bounds.get("at most", bounds.get("below"))
+    numbers = {"min_value": low, "max_value": high, "exclude_min": "above" in bounds, "exclude_max": "below" in bounds}
+    return {
+        str: st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1).filter(str.strip),
+        int: st.integers(int(low), int(low) + 10_000),
+        float: st.floats(**numbers, allow_nan=False, allow_infinity=False),
+        bool: st.booleans(),
+    }[annotation]
+
+
+def builds(declaration: type) -> st.SearchStrategy[Any]:
+    hints = typing.get_type_hints(declaration)
+    fields = {
+        field.name: values(hints[field.name], field.metadata["bounds"]) for field in dataclasses.fields(declaration)
+    }
+    return st.builds(declaration, **fields)
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> Config:
+    """The least config with a few settings changed, possible together or not."""
+    value = read()
+    for path in draw(st.lists(st.sampled_from(list(settings.setting_paths(Config))), max_size=6)):
+        owner_name, _, name = path.rpartition(".")
+        owner = getattr(value, owner_name) if owner_name else value
+        (field,) = (field for field in dataclasses.fields(owner) if field.name == name)
+        changed = draw(values(typing.get_type_hints(type(owner))[name], field.metadata["bounds"]))
+        owner = dataclasses.replace(owner, **{name: changed})
+        value = dataclasses.replace(value, **{owner_name: owner}) if owner_name else owner
+    return value
+
+
+@given(configs())
+@example(read("data.train=[{hub: a, revision: '08154711'}, {hub: a, revision: '1e10'}]"))  # numbers, if not quoted
+def test_a_written_config_is_read_back_equal_or_refused_for_what_is_impossible(value: Config) -> None:
+    impossible = value.impossible()
+    event("impossible" if impossible else "possible")
+    text = settings.to_yaml(value)
+    assert yaml.safe_load(text) == settings.plain(value)
+    if not impossible:
+        assert config.parse(text, "written") == value
+        return
+    with pytest.raises(NmtError) as error:
+        config.parse(text, "written")
+    assert str(error.value) == settings.report("written", impossible)

@@ -1,0 +1,293 @@
+"""Search against a plain beam search and against all possible outputs, on models that are lookup tables."""
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from nmt.decoding import search as search_module
+from nmt.decoding.search import Hypothesis, Options, length_penalties, search
+
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+OPTIONS = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS))
+
+
+@dataclass(frozen=True)
+class Prefixes:
+    """A state of `Table`: every hypothesis's sentence [B, K] and its tokens so far [B, K, T]."""
+
+    sentences: Tensor
+    tokens: Tensor
+
+
+class Table:
+    """A model without a network: random scores for each (sentence, prefix), looked up by hashing the prefix.
+
+    It sees the whole prefix, so nothing that search gets wrong about histories stays hidden. Sentence i of a
+    batch is known by its first source id, not by its place.
+    """
+
+    def __init__(self, seed: int, vocabulary: int, spread: float = 2.0, rows: int = 5000):
+        generator = torch.Generator().manual_seed(seed)
+        self.table = torch.randn(rows, vocabulary, generator=generator, dtype=torch.float64) * spread
+        self.steps: list[int] = []  # sentences in each step
+
+    def scores(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
+        """sentences [...], prefixes [..., T], BOS first → [..., V]."""
+        key = sentences.clone()
+        for column in prefixes.unbind(-1):
+            key = (key * 31 + column + 7) % len(self.table)
+        return self.table[key]
+
+    def encode(self, source: Tensor) -> Tensor:
+        return source[:, 0]
+
+    def start(self, memory: Tensor) -> Prefixes:
+        return Prefixes(memory[:, None], memory.new_zeros(len(memory), 1, 0))
+
+    def step(self, state: Prefixes, tokens: Tensor) -> tuple[Tensor, Prefixes]:
+        assert tokens.shape == state.sentences.shape
+        self.steps.append(len(tokens))
+        state = Prefixes(state.sentences, torch.cat([state.tokens, tokens[:, :, None]], dim=2))
+        return self.scores(state.sentences, state.tokens), state
+
+    def reorder(self, state: Prefixes, rows: Tensor) -> Prefixes:
+        old = state.sentences.shape[1]
+        assert (rows // old == rows[:, :1] // old).all(), "a line of rows mixes sentences"
+        assert (rows[:, 0].diff() > 0).all(), "sentences out of order"
+        return Prefixes(state.sentences.flatten()[rows], state.tokens.flatten(0, 1)[rows])
+
+
+def log_probabilities(table: Table, sentence: int, prefix: list[int]) -> list[float]:
+    scores = table.scores(torch.tensor(sentence), torch.tensor([BOS, *prefix]))
+    return scores.log_softmax(-1).tolist()
+
+
+def penalty(length: int, alpha: float) -> float:
+    return ((5 + length) / 6) ** alpha
+
+
+def plain_beam(table: Table, sentence: int, longest: int, options: Options) -> list[Hypothesis]:
+    """Beam search for one sentence as one would explain it; it never stops because nothing better can come."""
+    size, alpha = options.beam_size, options.length_penalty
+    live: list[tuple[float, list[int]]] = [(0.0, [])]
+    ended: list[Hypothesis] = []
+    for length in range(longest + 1):
+        candidates = []
+        for total, tokens in live:
+            log_p = log_probabilities(table, sentence, tokens)
+            for token, value in enumerate(log_p):
+                allowed = token not in options.never and (length < longest or token == options.eos)
+                if allowed and total + value > -math.inf:
+                    candidates.append((total + value, [*tokens, token]))
+        candidates.sort(key=lambda candidate: -candidate[0])
+        for total, tokens in candidates[:size]:
+            if tokens[-1] == options.eos:
+                ended.append(Hypothesis(tokens[:-1], total / penalty(len(tokens), alpha), total, []))
+        live = [candidate for candidate in candidates if candidate[1][-1] != options.eos][:size]
+        if len(ended) >= size or not live:
+            break
+    return sorted(ended, key=lambda hypothesis: -hypothesis.score)[: options.n_best]
+
+
+def all_outputs(table: Table, sentence: int, longest: int, alpha: float) -> list[Hypothesis]:
+    """Every output of up to `longest` tokens with its score, best first."""
+    allowed = [token for token in range(table.table.shape[1]) if token not in (PAD, UNK, BOS, EOS)]
+    found = []
+    for length in range(longest + 1):
+        for tokens in map(list, itertools.product(allowed, repeat=length)):
+            steps = [log_probabilities(table, sentence, tokens[:i]) for i in range(length + 1)]
+            token_scores = [log_p[token] for log_p, token in zip(steps, [*tokens, EOS], strict=True)]
+            total = sum(token_scores)
+            found.append(Hypothesis(tokens, total / penalty(length + 1, alpha), total, token_scores))
+    return sorted(found, key=lambda hypothesis: -hypothesis.score)
+
+
+def run(table: Table, sentences: list[int], longest: list[int], options: Options) -> list[list[Hypothesis]]:
+    source = torch.tensor([[sentence, EOS] for sentence in sentences])
+    return search(table, source, torch.tensor(longest), options)
+
+
+def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
+    assert [hypothesis.tokens for hypothesis in found] == [hypothesis.tokens for hypothesis in expected]
+    for mine, other in zip(found, expected, strict=True):
+        assert mine.score == pytest.approx(other.score, rel=1e-6)
+        assert mine.log_probability == pytest.approx(other.log_probability, rel=1e-6)
+
+
+alphas = st.sampled_from([0.0, 0.3, 0.6, 1.0, 2.0])
+seeds = st.integers(0, 10**6)
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=seeds, alpha=alphas, size=st.integers(1, 6), data=st.data())
+def test_equals_the_plain_beam_search(seed: int, alpha: float, size: int, data: st.DataObject) -> None:
+    """Batched, stopping early, dropping finished sentences = one by one, running to the end, copying lists."""
+    table = Table(seed, vocabulary=data.draw(st.integers(5, 12)))
+    options = replace(OPTIONS, beam_size=size, length_penalty=alpha, n_best=data.draw(st.integers(1, size)))
+    longest = data.draw(st.lists(st.integers(0, 7), min_size=1, max_size=12))
+    found = run(table, list(range(len(longest))), longest, options)
+    assert len(found) == len(longest)
+    for sentence, hypotheses in enumerate(found):
+        assert_same(hypotheses, plain_beam(table, sentence, longest[sentence], options))
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=seeds, alpha=alphas, vocabulary=st.integers(5, 7), longest=st.integers(0, 3))
+def test_a_wide_enough_beam_is_exhaustive(seed: int, alpha: float, vocabulary: int, longest: int) -> None:
+    table = Table(seed, vocabulary)
+    outputs = all_outputs(table, 0, longest, alpha)
+    options = replace(OPTIONS, beam_size=len(outputs), length_penalty=alpha, n_best=len(outputs))
+    [found] = run(table, [0], [longest], options)
+    assert_same(found, outputs)
+    for mine, other in zip(found, outputs, strict=True):
+        assert mine.token_scores == pytest.approx(other.token_scores, abs=1e-9)
+    [best] = run(table, [0], [longest], replace(options, n_best=1))
+    assert_same(best, outputs[:1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=seeds, vocabulary=st.integers(5, 300), longest=st.lists(st.integers(0, 9), min_size=1, max_size=10))
+def test_beam_of_one_is_greedy(seed: int, vocabulary: int, longest: list[int]) -> None:
+    """Beam size 1 takes the best token each time, whatever the length penalty."""
+    table = Table(seed, vocabulary)
+    found = run(table, list(range(len(longest))), longest, replace(OPTIONS, beam_size=1, length_penalty=1.0))
+    for sentence, [hypothesis] in enumerate(found):
+        tokens: list[int] = []
+        token_scores: list[float] = []
+        while EOS not in tokens:
+            log_p = log_probabilities(table, sentence, tokens)
+            allowed = [EOS] if len(tokens) == longest[sentence] else range(EOS, vocabulary)
+            tokens.append(max(allowed, key=log_p.__getitem__))
+            token_scores.append(log_p[tokens[-1]])
+        assert hypothesis.tokens == tokens[:-1]
+        assert hypothesis.token_scores == pytest.approx(token_scores, abs=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=seeds, alpha=alphas, size=st.integers(1, 5), longest=st.lists(st.integers(0, 8), min_size=1, max_size=20))
+def test_scores_are_the_models_own(seed: int, alpha: float, size: int, longest: list[int]) -> None:
+    """Forced endings included, each score is what the model gives just these tokens; and the list is in order."""
+    table = Table(seed, vocabulary=9)
+    options = replace(OPTIONS, beam_size=size, length_penalty=alpha, n_best=size)
+    for sentence, hypotheses in enumerate(run(table, list(range(len(longest))), longest, options)):
+        assert hypotheses
+        for hypothesis in hypotheses:
+            assert len(hypothesis.tokens) <= longest[sentence]
+            assert not {PAD, UNK, BOS, EOS} & set(hypothesis.tokens)
+            steps = [
+                log_probabilities(table, sentence, hypothesis.tokens[:i]) for i in range(len(hypothesis.tokens) + 1)
+            ]
+            expected = [log_p[token] for log_p, token in zip(steps, [*hypothesis.tokens, EOS], strict=True)]
+            assert hypothesis.token_scores == pytest.approx(expected, abs=1e-9)
+            assert hypothesis.log_probability == pytest.approx(sum(expected))
+            assert hypothesis.score == pytest.approx(sum(expected) / penalty(len(expected), alpha), rel=1e-6)
+        scores = [hypothesis.score for hypothesis in hypotheses]
+        assert scores == sorted(scores, reverse=True)
+        assert len({tuple(hypothesis.tokens) for hypothesis in hypotheses}) == len(hypotheses)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_batched_equals_one_by_one(size: int) -> None:
+    """Bit for bit, though sentences of all lengths leave the batch at different steps."""
+    table = Table(seed=3, vocabulary=200, spread=4.0)
+    options = replace(OPTIONS, beam_size=size, n_best=size)
+    sentences, longest = list(range(50)), [1 + 3 * i % 40 for i in range(50)]
+    together = run(table, sentences, longest, options)
+    assert table.steps[0] == 50
+    assert len(set(table.steps)) > 5, "finished sentences did not leave"
+    assert min(table.steps) < 10
+    alone = [run(table, [i], [longest[i]], options)[0] for i in sentences]
+    assert together == alone
+
+
+@pytest.mark.parametrize(("n_best", "steps"), [(1, 1), (2, 2), (4, 2)])
+def test_stops_when_nothing_better_can_come(n_best: int, steps: int) -> None:
+    """A sure ending stops the search of the best one at once; the n best are waited for."""
+    table = Table(seed=1, vocabulary=8)
+    table.table.zero_()
+    table.table[:, EOS] = 20.0  # so each hypothesis's best way on is to end
+    [found] = run(table, [0], [60], replace(OPTIONS, beam_size=4, n_best=n_best))
+    assert [len(hypothesis.tokens) for hypothesis in found] == [0, 1, 1, 1][:n_best]
+    assert len(table.steps) == steps
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=seeds, size=st.integers(1, 9), data=st.data())
+def test_two_stages_select_what_one_does(seed: int, size: int, data: st.DataObject) -> None:
+    vocabulary, count, block = (
+        data.draw(st.integers(1, 300)),
+        data.draw(st.integers(1, 20)),
+        data.draw(st.integers(1, 70)),
+    )
+    generator = torch.Generator().manual_seed(seed)
+    log_p = torch.randn(3, size, vocabulary, generator=generator).log_softmax(-1)
+    live = torch.randn(3, size, generator=generator)
+    live[1, 0] = -math.inf
+    totals, parents, tokens = search_module._best(log_p, live, count, block)
+    expected, at = (live[:, :, None] + log_p).flatten(1).topk(min(count, size * vocabulary))
+    assert torch.equal(totals, expected)
+    number = totals > -math.inf
+    assert torch.equal((parents * vocabulary + tokens)[number], at[number])
+    assert ((parents < size) & (tokens < vocabulary)).all()
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("bad", [math.nan, -math.inf, math.inf])
+def test_scores_that_are_no_probabilities(size: int, bad: float) -> None:
+    """Where the model has no probabilities there is no hypothesis; the other sentences are as without it."""
+    options = replace(OPTIONS, beam_size=size, n_best=size)
+
+    class Spoiled(Table):
+        def scores(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
+            scores = super().scores(sentences, prefixes)
+            return torch.where((sentences == 1)[..., None], bad, scores)
+
+    found = run(Spoiled(seed=2, vocabulary=100), [0, 1, 2], [6, 6, 6], options)
+    assert found[1] == []
+    assert [found[0], found[2]] == run(Table(seed=2, vocabulary=100), [0, 2], [6, 6], options)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_dead_hypotheses_beside_live_ones(size: int) -> None:
+    """One NaN spoils the row it is in and no other; what the model rules out is never produced."""
+
+    class Holes(Table):
+        def scores(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
+            scores = super().scores(sentences, prefixes).clone()
+            scores[..., 6] = -math.inf
+            if prefixes.shape[-1] > 1:
+                scores[..., 4] = torch.where(prefixes[..., -1] == 5, math.nan, scores[..., 4])
+            return scores
+
+    for hypotheses in run(Holes(seed=4, vocabulary=8), list(range(20)), [5] * 20, replace(OPTIONS, beam_size=size)):
+        for hypothesis in hypotheses:
+            assert not {5, 6} & set(hypothesis.tokens), "5 leads nowhere and 6 is impossible"
+
+
+def test_only_endings_are_possible() -> None:
+    """A vocabulary with nothing but EOS to produce."""
+    [found] = run(Table(seed=1, vocabulary=4), [0], [5], replace(OPTIONS, beam_size=3, n_best=3))
+    assert [hypothesis.tokens for hypothesis in found] == [[]]
+
+
+def test_no_sentences() -> None:
+    assert search(Table(seed=1, vocabulary=5), torch.empty(0, 1, dtype=torch.long), torch.empty(0), OPTIONS) == []
+
+
+def test_length_penalties_are_the_formula_and_in_order() -> None:
+    for alpha in (0.0, 1e-15, 1e-9, 0.6, 1.0, 20.0):
+        penalties = length_penalties(300, alpha)
+        assert (penalties[1:] >= penalties[:-1]).all()
+        assert penalties[[0, 1, 300]].tolist() == pytest.approx([penalty(n, alpha) for n in (0, 1, 300)], rel=1e-6)
+
+
+@pytest.mark.parametrize("wrong", [{"n_best": 5}, {"n_best": 0}, {"beam_size": 0}, {"length_penalty": -1.0}])
+def test_impossible_options(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"n_best|length_penalty"):
+        replace(OPTIONS, **wrong)  # type: ignore[arg-type]

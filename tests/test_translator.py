@@ -1,0 +1,277 @@
+"""Text in, text out, with small random models."""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import nmt
+from nmt import checkpoint, config
+from nmt.checkpoint import Checkpoint
+from nmt.data import vocabulary as vocabularies
+from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from nmt.decoding.search import Options, search
+from nmt.decoding.translator import Counts, Translation, Translator
+from nmt.errors import NmtError
+from nmt.model.transformer import Memory, State, Transformer
+
+CPU = torch.device("cpu")
+WORDS = ["one", "two", "three", "four", "five", "six", "apples", "pears", "in", "the", "old", "red", "barn"]
+SIZES = config.Model(d_model=16, feed_forward=32, layers=2, heads=2, dropout=0.3, max_positions=40)
+DECODING = config.Decoding(beam_size=3, max_extra_tokens=6)
+
+
+def learn() -> Vocabulary:
+    sentences = [" ".join(pair) for pair in itertools.permutations(WORDS, 2)]
+    tokenizer = vocabularies.learn(sentences, config.Vocabulary(size=320))
+    return Vocabulary(tokenizer, tokenizer)
+
+
+VOCABULARY = learn()
+LINES = [" ".join(WORDS[i : i + 1 + 7 * i % 11]) for i in range(13)]
+
+
+def new_model(sizes: config.Model = SIZES, kind: type[Transformer] = Transformer) -> Transformer:
+    """Random weights, larger than those that training starts from, so that the outputs vary."""
+    torch.manual_seed(4)
+    model = kind(sizes, len(VOCABULARY.source), len(VOCABULARY.target), PAD)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter *= 2
+    return model.eval()
+
+
+MODEL = new_model()
+
+
+def new_translator(model: Transformer = MODEL, **decoding: object) -> Translator:
+    return Translator(model, VOCABULARY, replace(DECODING, **decoding), CPU)  # type: ignore[arg-type]
+
+
+def assert_close(found: Sequence[Translation], expected: Sequence[Translation]) -> None:
+    """Equal but for rounding, which depends on the shapes of the batch."""
+    assert [translation.text for translation in found] == [translation.text for translation in expected]
+    for mine, other in zip(found, expected, strict=True):
+        assert mine.pieces == other.pieces
+        assert mine.token_scores == pytest.approx(other.token_scores, abs=1e-4)
+        assert mine.score == pytest.approx(other.score, abs=1e-4)
+
+
+class Recomputing:
+    """The model without a cache: every step runs the whole decoder over the whole prefix."""
+
+    @dataclass(frozen=True)
+    class Prefixes:
+        source: Tensor  # [B, S]
+        tokens: Tensor  # [B, K, T]
+
+    def encode(self, source: Tensor) -> Tensor:
+        return source
+
+    def start(self, source: Tensor) -> Prefixes:
+        return self.Prefixes(source, source.new_zeros(len(source), 1, 0))
+
+    def step(self, state: Prefixes, tokens: Tensor) -> tuple[Tensor, Prefixes]:
+        state = self.Prefixes(state.source, torch.cat([state.tokens, tokens[:, :, None]], dim=2))
+        source = state.source.repeat_interleave(tokens.shape[1], dim=0)
+        states = MODEL(source, state.tokens.flatten(0, 1))
+        return MODEL.logits(states[:, -1]).view(*tokens.shape, -1), state
+
+    def reorder(self, state: Prefixes, rows: Tensor) -> Prefixes:
+        old = state.tokens.shape[1]
+        return self.Prefixes(state.source[rows[:, 0] // old], state.tokens.flatten(0, 1)[rows])
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_cached_equals_uncached(size: int) -> None:
+    rows = [torch.tensor([*ids, EOS]) for ids in VOCABULARY.source.encode(LINES)]
+    source = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
+    limits = torch.tensor([len(row) + 4 for row in rows])
+    options = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS), beam_size=size, n_best=size)
+    cached, uncached = search(MODEL, source, limits, options), search(Recomputing(), source, limits, options)
+    for mine, plain in zip(cached, uncached, strict=True):
+        assert [hypothesis.tokens for hypothesis in mine] == [hypothesis.tokens for hypothesis in plain]
+        for one, other in zip(mine, plain, strict=True):
+            assert one.token_scores == pytest.approx(other.token_scores, abs=1e-4)
+
+
+def test_scores_are_those_of_the_training_forward_pass() -> None:
+    for line, [best] in zip(LINES, new_translator().hypotheses(LINES), strict=True):
+        source = torch.tensor([[*VOCABULARY.source.encode([line])[0], EOS]])
+        target = torch.tensor([[VOCABULARY.target._processor.PieceToId(piece) for piece in best.pieces]])
+        log_p = MODEL.logits(MODEL(source, F.pad(target[:, :-1], (1, 0), value=BOS))).log_softmax(-1)
+        expected = log_p.gather(2, target[:, :, None]).flatten().tolist()
+        assert best.pieces[-1] == "</s>"
+        assert best.token_scores == pytest.approx(expected, abs=1e-4)
+        assert best.log_probability == pytest.approx(sum(expected), abs=1e-3)
+        assert best.score == pytest.approx(sum(expected) / ((5 + len(expected)) / 6) ** 0.6, abs=1e-3)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    lines=st.lists(st.sampled_from([*LINES, "", " \t "]), max_size=20),
+    chunk_lines=st.integers(1, 7),
+    batch_tokens=st.sampled_from([1, 60, 16_000]),
+)
+def test_one_translation_a_line_in_order(lines: list[str], chunk_lines: int, batch_tokens: int) -> None:
+    """However the lines are cut into chunks and batches; a line without words gives an empty one."""
+    alone = {line: new_translator().hypotheses([line], 2)[0] for line in LINES}
+    translator = new_translator(batch_tokens=batch_tokens)
+    found = list(translator.stream_hypotheses(lines, 2, chunk_lines))
+    assert list(translator.stream(lines, chunk_lines)) == [best.text for best, *_ in found]
+    for line, translations in zip(lines, found, strict=True):
+        assert_close(translations, alone.get(line, [Translation("", 0.0, 0.0, [], [])]))
+    empty = sum(not line.strip() for line in lines)
+    assert translator.counts == Counts(lines=2 * len(lines), empty=2 * empty)
+
+
+def test_lines_without_words_do_not_touch_the_model() -> None:
+    class Untouched(Transformer):
+        def encode(self, source: Tensor) -> Memory:
+            raise AssertionError
+
+    assert new_translator(new_model(kind=Untouched)).translate(["", "   ", "\u200b"]) == ["", "", ""]
+
+
+def test_batches_stay_within_their_cells() -> None:
+    shapes: list[tuple[int, int]] = []
+
+    class Watched(Transformer):
+        def encode(self, source: Tensor) -> Memory:
+            shapes.append((source.shape[0], source.shape[1]))
+            return super().encode(source)
+
+    lines = LINES * 5
+    new_translator(new_model(kind=Watched), batch_tokens=200, beam_size=4).translate(lines)
+    assert sum(sentences for sentences, _ in shapes) == len(lines)
+    assert all(sentences * width * 4 <= 200 or sentences == 1 for sentences, width in shapes)
+    assert max(sentences for sentences, _ in shapes) > 5
+    assert [width for _, width in shapes] == sorted((width for _, width in shapes), reverse=True)
+
+
+@pytest.mark.parametrize("chunk_lines", [1, 3])
+def test_no_more_is_read_than_the_next_answer_needs(chunk_lines: int) -> None:
+    read: list[str] = []
+
+    def typed() -> Iterator[str]:
+        for line in LINES:
+            read.append(line)
+            yield line
+
+    answers = new_translator().stream(typed(), chunk_lines)
+    assert read == []
+    for answered in range(1, 8):
+        next(answers)
+        assert len(read) == math.ceil(answered / chunk_lines) * chunk_lines
+
+
+class Script(Transformer):
+    """Says `words` (ids), then EOS, whatever it is asked."""
+
+    words: Sequence[int] = ()
+
+    def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
+        scores, after = super().step(state, tokens)
+        said = self.words[state.length] if state.length < len(self.words) else EOS
+        return torch.full_like(scores, -50.0).index_fill_(2, torch.tensor(said), 0.0), after
+
+
+def test_a_translation_is_one_line_and_one_column() -> None:
+    """Through byte fallback a model can say any byte, line breaks and tabs among them."""
+    model = new_model(kind=Script)
+    assert isinstance(model, Script)
+    breaks = ["\n", "\r", "\r\n", "\t", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
+    to_id = VOCABULARY.target._processor.PieceToId
+    for text in breaks:
+        said = [to_id(f"<0x{byte:02X}>") for byte in f"a{text}b".encode()]
+        assert UNK not in said
+        model.words = said
+        [found] = new_translator(model, max_extra_tokens=20).translate(["one"])
+        assert len(found.splitlines()) == 1
+        assert found.replace(" ", "") == "ab"
+        assert "\t" not in found
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_long_sources(learned: bool) -> None:
+    """Cut, skipped or refused by decoding.long_input; over the setting, or over what positions were learned."""
+    if learned:
+        model, limit, extra = new_model(replace(SIZES, positions="learned")), 39, {}
+    else:
+        model, limit, extra = MODEL, 20, {"max_source_tokens": 20}
+    long, fits = " ".join(WORDS * 6), "one two"
+    assert len(VOCABULARY.source.encode([long])[0]) > 40
+    shortened = VOCABULARY.source.decode([VOCABULARY.source.encode([long])[0][:limit]])[0]
+    cutting = new_translator(model, long_input="cut", **extra)
+    expected = new_translator(model).translate([shortened, fits])
+    assert cutting.translate([long, fits]) == expected
+    assert cutting.counts == Counts(lines=2, cut=1)
+    skipping = new_translator(model, long_input="skip", **extra)
+    assert skipping.translate([long, fits]) == ["", expected[1]]
+    assert skipping.counts == Counts(lines=2, skipped=1)
+    key = "model.max_positions - 1: 39" if learned else "decoding.max_source_tokens: 20"
+    with pytest.raises(NmtError, match=f"^line 4: .* more than {key}"):
+        list(new_translator(model, long_input="error", **extra).stream([fits, "", fits, long], chunk_lines=2))
+
+
+def test_outputs_stay_within_learned_positions() -> None:
+    model = new_model(replace(SIZES, positions="learned"), kind=Script)
+    assert isinstance(model, Script)
+    model.words = [10] * 1000
+    [[best]] = new_translator(model, max_extra_tokens=500).hypotheses(["one"])
+    assert len(best.pieces) == 40  # 39 and the end of sentence
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_live_model_stays_in_its_mode(training: bool) -> None:
+    model = new_model()
+    model.train(training)
+    translator = new_translator(model)
+    assert translator.translate(LINES) == new_translator().translate(LINES), "dropout is on"
+    assert model.training is training
+    translator.decoding = replace(DECODING, max_source_tokens=1, long_input="error")
+    with pytest.raises(NmtError):
+        translator.translate(LINES)
+    assert model.training is training
+
+
+def test_training_goes_on_after_translating() -> None:
+    """Even after a text for which the table of positions has grown."""
+    model = new_model().train()
+    new_translator(model, max_extra_tokens=1).translate(["one " * 600])
+    ids = torch.tensor([[5, 6, EOS] * 200])
+    model(ids, ids).sum().backward()
+    assert model.target_embedding.weight.grad is not None
+
+
+def test_weights_that_are_not_numbers() -> None:
+    model = new_model()
+    with torch.no_grad():
+        model.output.weight.fill_(math.nan)
+    with pytest.raises(NmtError, match="line 2: the model's scores are not numbers"):
+        new_translator(model).translate(["", "one"])
+
+
+def test_more_wanted_than_the_beam_holds() -> None:
+    with pytest.raises(NmtError, match=r"4 best translations of a beam of 3: raise decoding\.beam_size"):
+        new_translator().hypotheses(["one"], n_best=4)
+
+
+def test_a_model_file_translates(tmp_path: Path) -> None:
+    """`nmt.load` on the file or its run's folder = the live model."""
+    text = "run_dir: r\ndata: {source_language: en, target_language: de, train: [{source: a, target: b}]}\n"
+    settings_ = replace(config.parse(text, "test"), model=SIZES, decoding=DECODING)
+    path = tmp_path / checkpoint.BEST
+    checkpoint.save(path, Checkpoint(settings_, VOCABULARY, checkpoint.weights_of(MODEL), {}))
+    expected = new_translator().translate(LINES)
+    assert nmt.load(str(path), device="cpu").translate(LINES) == expected
+    assert Translator.load(tmp_path, "cpu").translate(LINES) == expected
