@@ -34,7 +34,7 @@ app = typer.Typer(
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="YAML file of settings (configs/README.md).")]
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Settings that override the file's; values are YAML."),
+    typer.Argument(metavar="SECTION.KEY=VALUE", help="Settings that override the file's; values are YAML."),
 ]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps, or auto: the best one here.")]
 ModelFile = Annotated[
@@ -95,7 +95,7 @@ def root(
     pass
 
 
-@app.command()
+@app.command(short_help="Build what is missing, then train or resume.")
 @_reporting()
 def train(config: ConfigFile, overrides: Overrides = None, device: Device = "auto") -> None:
     """Build what is missing (vocabulary, token store), then train; run again, it resumes.
@@ -115,7 +115,7 @@ def train(config: ConfigFile, overrides: Overrides = None, device: Device = "aut
         typer.echo(checkpoint.locate(run))
 
 
-@app.command()
+@app.command(short_help="Build vocabulary and token store; report.")
 @_reporting()
 def prepare(config: ConfigFile, overrides: Overrides = None) -> None:
     """Build vocabulary and token store only, and report on the data.
@@ -128,12 +128,12 @@ def prepare(config: ConfigFile, overrides: Overrides = None) -> None:
     typer.echo(preparation.prepare(nmt.config.load(config, overrides or ())).report)
 
 
-@app.command()
+@app.command(short_help="Translate a file or standard input.")
 @_reporting()
 def translate(
     model: ModelFile,
     input: Annotated[
-        Path | None, typer.Argument(metavar="[INPUT]", help="Text, a sentence a line; else stdin.")
+        Path | None, typer.Argument(metavar="INPUT", help="Text, a sentence a line; else stdin.")
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Write here, whole or not at all; else to stdout.")] = None,
     beam_size: BeamSize = None,
@@ -166,11 +166,11 @@ def translate(
     _say_counts(translator)
 
 
-@app.command()
+@app.command(short_help="Translate and score, or score a file.")
 @_reporting()
 def evaluate(
     model: Annotated[
-        Path | None, typer.Argument(metavar="[MODEL]", help="Model file or run's folder; none with --hypothesis.")
+        Path | None, typer.Argument(metavar="MODEL", help="Model file or run's folder; none with --hypothesis.")
     ] = None,
     source: Annotated[Path | None, typer.Option(help="Text to translate.")] = None,
     reference: Annotated[
@@ -217,10 +217,10 @@ def evaluate(
     typer.echo(evaluation.to_json(scores) if as_json else evaluation.to_text(scores))
 
 
-@app.command("average-checkpoints")
+@app.command("average-checkpoints", short_help="Write the mean of checkpoints.")
 @_reporting()
 def average_checkpoints(
-    sources: Annotated[list[Path], typer.Argument(metavar="RUN_OR_FILES...", help="A run's folder, or model files.")],
+    sources: Annotated[list[Path], typer.Argument(metavar="RUN_OR_FILES", help="A run's folder, or model files.")],
     output: Annotated[Path, typer.Option(help="The model file to write.")],
     last: Annotated[int | None, typer.Option(min=1, help="Of a run: the newest so many.")] = None,
     best: Annotated[int | None, typer.Option(min=1, help="Of a run: the so many that validated best.")] = None,

@@ -15,8 +15,14 @@ from nmt.settings import required, section, setting
 @dataclass(frozen=True)
 class Corpus:
     """An entry of `data.train`, or `data.validation`: two text files (`source` and `target`), one table
-    (`file`), or a Hugging Face dataset (`hub`). Columns are named by dotted paths, so `translation.en`
-    finds `{translation: {en: …}}`; a TSV file's columns are numbered from 1."""
+    (`file`), or a Hugging Face dataset (`hub`).
+
+        {source: train.en, target: train.de}
+        {file: train.tsv.gz, source_column: "2", target_column: "3"}
+        {hub: wmt/wmt14, name: de-en}
+
+    Columns are named by dotted paths, so `translation.en` finds `{translation: {en: …}}`; those of a .tsv file
+    are numbered from 1."""
 
     source: str | None = setting(None, "text file of source sentences, one a line; plain or .gz")
     target: str | None = setting(None, "text file of target sentences, aligned with `source`; plain or .gz")
@@ -27,10 +33,10 @@ class Corpus:
     revision: str | None = setting(None, "with `hub`: branch, tag or commit")
     streaming: bool = setting(False, "with `hub`: read over the network as needed rather than download first")
     source_column: str | None = setting(
-        None, "with `file` or `hub`: where the source text is; looked for under the language's name if not given"
+        None, "column of the source text; null: `translation.en`, `en` (the language) or `source`; in .tsv `1`"
     )
     target_column: str | None = setting(
-        None, "with `file` or `hub`: where the target text is; looked for under the language's name if not given"
+        None, "column of the target text; null: `translation.de`, `de` (the language) or `target`; in .tsv `2`"
     )
 
     @property

@@ -15,15 +15,17 @@ class Metrics:
         self._path = run / "metrics.jsonl"
         try:
             self._file = self._path.open("a+b", buffering=0)
+            self._file.truncate(min(size, self.size))
         except OSError as error:
             raise self._refused(error) from None
-        self._file.truncate(min(size, self.size))
         self._board = _summary_writer(run / "tensorboard") if tensorboard else None
 
     def write(self, row: dict[str, Any]) -> None:
         """Append one row at once. `row["step"]` places it in TensorBoard. NmtError when the disk refuses."""
         try:
-            self._file.write(json.dumps(row, allow_nan=False).encode() + b"\n")
+            line = json.dumps(row, allow_nan=False).encode() + b"\n"
+            while line:  # a disk that is almost full takes a part, and refuses the rest
+                line = line[self._file.write(line) :]
         except OSError as error:
             raise self._refused(error) from None
         if self._board:

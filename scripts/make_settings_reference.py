@@ -1,0 +1,90 @@
+"""Write configs/README.md, the reference of every setting, from the declarations in nmt/config.py.
+
+    python scripts/make_settings_reference.py [--check]
+
+With --check nothing is written: the exit status is 1 if the file is not current.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from nmt import settings
+from nmt.config import Config
+
+PAGE = Path(__file__).parents[1] / "configs" / "README.md"
+
+INTRODUCTION = """\
+# Settings
+
+A run is described by one YAML file. `nmt train` and `nmt prepare` read it, and every model file carries a copy.
+
+| file | what it trains |
+| --- | --- |
+| [demo.yaml](demo.yaml) | English to German on a corpus of its own making, in minutes on two CPU cores |
+| [multi30k.yaml](multi30k.yaml) | English to German on 29,000 image captions, within the hour on two CPU cores |
+| [wmt14-en-de-base.yaml](wmt14-en-de-base.yaml) | the base model of *Attention Is All You Need*, English to German |
+| [wmt14-en-de-big.yaml](wmt14-en-de-big.yaml) | the big model |
+| [wmt14-en-fr-big.yaml](wmt14-en-fr-big.yaml) | the big model, English to French |
+
+The shortest file names a folder, two languages and a corpus. Everything else has a default, and the defaults are
+the base model of the paper:
+
+```yaml
+run_dir: runs/mine
+data:
+  source_language: en
+  target_language: de
+  train:
+    - {source: train.en, target: train.de}
+```
+
+**On the command line**, `section.key=value` overrides a setting of the file. The value is YAML; quote it where the
+shell would take it apart. Of several for one setting the last counts:
+
+```sh
+nmt train configs/demo.yaml model.layers=4 training.learning_rate=1e-3 \\
+  'data.train=[{source: a.en, target: a.de}, {source: b.en, target: b.de}]' data.validation=null
+```
+
+**Nothing is guessed.** An unknown setting, a wrong type, a number out of range, a setting given twice, and settings
+that cannot go together are errors. All of them are reported at once, each with its line, before anything is done:
+
+```
+demo.yaml: 2 problems
+  line 21: training.warmup: unknown setting; did you mean training.warmup_steps?
+  override model.layers: expected whole number, at least 1; found 0
+```
+
+**YAML** is read as version 1.2 has it: `no` is the text "no", a language code, and 1e-9 is a number. 25_000 is
+another way to write 25000. An empty value is `null`; a setting that may be null says what that means. Anchors,
+aliases and tags are not read.
+
+`RUN/config.yaml` holds all the settings of a run, defaults included, and can be used as a file of its own.
+
+This page is written by `scripts/make_settings_reference.py` from `nmt/config.py`.
+
+## Top level
+
+"""
+
+
+def page() -> str:
+    """The whole of configs/README.md."""
+    return INTRODUCTION + settings.reference(Config)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Write configs/README.md, the reference of every setting.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 if it is not current")
+    if parser.parse_args().check:
+        if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == page():
+            return 0
+        print(f"{PAGE} is not current: run python {Path(__file__).name}", file=sys.stderr)
+        return 1
+    PAGE.write_text(page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+"""The house: who imports whom, what is not imported, and what no file of it does."""
+
+import ast
+import graphlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "nmt"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+# From top to bottom. A part imports from the lines below its own, and what BESIDE says.
+LAYERS = [
+    {"cli"},
+    {"training_run"},
+    {"training", "decoding", "evaluation", "averaging", "validation"},
+    {"checkpoint"},
+    {"data", "model"},
+    {"config"},
+    {"settings"},
+    {"located_yaml", "tensor_file", "device"},
+    {"errors"},
+]
+BESIDE = {("validation", "decoding"), ("validation", "evaluation")}
+LAYER = {part: number for number, parts in enumerate(LAYERS) for part in parts}
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def module_of(path: Path) -> str:
+    """nmt/data/corpus.py → nmt.data.corpus; nmt/data/__init__.py → nmt.data."""
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path) for path in FILES}
+
+
+def imports(node: ast.AST, *, everywhere: bool) -> Iterator[str]:
+    """Names of modules that are imported; `from nmt import config` is nmt.config.
+
+    Everywhere, or only what importing the file itself imports: nothing in functions or for type checkers.
+    """
+    for child in ast.iter_child_nodes(node):
+        of_functions = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        of_checkers = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
+        if isinstance(child, ast.Import):
+            yield from (alias.name for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            assert child.level == 0, f"line {child.lineno}: name the module in full"
+            for alias in child.names:
+                inner = f"{child.module}.{alias.name}"
+                yield inner if inner in MODULES else str(child.module)
+        elif everywhere or not (of_functions or of_checkers):
+            yield from imports(child, everywhere=everywhere)
+
+
+def part_of(module: str) -> str:
+    """nmt.data.corpus → data; nmt → the empty text."""
+    return module.removeprefix("nmt").removeprefix(".").partition(".")[0]
+
+
+def test_every_part_has_its_layer() -> None:
+    assert {part_of(module) for module in MODULES} - {""} == LAYER.keys()
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_of)
+def test_imports_go_down(path: Path) -> None:
+    """In functions and for type checkers too. `nmt` itself holds the version, for anyone, and opens the translator."""
+    importer = part_of(module_of(path))
+    for module in imports(tree(path), everywhere=True):
+        if module.partition(".")[0] != "nmt" or module == "nmt":
+            continue
+        assert module in MODULES, f"{path.name} imports {module}, which is no module"
+        imported = part_of(module)
+        if importer == "":
+            assert imported == "decoding"
+        elif imported != importer:
+            down = LAYER[imported] > LAYER[importer] or (importer, imported) in BESIDE
+            assert down, f"{importer} imports {imported}, which is not below it"
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    graph = {module_of(path): set(imports(tree(path), everywhere=True)) & MODULES - {"nmt"} for path in FILES}
+    order = list(graphlib.TopologicalSorter(graph).static_order())  # raises CycleError
+    assert order.index("nmt.errors") < order.index("nmt.cli")
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_of)
+def test_what_is_heavy_or_may_be_missing_is_imported_where_it_is_used(path: Path) -> None:
+    found = {module.partition(".")[0] for module in imports(tree(path), everywhere=False)}
+    assert not found & {"datasets", "pyarrow", "tensorboard"}
+
+
+@pytest.mark.parametrize("module", ["nmt", "nmt.config", "nmt.cli"])
+def test_settings_and_commands_do_not_load_what_is_heavy(module: str) -> None:
+    heavy = ["torch", "numpy", "sentencepiece", "sacrebleu", "datasets", "pyarrow", "safetensors"]
+    script = f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_of)
+def test_what_no_file_does(path: Path) -> None:
+    """Pickle runs what it reads; splitlines cuts at characters that belong in a sentence."""
+    assert path.name != "utils.py"
+    for node in ast.walk(tree(path)):
+        place = f"{path.name}, line {getattr(node, 'lineno', 0)}"
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = {alias.name for alias in node.names} | {getattr(node, "module", None)}
+            assert not names & {"pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal", "*"}, place
+        if isinstance(node, ast.Attribute):
+            assert node.attr != "splitlines", place
+            assert ast.unparse(node) not in ("torch.load", "torch.save"), place
+        if isinstance(node, ast.keyword):
+            assert node.arg != "allow_pickle" or ast.unparse(node.value) == "False", place
+        if isinstance(node, ast.ExceptHandler):
+            assert node.type is not None, f"{place}: a bare except"
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.name == "__init__.py"], ids=module_of)
+def test_a_folders_init_holds_at_most_a_docstring(path: Path) -> None:
+    if path.parent == PACKAGE:
+        return  # the version and `load`: tested below
+    module = tree(path)
+    assert len(module.body) == (ast.get_docstring(module) is not None)
+
+
+def test_the_packages_own_names() -> None:
+    body = tree(PACKAGE / "__init__.py").body
+    assert [node.name for node in body if isinstance(node, ast.FunctionDef)] == ["load"]
+    assigned = [ast.unparse(node.targets[0]) for node in body if isinstance(node, ast.Assign)]
+    assert assigned == ["__version__"]
+
+
+def test_every_folder_is_a_package() -> None:
+    for folder in {path.parent for path in FILES}:
+        assert (folder / "__init__.py").is_file(), folder

@@ -1,0 +1,219 @@
+"""The commands as a person or a pipe sees them, each in a process of its own where that matters."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import WORDS, config_text
+
+import nmt
+from nmt import checkpoint, tensor_file
+
+NMT = [sys.executable, "-c", "from nmt.cli import main; main()"]
+
+
+def run(*arguments: object, text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """`nmt` with these arguments and standard input."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.run([*NMT, *map(str, arguments)], input=text, capture_output=True, env=environment)
+
+
+@pytest.fixture(scope="module")
+def trained(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that has learned its corpus somewhat; its standard output checked."""
+    folder = tmp_path_factory.mktemp("trained")
+    config = folder / "config.yaml"
+    config.write_text(config_text(corpus, folder / "run"))
+    done = run("train", config, "training.max_steps=120", "training.validate_every=60", "training.checkpoint_every=30")
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.decode() == f"{folder}/run/best.safetensors\n"
+    return folder / "run"
+
+
+def test_a_run_writes_what_it_promises(trained: Path) -> None:
+    assert {path.name for path in trained.iterdir()} == {
+        "config.yaml", "metrics.jsonl", "train.log", "checkpoints", "best.safetensors", "state",
+    }  # fmt: skip
+    rows = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().split("\n") if line]
+    assert rows[-1]["step"] == 120
+    assert rows[-1]["bleu"] > rows[[row["step"] for row in rows].index(60)].get("bleu", -1)
+    assert "step 120" in (trained / "train.log").read_text()
+
+
+def test_as_many_lines_out_as_in(trained: Path) -> None:
+    done = run("translate", trained, text=b"one two three\n\nfour\n")
+    assert done.returncode == 0, done.stderr.decode()
+    lines = done.stdout.decode().split("\n")
+    assert len(lines) == 4 and lines[1] == "" and lines[3] == ""
+    assert set(lines[0].split()) <= set(WORDS.values()) and lines[2] == "vier"
+    # Neither U+2028 nor a form feed ends a line; a last line needs no end; CRLF is one.
+    done = run("translate", trained, text="one\u2028two\r\nthree\x0cfour\n\x00 five".encode())
+    assert done.stdout.count(b"\n") == 3
+
+
+def test_translating_a_file_to_a_file_is_the_same_as_through_pipes(trained: Path, corpus: Path, tmp_path: Path) -> None:
+    source = corpus / "validation.en"
+    done = run("translate", trained, source, "--output", tmp_path / "out.de")
+    assert (done.returncode, done.stdout) == (0, b"")
+    piped = run("translate", trained, text=source.read_bytes()).stdout
+    assert (tmp_path / "out.de").read_bytes() == piped
+    assert run("translate", trained, "--line-by-line", text=source.read_bytes()).stdout == piped
+    assert nmt.load(trained).translate(source.read_text().removesuffix("\n").split("\n")) == (
+        piped.decode().removesuffix("\n").split("\n")
+    )
+    assert list(tmp_path.iterdir()) == [tmp_path / "out.de"]
+
+
+def test_n_best_and_scores(trained: Path) -> None:
+    rows = run("translate", trained, "--n-best", 2, text=b"one two\n\nfour\n").stdout.decode().split("\n")[:-1]
+    columns = [row.split("\t") for row in rows]
+    assert [column[0] for column in columns] == ["1", "1", "2", "3", "3"]
+    assert float(columns[0][1]) >= float(columns[1][1])
+    assert columns[0][2] != columns[1][2]
+    scored = run("translate", trained, "--scores", text=b"one two\n").stdout.decode().rstrip("\n").split("\t")
+    assert scored == columns[0][1:]
+
+
+def test_average_and_evaluate(trained: Path, corpus: Path, tmp_path: Path) -> None:
+    averaged = tmp_path / "averaged.safetensors"
+    done = run("average-checkpoints", trained, "--last", 2, "--output", averaged)
+    assert (done.returncode, done.stdout.decode()) == (0, f"{averaged}\n")
+    named = tmp_path / "named.safetensors"
+    run("average-checkpoints", *checkpoint.last(trained, 2), "--output", named)
+    first, second = checkpoint.load(averaged).weights, checkpoint.load(named).weights
+    assert all(torch.equal(weight, second[name]) for name, weight in first.items())
+
+    source, reference = corpus / "validation.en", corpus / "validation.de"
+    kept = tmp_path / "kept.de"
+    done = run("evaluate", averaged, "--source", source, "--reference", reference, "--json", "--output", kept)
+    scores = json.loads(done.stdout)
+    assert [score["name"] for score in scores] == ["BLEU", "chrF2", "TER"]
+    assert all("version:" in score["signature"] for score in scores)
+    again = run("evaluate", "--hypothesis", kept, "--reference", reference, "--language", "de", "--json")
+    assert json.loads(again.stdout) == scores
+    two = run("evaluate", "--hypothesis", kept, "--reference", reference, "--reference", kept)
+    assert two.stdout.decode().startswith("BLEU  100.00  nrefs:2|")
+
+
+def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_path: Path) -> None:
+    short = tmp_path / "short.de"
+    short.write_text("eins\n")
+    config = trained / "config.yaml"
+    for arguments, words in [
+        (["train", tmp_path / "none.yaml"], "none.yaml: no such file"),
+        (["train", config, "model.dropuot=1"], "model.dropout"),
+        (["train", config, "--device", "cuda:99"], "--device cuda:99"),
+        (["train", config, "model.layers=2"], "model.layers: 1 -> 2"),
+        (["prepare", config, "data.train=[{source: nowhere.en, target: nowhere.de}]"], "nowhere.en: no such file"),
+        (["translate", tmp_path / "none.safetensors"], "no such file"),
+        (["translate", config], "not a whole safetensors file"),
+        (["translate", tmp_path], "no best.safetensors and no checkpoints"),
+        (["translate", trained, tmp_path / "none.txt"], "none.txt: no such file"),
+        (["translate", trained, short, "--output", tmp_path / "no" / "where"], "where: cannot be written"),
+        (["translate", trained, "--n-best", 9], "decoding.beam_size"),
+        (["average-checkpoints", trained, "--last", 99, "--output", tmp_path / "x"], "99 asked for"),
+        (["average-checkpoints", trained, "--output", tmp_path / "x"], "--last N and --best N"),
+        (["evaluate", trained, "--source", short, "--reference", corpus / "validation.de"], "has 1 lines"),
+    ]:
+        done = run(*arguments)
+        *_, message = done.stderr.decode().removesuffix("\n").split("\n")
+        assert done.returncode == 1, (arguments, message)
+        assert message.startswith("error: ") and words in message, message
+        assert done.stdout == b""
+
+
+def test_usage_is_status_2() -> None:
+    for arguments in (
+        ["tranlate"],
+        ["translate"],
+        ["translate", "m", "--beam-size", "0"],
+        ["evaluate", "--reference", "x"],
+    ):
+        done = run(*arguments)
+        assert (done.returncode, done.stdout) == (2, b""), arguments
+        assert b"Traceback" not in done.stderr
+
+
+def test_every_command_has_help_with_an_example() -> None:
+    for command in ("train", "prepare", "translate", "average-checkpoints", "evaluate"):
+        assert f"nmt {command} " in run(command, "--help").stdout.decode().partition("Example: ")[2]
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = "import sys; from nmt.cli import app; app(['--help'], standalone_mode=False); print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split()
+    assert "nmt.cli" in modules
+    assert not {"torch", "numpy", "sentencepiece", "sacrebleu", "datasets", "rich"} & set(modules)
+
+
+def test_a_reader_that_leaves_is_no_error(trained: Path, corpus: Path) -> None:
+    process = subprocess.Popen([*NMT, "translate", str(trained), "--line-by-line"], stdin=-1, stdout=-1, stderr=-1)
+    assert process.stdin and process.stdout and process.stderr
+    process.stdin.write(b"one\n")
+    process.stdin.flush()
+    assert process.stdout.readline().endswith(b"\n")
+    process.stdout.close()
+    process.stdin.write(b"two\n" * 10)
+    process.stdin.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == 0
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_a_signal_saves_and_ends(corpus: Path, tmp_path: Path, number: signal.Signals, status: int) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(config_text(corpus, tmp_path / "run"))
+    process = started(config, "training.max_steps=100000", "training.validate_every=100000", "training.log_every=1")
+    wait_for_metrics(process, tmp_path / "run", rows=3)
+    process.send_signal(number)
+    _, message = process.communicate(timeout=60)
+    assert process.returncode == status, message
+    assert b"saved at step" in message and b"Traceback" not in message
+    done = run("train", config, "training.max_steps=5", "training.validate_every=5")
+    assert done.returncode == 0 and (b"resuming" in done.stderr)
+
+
+def test_killed_at_any_moment_the_run_ends_the_same(corpus: Path, tmp_path: Path) -> None:
+    settings = ["training.max_steps=60", "training.validation_bleu=false", "training.validate_every=20"]
+    config = tmp_path / "config.yaml"
+    config.write_text(config_text(corpus, tmp_path / "run"))
+    assert run("train", config, *settings, f"run_dir={tmp_path / 'whole'}").returncode == 0
+    for rows in (1, 7, 12):  # lines of metrics after which it is killed
+        process = started(config, *settings)
+        wait_for_metrics(process, tmp_path / "run", rows)
+        process.kill()
+        process.communicate()
+    assert run("train", config, *settings).returncode == 0
+    for folder in ("state", "checkpoints"):
+        whole, parts = (sorted((tmp_path / name / folder).glob("*.safetensors")) for name in ("whole", "run"))
+        assert [path.name for path in whole] == [path.name for path in parts]
+        for one, other in zip(whole, parts, strict=True):
+            tensors = tensor_file.read(other)[0]
+            assert all(torch.equal(tensor, tensors[name]) for name, tensor in tensor_file.read(one)[0].items())
+    whole_rows, rows_ = (rows_without_clock(tmp_path / name) for name in ("whole", "run"))
+    assert whole_rows == rows_
+
+
+def started(config: Path, *settings: str) -> "subprocess.Popen[bytes]":
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen([*NMT, "train", str(config), *settings], stdout=-1, stderr=-1, env=environment)
+
+
+def wait_for_metrics(process: "subprocess.Popen[bytes]", folder: Path, rows: int) -> None:
+    """Until metrics.jsonl has so many rows, or the process has ended."""
+    while process.poll() is None:
+        path = folder / "metrics.jsonl"
+        if path.exists() and path.read_bytes().count(b"\n") >= rows:
+            return
+        time.sleep(0.002)
+
+
+def rows_without_clock(folder: Path) -> list[dict[str, float]]:
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().split("\n") if line]
+    return [{key: value for key, value in row.items() if "second" not in key} for row in rows]

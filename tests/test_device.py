@@ -1,0 +1,62 @@
+"""The device that a name stands for, or a message in the user's words."""
+
+import pytest
+import torch
+
+from nmt import device
+from nmt.errors import NmtError
+
+
+def machine(monkeypatch: pytest.MonkeyPatch, *, cuda: int, mps: bool) -> None:
+    """Let PyTorch find so many CUDA devices, and an Apple GPU or none."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: cuda)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+
+
+@pytest.mark.parametrize(
+    ("cuda", "mps", "best"), [(0, False, "cpu"), (0, True, "mps"), (1, False, "cuda"), (2, True, "cuda")]
+)
+def test_auto_is_the_best_one_here(monkeypatch: pytest.MonkeyPatch, cuda: int, mps: bool, best: str) -> None:
+    machine(monkeypatch, cuda=cuda, mps=mps)
+    assert device.choose("auto") == torch.device(best)
+
+
+@pytest.mark.parametrize("name", ["cpu", "mps", "cuda", "cuda:0", "cuda:1"])
+def test_named_devices(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    machine(monkeypatch, cuda=2, mps=True)
+    assert device.choose(name) == torch.device(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("cuda", "finds 0 CUDA devices"),
+        ("cuda:0", "finds 0 CUDA devices"),
+        ("mps", "finds no Apple GPU"),
+    ],
+)
+def test_devices_that_are_not_here(monkeypatch: pytest.MonkeyPatch, name: str, message: str) -> None:
+    machine(monkeypatch, cuda=0, mps=False)
+    with pytest.raises(NmtError, match=f"--device {name}: PyTorch {message}"):
+        device.choose(name)
+
+
+def test_one_cuda_device_too_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(monkeypatch, cuda=2, mps=False)
+    with pytest.raises(NmtError, match="--device cuda:2: PyTorch finds 2 CUDA devices"):
+        device.choose("cuda:2")
+
+
+@pytest.mark.parametrize(
+    "name", ["", "gpu", "cpu:0", "mps:1", "cuda:", "cuda:x", "cuda:-1", "cuda:²", "cuda:0 ", "CPU", "auto:1"]
+)
+def test_names_that_mean_nothing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    machine(monkeypatch, cuda=2, mps=True)
+    with pytest.raises(NmtError, match="choose cpu, cuda, cuda:N, mps or auto"):
+        device.choose(name)
+
+
+def test_keeping_freed_memory_changes_no_result() -> None:
+    device.keep_freed_memory()
+    assert float(torch.ones(1 << 20).sum()) == 1 << 20
