@@ -132,9 +132,7 @@ def prepare(config: ConfigFile, overrides: Overrides = None) -> None:
 @_reporting()
 def translate(
     model: ModelFile,
-    input: Annotated[
-        Path | None, typer.Argument(metavar="INPUT", help="Text, a sentence a line; else stdin.")
-    ] = None,
+    input: Annotated[Path | None, typer.Argument(metavar="INPUT", help="Text, a sentence a line; else stdin.")] = None,
     output: Annotated[Path | None, typer.Option(help="Write here, whole or not at all; else to stdout.")] = None,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,

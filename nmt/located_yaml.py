@@ -17,7 +17,7 @@ from nmt.errors import NmtError
 Scalar = str | int | float | bool | None
 
 _DEEPEST = 20  # mappings and lists within one another; settings need five
-_MOST_SHOWN = 60  # characters of a value in a message
+_MOST_SHOWN = 60  # characters of a text in a message
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ def dump(value: Any, *, in_one_line: bool = False) -> str:
 
 
 def shortened(text: str) -> str:
-    """The text in one line of at most about 60 characters."""
-    text = " ".join(text[: 2 * _MOST_SHOWN].split())
+    """The beginning of the text in one line."""
+    text = " ".join(text.split())
     return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"
 
 

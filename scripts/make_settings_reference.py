@@ -47,8 +47,9 @@ nmt train configs/demo.yaml model.layers=4 training.learning_rate=1e-3 \\
   'data.train=[{source: a.en, target: a.de}, {source: b.en, target: b.de}]' data.validation=null
 ```
 
-**Nothing is guessed.** An unknown setting, a wrong type, a number out of range, a setting given twice, and settings
-that cannot go together are errors. All of them are reported at once, each with its line, before anything is done:
+**Nothing is guessed.** An unknown setting, a wrong type, a number out of range, a setting that is missing or given
+twice are errors, reported all at once, each with its line, before anything is done. So are settings that cannot go
+together, once each by itself is right.
 
 ```
 demo.yaml: 2 problems

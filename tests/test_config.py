@@ -92,6 +92,19 @@ def test_likely_slips_are_answered_with_the_right_name() -> None:
     assert problems("model.zzz=1")[0].endswith("; model takes " + ", ".join(vars(read().model)))
 
 
+def test_numbers_beyond_what_a_computer_holds_are_refused() -> None:
+    for key, expected in {"training.clip_norm": "number or null, above 0", "seed": "whole number, at least 0"}.items():
+        for value in ("1e400", "9" * 400):
+            (problem,) = problems(f"{key}={value}")
+            assert problem.startswith(f"override {key}: expected {expected}; found {value[:5]}")
+
+
+def test_a_difference_is_one_line_however_long_the_value() -> None:
+    corpora = ", ".join(f"{{source: part-{i}.en, target: part-{i}.no}}" for i in range(9))
+    (row,) = settings.differences(read(), read(f"data.train=[{corpora}]"))
+    assert row == f"data.train: [{{source: train.en, target: train.no}}] -> [{corpora}]"
+
+
 # --------------------------------------------------------------------------- what cannot go together
 
 IMPOSSIBLE = [  # overrides, and what the one message names

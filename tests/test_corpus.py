@@ -112,6 +112,14 @@ def test_hostile_text_stays_aligned(tmp_path_factory: Any, pairs: list[tuple[str
     assert read(Corpus(file=str(folder / "rows.parquet"))) == one_line_each(pairs)
 
 
+def test_breaks_inside_fields_become_spaces(tmp_path: Path) -> None:
+    rows = nested([("one\ntwo\tthree\rfour\r\n", "\u2028\x0b")])
+    path = write(tmp_path / "a.jsonl", json_lines(rows))
+    assert read(Corpus(file=path)) == [("one two three four  ", "\u2028\x0b")]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
+    assert read(Corpus(file=str(tmp_path / "a.parquet"))) == [("one two three four  ", "\u2028\x0b")]
+
+
 # --------------------------------------------------------------------------- every kind of corpus
 
 
@@ -183,6 +191,8 @@ def test_hub_folder(tmp_path: Path, kind: str, streaming: bool) -> None:
     assert read(corpus, "validation") == one_line_each(PAIRS)
     named = Corpus(hub=str(folder), streaming=streaming, split="validation", source_column="translation.de")
     assert read(named) == [(target, target) for _, target in one_line_each(PAIRS)]
+    downloaded = list((tmp_path / "hub-cache").rglob("*.arrow"))
+    assert bool(downloaded) != streaming
 
 
 # --------------------------------------------------------------------------- what is wrong

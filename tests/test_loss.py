@@ -72,7 +72,8 @@ def test_value_is_the_divergence_from_the_smoothed_distribution_and_its_entropy(
         divergence = math.fsum(a * (math.log(a) - b) for a, b in zip(q, log_p, strict=True) if a)
         entropy = -math.fsum(a * math.log(a) for a in q if a)
         total += divergence + entropy
-    assert float(smoothed_cross_entropy(hidden, weight, target, smoothing)[0]) == pytest.approx(total, rel=1e-6)
+    loss, _ = smoothed_cross_entropy(hidden, weight, target, smoothing)
+    assert loss.item() == pytest.approx(total, rel=1e-6)
 
 
 @given(
@@ -166,7 +167,7 @@ def test_under_autocast_bfloat16_is_close_to_float32() -> None:
     assert loss.dtype == nll.dtype == torch.float32
     assert [gradient.dtype for gradient in gradients] == [torch.float32, torch.float32]
     for got, wanted in zip((loss, *gradients), reference(hidden, weight, target, 0.1), strict=True):
-        assert 0 < relative(got, wanted) < 0.01  # not float32 in disguise
+        assert 1e-5 < relative(got, wanted) < 0.01  # not float32 in disguise
 
 
 def test_a_hidden_state_in_bfloat16_gets_its_gradient_in_bfloat16() -> None:

@@ -195,11 +195,11 @@ def test_scores_are_the_models_own(seed: int, alpha: float, size: int, longest: 
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_batched_equals_one_by_one(size: int) -> None:
     """Bit for bit, though sentences of all lengths leave the batch at different steps."""
-    table = Table(seed=3, vocabulary=200, spread=4.0)
+    table = Table(seed=3, vocabulary=40, spread=3.0)
     options = replace(OPTIONS, beam_size=size, n_best=size)
-    sentences, longest = list(range(50)), [1 + 3 * i % 40 for i in range(50)]
+    sentences, longest = list(range(100)), [1 + 3 * i % 40 for i in range(100)]
     together = run(table, sentences, longest, options)
-    assert table.steps[0] == 50
+    assert table.steps[0] == 100
     assert len(set(table.steps)) > 5, "finished sentences did not leave"
     assert min(table.steps) < 10
     alone = [run(table, [i], [longest[i]], options)[0] for i in sentences]
@@ -220,19 +220,18 @@ def test_stops_when_nothing_better_can_come(n_best: int, steps: int) -> None:
 @settings(max_examples=60, deadline=None)
 @given(seed=seeds, size=st.integers(1, 9), data=st.data())
 def test_two_stages_select_what_one_does(seed: int, size: int, data: st.DataObject) -> None:
-    vocabulary, count, block = (
-        data.draw(st.integers(1, 300)),
-        data.draw(st.integers(1, 20)),
-        data.draw(st.integers(1, 70)),
-    )
+    vocabulary = data.draw(st.integers(1, 30) | st.integers(1, 300))
+    count = data.draw(st.integers(1, min(40, size * vocabulary + 5)))
+    block = data.draw(st.integers(1, vocabulary) | st.just(64))
     generator = torch.Generator().manual_seed(seed)
     log_p = torch.randn(3, size, vocabulary, generator=generator).log_softmax(-1)
+    log_p[2] = log_p[2].masked_fill(log_p[2] < data.draw(st.sampled_from([-math.inf, -3.0, 0.0])), -math.inf)
     live = torch.randn(3, size, generator=generator)
     live[1, 0] = -math.inf
     totals, parents, tokens = search_module._best(log_p, live, count, block)
     expected, at = (live[:, :, None] + log_p).flatten(1).topk(min(count, size * vocabulary))
     assert torch.equal(totals, expected)
-    number = totals > -math.inf
+    number = totals > -math.inf  # which of several impossible ones is taken does not matter
     assert torch.equal((parents * vocabulary + tokens)[number], at[number])
     assert ((parents < size) & (tokens < vocabulary)).all()
 

@@ -120,6 +120,18 @@ def test_any_flipped_bit_is_an_error(file: Path) -> None:
                 tensor_file.read(file)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"), [(b"[3,4]", b"[4,3]"), (b'"F32","shape":[3', b'"I32","shape":[3'), (b"weight", b"height")]
+)
+def test_tensors_that_are_said_to_be_others_are_an_error(file: Path, before: bytes, after: bytes) -> None:
+    """The same bytes in the same order, of another shape, type or name."""
+    whole = file.read_bytes()
+    assert whole.count(before) == 1
+    file.write_bytes(whole.replace(before, after))
+    with pytest.raises(NmtError, match="checksum"):
+        tensor_file.read(file)
+
+
 def test_appended_bytes_are_an_error(file: Path) -> None:
     file.write_bytes(file.read_bytes() + b"\0")
     with pytest.raises(NmtError, match="damaged"):

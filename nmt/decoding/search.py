@@ -204,7 +204,7 @@ def _best(log_p: Tensor, live: Tensor, count: int, block: int = _BLOCK) -> tuple
     neighbours with the greatest maxima; maxima are cheap, and C blocks are few.
     """
     sentences, hypotheses, vocabulary = log_p.shape
-    block = min(block, vocabulary)
+    count, block = min(count, hypotheses * vocabulary), min(block, vocabulary)
     if vocabulary % block:
         log_p = F.pad(log_p, (0, -vocabulary % block), value=-math.inf)
     blocks = log_p.view(sentences, hypotheses, -1, block)  # [B, K, G, block]
