@@ -112,7 +112,7 @@ def test_any_flipped_bit_is_an_error(file: Path) -> None:
     """In the tensors, their names, shapes and types, and in the metadata."""
     whole = file.read_bytes()
     for place in range(len(whole)):
-        for bit in range(8):
+        for bit in (place % 8, (place + 5) % 8):
             damaged = bytearray(whole)
             damaged[place] ^= 1 << bit
             file.write_bytes(damaged)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from nmt import checkpoint, settings, tensor_file
 from nmt.config import Config
 from nmt.errors import NmtError
@@ -190,3 +191,16 @@ def test_rows_of_metrics_hold_what_was_trained_on(make_config: MakeConfig, tmp_p
     assert [row["step"] for row in validated] == [10, 20]
     assert {"bleu", "chrf"} <= validated[0].keys()
     assert settings.load(Config, tmp_path / "run" / "config.yaml") == config
+
+
+def test_pairs_longer_than_a_batch_are_counted_and_said(
+    make_config: MakeConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    short = trainer(make_config("training.batch_tokens=16", "training.max_steps=2", "training.validation_bleu=false"))
+    skipped = sum(1 for length in short.material.train.target_lengths if length > 16)
+    assert skipped > 0
+    with caplog.at_level("INFO", logger="nmt"):
+        short.run()
+    assert f"{skipped:,} pairs longer than a batch skipped (data.over_budget)" in caplog.text
+    with pytest.raises(NmtError, match=r"training\.batch_tokens: 16.*data\.over_budget"):
+        trainer(make_config("training.batch_tokens=16", "data.over_budget=error", "run_dir=other"))

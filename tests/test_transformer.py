@@ -428,3 +428,21 @@ def test_a_step_past_the_learned_positions_is_an_error() -> None:
         _, state = model.step(state, token)
     with pytest.raises(NmtError, match="33 subwords"):
         model.step(state, token)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_under_autocast_states_and_gradients_are_close_to_those_in_float32(norm: str) -> None:
+    """Weights and their gradients stay in float32; with every kind of dropout."""
+    model = make(double=False, norm=norm, dropout=0.1, attention_dropout=0.1, activation_dropout=0.1)
+    source, target = sentences([5, 7, 3]), decoder_input([6, 4, 6])
+    results = []
+    for enabled in (False, True):
+        torch.manual_seed(3)
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            states = model(source, target)
+        gradients = torch.autograd.grad(states.float().square().sum(), [*model.encoder.parameters()])
+        results.append([states, *gradients])
+    for exact, half in zip(*results, strict=True):
+        assert half.dtype == torch.float32
+        assert float((half - exact).norm()) < 0.1 * float(exact.norm())
+    assert not torch.equal(results[0][0], results[1][0])

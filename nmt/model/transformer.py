@@ -186,6 +186,14 @@ class Transformer(nn.Module):
                 for part in torch.split(module.projection.weight, module.rows):
                     nn.init.xavier_uniform_(part)
 
+    def parameter_counts(self) -> dict[str, int]:
+        """Parameters of each part, each shared matrix counted once, where it comes first; `total` last."""
+        counts = {"embeddings": 0, "encoder": 0, "decoder": 0, "output": 0}
+        for name, parameter in self.named_parameters():
+            part = name.partition(".")[0].partition("_")[0]
+            counts[part if part in counts else "embeddings"] += parameter.numel()
+        return {**counts, "total": sum(counts.values())}
+
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """Source ids [B, S], the decoder's input ids [B, T] → the decoder's last states [B, T, D].
 

@@ -90,6 +90,7 @@ class Trainer:
         if ended := self._ended():
             log.info("nothing to do: %s", ended)
             return StopRequest()
+        self._say_what()
         tensorboard = self.config.training.tensorboard
         with (
             Metrics(self.run_dir, self.progress.metrics_bytes, tensorboard=tensorboard) as metrics,
@@ -97,6 +98,20 @@ class Trainer:
         ):
             self._loop(metrics, stop)
         return stop
+
+    def _say_what(self) -> None:
+        """What is trained, on how much, where."""
+        parts = self.model.parameter_counts()
+        total = parts.pop("total")
+        shares = ", ".join(f"{name} {count:,}" for name, count in parts.items() if count)
+        log.info("model: %s parameters (%s)", f"{total:,}", shares)
+        steps, skipped = self.batches.steps_in_epoch(self.progress.epoch), self.batches.skipped
+        left_out = f"; {skipped:,} pairs longer than a batch skipped (data.over_budget)" if skipped else ""
+        threads = f", {torch.get_num_threads()} threads" if self.device.type == "cpu" else ""
+        precision = self.config.training.precision
+        log.info(
+            "training: about %s steps an epoch%s; %s%s, %s", f"{steps:,}", left_out, self.device, threads, precision
+        )
 
     def _loop(self, metrics: Metrics, stop: StopRequest) -> None:
         training, progress = self.config.training, self.progress
