@@ -18,7 +18,7 @@ class Corpus:
     (`file`), or a Hugging Face dataset (`hub`).
 
         {source: train.en, target: train.de}
-        {file: train.tsv.gz, source_column: "2", target_column: "3"}
+        {file: train.tsv.gz, source_column: 2, target_column: 3}
         {hub: wmt/wmt14, name: de-en}
 
     Columns are named by dotted paths, so `translation.en` finds `{translation: {en: …}}`; those of a .tsv file
@@ -31,11 +31,13 @@ class Corpus:
     name: str | None = setting(None, "with `hub`: the dataset's configuration, such as `de-en`")
     split: str | None = setting(None, "with `hub`: the split; `train` for training corpora, `validation` otherwise")
     revision: str | None = setting(None, "with `hub`: branch, tag or commit")
-    streaming: bool = setting(False, "with `hub`: read over the network as needed rather than download first")
-    source_column: str | None = setting(
+    streaming: bool = setting(
+        False, "with `hub`: read over the network rather than download first; preparation reads it three times"
+    )
+    source_column: str | int | None = setting(
         None, "column of the source text; null: `translation.en`, `en` (the language) or `source`; in .tsv `1`"
     )
-    target_column: str | None = setting(
+    target_column: str | int | None = setting(
         None, "column of the target text; null: `translation.de`, `de` (the language) or `target`; in .tsv `2`"
     )
 
@@ -92,7 +94,7 @@ class Data:
     pool_pairs: int = setting(
         1_000_000, "pairs shuffled and sorted by length together when batches are cut", at_least=1
     )
-    workers: int | None = setting(None, "processes that encode text; null: one a core", at_least=1)
+    workers: int | None = setting(None, "threads that encode text; null: one a core", at_least=1)
     prefetch: int = setting(8, "batches read ahead of the training thread", at_least=1)
 
 
@@ -108,7 +110,7 @@ class Vocabulary:
         "nmt_nfkc", "SentencePiece's rule for the text before it is cut; `_cf` folds case"
     )
     sample_sentences: int = setting(
-        2_000_000, "sentences of each side, drawn evenly from the training data, to learn from", at_least=1
+        1_000_000, "sentences of each side, drawn evenly from the training data, to learn from", at_least=1
     )
     source_model: str | None = setting(None, "use this SentencePiece model instead of learning one")
     target_model: str | None = setting(None, "the same for the target side; with a shared vocabulary give one only")

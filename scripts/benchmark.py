@@ -12,7 +12,6 @@ own, and gives seconds and the peak of resident memory.
 import argparse
 import json
 import os
-import random
 import re
 import shlex
 import statistics
@@ -22,6 +21,8 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+
+import numpy as np
 
 NMT = [sys.executable, "-c", "from nmt.cli import main; main()"]
 
@@ -69,23 +70,20 @@ def train(arguments: argparse.Namespace) -> None:
 
 def write_corpus(folder: Path, pairs: int) -> None:
     """A corpus of made-up words with a natural skew: `pairs` lines of 5 to 35 words in source.txt, target.txt."""
-    random_ = random.Random(1)
-    letters = "etaoinsrhldcumfpgwybvkxjqz"
-    weights = [1 / (rank + 1) for rank in range(len(letters))]
-    words = ["".join(random_.choices(letters, weights, k=random_.randint(2, 9))) for _ in range(50_000)]
-    skew = [1 / (rank + 1) for rank in range(len(words))]
-    totals = [sum(skew[:1])]
-    for share in skew[1:]:
-        totals.append(totals[-1] + share)
+    random = np.random.default_rng(1)
+    letters = np.array(list("etaoinsrhldcumfpgwybvkxjqz"))
+    zipf = 1 / np.arange(1, len(letters) + 1)
+    spelled = random.choice(letters, (50_000, 9), p=zipf / zipf.sum())
+    words = ["".join(row[:length]) for row, length in zip(spelled, random.integers(2, 10, len(spelled)), strict=True)]
+    shares = np.cumsum(1 / np.arange(1, len(words) + 1))
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("source", "target"):
         with (folder / f"{name}.txt").open("w", encoding="utf-8") as file:
             for start in range(0, pairs, 10_000):
-                count = min(10_000, pairs - start)
-                stream = iter(random_.choices(words, cum_weights=totals, k=count * 35))
-                for _ in range(count):
-                    length = random_.randint(5, 35)
-                    file.write(" ".join(next(stream) for _ in range(length)) + "\n")
+                ends = random.integers(5, 36, min(10_000, pairs - start)).cumsum()
+                drawn = np.searchsorted(shares, random.random(ends[-1]) * shares[-1]).tolist()
+                for begin, end in zip([0, *ends[:-1]], ends, strict=True):
+                    file.write(" ".join(words[i] for i in drawn[begin:end]) + "\n")
 
 
 def measured(command: Sequence[str]) -> tuple[float, float]:

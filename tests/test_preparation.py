@@ -89,6 +89,7 @@ def test_prepared_once_and_found_again(run: Config, caplog: pytest.LogCaptureFix
     second = prepare(run)
     assert said(caplog) == REUSED
     assert contents(second) == contents(first)
+    assert second.data_key == first.data_key
 
 
 def test_log_says_what_was_done(run: Config, caplog: pytest.LogCaptureFixture) -> None:
@@ -115,12 +116,13 @@ def test_same_content_elsewhere_is_the_same_data(run: Config, tmp_path: Path, ca
 
 
 def test_changed_content_is_other_data(run: Config, caplog: pytest.LogCaptureFixture) -> None:
-    prepare(run)
+    before = prepare(run)
     said(caplog)
     path = Path(str(run.data.train[1].source))
     path.write_text(path.read_text().replace("alpha", "aleph"))
     prepared = prepare(run)
     assert said(caplog) == BUILT
+    assert prepared.data_key != before.data_key
     sources, _ = prepared.train.pairs(np.arange(150, 300))
     assert any("aleph" in line for line in prepared.vocabulary.source.decode([row.tolist() for row in sources]))
 

@@ -444,5 +444,5 @@ def test_under_autocast_states_and_gradients_are_close_to_those_in_float32(norm:
         results.append([states, *gradients])
     for exact, half in zip(*results, strict=True):
         assert half.dtype == torch.float32
-        assert float((half - exact).norm()) < 0.1 * float(exact.norm())
+        assert (half - exact).norm().item() < 0.1 * exact.norm().item()
     assert not torch.equal(results[0][0], results[1][0])
