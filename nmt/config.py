@@ -18,7 +18,7 @@ class Corpus:
     (`file`), or a Hugging Face dataset (`hub`).
 
         {source: train.en, target: train.de}
-        {file: train.tsv.gz, source_column: 2, target_column: 3}
+        {file: train.tsv.gz, source_column: "2", target_column: "3"}
         {hub: wmt/wmt14, name: de-en}
 
     Columns are named by dotted paths, so `translation.en` finds `{translation: {en: …}}`; those of a .tsv file
@@ -34,10 +34,10 @@ class Corpus:
     streaming: bool = setting(
         False, "with `hub`: read over the network rather than download first; preparation reads it three times"
     )
-    source_column: str | int | None = setting(
+    source_column: str | None = setting(
         None, "column of the source text; null: `translation.en`, `en` (the language) or `source`; in .tsv `1`"
     )
-    target_column: str | int | None = setting(
+    target_column: str | None = setting(
         None, "column of the target text; null: `translation.de`, `de` (the language) or `target`; in .tsv `2`"
     )
 
@@ -255,6 +255,11 @@ class Config:
             )
         if training.schedule != "paper" and training.learning_rate is None:
             yield f"training.schedule: {training.schedule} needs training.learning_rate: give the peak, such as 0.0005"
+        if training.learning_rate is not None and training.final_learning_rate > training.learning_rate:
+            yield (
+                f"training.final_learning_rate: {training.final_learning_rate:g} is above training.learning_rate: "
+                f"{training.learning_rate:g}: the rate falls from the peak to it"
+            )
         if training.schedule in ("paper", "inverse_sqrt") and training.warmup_steps == 0:
             yield f"training.warmup_steps: 0 does not go with training.schedule: {training.schedule}: give at least 1"
         if training.schedule in ("cosine", "linear") and training.warmup_steps >= training.max_steps:

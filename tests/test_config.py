@@ -139,6 +139,8 @@ IMPOSSIBLE = [  # overrides, and what the one message names
     *[(["training.warmup_steps=50", "training.max_steps=50", f"training.schedule={name}", "training.learning_rate=1"],
        ["training.warmup_steps: 50", "training.max_steps: 50", f"training.schedule: {name}"])
       for name in ("cosine", "linear")],
+    (["training.final_learning_rate=1", "training.schedule=linear", "training.learning_rate=0.1"],
+     ["training.final_learning_rate: 1", "training.learning_rate: 0.1"]),
     (["training.final_learning_rate=1e-5"], ["training.final_learning_rate", "training.schedule: paper"]),
     *[(["training.final_learning_rate=1e-5", f"training.schedule={name}", "training.learning_rate=1"],
        ["training.final_learning_rate", f"training.schedule: {name}"]) for name in ("inverse_sqrt", "constant")],

@@ -135,7 +135,7 @@ def test_text_files(tmp_path: Path, packed: str) -> None:
 def test_tsv(tmp_path: Path, packed: str) -> None:
     rows = "".join(f"{i}\t{source}\t{target}\n" for i, (source, target) in enumerate(PAIRS))
     path = write(tmp_path / f"train.tsv{packed}", rows.encode())
-    assert read(Corpus(file=path, source_column=2, target_column="3")) == PAIRS
+    assert read(Corpus(file=path, source_column="2", target_column="3")) == PAIRS
     assert read(Corpus(file=path)) == [(str(i), source) for i, (source, _) in enumerate(PAIRS)]
 
 

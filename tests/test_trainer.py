@@ -138,6 +138,32 @@ def test_a_loss_that_is_no_number_stops_and_leaves_the_last_checkpoint(make_conf
     assert [path.name for path in (tmp_path / "run" / "state").glob("*")] == ["step-00000005.safetensors"]
 
 
+def test_weights_that_the_last_update_broke_are_not_saved(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = trainer(make_config("training.max_steps=5"))
+    step = broken.optimizer.step
+
+    def step_and_break() -> None:
+        step()
+        if broken.progress.step == 5:
+            broken.model.target_embedding.weight.data[0, 0] = torch.nan
+
+    monkeypatch.setattr(broken.optimizer, "step", step_and_break)
+    with pytest.raises(NmtError, match="no longer a number at step 5; no checkpoint"):
+        broken.run()
+    assert list((tmp_path / "run").glob("**/step-*")) == []
+
+
+def test_best_starts_anew_on_another_validation_set(make_config: MakeConfig, corpus: Path) -> None:
+    first = trainer(make_config("training.max_steps=10", "training.validation_bleu=false"))
+    first.run()
+    other = f"data.validation={{source: {corpus}/train.en, target: {corpus}/train.de}}"
+    second = trainer(make_config(other, "training.validation_bleu=false", "training.learning_rate=1e-30"))
+    second.run()
+    assert second.progress.best_step == 20
+
+
 def test_kept_checkpoints_are_the_last_and_the_best(make_config: MakeConfig, tmp_path: Path) -> None:
     config = make_config(
         "training.max_steps=40", "training.validate_every=5", "training.keep_last=2", "training.keep_best=1"

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -19,6 +20,7 @@ from nmt import checkpoint, config
 from nmt.checkpoint import Checkpoint
 from nmt.data import vocabulary as vocabularies
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from nmt.decoding import translator as translator_module
 from nmt.decoding.search import Options, search
 from nmt.decoding.translator import Counts, Translation, Translator
 from nmt.errors import NmtError
@@ -161,6 +163,42 @@ def test_batches_stay_within_their_cells() -> None:
     assert all(sentences * width * 4 <= 200 or sentences == 1 for sentences, width in shapes)
     assert max(sentences for sentences, _ in shapes) > 5
     assert [width for _, width in shapes] == sorted((width for _, width in shapes), reverse=True)
+
+
+@pytest.fixture
+def many_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(6)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("many_threads")
+def test_several_batches_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worker threads give what one gives, and leave the number of threads as it was."""
+    seen = set()
+    all_at_once = threading.Barrier(3, timeout=30)
+
+    class Watched(Transformer):
+        def encode(self, source: Tensor) -> Memory:
+            if len(seen) < 3:
+                seen.add((threading.get_ident(), torch.get_num_threads()))
+                all_at_once.wait()
+            return super().encode(source)
+
+    monkeypatch.setattr(translator_module, "_CELLS_A_WORKER", 60)
+    lines = LINES * 10
+    found = new_translator(new_model(kind=Watched), batch_tokens=180).hypotheses(lines, 2)
+    assert len(seen) == 3
+    assert {threads for _, threads in seen} == {2}
+    for line, translations in zip(lines, found, strict=True):
+        assert_close(translations, alone(line))
+    assert torch.get_num_threads() == 6
+    started: list[int] = []
+    thread = threading.Thread(target=lambda: started.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    assert started == [6]
 
 
 @pytest.mark.parametrize("chunk_lines", [1, 3])

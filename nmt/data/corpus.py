@@ -131,8 +131,8 @@ def _tsv_pairs(path: Path, corpus: config.Corpus) -> Iterator[Pair]:
         yield fields[source - 1], fields[target - 1]
 
 
-def _column_number(given: str | int | None, default: str, path: Path) -> int:
-    column = default if given is None else str(given)
+def _column_number(given: str | None, default: str, path: Path) -> int:
+    column = given or default
     if not re.fullmatch("[1-9][0-9]*", column):
         raise NmtError(f"{path}: no column {column!r}: columns of a .tsv file are numbered from 1")
     return int(column)
@@ -183,7 +183,7 @@ def _sides(columns: Columns, corpus: config.Corpus, data: config.Data, where: st
         ("source", corpus.source_column, data.source_language),
         ("target", corpus.target_column, data.target_language),
     ):
-        wanted = [str(column)] if column is not None else [f"translation.{language}", language, side]
+        wanted = [column] if column else [f"translation.{language}", language, side]
         path = next((path for path in wanted if path in columns), None)
         if path is None:
             raise NmtError(
@@ -298,7 +298,7 @@ def fingerprint(corpus: config.Corpus, default_split: str) -> str:
     and an edited one is not. A hub dataset is known by the commit that its revision stands for: the library
     asks the hub, unless `revision` is a commit already. Raises NmtError as `read_pairs` does.
     """
-    content: list[str | int | None] = [corpus.source_column, corpus.target_column]
+    content: list[str | None] = [corpus.source_column, corpus.target_column]
     if corpus.hub:
         content += [corpus.name, corpus.split or default_split, *_hub_content(corpus)]
     elif corpus.file:

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from nmt.model.transformer import Transformer
 # Whatever some program takes for the end of a line, and the tab, which parts columns.
 _BREAKS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 _CHUNK_LINES = 2000  # read, sorted by length and translated together
+_CELLS_A_WORKER = 4000  # of a batch on the CPU: smaller ones spend more time per cell
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,13 @@ class Translator:
         settings, model = loaded.config, loaded.build().to(chosen)
         return cls(model, loaded.vocabulary, settings.decoding, chosen, settings.training.precision)
 
+    @property
+    def longest_source(self) -> int:
+        """The most subwords of a line that are translated: decoding.max_source_tokens, or fewer where the model
+        has learned fewer positions."""
+        limit = self.decoding.max_source_tokens
+        return limit if self._positions is None else min(limit, self._positions)
+
     def translate(self, lines: Sequence[str]) -> list[str]:
         """The best translation of each line. Raises as `stream` does."""
         return list(self.stream(lines))
@@ -120,36 +129,34 @@ class Translator:
     def _chunk(self, lines: list[str], first: int, n_best: int) -> list[list[Hypothesis]]:
         """The hypotheses for each line, at least one each; `first` is the number of the first line."""
         found = [[_NOTHING]] * len(lines)
+        batches = list(self._batches(self._sources(lines, first)))
         with _evaluating(self.model):
-            for batch in self._batches(self._sources(lines, first)):
-                for source, hypotheses in zip(batch, self._search(batch, n_best), strict=True):
-                    if not hypotheses:
-                        raise NmtError(
-                            f"line {source.line}: the model's scores are not numbers: its weights are damaged, or too "
-                            "large for its precision: translate with another checkpoint"
-                        )
-                    found[source.line - first] = hypotheses
+            results = self._search_all(batches, n_best)
+        for source, hypotheses in zip(chain(*batches), chain(*results), strict=True):
+            if not hypotheses:
+                raise NmtError(
+                    f"line {source.line}: the model's scores are not numbers: its weights are damaged, or too large "
+                    "for its precision: translate with another checkpoint"
+                )
+            found[source.line - first] = hypotheses
         return found
 
     def _sources(self, lines: list[str], first: int) -> list[_Source]:
-        """What there is to translate in these lines, counted; at most as long as the model and the settings allow."""
-        sources, decoding = [], self.decoding
-        positions = self._most_tokens
-        key, limit = "decoding.max_source_tokens", decoding.max_source_tokens
-        if positions is not None and positions < limit:
-            key, limit = "model.max_positions - 1", positions
+        """What there is to translate in these lines, counted; at most as long as model and settings allow."""
+        sources, limit = [], self.longest_source
         for number, (line, ids) in enumerate(zip(lines, self.vocabulary.source.encode(lines), strict=True), first):
             self.counts.lines += 1
             if not ids or not line.strip():
                 self.counts.empty += 1
             elif len(ids) <= limit:
                 sources.append(_Source(number, ids))
-            elif decoding.long_input == "cut":
+            elif self.decoding.long_input == "cut":
                 self.counts.cut += 1
                 sources.append(_Source(number, ids[:limit]))
-            elif decoding.long_input == "skip":
+            elif self.decoding.long_input == "skip":
                 self.counts.skipped += 1
             else:
+                key = "model.max_positions - 1" if limit == self._positions else "decoding.max_source_tokens"
                 raise NmtError(
                     f"line {number}: {len(ids)} subwords, more than {key}: {limit}: shorten or split it, or set "
                     "decoding.long_input to cut or skip"
@@ -157,28 +164,52 @@ class Translator:
         return sources
 
     @property
-    def _most_tokens(self) -> int | None:
+    def _positions(self) -> int | None:
         """The longest source or output, EOS left out, that the model has positions for; None: any."""
         sizes = self.model.sizes
         return sizes.max_positions - 1 if sizes.positions == "learned" else None
 
     def _batches(self, sources: list[_Source]) -> Iterator[list[_Source]]:
-        """Sources of similar length together, at most decoding.batch_tokens cells; the longest first."""
+        """Sources of similar length together, the longest first; at most decoding.batch_tokens cells at once."""
         sources = sorted(sources, key=lambda source: len(source.ids), reverse=True)
+        cells = self.decoding.batch_tokens // self._workers
         start = 0
         while start < len(sources):
             width = len(sources[start].ids) + 1  # EOS
-            size = max(1, self.decoding.batch_tokens // (width * self.decoding.beam_size))
+            size = max(1, cells // (width * self.decoding.beam_size))
             yield sources[start : start + size]
             start += size
+
+    @property
+    def _workers(self) -> int:
+        """Batches searched at the same time: several on the CPU, each large enough to be worth its operations."""
+        if self.device.type != "cpu":
+            return 1
+        return max(1, min(torch.get_num_threads(), self.decoding.batch_tokens // _CELLS_A_WORKER))
+
+    def _search_all(self, batches: list[list[_Source]], n_best: int) -> list[list[list[Hypothesis]]]:
+        """The hypotheses for each source of each batch.
+
+        A step of decoding is many small operations. Threads that share every one of them wait for each
+        other most of the time, so each has a batch to itself instead.
+        """
+        workers, threads = min(self._workers, len(batches)), torch.get_num_threads()
+        if workers <= 1:
+            return [self._search(batch, n_best) for batch in batches]
+        pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,))
+        try:
+            return list(pool.map(self._search, batches, repeat(n_best)))
+        finally:
+            pool.shutdown(cancel_futures=True)
+            torch.set_num_threads(threads)  # threads yet to come would take over the workers' number
 
     @torch.inference_mode()
     def _search(self, batch: list[_Source], n_best: int) -> list[list[Hypothesis]]:
         rows = [torch.tensor([*source.ids, EOS]) for source in batch]
         source = pad_sequence(rows, batch_first=True, padding_value=PAD)  # [B, S]
         limits = torch.tensor([len(source.ids) + self.decoding.max_extra_tokens for source in batch])  # [B]
-        if self._most_tokens is not None:
-            limits.clamp_(max=self._most_tokens)
+        if self._positions is not None:
+            limits.clamp_(max=self._positions)
         options = Options(
             bos=BOS,
             eos=EOS,

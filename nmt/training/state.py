@@ -80,7 +80,8 @@ class Identity:
         if self.vocabulary_key != saved.vocabulary_key:
             raise NmtError(f"{run} holds a run with another vocabulary (vocabulary.* or its text has changed): {mend}")
         if self.data_key != saved.data_key:
-            raise NmtError(f"{run} holds a run on other training data (data.* or the files have changed): {mend}")
+            causes = "data.* or the files have changed, or training.micro_batch_tokens leaves out other pairs"
+            raise NmtError(f"{run} holds a run on other training data ({causes}): {mend}")
         for row in changed:
             log.info("setting changed since the run was saved: %s", row)
 
@@ -142,7 +143,10 @@ def restore(
         _load(tensors, model, optimizer)
         if scale := json.loads(metadata["scaler"]):  # none was saved in another precision than float16
             scaler.load_state_dict(scale)
-        return Progress(**json.loads(metadata["progress"]))
+        progress = Progress(**json.loads(metadata["progress"]))
+        if saved.config.data.validation != identity.config.data.validation:
+            progress.best, progress.without_best = None, 0  # scores on other sentences compare with none of these
+        return progress
     raise NmtError(
         f"{run / 'state'}: no state there is whole: delete that folder to start again from step 0 "
         "(the checkpoints stay), or choose another run_dir"

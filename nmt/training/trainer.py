@@ -70,23 +70,23 @@ class Trainer:
         self.optimizer = _optimizer(self.model, config, device)
         half = config.training.precision == "float16"
         self.scaler = torch.amp.GradScaler(device.type, enabled=half)
-        self.identity = Identity(config, material.data_key, material.vocabulary_key)
         self.progress = Progress()
         # Sums of the loss and of -log p since the last logged line, on the device: reading them would wait for it.
         self.losses = torch.zeros(2, device=device, dtype=torch.float32 if device.type == "mps" else torch.float64)
         self.batches = self._batches(material.train, config.data.over_budget)
+        data_key = f"{material.data_key}, {self.batches.skipped} pairs skipped"  # a step's place depends on both
+        self.identity = Identity(config, data_key, material.vocabulary_key)
 
     def run(self) -> StopRequest:
         """Train until max_steps, max_epochs, patience or a stop request; returns the request, unset if none came.
 
         Raises NmtError when the loss is no longer a number; what was saved before stays.
         """
-        self.run_dir.mkdir(parents=True, exist_ok=True)
         if state.exists(self.run_dir):
             self.progress = state.restore(self.run_dir, self.identity, self.model, self.optimizer, self.scaler)
             self.losses += torch.tensor(self.progress.losses, dtype=self.losses.dtype, device=self.device)
             log.info("resuming %s at step %s", self.run_dir, f"{self.progress.step:,}")
-        (self.run_dir / "config.yaml").write_text(settings.to_yaml(self.config), encoding="utf-8")
+        self._write_config()
         if ended := self._ended():
             log.info("nothing to do: %s", ended)
             return StopRequest()
@@ -98,6 +98,14 @@ class Trainer:
         ):
             self._loop(metrics, stop)
         return stop
+
+    def _write_config(self) -> None:
+        path = self.run_dir / "config.yaml"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(settings.to_yaml(self.config), encoding="utf-8")
+        except OSError as error:
+            raise NmtError(f"{path}: cannot be written: {error.strerror}: choose another run_dir") from None
 
     def _say_what(self) -> None:
         """What is trained, on how much, where."""
@@ -254,12 +262,14 @@ class Trainer:
         log.log(logging.INFO if aloud else logging.DEBUG, "%s  %s target tokens/s", line, f"{speed:,.0f}")
 
     def _check_finite(self) -> None:
-        if self.losses.isfinite().all():
+        """NmtError when a loss or a weight is not a finite number: nothing of that is saved."""
+        checked = [self.losses, *checkpoint.weights_of(self.model).values()]
+        if torch.stack([tensor.isfinite().all() for tensor in checked]).all():
             return
         whole = checkpoint.checkpoints(self.run_dir)
         kept = f"the last good checkpoint is {whole[-1]}" if whole else "no checkpoint had been written"
         raise NmtError(
-            f"the loss is no longer a number at step {self.progress.step:,}; {kept}. Lower "
+            f"the loss or a weight is no longer a number at step {self.progress.step:,}; {kept}. Lower "
             "training.learning_rate, raise training.warmup_steps, set training.clip_norm: 1, or train in float32 "
             "or bfloat16; the same command then goes on from the last save"
         )
