@@ -58,6 +58,13 @@ def test_the_signature_tells_when_a_tokenizer_is_missing(language: str, package:
     assert package in signature or "tok:char" in signature
 
 
+@pytest.mark.parametrize("quiet", [False, True])
+def test_tokenized_text_is_remarked_on(quiet: bool, caplog: pytest.LogCaptureFixture) -> None:
+    lines = ["Two men talk ."] * 200
+    bleu_metric("de", quiet=quiet).corpus_score(lines, [lines])
+    assert ("tokenized period" in caplog.text) is not quiet
+
+
 def test_counts_that_differ() -> None:
     short = Lines("two.de", OTHER.lines[:2])
     with pytest.raises(NmtError, match=r"^out\.de has 3 lines and two\.de 2: they must be the same text"):

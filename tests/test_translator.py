@@ -177,10 +177,12 @@ def many_threads() -> Iterator[None]:
 def test_several_batches_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Worker threads give what one gives, and leave the number of threads as it was."""
     seen = set()
+    cells = []
     all_at_once = threading.Barrier(3, timeout=30)
 
     class Watched(Transformer):
         def encode(self, source: Tensor) -> Memory:
+            cells.append(source.numel() * 3)
             if len(seen) < 3:
                 seen.add((threading.get_ident(), torch.get_num_threads()))
                 all_at_once.wait()
@@ -191,6 +193,7 @@ def test_several_batches_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     found = new_translator(new_model(kind=Watched), batch_tokens=180).hypotheses(lines, 2)
     assert len(seen) == 3
     assert {threads for _, threads in seen} == {2}
+    assert max(cells) <= 60, "together more than decoding.batch_tokens"
     for line, translations in zip(lines, found, strict=True):
         assert_close(translations, alone(line))
     assert torch.get_num_threads() == 6
@@ -264,6 +267,14 @@ def test_long_sources(learned: bool) -> None:
     key = "model.max_positions - 1: 39" if learned else "decoding.max_source_tokens: 20"
     with pytest.raises(NmtError, match=f"^line 4: .* more than {key}"):
         list(new_translator(model, long_input="error", **extra).stream([fits, "", fits, long], chunk_lines=2))
+
+
+def test_the_longest_output_follows_from_each_source() -> None:
+    model = new_model(kind=Script)
+    assert isinstance(model, Script)
+    model.words = [10] * 1000
+    for ids, [best] in zip(VOCABULARY.source.encode(LINES), new_translator(model).hypotheses(LINES), strict=True):
+        assert len(best.pieces) == len(ids) + DECODING.max_extra_tokens + 1  # the end of sentence
 
 
 def test_outputs_stay_within_learned_positions() -> None:

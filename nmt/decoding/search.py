@@ -33,7 +33,7 @@ class Stepper(Protocol[Memory, State]):
     def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
         """The newest token of each hypothesis [B, K] → scores of the next, [B, K, V], and the state after it.
 
-        Scores are log-probabilities up to a constant a row, in float32 or float64.
+        Scores are log-probabilities up to a constant a row, in float32 or float64; search overwrites them.
         """
 
     def reorder(self, state: State, rows: Tensor) -> State:
@@ -144,7 +144,7 @@ class _Search(Generic[Memory, State]):
     def _log_probabilities(self, scores: Tensor, length: int) -> Tensor:
         """Scores [B, K, V] → log-probabilities, -inf where a token may not come next."""
         # Over the whole vocabulary: what is never produced keeps its share, so that these are the model's own.
-        log_p = scores.log_softmax(dim=-1)
+        log_p = torch.log_softmax(scores, dim=-1, out=scores)
         log_p.index_fill_(2, self.never, -math.inf)
         if length >= self.first_limit:
             full = self.limits <= length  # [B]
