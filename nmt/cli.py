@@ -243,7 +243,9 @@ def average_checkpoints(
 
 def _translator(model: Path, device: str, beam_size: int | None, length_penalty: float | None) -> "Translator":
     from nmt.decoding.translator import Translator
+    from nmt.device import keep_freed_memory
 
+    keep_freed_memory()
     translator = Translator.load(model, device)
     if beam_size is not None:
         translator.decoding = dataclasses.replace(translator.decoding, beam_size=beam_size)
@@ -260,7 +262,7 @@ def _with_progress(lines: "Iterable[str]", total: int) -> list[str]:
 
 def _say_counts(translator: "Translator") -> None:
     """Say which lines were not translated whole; nothing where all were."""
-    counts, limit = translator.counts, translator.decoding.max_source_tokens
+    counts, limit = translator.counts, translator.longest_source
     if counts.cut:
         log.warning("%d of %d lines are longer than %d subwords: cut", counts.cut, counts.lines, limit)
     if counts.skipped:

@@ -3,6 +3,8 @@
 import hashlib
 import logging
 
+import torch
+
 from nmt import device
 from nmt.config import Config
 from nmt.data import preparation
@@ -21,6 +23,8 @@ def train(config: Config, device_name: str) -> StopRequest:
     """
     where = device.choose(device_name)
     device.keep_freed_memory()
+    # Said once aloud, as translating in threads does at each validation: whether one has been must not matter.
+    torch.set_num_threads(torch.get_num_threads())
     return Trainer(config, material(config), where).run()
 
 

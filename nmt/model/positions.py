@@ -41,10 +41,11 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, start: int, length: int) -> Tensor:
         """Encodings of positions start … start+length-1: [length, D]."""
-        end = start + length
-        if end > len(self.table):
-            self.table = sinusoids(2 * end, self.d_model, self.layout).to(self.table)  # its device and type
-        return self.table[start:end]
+        end, table = start + length, self.table
+        if end > len(table):
+            # Held in a local name as well: another thread may be putting a shorter table in its place.
+            table = self.table = sinusoids(2 * end, self.d_model, self.layout).to(table)  # its device and type
+        return table[start:end]
 
 
 class LearnedPositions(nn.Module):
