@@ -37,6 +37,7 @@ Overrides = Annotated[
     typer.Argument(metavar="SECTION.KEY=VALUE", help="Settings that override the file's; values are YAML."),
 ]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps, or auto: the best one here.")]
+UnusedDevice = Annotated[str, typer.Option(help="Taken as by every command; this one works on the CPU.")]
 ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="Model file, or a run's folder: its best model, else its newest.")
 ]
@@ -47,9 +48,9 @@ LengthPenalty = Annotated[float | None, typer.Option(min=0, help="Override the m
 @contextmanager
 def _reporting() -> Iterator[None]:
     """Turn what the user can mend into one message and exit status 1; an interruption into 130."""
-    handler = _StandardError()
-    handler.setFormatter(_Plain())
-    log.handlers[:] = [handler]
+    shown = _StandardError()
+    shown.setFormatter(_Plain())
+    log.addHandler(shown)
     log.setLevel(logging.DEBUG)
     log.propagate = False
     try:
@@ -62,6 +63,10 @@ def _reporting() -> Iterator[None]:
     except BrokenPipeError:  # the reader of our output has what it wanted, as in `nmt translate … | head`
         sys.stdout = None  # or Python complains once more while closing it
         raise typer.Exit(0) from None
+    finally:
+        for handler in log.handlers:
+            handler.close()
+        log.handlers.clear()
 
 
 class _StandardError(logging.Handler):
@@ -107,8 +112,8 @@ def train(config: ConfigFile, overrides: Overrides = None, device: Device = "aut
 
     settings = nmt.config.load(config, overrides or ())
     run = Path(settings.run_dir)
-    with _log_file(run / "train.log"):
-        stop = training_run.train(settings, device)
+    _keep_log(run / "train.log")
+    stop = training_run.train(settings, device)
     if stop.interrupted:
         raise typer.Exit(130)
     if not stop.signal:
@@ -117,7 +122,7 @@ def train(config: ConfigFile, overrides: Overrides = None, device: Device = "aut
 
 @app.command(short_help="Build vocabulary and token store; report.")
 @_reporting()
-def prepare(config: ConfigFile, overrides: Overrides = None) -> None:
+def prepare(config: ConfigFile, overrides: Overrides = None, device: UnusedDevice = "auto") -> None:
     """Build vocabulary and token store only, and report on the data.
 
     Example: nmt prepare configs/demo.yaml
@@ -222,6 +227,7 @@ def average_checkpoints(
     output: Annotated[Path, typer.Option(help="The model file to write.")],
     last: Annotated[int | None, typer.Option(min=1, help="Of a run: the newest so many.")] = None,
     best: Annotated[int | None, typer.Option(min=1, help="Of a run: the so many that validated best.")] = None,
+    device: UnusedDevice = "auto",
 ) -> None:
     """Write the mean of checkpoints: a run's last or best ones, or the files named.
 
@@ -305,9 +311,8 @@ def _lines_out(path: Path | None) -> "Iterator[Callable[[str], None]]":
         part.unlink(missing_ok=True)
 
 
-@contextmanager
-def _log_file(path: Path) -> Iterator[None]:
-    """Keep everything that is logged, the debugging lines too, in a file beside what is shown."""
+def _keep_log(path: Path) -> None:
+    """Write everything that is logged to a file too, with the time, until the command ends."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handler = logging.FileHandler(path, encoding="utf-8")
@@ -315,11 +320,6 @@ def _log_file(path: Path) -> Iterator[None]:
         raise NmtError(f"{path}: cannot be written: {error.strerror}: choose another run_dir") from None
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log.addHandler(handler)
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
-        handler.close()
 
 
 def main() -> None:
