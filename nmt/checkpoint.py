@@ -5,6 +5,7 @@ each checkpoint and one that was best on validation.
 """
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from nmt.config import Config
 from nmt.data.vocabulary import PAD, Tokenizer, Vocabulary
 from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
+
+log = logging.getLogger("nmt")
 
 FORMAT = "nmt-model"
 VERSION = 1
@@ -142,7 +145,7 @@ def checkpoint_path(run: Path, step: int) -> Path:
 
 def checkpoints(run: Path) -> list[Path]:
     """The run's checkpoints, oldest first."""
-    return sorted((run / "checkpoints").glob("step-*.safetensors"))
+    return sorted((run / "checkpoints").glob("step-[0-9]*.safetensors"))
 
 
 def last(run: Path, count: int) -> list[Path]:
@@ -151,10 +154,14 @@ def last(run: Path, count: int) -> list[Path]:
 
 
 def best(run: Path, count: int) -> list[Path]:
-    """The `count` checkpoints that validated best (fewer where there are fewer), best first."""
+    """The `count` checkpoints that validated best (fewer where there are fewer), best first; none that is damaged."""
     scored = []
     for path in checkpoints(run):
-        provenance = load_provenance(path)
+        try:
+            provenance = load_provenance(path)
+        except NmtError as error:  # one bad file must not stop what concerns the others
+            log.warning("%s; passed over", error)
+            continue
         metric = provenance.get("best_metric")
         if metric in provenance:
             scored.append((provenance[metric] * (1 if metric == "validation_loss" else -1), path))

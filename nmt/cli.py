@@ -58,11 +58,15 @@ def _reporting() -> Iterator[None]:
     except NmtError as error:
         log.error("%s", error)
         raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
     except BrokenPipeError:  # the reader of our output has what it wanted, as in `nmt translate … | head`
         sys.stdout = None  # or Python complains once more while closing it
         raise typer.Exit(0) from None
+    except OSError as error:  # such as a disk that is full, under standard output too: nothing more goes there
+        log.error("%s", error)
+        sys.stdout = None
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
     finally:
         for handler in log.handlers:
             handler.close()
@@ -137,7 +141,9 @@ def prepare(config: ConfigFile, overrides: Overrides = None, device: UnusedDevic
 @_reporting()
 def translate(
     model: ModelFile,
-    input: Annotated[Path | None, typer.Argument(metavar="INPUT", help="Text, a sentence a line; else stdin.")] = None,
+    input: Annotated[
+        Path | None, typer.Argument(metavar="INPUT", help="A sentence a line; none or -: standard input.")
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="Write here, whole or not at all; else to stdout.")] = None,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
@@ -150,8 +156,8 @@ def translate(
 ) -> None:
     """Translate a file or standard input, one sentence a line: as many lines out as in.
 
-    With --scores a line is `score TAB translation`; with --n-best it is `input line TAB score TAB
-    translation`, best first. A score is the log-probability over the length penalty.
+    With --scores a line is `score TAB translation`; with --n-best it is `line number TAB score
+    TAB translation`, best first. A score is the log-probability over the length penalty.
 
     Example: echo 'Three hundred and forty-two.' | nmt translate runs/demo
     """
@@ -200,6 +206,8 @@ def evaluate(
         raise typer.BadParameter("give at least one --reference FILE")
     if (model is None) == (hypothesis is None) or (model is None) != (source is None):
         raise typer.BadParameter("give MODEL and --source FILE, or --hypothesis FILE alone")
+    if model is None and (output or beam_size is not None or length_penalty is not None):
+        raise typer.BadParameter("--output, --beam-size and --length-penalty are for translating: give MODEL")
     references = [evaluation.Lines(str(path), list(read_lines(path))) for path in reference]
     if hypothesis is not None:
         scored = evaluation.Lines(str(hypothesis), list(read_lines(hypothesis)))
@@ -212,12 +220,12 @@ def evaluate(
         translations = _with_progress(translator.stream(sources.lines), len(sources.lines))
         _say_counts(translator)
         scored = evaluation.Lines(f"the translation of {source}", translations)
-        if output is not None:
-            with _lines_out(output) as write:
-                for text in translations:
-                    write(text)
     scores = evaluation.evaluate(scored, references, language or "")
     typer.echo(evaluation.to_json(scores) if as_json else evaluation.to_text(scores))
+    if output is not None:
+        with _lines_out(output) as write:
+            for text in scored.lines:
+                write(text)
 
 
 @app.command("average-checkpoints", short_help="Write the mean of checkpoints.")
@@ -283,6 +291,8 @@ def _lines_in(path: Path | None) -> "Iterator[tuple[Iterator[str], bool]]":
     if path is not None and str(path) != "-":
         yield read_lines(path), False
         return
+    if sys.stdin is None:
+        raise NmtError("standard input is closed: give INPUT, a file to translate")
     interactive = sys.stdin.isatty()
     if interactive:
         log.info("type a sentence and Enter; Ctrl-D ends")
@@ -293,6 +303,8 @@ def _lines_in(path: Path | None) -> "Iterator[tuple[Iterator[str], bool]]":
 def _lines_out(path: Path | None) -> "Iterator[Callable[[str], None]]":
     """A function that writes a line to a file, there once all are written, or to standard output at once."""
     if path is None:
+        if sys.stdout is None:
+            raise NmtError("standard output is closed: give --output, a file to write")
 
         def write(line: str) -> None:
             sys.stdout.buffer.write(line.encode() + b"\n")

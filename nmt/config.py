@@ -144,7 +144,7 @@ class Model:
 @dataclass(frozen=True)
 class Training:
     batch_tokens: int = setting(
-        25_000, "one optimizer step, all ranks together: cells of the longer side, padding counted", at_least=1
+        25_000, "one optimizer step: cells, sentences × the longest side among them, so padding counts", at_least=1
     )
     micro_batch_tokens: int | None = setting(
         None, "most cells that one device holds at once; gradients accumulate over the rest; null: all", at_least=1
@@ -177,7 +177,7 @@ class Training:
     )
     patience: int | None = setting(None, "stop after so many validations without a new best; null: never", at_least=1)
     log_every: int = setting(100, "steps between lines in metrics.jsonl", at_least=1)
-    tensorboard: bool = setting(False, "write `RUN/tensorboard` too (pip install 'nmt[tensorboard]')")
+    tensorboard: bool = setting(False, "write `RUN/tensorboard` too (pip install tensorboard)")
 
 
 @dataclass(frozen=True)

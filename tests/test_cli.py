@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -165,6 +166,16 @@ def test_a_reader_that_leaves_is_no_error(trained: Path, corpus: Path) -> None:
     assert process.wait() == 0
 
 
+@pytest.mark.parametrize("redirection", ["<&-", "</dev/null >&-", "</dev/null >/dev/full"])
+def test_closed_and_full_streams_are_told(trained: Path, corpus: Path, redirection: str) -> None:
+    command = " ".join(map(shlex.quote, [*NMT, "translate", str(trained)]))
+    source = f"cat {shlex.quote(str(corpus / 'validation.en'))} |" if "full" in redirection else ""
+    redirection = redirection.replace("</dev/null", "") if source else redirection
+    done = subprocess.run(["sh", "-c", f"{source} {command} {redirection}"], capture_output=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"error: ") and done.stderr.count(b"\n") == 1, done.stderr.decode()
+
+
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
 def test_a_signal_saves_and_ends(corpus: Path, tmp_path: Path, number: signal.Signals, status: int) -> None:
     config = tmp_path / "config.yaml"
@@ -187,6 +198,7 @@ def test_killed_at_any_moment_the_run_ends_the_same(corpus: Path, tmp_path: Path
     for rows in (1, 7, 12):  # lines of metrics after which it is killed
         process = started(config, *settings)
         wait_for_metrics(process, tmp_path / "run", rows)
+        assert process.poll() is None
         process.kill()
         process.communicate()
     assert run("train", config, *settings).returncode == 0

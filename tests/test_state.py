@@ -222,7 +222,7 @@ def test_when_all_are_damaged_nothing_is_guessed(make_config: MakeConfig, tmp_pa
         session.save(step)
         damage(tmp_path / "state" / f"step-{step:08d}.safetensors", "cut")
     before = copy.deepcopy(session.model.state_dict())
-    with pytest.raises(NmtError, match=r"state: no state there is whole: delete that folder"):
+    with pytest.raises(NmtError, match=r"state: no state there is whole: choose another run_dir"):
         session.restore()
     assert all(torch.equal(tensor, before[name]) for name, tensor in session.model.state_dict().items())
 

@@ -12,6 +12,7 @@ import torch
 from nmt import checkpoint, settings, tensor_file
 from nmt.config import Config
 from nmt.errors import NmtError
+from nmt.training import state
 from nmt.training.trainer import Trainer
 from nmt.training_run import material
 
@@ -135,7 +136,7 @@ def test_a_loss_that_is_no_number_stops_and_leaves_the_last_checkpoint(make_conf
     with pytest.raises(NmtError, match=r"no longer a number at step .*step-00000005.*learning_rate"):
         exploding.run()
     assert saved.read_bytes() == before
-    assert [path.name for path in (tmp_path / "run" / "state").glob("*")] == ["step-00000005.safetensors"]
+    assert [path.name for path in (tmp_path / "run" / "state").glob("step-*")] == ["step-00000005.safetensors"]
 
 
 def test_weights_that_the_last_update_broke_are_not_saved(
@@ -231,3 +232,64 @@ def test_pairs_longer_than_a_batch_are_counted_and_said(
     assert f"{skipped:,} pairs longer than a batch skipped (data.over_budget)" in caplog.text
     with pytest.raises(NmtError, match=r"training\.batch_tokens: 16.*data\.over_budget"):
         trainer(make_config("training.batch_tokens=16", "data.over_budget=error", "run_dir=other"))
+
+
+def test_no_validation_pair_is_left_out_of_the_loss(make_config: MakeConfig) -> None:
+    whole, tight = (
+        trainer(make_config(f"training.batch_tokens={cells}", "training.max_steps=1", "training.validation_bleu=false"))
+        for cells in (512, 12)
+    )
+    assert whole.validation and tight.validation
+    assert max(max(whole.material.train.source_lengths), max(whole.material.train.target_lengths)) > 12
+    for batches in (whole.validation, tight.validation):
+        assert sum(step.sentences for step in batches.epoch(0)) == 20
+
+
+def test_a_validation_pair_beyond_the_learned_positions_is_refused_at_the_start(make_config: MakeConfig) -> None:
+    config = make_config("model.positions=learned", "model.max_positions=12", "data.max_length=11")
+    with pytest.raises(NmtError, match=r"data\.validation: a sentence has \d+ subwords.*model\.max_positions: 12"):
+        trainer(config)
+
+
+def test_a_damaged_checkpoint_is_passed_over(
+    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trainer(make_config("training.max_steps=10")).run()
+    damaged = checkpoint.checkpoint_path(tmp_path / "run", 5)
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    ended = trainer(make_config())
+    ended.run()
+    assert ended.progress.step == 20
+    assert "passed over" in caplog.text
+
+
+def test_a_folder_without_a_state_is_cleared_without_losing_its_checkpoints(
+    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = tmp_path / "run"
+    trainer(make_config()).run()
+    old = {path.name: path.read_bytes() for path in (*checkpoint.checkpoints(run), run / "metrics.jsonl")}
+    for saved in (run / "state").glob("step-*"):
+        saved.unlink()
+    trainer(make_config("training.max_steps=5", "training.keep_last=1")).run()
+    assert [path.name for path in checkpoint.checkpoints(run)] == ["step-00000005.safetensors"]
+    aside = run / "before-1"
+    moved = {path.name: path.read_bytes() for path in (*checkpoint.checkpoints(aside), aside / "metrics.jsonl")}
+    assert moved == old
+    assert f"moved to {aside}" in caplog.text
+
+
+def test_two_trainers_do_not_share_a_folder(make_config: MakeConfig, tmp_path: Path) -> None:
+    with state.alone(tmp_path / "run"), pytest.raises(NmtError, match="another process is training there"):
+        trainer(make_config()).run()
+
+
+def test_a_run_stopped_between_checkpoints_and_then_declared_finished_has_a_model(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = trainer(make_config())
+    stop_at(stopped, 3, signal.SIGINT, monkeypatch)
+    stopped.run()
+    assert checkpoint.checkpoints(tmp_path / "run") == []
+    trainer(make_config("training.max_steps=2")).run()
+    assert checkpoint.load_provenance(tmp_path / "run" / checkpoint.BEST)["step"] == 3

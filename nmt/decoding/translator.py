@@ -91,7 +91,9 @@ class Translator:
         return limit if self._positions is None else min(limit, self._positions)
 
     def translate(self, lines: Sequence[str]) -> list[str]:
-        """The best translation of each line. Raises as `stream` does."""
+        """The best translation of each line. Raises as `stream` does, and TypeError for one text alone."""
+        if isinstance(lines, str):
+            raise TypeError("translate takes a list of lines: [text] for one")
         return list(self.stream(lines))
 
     def hypotheses(self, lines: Sequence[str], n_best: int = 1) -> list[list[Translation]]:

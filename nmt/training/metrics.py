@@ -57,6 +57,6 @@ def _summary_writer(folder: Path) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise NmtError(
-            "training.tensorboard: true needs TensorBoard: pip install 'nmt[tensorboard]', or set it to false"
+            "training.tensorboard: true needs TensorBoard: pip install tensorboard, or set it to false"
         ) from None
     return SummaryWriter(str(folder))

@@ -4,11 +4,15 @@
 """
 
 import dataclasses
+import itertools
 import json
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import filelock
 import torch
 from torch import Tensor
 
@@ -113,6 +117,36 @@ def save(
         old.unlink()
 
 
+@contextmanager
+def alone(run: Path) -> Iterator[None]:
+    """Have the run's folder to oneself. Raises NmtError while another process trains in it."""
+    lock = filelock.FileLock(run / "state" / "lock")
+    try:
+        (run / "state").mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        raise NmtError(f"{run}: another process is training there: wait for it, or choose another run_dir") from None
+    except OSError as error:
+        raise NmtError(f"{run}: cannot be written: {error.strerror}: choose another run_dir") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def move_aside(run: Path) -> None:
+    """Before a first step: put what another run left in the folder where it is neither overwritten nor mixed in."""
+    left = [path for name in ("checkpoints", checkpoint.BEST, "metrics.jsonl") if (path := run / name).exists()]
+    if not left:
+        return
+    number = next(number for number in itertools.count(1) if not (run / f"before-{number}").exists())
+    folder = run / f"before-{number}"
+    folder.mkdir()
+    for path in left:
+        path.rename(folder / path.name)
+    log.warning("%s held a run without a state to go on from: moved to %s", run, folder)
+
+
 def exists(run: Path) -> bool:
     """Whether the run has a state to resume from."""
     return bool(_states(run))
@@ -148,8 +182,8 @@ def restore(
             progress.best, progress.without_best = None, 0  # scores on other sentences compare with none of these
         return progress
     raise NmtError(
-        f"{run / 'state'}: no state there is whole: delete that folder to start again from step 0 "
-        "(the checkpoints stay), or choose another run_dir"
+        f"{run / 'state'}: no state there is whole: choose another run_dir, or delete that folder to start "
+        "again from step 0 (the checkpoints are then moved aside)"
     )
 
 

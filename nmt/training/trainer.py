@@ -73,21 +73,30 @@ class Trainer:
         self.progress = Progress()
         # Sums of the loss and of -log p since the last logged line, on the device: reading them would wait for it.
         self.losses = torch.zeros(2, device=device, dtype=torch.float32 if device.type == "mps" else torch.float64)
-        self.batches = self._batches(material.train, config.data.over_budget)
+        self.batches = self._batches(material.train, config.training.batch_tokens, config.data.over_budget)
+        self.validation = self._validation_batches()
         data_key = f"{material.data_key}, {self.batches.skipped} pairs skipped"  # a step's place depends on both
         self.identity = Identity(config, data_key, material.vocabulary_key)
 
     def run(self) -> StopRequest:
         """Train until max_steps, max_epochs, patience or a stop request; returns the request, unset if none came.
 
-        Raises NmtError when the loss is no longer a number; what was saved before stays.
+        Raises NmtError when another process trains in the folder, and when the loss is no longer a number;
+        what was saved before stays.
         """
+        with state.alone(self.run_dir):
+            return self._run()
+
+    def _run(self) -> StopRequest:
         if state.exists(self.run_dir):
             self.progress = state.restore(self.run_dir, self.identity, self.model, self.optimizer, self.scaler)
             self.losses += torch.tensor(self.progress.losses, dtype=self.losses.dtype, device=self.device)
             log.info("resuming %s at step %s", self.run_dir, f"{self.progress.step:,}")
+        else:
+            state.move_aside(self.run_dir)
         self._write_config()
-        if ended := self._ended():
+        ended = self._ended()
+        if ended and checkpoint.checkpoint_path(self.run_dir, self.progress.step).exists():
             log.info("nothing to do: %s", ended)
             return StopRequest()
         self._say_what()
@@ -96,7 +105,10 @@ class Trainer:
             Metrics(self.run_dir, self.progress.metrics_bytes, tensorboard=tensorboard) as metrics,
             StopRequest() as stop,
         ):
-            self._loop(metrics, stop)
+            if ended:  # by a setting changed since the run was stopped between two checkpoints
+                self._save_where_due(metrics, stop)
+            else:
+                self._loop(metrics, stop)
         return stop
 
     def _write_config(self) -> None:
@@ -166,6 +178,7 @@ class Trainer:
             scores = self._validate(metrics) if validate else {}
             self._save_checkpoint(scores)
             self._save_state(metrics)
+            self._discard_checkpoints()
         elif stop.signal:
             self._check_finite()
             self._save_state(metrics)
@@ -278,11 +291,11 @@ class Trainer:
     def _validate(self, metrics: Metrics) -> dict[str, float]:
         """Loss on the validation set and, by search, BLEU and chrF: written down, compared with the best."""
         material, progress, training = self.material, self.progress, self.config.training
-        if material.validation is None:
+        if self.validation is None:
             return {}
         self.model.eval()
         total, tokens = 0.0, 0
-        for step in self._batches(material.validation, "skip").epoch(0):
+        for step in self.validation.epoch(0):
             total += sum(float(self._losses(batch)[1]) for batch in step.micro_batches)
             tokens += step.target_tokens
         scores = {"validation_loss": total / tokens}
@@ -303,7 +316,7 @@ class Trainer:
         return scores
 
     def _save_checkpoint(self, scores: dict[str, float]) -> None:
-        """Write the model file of this step, the best one if it is that, and delete what is kept no longer."""
+        """Write the model file of this step, and the best one if it is that."""
         progress, training = self.progress, self.config.training
         provenance = {
             "nmt": nmt.__version__,
@@ -320,6 +333,10 @@ class Trainer:
         checkpoint.save(checkpoint.checkpoint_path(self.run_dir, progress.step), model_file)
         if scores and progress.best_step == progress.step:
             checkpoint.save(self.run_dir / checkpoint.BEST, model_file)
+
+    def _discard_checkpoints(self) -> None:
+        """Delete the checkpoints that keep_last and keep_best no longer keep."""
+        training = self.config.training
         kept = {*checkpoint.last(self.run_dir, training.keep_last), *checkpoint.best(self.run_dir, training.keep_best)}
         for path in set(checkpoint.checkpoints(self.run_dir)) - kept:
             path.unlink()
@@ -329,12 +346,26 @@ class Trainer:
         self.progress.metrics_bytes = metrics.size
         state.save(self.run_dir, self.identity, self.progress, self.model, self.optimizer, self.scaler)
 
-    def _batches(self, sequences: Sequences, over_budget: Literal["skip", "error"]) -> Batches:
+    def _validation_batches(self) -> Batches | None:
+        """Batches of the whole validation set, however long its pairs. NmtError where the model cannot take one."""
+        sequences, sizes = self.material.validation, self.config.model
+        if sequences is None:
+            return None
+        longest = int(max(sequences.source_lengths.max(), sequences.target_lengths.max()))
+        if sizes.positions == "learned" and longest > sizes.max_positions:
+            raise NmtError(
+                f"data.validation: a sentence has {longest} subwords, more than model.max_positions: "
+                f"{sizes.max_positions}: raise it, or take the sentence out"
+            )
         training = self.config.training
+        return self._batches(sequences, max(longest, training.micro_batch_tokens or training.batch_tokens), "error")
+
+    def _batches(self, sequences: Sequences, cells: int, over_budget: Literal["skip", "error"]) -> Batches:
+        micro = self.config.training.micro_batch_tokens if sequences is self.material.train else None
         return Batches(
             sequences,
-            batch_tokens=training.batch_tokens,
-            micro_batch_tokens=training.micro_batch_tokens,
+            batch_tokens=cells,
+            micro_batch_tokens=micro,
             seed=self.config.seed,
             pool_pairs=self.config.data.pool_pairs,
             over_budget=over_budget,
