@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nmt import config, settings, tensor_file
 from nmt.config import Config
@@ -55,13 +55,18 @@ def new_model(settings_: Config, vocabulary: Vocabulary) -> Transformer:
     return Transformer(settings_.model, len(vocabulary.source), len(vocabulary.target), PAD)
 
 
-def weights_of(model: Transformer) -> dict[str, Tensor]:
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
     """The model's parameters by name, each shared one once; the tensors themselves, not copies."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
+def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copies on the CPU, which training no longer changes."""
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+
+
 @torch.no_grad()
-def load_weights(model: Transformer, weights: Mapping[str, Tensor]) -> None:
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Copy weights into the model. Raises NmtError naming the first one missing, unknown or misshapen."""
     parameters = dict(model.named_parameters())
     for name in sorted(parameters.keys() ^ weights.keys()):

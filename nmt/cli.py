@@ -6,6 +6,7 @@ user can mend, 2 for usage, 130 when interrupted.
 
 import dataclasses
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt import __version__
-from nmt.errors import NmtError
+from nmt.errors import NmtError, SharedError
 
 if TYPE_CHECKING:
     from nmt.decoding.translator import Translator
@@ -56,7 +57,8 @@ def _reporting() -> Iterator[None]:
     try:
         yield
     except NmtError as error:
-        log.error("%s", error)
+        if not (isinstance(error, SharedError) and _rank()):
+            log.error("%s", error)
         raise typer.Exit(1) from None
     except BrokenPipeError:  # the reader of our output has what it wanted, as in `nmt translate … | head`
         sys.stdout = None  # or Python complains once more while closing it
@@ -77,7 +79,7 @@ class _StandardError(logging.Handler):
     """Writes above a progress bar rather than through it."""
 
     def __init__(self) -> None:
-        super().__init__(logging.INFO)
+        super().__init__(logging.ERROR if _rank() else logging.INFO)  # the first rank speaks for the others
 
     def emit(self, record: logging.LogRecord) -> None:
         from tqdm import tqdm
@@ -88,7 +90,12 @@ class _StandardError(logging.Handler):
 class _Plain(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         prefix = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        return prefix + record.getMessage()
+        return prefix + (f"rank {_rank()}: " if _rank() else "") + record.getMessage()
+
+
+def _rank() -> int:
+    """Which process of a job with several this is; 0 if it is the first, or alone."""
+    return int(os.environ.get("RANK", 0)) if "WORLD_SIZE" in os.environ else 0
 
 
 def _version(wanted: bool) -> None:
@@ -106,21 +113,42 @@ def root(
 
 @app.command(short_help="Build what is missing, then train or resume.")
 @_reporting()
-def train(config: ConfigFile, overrides: Overrides = None, device: Device = "auto") -> None:
+def train(
+    config: ConfigFile,
+    overrides: Overrides = None,
+    device: Device = "auto",
+    nproc_per_node: Annotated[
+        int | None, typer.Option(min=1, help="So many processes on this machine, each a rank with a device.")
+    ] = None,
+    max_restarts: Annotated[
+        int, typer.Option(min=0, help="With --nproc-per-node: start again so often if a rank is killed.")
+    ] = 3,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Time the phases of some steps, and trace some in RUN/profile.")
+    ] = False,
+) -> None:
     """Build what is missing (vocabulary, token store), then train; run again, it resumes.
 
     Example: nmt train configs/demo.yaml training.max_steps=200
     """
     import nmt.config
-    from nmt import checkpoint, training_run
 
     settings = nmt.config.load(config, overrides or ())
+    if nproc_per_node is not None and "WORLD_SIZE" not in os.environ:
+        from nmt import launching
+
+        arguments = ["train", str(config), *(overrides or ()), "--device", device, *(["--profile"] * profile)]
+        raise typer.Exit(launching.launch(arguments, nproc_per_node, max_restarts))
+
+    from nmt import checkpoint, training_run
+
     run = Path(settings.run_dir)
-    _keep_log(run / "train.log")
-    stop = training_run.train(settings, device)
+    if not _rank():
+        _keep_log(run / "train.log")
+    stop = training_run.train(settings, device, profile=profile)
     if stop.interrupted:
         raise typer.Exit(130)
-    if not stop.signal:
+    if not stop.agreed and not _rank():
         typer.echo(checkpoint.locate(run))
 
 

@@ -146,11 +146,20 @@ class Training:
     batch_tokens: int = setting(
         25_000, "one optimizer step: cells, sentences × the longest side among them, so padding counts", at_least=1
     )
-    micro_batch_tokens: int | None = setting(
-        None, "most cells that one device holds at once; gradients accumulate over the rest; null: all", at_least=1
+    micro_batch_tokens: int | Literal["auto"] | None = setting(
+        None,
+        "most cells that one device holds at once; gradients accumulate over the rest; null: all; "
+        "auto: as many as its memory holds, tried at the start",
+        at_least=1,
+    )
+    activation_checkpointing: bool = setting(
+        False, "keep each layer's input alone and compute the rest again in the backward pass: less memory, slower"
     )
     max_steps: int = setting(100_000, "optimizer steps", at_least=1)
     max_epochs: int | None = setting(None, "stop after this many passes over the data, if earlier", at_least=1)
+    max_seconds: float | None = setting(
+        None, "save and stop with status 0 after so long, counted from the start of the command; it resumes", above=0
+    )
     schedule: Literal["paper", "inverse_sqrt", "cosine", "linear", "constant"] = setting(
         "paper", "learning rate after the warmup; `paper`: equation 3, whose peak follows from d_model"
     )
@@ -162,9 +171,13 @@ class Training:
     weight_decay: float = setting(0.0, "decoupled weight decay (AdamW) on matrices", at_least=0)
     clip_norm: float | None = setting(None, "clip the gradient to this norm; null: do not", above=0)
     label_smoothing: float = setting(0.1, "probability mass spread over the vocabulary", at_least=0, below=1)
-    precision: Literal["float32", "bfloat16", "float16"] = setting(
+    ema_decay: float | None = setting(
+        None, "keep a moving average of the weights too, in `RUN/ema.safetensors`; such as 0.999", above=0, below=1
+    )
+    precision: Literal["float32", "tf32", "bfloat16", "float16"] = setting(
         "float32", "of the forward and backward pass; weights and optimizer stay in float32"
     )
+    compile: bool = setting(False, "make kernels of the layers with torch.compile; without a compiler, go on without")
     validate_every: int = setting(1000, "steps between validations", at_least=1)
     validation_bleu: bool = setting(True, "translate the validation set as well and score BLEU and chrF")
     validation_sentences: int | None = setting(None, "translate only the first so many; null: all", at_least=1)
@@ -243,7 +256,7 @@ class Config:
     def _impossible_training(self) -> Iterator[str]:
         training = self.training
         micro = training.micro_batch_tokens
-        if micro is not None and micro > training.batch_tokens:
+        if isinstance(micro, int) and micro > training.batch_tokens:
             yield (
                 f"training.micro_batch_tokens: {micro} is above training.batch_tokens: {training.batch_tokens}: "
                 "a micro-batch is a part of a batch"

@@ -4,6 +4,7 @@ Knows nothing of translation: a declaration (`setting`) goes in, a typed value o
 comes out, and the same declaration prints the reference of every setting.
 """
 
+import contextlib
 import dataclasses
 import difflib
 import inspect
@@ -152,7 +153,7 @@ class _Reader:
         try:
             value = self._value(annotation, located, path)
             for number in value if isinstance(value, tuple) else (value,):
-                bounds = {} if number is None else field.metadata["bounds"]
+                bounds = field.metadata["bounds"] if isinstance(number, int | float) else {}
                 if not all(_within(number, name, bound) for name, bound in bounds.items()):
                     raise _Mismatch
         except _Mismatch:
@@ -172,8 +173,11 @@ class _Reader:
         if origin in (types.UnionType, typing.Union):
             if value is None and type(None) in arguments:
                 return None
-            (annotation,) = set(arguments) - {type(None)}
-            return self._value(annotation, located, path)
+            kinds = [kind for kind in arguments if kind is not type(None)]
+            for kind in kinds[:-1]:
+                with contextlib.suppress(_Mismatch):
+                    return self._value(kind, located, path)
+            return self._value(kinds[-1], located, path)
         if dataclasses.is_dataclass(annotation):
             return self.mapping(typing.cast(type, annotation), located, path)
         if origin is tuple:

@@ -2,13 +2,17 @@
 
 import hashlib
 import logging
+import os
+import time
 
 import torch
 
-from nmt import device
+from nmt import device, distributed
 from nmt.config import Config
+from nmt.cores import usable_cores
 from nmt.data import preparation
 from nmt.data.vocabulary import Vocabulary
+from nmt.distributed import Ranks
 from nmt.training.stopping import StopRequest
 from nmt.training.trainer import Material, Trainer
 from nmt.validation import Validator
@@ -16,19 +20,32 @@ from nmt.validation import Validator
 log = logging.getLogger("nmt")
 
 
-def train(config: Config, device_name: str) -> StopRequest:
+def train(config: Config, device_name: str, *, profile: bool = False) -> StopRequest:
     """Prepare the data where that is not done, then train or resume; returns the request that ended it early, if any.
 
+    Where a launcher started this process it is one rank of several. `profile`: time and trace some steps.
     Raises NmtError for what is wrong with data, device or run folder, and when the loss is no longer a number.
     """
-    where = device.choose(device_name)
-    device.keep_freed_memory()
-    # Said once aloud, as translating in threads does at each validation: whether one has been must not matter.
-    torch.set_num_threads(torch.get_num_threads())
-    return Trainer(config, material(config), where).run()
+    seconds = config.training.max_seconds
+    deadline = time.monotonic() + (float("inf") if seconds is None else seconds)
+    with distributed.joined(device_name) as (ranks, where):
+        device.keep_freed_memory()
+        # Said once aloud, as translating in threads does at each validation: whether one has been must not matter.
+        torch.set_num_threads(_threads(ranks))
+        with ranks.first_here_leads():
+            prepared = material(config, ranks)
+        return Trainer(config, prepared, where, ranks, deadline=deadline, profile=profile).run()
 
 
-def material(config: Config) -> Material:
+def _threads(ranks: Ranks) -> int:
+    """Threads that a rank computes with: its share of the machine, unless OMP_NUM_THREADS says otherwise."""
+    unasked = os.environ.get("OMP_NUM_THREADS", "1") == "1"  # what `torchrun` sets by itself is 1
+    if ranks.size > 1 and unasked:
+        return max(1, usable_cores() // ranks.local_size)
+    return torch.get_num_threads()
+
+
+def material(config: Config, ranks: Ranks = Ranks()) -> Material:  # noqa: B008 (frozen)
     """What the config trains and validates on, built or found again. Logs the report on the data."""
     prepared = preparation.prepare(config)
     log.info("%s", prepared.report)
@@ -37,7 +54,7 @@ def material(config: Config) -> Material:
         vocabulary=prepared.vocabulary,
         train=prepared.train,
         validation=prepared.validation_ids,
-        translate_validation=Validator(prepared.vocabulary, pairs, config) if pairs else None,
+        translate_validation=Validator(prepared.vocabulary, pairs, config, ranks) if pairs else None,
         data_key=prepared.data_key,
         vocabulary_key=_key(prepared.vocabulary),
     )

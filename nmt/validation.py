@@ -11,6 +11,7 @@ from sacrebleu.metrics.chrf import CHRF
 from nmt.config import Config
 from nmt.data.vocabulary import Vocabulary
 from nmt.decoding.translator import Translator
+from nmt.distributed import Ranks
 from nmt.evaluation import bleu_metric
 from nmt.model.transformer import Transformer
 
@@ -21,28 +22,38 @@ class ValidationScores:
 
     bleu: float
     chrf: float
-    bleu_signature: str
     samples: list[tuple[str, str, str]]
 
 
 class Validator:
-    """Translates the validation set with a model and scores it."""
+    """Translates the validation set with a model and scores it; several ranks share the work."""
 
-    def __init__(self, vocabulary: Vocabulary, pairs: Sequence[tuple[str, str]], config: Config):
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        pairs: Sequence[tuple[str, str]],
+        config: Config,
+        ranks: Ranks = Ranks(),  # noqa: B008 (frozen)
+    ):
         """Pairs of raw text, source and reference: the first training.validation_sentences of them are used."""
         pairs = pairs[: config.training.validation_sentences]
-        self.vocabulary, self.config = vocabulary, config
+        self.vocabulary, self.config, self.ranks = vocabulary, config, ranks
         self.sources, self.references = [source for source, _ in pairs], [reference for _, reference in pairs]
         # Quiet: a warning about tokenized text at each validation would say nothing new.
         self.bleu, self.chrf = bleu_metric(config.data.target_language, quiet=True), CHRF()
 
     def __call__(self, model: Transformer) -> ValidationScores:
-        """Search with config.decoding on the device that the model is on; its train or eval mode stays."""
+        """Search with config.decoding on the device that the model is on; its train or eval mode stays.
+
+        Collective, with one result for all ranks.
+        """
         device = next(model.parameters()).device
         translator = Translator(model, self.vocabulary, self.config.decoding, device, self.config.training.precision)
-        translations = translator.translate(self.sources)
+        # Every so-manieth sentence is a rank's, so that each has its share of the long ones.
+        shares = self.ranks.collected(translator.translate(self.sources[self.ranks.rank :: self.ranks.size]))
+        translations = [shares[i % self.ranks.size][i // self.ranks.size] for i in range(len(self.sources))]
         bleu = self.bleu.corpus_score(translations, [self.references])
         chrf = self.chrf.corpus_score(translations, [self.references])
         shown = self.config.training.validation_samples
         samples = list(zip(self.sources, self.references, translations, strict=True))[:shown]
-        return ValidationScores(bleu.score, chrf.score, str(self.bleu.get_signature()), samples)
+        return ValidationScores(bleu.score, chrf.score, samples)

@@ -14,14 +14,15 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # From top to bottom. A part imports from the lines below its own, and what BESIDE says.
 LAYERS = [
+    {"__main__"},
     {"cli"},
-    {"training_run"},
+    {"training_run", "launching"},
     {"training", "decoding", "evaluation", "averaging", "validation"},
     {"checkpoint"},
     {"data", "model"},
     {"config"},
-    {"settings"},
-    {"located_yaml", "tensor_file", "device"},
+    {"settings", "distributed"},
+    {"located_yaml", "tensor_file", "device", "cores"},
     {"errors"},
 ]
 BESIDE = {("validation", "decoding"), ("validation", "evaluation")}

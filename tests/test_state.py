@@ -1,5 +1,6 @@
 """Resuming: the next step is the one that would have come, from the newest whole state, of the same run."""
 
+import contextlib
 import copy
 import dataclasses
 import logging
@@ -12,10 +13,11 @@ from model_files import make_checkpoint, shared_vocabulary
 
 from nmt import checkpoint, settings, tensor_file
 from nmt.config import Config
+from nmt.data.batching import Batch, Step
+from nmt.distributed import Ranks
 from nmt.errors import NmtError
-from nmt.model.transformer import Transformer
 from nmt.training import state
-from nmt.training.loss import smoothed_cross_entropy
+from nmt.training.learner import Learner
 from nmt.training.state import Identity, Progress
 
 MakeConfig = Callable[..., Config]
@@ -27,52 +29,46 @@ class Session:
 
     config: Config
     run: Path
-    model: Transformer
-    optimizer: torch.optim.Optimizer
-    scaler: torch.amp.GradScaler
+    learner: Learner
+    steps: int = 0
 
     @property
     def identity(self) -> Identity:
         return Identity(self.config, "data", "vocabulary")
 
     def train(self, steps: int = 1) -> None:
-        self.model.train()
         for _ in range(steps):
-            source, target = torch.randint(4, 300, (2, 3, 6))  # random numbers are part of what goes on
-            hidden = self.model(source, target).flatten(0, 1)
-            loss, _ = smoothed_cross_entropy(hidden, self.model.output.weight, target.flatten(), 0.1)
-            self.scaler.scale(loss / 18).backward()
-            self.scaler.step(self.optimizer)
-            self.scaler.update()
-            self.optimizer.zero_grad(set_to_none=True)
+            self.steps += 1
+            generator = torch.Generator().manual_seed(self.steps)
+            source, target = torch.randint(4, 300, (2, 3, 6), generator=generator)
+            step = Step([Batch(source, target)], 3, source.numel(), target.numel(), 36)
+            self.learner.learn(step, self.steps, 0.01, lambda _: contextlib.nullcontext())
 
     def save(self, step: int) -> None:
-        state.save(self.run, self.identity, Progress(step=step), self.model, self.optimizer, self.scaler)
+        state.write(self.run, state.snapshot(self.identity, Progress(step=step), self.learner))
 
     def restore(self) -> Progress:
-        return state.restore(self.run, self.identity, self.model, self.optimizer, self.scaler)
+        progress = state.restore(self.run, self.identity, self.learner, Ranks())
+        self.steps = progress.step
+        return progress
 
     def everything(self) -> dict[str, torch.Tensor]:
         """All that the next step depends on."""
-        names = dict(self.model.named_parameters())
+        names = dict(self.learner.model.named_parameters())
         moments = {
             f"{key} of {name}": value
             for name, parameter in names.items()
-            for key, value in self.optimizer.state[parameter].items()
+            for key, value in self.learner.optimizer.state[parameter].items()
         }
         assert len(moments) == 3 * len(names)
-        return {**names, **moments, "random": torch.get_rng_state()}
+        average = dict(self.learner.average.module.named_parameters()) if self.learner.average else {}
+        return {**names, **moments, **{f"average of {name}": weight for name, weight in average.items()}}
 
 
 def start(run: Path, config: Config, seed: int = 0) -> Session:
-    torch.manual_seed(seed)
-    model = checkpoint.new_model(config, shared_vocabulary())
-    matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
-    vectors = [parameter for parameter in model.parameters() if parameter.dim() <= 1]
-    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=0.01, betas=(0.9, 0.98), fused=True)
-    scaler = torch.amp.GradScaler("cpu", enabled=config.training.precision == "float16", init_scale=64.0)
-    return Session(config, run, model, optimizer, scaler)
+    learner = Learner(dataclasses.replace(config, seed=seed), shared_vocabulary(), torch.device("cpu"), Ranks())
+    learner.seed = 0  # of dropout; the seed given is of the weights alone
+    return Session(config, run, learner)
 
 
 def assert_same(one: Session, other: Session) -> None:
@@ -94,7 +90,14 @@ def states(run: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "overrides", [(), ("model.tie=none", "model.positions=learned"), ("training.precision=float16",)]
+    "overrides",
+    [
+        (),
+        ("model.tie=none", "model.positions=learned"),
+        ("training.precision=float16",),
+        ("training.ema_decay=0.9",),
+        ("training.activation_checkpointing=true", "model.dropout=0.5"),
+    ],
 )
 def test_the_next_steps_are_those_that_would_have_come(
     make_config: MakeConfig, tmp_path: Path, overrides: tuple[str, ...]
@@ -106,14 +109,14 @@ def test_the_next_steps_are_those_that_would_have_come(
     whole.save(3)
     at_save = {name: tensor.detach().clone() for name, tensor in whole.everything().items()}
     whole.train(2)
-    after, scale = {n: t.detach().clone() for n, t in whole.everything().items()}, whole.scaler.state_dict()
+    after, scale = {n: t.detach().clone() for n, t in whole.everything().items()}, whole.learner.scaler.state_dict()
 
     resumed = start(tmp_path, config, seed=99)
     assert resumed.restore() == Progress(step=3)
     assert all(torch.equal(tensor, at_save[name]) for name, tensor in resumed.everything().items())
     resumed.train(2)
     assert all(torch.equal(tensor, after[name]) for name, tensor in resumed.everything().items())
-    assert resumed.scaler.state_dict() == scale
+    assert resumed.learner.scaler.state_dict() == scale
 
 
 def test_saving_changes_nothing(make_config: MakeConfig, tmp_path: Path) -> None:
@@ -136,7 +139,7 @@ def test_tied_models_stay_tied_and_save_each_matrix_once(make_config: MakeConfig
     ]
     resumed = start(tmp_path, make_config("model.tie=all"), seed=9)
     resumed.restore()
-    assert resumed.model.output.weight is resumed.model.source_embedding.weight
+    assert resumed.learner.model.output.weight is resumed.learner.model.source_embedding.weight
 
 
 def test_all_of_the_progress_comes_back(make_config: MakeConfig, tmp_path: Path) -> None:
@@ -144,10 +147,10 @@ def test_all_of_the_progress_comes_back(make_config: MakeConfig, tmp_path: Path)
     progress = Progress(
         step=7, epoch=2, step_in_epoch=3, target_tokens=10**12, seconds=0.1, best=-1 / 3, best_step=5, without_best=2,
         losses=[0.1, 1e300], interval_target_tokens=1, interval_source_tokens=2, interval_cells=3,
-        interval_seconds=1e-9, metrics_bytes=12345,
+        interval_sentences=4, interval_seconds=1e-9, interval_waiting=1e-10, overflows=6, metrics_bytes=12345,
     )  # fmt: skip
     assert all(value != getattr(Progress(), name) for name, value in dataclasses.asdict(progress).items())
-    state.save(tmp_path, session.identity, progress, session.model, session.optimizer, session.scaler)
+    state.write(tmp_path, state.snapshot(session.identity, progress, session.learner))
     assert session.restore() == progress
 
 
@@ -157,10 +160,8 @@ def test_a_run_before_its_first_optimizer_step(make_config: MakeConfig, tmp_path
     resumed = start(tmp_path, make_config(), seed=9)
     resumed.restore()
     session.train()
-    random = torch.get_rng_state()
     resumed.restore()
     resumed.train()
-    assert torch.equal(torch.get_rng_state(), random)
     assert_same(session, resumed)
 
 
@@ -204,13 +205,13 @@ def test_a_damaged_state_is_passed_over_aloud_for_the_one_before(
     session = start(tmp_path, make_config())
     session.train()
     session.save(1)
-    at_1 = copy.deepcopy(session.model.state_dict())
+    at_1 = copy.deepcopy(session.learner.model.state_dict())
     session.train()
     session.save(2)
     damage(tmp_path / "state" / "step-00000002.safetensors", how)
     resumed = start(tmp_path, make_config(), seed=9)
     assert resumed.restore().step == 1
-    assert all(torch.equal(tensor, at_1[name]) for name, tensor in resumed.model.state_dict().items())
+    assert all(torch.equal(tensor, at_1[name]) for name, tensor in resumed.learner.model.state_dict().items())
     (warning,) = [record for record in logged.records if record.levelno == logging.WARNING]
     assert "step-00000002.safetensors: " in warning.getMessage()
     assert "the state before it" in warning.getMessage()
@@ -221,10 +222,10 @@ def test_when_all_are_damaged_nothing_is_guessed(make_config: MakeConfig, tmp_pa
     for step in (1, 2):
         session.save(step)
         damage(tmp_path / "state" / f"step-{step:08d}.safetensors", "cut")
-    before = copy.deepcopy(session.model.state_dict())
+    before = copy.deepcopy(session.learner.model.state_dict())
     with pytest.raises(NmtError, match=r"state: no state there is whole: choose another run_dir"):
         session.restore()
-    assert all(torch.equal(tensor, before[name]) for name, tensor in session.model.state_dict().items())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in session.learner.model.state_dict().items())
 
 
 def test_a_disk_that_refuses_leaves_the_states_before(
@@ -313,7 +314,7 @@ def test_other_data_and_another_vocabulary_are_refused(
     session.save(1)
     identity = dataclasses.replace(session.identity, **{field: "another"})
     with pytest.raises(NmtError, match=f"holds a run .*{what}"):
-        state.restore(tmp_path, identity, session.model, session.optimizer, session.scaler)
+        state.restore(tmp_path, identity, session.learner, Ranks())
 
 
 @pytest.mark.parametrize(

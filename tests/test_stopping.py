@@ -2,19 +2,33 @@
 
 import os
 import signal
+import time
 
 import pytest
 
 from nmt.training.stopping import StopRequest
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
 def test_the_first_signal_is_a_request(number: signal.Signals) -> None:
     with StopRequest() as stop:
-        assert stop.signal is None
+        assert stop.asked == 0
         os.kill(os.getpid(), number)
-        assert stop.signal is number
-    assert stop.signal is number
+        assert stop.asked == number
+    assert stop.asked == number
+    assert stop.reason == "" and not stop.interrupted  # nothing is done before all ranks agree
+    stop.agreed = stop.asked
+    assert stop.reason == number.name
+    assert stop.interrupted == (number is signal.SIGINT)
+
+
+def test_the_deadline_is_a_request_after_signals() -> None:
+    assert StopRequest(time.monotonic() + 1000).asked == 0
+    with StopRequest(time.monotonic()) as stop:
+        stop.agreed = stop.asked
+        assert stop.reason == "training.max_seconds reached" and not stop.interrupted
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.asked == signal.SIGINT
 
 
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
@@ -29,12 +43,12 @@ def test_sigterm_twice_is_still_a_request() -> None:
     with StopRequest() as stop:
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)
-    assert stop.signal is signal.SIGTERM
+    assert stop.asked == signal.SIGTERM
 
 
 def test_the_handlers_before_are_put_back_even_after_an_error() -> None:
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)]
     with pytest.raises(ZeroDivisionError), StopRequest():
         assert signal.getsignal(signal.SIGTERM) != before[1]
         raise ZeroDivisionError
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)] == before

@@ -53,7 +53,6 @@ def test_scores_the_translations(model: Transformer, vocabulary: Vocabulary, sen
     translations = Translator(model, vocabulary, CONFIG.decoding, torch.device("cpu")).translate(sources)
     assert scores.bleu == sacrebleu.corpus_bleu(translations, [references]).score
     assert scores.chrf == sacrebleu.corpus_chrf(translations, [references]).score > 0
-    assert scores.bleu_signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a|")
     assert scores.samples == list(zip(sources, references, translations, strict=True))[:2]
 
 

@@ -6,7 +6,6 @@ each sentence begins (`source.offsets`, int64, one more than there are pairs) an
 """
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain, compress
@@ -17,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt import config
+from nmt.cores import usable_cores
 from nmt.data.cleaning import Counts, SideCounts, cleaned, nothing_left
 from nmt.data.corpus import Pair
 from nmt.data.vocabulary import EOS, UNK, Tokenizer, Vocabulary
@@ -129,11 +129,6 @@ def write(folder: Path, data: config.Data, vocabulary: Vocabulary) -> None:
         "counts": [asdict(count) for count in counts],
     }
     (folder / "meta.json").write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")
-
-
-def usable_cores() -> int:
-    """The cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _short_enough(source: list[list[int]], target: list[list[int]], data: config.Data, count: Counts) -> list[bool]:

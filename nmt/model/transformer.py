@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from nmt import config
 from nmt.model.attention import KeysValues, MultiHeadAttention
@@ -145,6 +146,7 @@ class Transformer(nn.Module):
         """Sizes, the two vocabularies' subwords (equal where all matrices are tied), the padding id."""
         super().__init__()
         self.sizes, self.padding = sizes, padding
+        self.recompute = False  # in training, keep each layer's input alone and compute the rest again
         self.scale = math.sqrt(sizes.d_model)
         self.target_embedding = nn.Embedding(target_vocabulary, sizes.d_model)
         self.source_embedding = (
@@ -203,7 +205,7 @@ class Transformer(nn.Module):
         memory = self.encode(source)
         y = self._embed(target, self.target_embedding, self.target_positions, 0)
         for layer in self.decoder:
-            y = layer(y, memory)
+            y = self._run(layer, y, memory)
         states: Tensor = self.decoder_norm(y)
         return states
 
@@ -217,7 +219,7 @@ class Transformer(nn.Module):
         mask = (source != self.padding)[:, None, None, :]  # [B, 1, 1, S]
         x = self._embed(source, self.source_embedding, self.source_positions, 0)
         for layer in self.encoder:
-            x = layer(x, mask)
+            x = self._run(layer, x, mask)
         return Memory(self.encoder_norm(x), mask)
 
     def start(self, memory: Memory) -> State:
@@ -250,6 +252,12 @@ class Transformer(nn.Module):
             return State(state.cross, state.mask, cache, state.length)
         cross = tuple((key[sentences], value[sentences]) for key, value in state.cross)
         return State(cross, state.mask[sentences], cache, state.length)
+
+    def _run(self, layer: nn.Module, x: Tensor, other: "Tensor | Memory") -> Tensor:
+        """layer(x, other), kept whole for the backward pass or computed again there."""
+        again = self.recompute and self.training
+        result: Tensor = checkpoint(layer, x, other, use_reentrant=False) if again else layer(x, other)
+        return result
 
     def _embed(self, ids: Tensor, embedding: nn.Module, positions: nn.Module, start: int) -> Tensor:
         """ids [B, T] at positions start, start+1, … → Dropout(sqrt(D) · embedding + position) [B, T, D]."""

@@ -9,9 +9,15 @@ from nmt.errors import NmtError
 
 
 class Metrics:
-    """Appends rows to RUN/metrics.jsonl, cut back first to `size` bytes, what a resumed run had written."""
+    """Appends rows to RUN/metrics.jsonl, cut back first to `size` bytes, what a resumed run had written.
 
-    def __init__(self, run: Path, size: int, *, tensorboard: bool):
+    Without a run (None: a rank that does not write) nothing is written anywhere.
+    """
+
+    def __init__(self, run: Path | None, size: int, *, tensorboard: bool):
+        self._file, self._board = None, None
+        if run is None:
+            return
         self._path = run / "metrics.jsonl"
         try:
             self._file = self._path.open("a+b", buffering=0)
@@ -22,6 +28,8 @@ class Metrics:
 
     def write(self, row: dict[str, Any]) -> None:
         """Append one row at once. `row["step"]` places it in TensorBoard. NmtError when the disk refuses."""
+        if self._file is None:
+            return
         try:
             line = json.dumps(row, allow_nan=False).encode() + b"\n"
             while line:  # a disk that is almost full takes a part, and refuses the rest
@@ -36,7 +44,7 @@ class Metrics:
     @property
     def size(self) -> int:
         """Bytes written so far."""
-        return self._file.seek(0, 2)
+        return self._file.seek(0, 2) if self._file else 0
 
     def _refused(self, error: OSError) -> NmtError:
         return NmtError(f"{self._path}: cannot be written: {error.strerror}: free some space or mend the folder")
@@ -47,7 +55,8 @@ class Metrics:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        if self._file:
+            self._file.close()
         if self._board:
             self._board.close()
 

@@ -1,5 +1,6 @@
-"""What resuming needs: weights, optimizer, random numbers and the position in the data, in one file.
+"""What resuming needs: weights, optimizer and the position in the data, in one file.
 
+Random numbers are no part of it: each step draws its own from the seed and its number.
 `RUN/state` holds the newest two; a damaged one is passed over, aloud, for the one before.
 """
 
@@ -13,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import filelock
-import torch
 from torch import Tensor
 
 from nmt import checkpoint, settings, tensor_file
 from nmt.config import Config
+from nmt.distributed import Ranks
 from nmt.errors import NmtError
-from nmt.model.transformer import Transformer
+from nmt.training.learner import Learner
 
 log = logging.getLogger("nmt")
 
@@ -38,7 +39,8 @@ class Progress:
     step: optimizer steps done; epoch, step_in_epoch: the position in the data, both from 0;
     target_tokens: real target subwords trained on; seconds: spent training, over all sessions;
     best, best_step, without_best: the best validation (higher is better, a loss negated), and how many
-    have passed since; losses and interval_…: sums over the steps since the last line of metrics;
+    have passed since; losses and interval_…: sums over the steps since the last line of metrics, of which
+    interval_waiting is the seconds spent waiting for data; overflows: steps that float16 left out;
     metrics_bytes: how long metrics.jsonl was.
     """
 
@@ -54,14 +56,17 @@ class Progress:
     interval_target_tokens: int = 0
     interval_source_tokens: int = 0
     interval_cells: int = 0
+    interval_sentences: int = 0
     interval_seconds: float = 0.0
+    interval_waiting: float = 0.0
+    overflows: int = 0
     metrics_bytes: int = 0
 
     def start_interval(self) -> None:
         """Forget the sums: a line of metrics has been written."""
         self.losses = [0.0, 0.0]
-        self.interval_target_tokens = self.interval_source_tokens = self.interval_cells = 0
-        self.interval_seconds = 0.0
+        self.interval_target_tokens = self.interval_source_tokens = self.interval_cells = self.interval_sentences = 0
+        self.interval_seconds = self.interval_waiting = 0.0
 
 
 @dataclass(frozen=True)
@@ -90,29 +95,46 @@ class Identity:
             log.info("setting changed since the run was saved: %s", row)
 
 
-def save(
-    run: Path,
-    identity: Identity,
-    progress: Progress,
-    model: Transformer,
-    optimizer: torch.optim.Optimizer,
-    scaler: torch.amp.GradScaler,
-) -> None:
-    """Write the state of this step and delete all but the newest two. NmtError when the disk refuses."""
-    names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
-    tensors = {f"model.{name}": weight for name, weight in checkpoint.weights_of(model).items()}
-    for parameter, state in optimizer.state.items():
-        tensors |= {f"optimizer.{key}.{names[parameter]}": value for key, value in state.items()}
-    tensors |= {f"random.{device}": state for device, state in _random_state().items()}
+@dataclass(frozen=True)
+class Snapshot:
+    """A state apart from the training that goes on: tensors on the CPU that nobody changes."""
+
+    step: int
+    tensors: dict[str, Tensor]
+    metadata: dict[str, str]
+
+    @property
+    def mebibytes(self) -> float:
+        """How large it is."""
+        return sum(tensor.nbytes for tensor in self.tensors.values()) / 2**20
+
+    def part(self, kind: str) -> dict[str, Tensor]:
+        """The tensors of `model`, `optimizer` or `average` by their names there; none where there is no such part."""
+        return {name.partition(".")[2]: tensor for name, tensor in self.tensors.items() if name.startswith(f"{kind}.")}
+
+
+def snapshot(identity: Identity, progress: Progress, learner: Learner) -> Snapshot:
+    """A copy of what resuming needs after this step."""
+    names: dict[Tensor, str] = {parameter: name for name, parameter in learner.model.named_parameters()}
+    tensors = {f"model.{name}": weight for name, weight in checkpoint.weights_of(learner.model).items()}
+    for parameter, moments in learner.optimizer.state.items():
+        tensors |= {f"optimizer.{key}.{names[parameter]}": value for key, value in moments.items()}
+    if learner.average is not None:
+        tensors |= {f"average.{name}": weight for name, weight in checkpoint.weights_of(learner.average.module).items()}
     metadata = {
         "format": FORMAT,
         "progress": json.dumps(dataclasses.asdict(progress)),
-        "scaler": json.dumps(scaler.state_dict()),
+        "scaler": json.dumps(learner.scaler.state_dict()),
         "config": settings.to_yaml(identity.config),
         "data_key": identity.data_key,
         "vocabulary_key": identity.vocabulary_key,
     }
-    tensor_file.write(run / "state" / f"step-{progress.step:08d}.safetensors", tensors, metadata)
+    return Snapshot(progress.step, checkpoint.copied(tensors), metadata)
+
+
+def write(run: Path, saved: Snapshot) -> None:
+    """Write a state and delete all but the newest two. NmtError when the disk refuses."""
+    tensor_file.write(run / "state" / f"step-{saved.step:08d}.safetensors", saved.tensors, saved.metadata)
     for old in _states(run)[:-KEPT]:
         old.unlink()
 
@@ -152,14 +174,32 @@ def exists(run: Path) -> bool:
     return bool(_states(run))
 
 
-def restore(
-    run: Path, identity: Identity, model: Transformer, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler
-) -> Progress:
-    """Load the newest whole state into model, optimizer, scaler and random generators.
+def restore(run: Path, identity: Identity, learner: Learner, ranks: Ranks) -> Progress:
+    """Load the newest whole state into the learner of every rank; the first rank alone reads it.
 
     Passes over damaged states with a warning each. Raises NmtError when none is whole, or when the
     state belongs to other settings, data or vocabulary.
     """
+    tensors: dict[str, Tensor] = {}
+    metadata: dict[str, str] = {}
+    progress = Progress()
+    if ranks.first:
+        tensors, metadata = _newest_whole(run)
+        saved = Identity(
+            settings.parse(Config, metadata["config"], f"{run / 'state'}: settings inside"),
+            metadata["data_key"],
+            metadata["vocabulary_key"],
+        )
+        identity.check_resumable(saved, run)
+        progress = Progress(**json.loads(metadata["progress"]))
+        if saved.config.data.validation != identity.config.data.validation:
+            progress.best, progress.without_best = None, 0  # scores on other sentences compare with none of these
+    progress = ranks.from_first(progress)
+    _load(Snapshot(progress.step, ranks.tensors_from_first(tensors), ranks.from_first(metadata)), learner)
+    return progress
+
+
+def _newest_whole(run: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     for path in reversed(_states(run)):
         try:
             tensors, metadata = tensor_file.read(path)
@@ -168,47 +208,25 @@ def restore(
         except NmtError as error:
             log.warning("%s; trying the state before it", error)
             continue
-        saved = Identity(
-            settings.parse(Config, metadata["config"], f"{path}: settings inside"),
-            metadata["data_key"],
-            metadata["vocabulary_key"],
-        )
-        identity.check_resumable(saved, run)
-        _load(tensors, model, optimizer)
-        if scale := json.loads(metadata["scaler"]):  # none was saved in another precision than float16
-            scaler.load_state_dict(scale)
-        progress = Progress(**json.loads(metadata["progress"]))
-        if saved.config.data.validation != identity.config.data.validation:
-            progress.best, progress.without_best = None, 0  # scores on other sentences compare with none of these
-        return progress
+        return tensors, metadata
     raise NmtError(
         f"{run / 'state'}: no state there is whole: choose another run_dir, or delete that folder to start "
         "again from step 0 (the checkpoints are then moved aside)"
     )
 
 
-def _load(tensors: dict[str, Tensor], model: Transformer, optimizer: torch.optim.Optimizer) -> None:
-    parameters = dict(model.named_parameters())
-    weights = {}
-    for name, tensor in tensors.items():
-        kind, _, rest = name.partition(".")
-        if kind == "model":
-            weights[rest] = tensor
-        elif kind == "optimizer":
-            key, _, parameter_name = rest.partition(".")
-            parameter = parameters[parameter_name]
-            optimizer.state[parameter][key] = tensor.to(parameter.device)
-    checkpoint.load_weights(model, weights)
-    torch.set_rng_state(tensors["random.cpu"])
-    if "random.cuda" in tensors and torch.cuda.is_available():
-        torch.cuda.set_rng_state(tensors["random.cuda"])
-
-
-def _random_state() -> dict[str, Tensor]:
-    states = {"cpu": torch.get_rng_state()}
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        states["cuda"] = torch.cuda.get_rng_state()
-    return states
+def _load(saved: Snapshot, learner: Learner) -> None:
+    checkpoint.load_weights(learner.model, saved.part("model"))
+    parameters = dict(learner.model.named_parameters())
+    for name, tensor in saved.part("optimizer").items():
+        key, _, parameter_name = name.partition(".")
+        parameter = parameters[parameter_name]
+        learner.optimizer.state[parameter][key] = tensor.to(parameter.device)
+    if scale := json.loads(saved.metadata["scaler"]):  # none was saved in another precision than float16
+        learner.scaler.load_state_dict(scale)
+    if learner.average is not None:  # begun by a changed setting: from the weights
+        checkpoint.load_weights(learner.average.module, saved.part("average") or saved.part("model"))
+        learner.average.n_averaged.fill_(1)
 
 
 def _states(run: Path) -> list[Path]:

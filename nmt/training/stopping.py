@@ -1,28 +1,49 @@
-"""Ctrl-C and SIGTERM as requests: training finishes its step, saves, and ends."""
+"""Requests to stop, by signal or by the clock: training finishes its step, saves, and ends."""
 
 import logging
 import signal
+import time
 from types import FrameType, TracebackType
 
 log = logging.getLogger("nmt")
 
+# Ctrl-C, and what schedulers send before they take the machine away.
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1") if hasattr(signal, name))
+_OUT_OF_TIME = 1000
+
 
 class StopRequest:
-    """While entered, notes the first SIGINT or SIGTERM; a second SIGINT interrupts at once.
+    """While entered, notes the first of SIGNALS, and the deadline; a second SIGINT interrupts at once.
 
-    signal: the one that came, or None.
+    A request is a number, so that ranks can agree on the largest: 0 for none, a signal's, or one beyond them
+    for the deadline. `asked` is what this process was asked, `agreed` what all ranks are to do.
     """
 
-    def __init__(self) -> None:
-        self.signal: signal.Signals | None = None
+    def __init__(self, deadline: float = float("inf")) -> None:
+        """deadline: on the clock of time.monotonic()."""
+        self._deadline = deadline
+        self._signal = 0
+        self.agreed = 0
+
+    @property
+    def asked(self) -> int:
+        """What this process was asked so far."""
+        return self._signal or (_OUT_OF_TIME if time.monotonic() >= self._deadline else 0)
 
     @property
     def interrupted(self) -> bool:
-        """Whether it was Ctrl-C: SIGTERM, which schedulers send, is an ordinary end."""
-        return self.signal is signal.SIGINT
+        """Whether training ends for Ctrl-C: what schedulers send is an ordinary end."""
+        return self.agreed == signal.SIGINT
+
+    @property
+    def reason(self) -> str:
+        """Why training ends before its time; empty if it does not."""
+        if self.agreed == _OUT_OF_TIME:
+            return "training.max_seconds reached"
+        return signal.Signals(self.agreed).name if self.agreed else ""
 
     def __enter__(self) -> "StopRequest":
-        self._before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
+        self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
         return self
 
     def __exit__(
@@ -32,7 +53,8 @@ class StopRequest:
             signal.signal(number, handler)
 
     def _note(self, number: int, _: FrameType | None) -> None:
-        if self.signal is not None and number == signal.SIGINT:
+        if self._signal and number == signal.SIGINT:
             raise KeyboardInterrupt
-        self.signal = signal.Signals(number)
-        log.warning("%s: saving after this step; Ctrl-C again stops at once, back to the last save", self.signal.name)
+        self._signal = number
+        name = signal.Signals(number).name
+        log.warning("%s: saving after this step; Ctrl-C again stops at once, back to the last save", name)

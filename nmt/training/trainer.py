@@ -3,33 +3,36 @@
 import logging
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
+import numpy as np
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 from tqdm import tqdm
 
-import nmt
-from nmt import checkpoint, settings
-from nmt.checkpoint import Checkpoint
+from nmt import __version__, checkpoint, settings
 from nmt.config import Config
-from nmt.data.batching import Batch, Batches, Step, read_ahead
+from nmt.data.batching import Batches, Step, read_ahead
 from nmt.data.token_store import Sequences
-from nmt.data.vocabulary import BOS, PAD, Vocabulary
-from nmt.errors import NmtError
+from nmt.data.vocabulary import Vocabulary
+from nmt.distributed import Ranks
+from nmt.errors import NmtError, SharedError
 from nmt.model.transformer import Transformer
-from nmt.training import state
-from nmt.training.loss import smoothed_cross_entropy
+from nmt.training import memory, state
+from nmt.training.flops import training_flops
+from nmt.training.learner import Learner
 from nmt.training.metrics import Metrics
+from nmt.training.profiling import Profile
+from nmt.training.saving import Saver
 from nmt.training.schedule import learning_rate
 from nmt.training.state import Identity, Progress
 from nmt.training.stopping import StopRequest
 
 log = logging.getLogger("nmt")
+
+_LEAST_SCALE = 2.0**-14  # float16's loss scale, halved at each overflow, starts at 65,536: below this nothing fits
 
 
 class SearchScores(Protocol):
@@ -56,60 +59,96 @@ class Material:
 
 
 class Trainer:
-    """One run: starts in an empty folder, resumes in one with a state.
+    """One run: starts in an empty folder, resumes in one with a state. The first rank alone writes and speaks."""
 
-    The gradient of a step is that of the sum of all its tokens' losses over their count, however
-    the step is cut into micro-batches.
-    """
-
-    def __init__(self, config: Config, material: Material, device: torch.device):
-        self.config, self.material, self.device = config, material, device
-        self.run_dir = Path(config.run_dir)
-        torch.manual_seed(config.seed)
-        self.model = checkpoint.new_model(config, material.vocabulary).to(device)
-        self.optimizer = _optimizer(self.model, config, device)
-        half = config.training.precision == "float16"
-        self.scaler = torch.amp.GradScaler(device.type, enabled=half)
-        self.progress = Progress()
-        # Sums of the loss and of -log p since the last logged line, on the device: reading them would wait for it.
-        self.losses = torch.zeros(2, device=device, dtype=torch.float32 if device.type == "mps" else torch.float64)
-        self.batches = self._batches(material.train, config.training.batch_tokens, config.data.over_budget)
+    def __init__(
+        self,
+        config: Config,
+        material: Material,
+        device: torch.device,
+        ranks: Ranks = Ranks(),  # noqa: B008 (frozen)
+        *,
+        deadline: float = float("inf"),
+        profile: bool = False,
+    ):
+        """deadline: when to save and stop, on the clock of time.monotonic(); profile: time and trace some steps."""
+        self.config, self.material, self.device, self.ranks = config, material, device, ranks
+        self.run_dir, self.deadline = Path(config.run_dir), deadline
+        self.learner = Learner(config, material.vocabulary, device, ranks)
+        self.micro_cells = self._micro_cells()
+        self.batches = self._batches(material.train, config.training.batch_tokens, self.micro_cells)
         self.validation = self._validation_batches()
         data_key = f"{material.data_key}, {self.batches.skipped} pairs skipped"  # a step's place depends on both
         self.identity = Identity(config, data_key, material.vocabulary_key)
+        self.progress = Progress()
+        dtype = self.learner.objective.autocast_dtype or torch.float32
+        self.profile = Profile(self.run_dir / "profile", device, dtype, ranks) if profile else None
+
+    @property
+    def model(self) -> Transformer:
+        """What is trained."""
+        return self.learner.model
 
     def run(self) -> StopRequest:
-        """Train until max_steps, max_epochs, patience or a stop request; returns the request, unset if none came.
+        """Train until max_steps, max_epochs, patience or a request to stop; returns that, unset if none came.
 
-        Raises NmtError when another process trains in the folder, and when the loss is no longer a number;
-        what was saved before stays.
+        Raises NmtError when another process trains in the folder, when ranks differ, when the device's memory is
+        too small and when the loss is no longer a number; what was saved before stays.
         """
-        with state.alone(self.run_dir):
-            return self._run()
+        try:
+            with state.alone(self.run_dir) if self.ranks.first else nullcontext():
+                return self._run()
+        except torch.OutOfMemoryError:
+            raise NmtError(
+                f"{self.device}: out of memory at step {self.progress.step:,} with {self.micro_cells:,} cells at "
+                "once: lower training.micro_batch_tokens (auto finds the most that fits; what a step learns stays "
+                "the same), or set training.precision: bfloat16 or training.activation_checkpointing: true"
+            ) from None
 
     def _run(self) -> StopRequest:
-        if state.exists(self.run_dir):
-            self.progress = state.restore(self.run_dir, self.identity, self.model, self.optimizer, self.scaler)
-            self.losses += torch.tensor(self.progress.losses, dtype=self.losses.dtype, device=self.device)
+        self._check_ranks_alike()
+        if self.ranks.from_first(state.exists(self.run_dir)):
+            self.progress = state.restore(self.run_dir, self.identity, self.learner, self.ranks)
+            if self.ranks.first:
+                self.learner.losses += torch.tensor(self.progress.losses, dtype=torch.float64).to(self.learner.losses)
             log.info("resuming %s at step %s", self.run_dir, f"{self.progress.step:,}")
-        else:
+        elif self.ranks.first:
             state.move_aside(self.run_dir)
-        self._write_config()
-        ended = self._ended()
-        if ended and checkpoint.checkpoint_path(self.run_dir, self.progress.step).exists():
+        stop, ended = StopRequest(self.deadline), self._ended()
+        has_model = checkpoint.checkpoint_path(self.run_dir, self.progress.step).exists()
+        if self.ranks.first:
+            self._write_config()
+        if self.ranks.from_first(bool(ended) and has_model):
             log.info("nothing to do: %s", ended)
-            return StopRequest()
+            return stop
         self._say_what()
-        tensorboard = self.config.training.tensorboard
+        self.learner.connect()
         with (
-            Metrics(self.run_dir, self.progress.metrics_bytes, tensorboard=tensorboard) as metrics,
-            StopRequest() as stop,
+            Metrics(
+                self.run_dir if self.ranks.first else None,
+                self.progress.metrics_bytes,
+                tensorboard=self.config.training.tensorboard,
+            ) as metrics,
+            Saver(self.run_dir, self.identity, self.material.vocabulary) as saver,
+            stop,
         ):
             if ended:  # by a setting changed since the run was stopped between two checkpoints
-                self._save_where_due(metrics, stop)
+                self._save_where_due(metrics, saver, stop)
             else:
-                self._loop(metrics, stop)
+                self._loop(metrics, saver, stop)
         return stop
+
+    def _check_ranks_alike(self) -> None:
+        """SharedError where ranks were started with other settings, data or programs than the first."""
+        self.ranks.agree(
+            {
+                "the version of nmt": __version__,
+                "the version of PyTorch": torch.__version__,
+                "the settings": settings.to_yaml(self.config),
+                "the vocabulary": self.identity.vocabulary_key,
+                "the training data": self.identity.data_key,
+            }
+        )
 
     def _write_config(self) -> None:
         path = self.run_dir / "config.yaml"
@@ -127,61 +166,66 @@ class Trainer:
         log.info("model: %s parameters (%s)", f"{total:,}", shares)
         steps, skipped = self.batches.steps_in_epoch(self.progress.epoch), self.batches.skipped
         left_out = f"; {skipped:,} pairs longer than a batch skipped (data.over_budget)" if skipped else ""
+        where = f"{self.ranks.size} ranks, {self.device.type}" if self.ranks.size > 1 else str(self.device)
         threads = f", {torch.get_num_threads()} threads" if self.device.type == "cpu" else ""
         precision = self.config.training.precision
-        log.info(
-            "training: about %s steps an epoch%s; %s%s, %s", f"{steps:,}", left_out, self.device, threads, precision
-        )
+        log.info("training: about %s steps an epoch%s; %s%s, %s", f"{steps:,}", left_out, where, threads, precision)
 
-    def _loop(self, metrics: Metrics, stop: StopRequest) -> None:
+    def _loop(self, metrics: Metrics, saver: Saver, stop: StopRequest) -> None:
         training, progress = self.config.training, self.progress
-        bar = tqdm(total=training.max_steps, initial=progress.step, unit="step", dynamic_ncols=True, disable=None)
+        hidden = None if self.ranks.first else True  # None: hidden where there is no terminal
+        bar = tqdm(total=training.max_steps, initial=progress.step, unit="step", dynamic_ncols=True, disable=hidden)
+        shown = self.ranks.from_first(not bar.disable)
         with bar, closing(self._steps()) as steps:
             clock = time.perf_counter()
-            for step in steps:
+            while True:
+                with self._phase("data"):
+                    step = next(steps)
+                progress.interval_waiting += time.perf_counter() - clock
+                stopping = self.ranks.begin_most(lambda: stop.asked)  # agreed on while the step is computed
                 self._train_step(step)
+                stop.agreed = stopping()
                 elapsed = time.perf_counter() - clock
                 progress.seconds += elapsed
                 progress.interval_seconds += elapsed
-                self._show(bar)
+                bar.update()
+                if shown and progress.step % 10 == 0:  # not always, for reading the loss waits for the device
+                    loss, _, speed = self._interval()
+                    bar.set_postfix_str(f"loss {loss:.3f}, lr {self._rate():.1e}, {speed:,.0f} tokens/s")
                 if progress.step % training.log_every == 0:
                     self._log(metrics, aloud=bool(bar.disable))
-                self._save_where_due(metrics, stop)
+                self._save_where_due(metrics, saver, stop)
                 if ended := self._ended():
                     log.info("done: %s", ended)
                     return
-                if stop.signal:
-                    log.info("saved at step %s: the same command goes on from there", f"{progress.step:,}")
+                if stop.agreed:
+                    again = "the same command goes on from there"
+                    log.info("%s: saved at step %s: %s", stop.reason, f"{progress.step:,}", again)
                     return
                 clock = time.perf_counter()  # validation and saving are not training time
 
-    def _show(self, bar: "tqdm[Any]") -> None:
-        """Move the bar; every tenth step also what it says, since reading the loss waits for the device."""
-        bar.update()
-        if not bar.disable and self.progress.step % 10 == 0:
-            loss, speed = self._interval()
-            bar.set_postfix_str(f"loss {loss:.3f}, lr {self._rate():.1e}, {speed:,.0f} tokens/s")
+    def _interval(self) -> tuple[float, float, float]:
+        """Over all ranks' steps since the last logged line: loss and -log p a target token, target tokens a second."""
+        tokens, seconds = self.progress.interval_target_tokens, self.progress.interval_seconds
+        loss, nll = (self.ranks.total(self.learner.losses) / tokens).tolist()
+        return loss, nll, tokens / max(seconds, 1e-9)
 
-    def _interval(self) -> tuple[float, float]:
-        """Over the steps since the last logged line: loss a target token, and target tokens a second."""
-        progress = self.progress
-        tokens = progress.interval_target_tokens
-        return float(self.losses[0]) / tokens, tokens / max(progress.interval_seconds, 1e-9)
-
-    def _save_where_due(self, metrics: Metrics, stop: StopRequest) -> None:
-        """Validate and write checkpoint and state at their steps and at the end; the state alone when stopping."""
+    def _save_where_due(self, metrics: Metrics, saver: Saver, stop: StopRequest) -> None:
+        """Validate and save all at their steps and at the end; the state alone when stopping."""
         training, step = self.config.training, self.progress.step
         ended = self._ended() is not None
         validate = ended or step % training.validate_every == 0
-        if validate or step % training.checkpoint_every == 0:
-            self._check_finite()
-            scores = self._validate(metrics) if validate else {}
-            self._save_checkpoint(scores)
-            self._save_state(metrics)
-            self._discard_checkpoints()
-        elif stop.signal:
-            self._check_finite()
-            self._save_state(metrics)
+        save_all = validate or step % training.checkpoint_every == 0
+        if not save_all and not stop.agreed:
+            return
+        self._check_finite()
+        scores = self._validate(metrics) if validate else {}
+        self.progress.losses = self.ranks.total(self.learner.losses).tolist()
+        self.progress.metrics_bytes = metrics.size
+        if self.ranks.first and save_all:
+            saver.save_all(self.progress, self.learner, scores)
+        elif self.ranks.first:
+            saver.save_state(self.progress, self.learner)
 
     def _steps(self) -> Generator[Step, None, None]:
         """The steps from the present position on; `progress` holds the position after the one yielded."""
@@ -198,46 +242,28 @@ class Trainer:
                     yield step
 
     def _train_step(self, step: Step) -> None:
-        """One update from the micro-batches of one step."""
-        training, progress = self.config.training, self.progress
+        """One update, and its counts."""
+        progress = self.progress
         progress.step += 1
-        for group in self.optimizer.param_groups:
-            group["lr"] = self._rate()
-        self.model.train()
-        for batch in step.micro_batches:
-            loss, nll = self._losses(batch)
-            self.scaler.scale(loss / step.target_tokens).backward()  # type: ignore[no-untyped-call]
-            self.losses += torch.stack([loss, nll]).detach()
-        if training.clip_norm is not None:
-            self.scaler.unscale_(self.optimizer)
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip_norm)
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
-        self.optimizer.zero_grad(set_to_none=True)
+        logged = progress.step % self.config.training.log_every == 0
+        learned = self.learner.learn(step, progress.step, self._rate(), self._phase, norm=logged)
+        progress.overflows += not learned
         progress.target_tokens += step.target_tokens
         progress.interval_target_tokens += step.target_tokens
         progress.interval_source_tokens += step.source_tokens
+        progress.interval_sentences += step.sentences
         progress.interval_cells += step.cells
+        if self.profile:
+            self.profile.step(self._flops(step.sentences, step.source_tokens, step.target_tokens))
+
+    def _phase(self, name: str) -> AbstractContextManager[Any]:
+        return self.profile.phase(name) if self.profile else nullcontext()
 
     def _rate(self) -> float:
         return learning_rate(self.progress.step, self.config.training, self.config.model.d_model)
 
-    def _losses(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The sums over a micro-batch's tokens of the smoothed loss and of -log p."""
-        training = self.config.training
-        # Found on the CPU, where the batch was made: the loss is taken only where there are tokens.
-        tokens = (batch.target.flatten() != PAD).nonzero()[:, 0].to(self.device, non_blocking=True)  # [N]
-        source = batch.source.to(self.device, non_blocking=True)  # [B, S]
-        target = batch.target.to(self.device, non_blocking=True)  # [B, T]
-        half = None if training.precision == "float32" else getattr(torch, training.precision)
-        with torch.autocast(self.device.type, half, enabled=half is not None):
-            states = self.model(source, F.pad(target[:, :-1], (1, 0), value=BOS))  # [B, T, D]
-            return smoothed_cross_entropy(
-                states.flatten(0, 1).index_select(0, tokens),
-                self.model.output.weight,
-                target.flatten()[tokens],
-                training.label_smoothing if self.model.training else 0.0,
-            )
+    def _flops(self, sentences: int, source: int, target: int) -> float:
+        return training_flops(self.config.model, len(self.material.vocabulary.target), sentences, source, target)
 
     def _ended(self) -> str | None:
         """Why there is nothing more to train, or None."""
@@ -253,35 +279,45 @@ class Trainer:
     def _log(self, metrics: Metrics, *, aloud: bool) -> None:
         """One line of metrics over the steps since the last; then the sums start anew."""
         self._check_finite()
-        progress = self.progress
-        loss, speed = self._interval()
-        filled = progress.interval_source_tokens + progress.interval_target_tokens
+        progress, learner = self.progress, self.learner
+        sentences, source, target = (
+            progress.interval_sentences, progress.interval_source_tokens, progress.interval_target_tokens
+        )  # fmt: skip
+        loss, nll, speed = self._interval()
+        assert learner.gradient_norm is not None
         row = {
             "step": progress.step,
             "epoch": progress.epoch + 1,
             "loss": loss,
-            "nll": float(self.losses[1]) / progress.interval_target_tokens,
+            "nll": nll,
             "learning_rate": self._rate(),
+            "gradient_norm": float(learner.gradient_norm),
             "target_tokens": progress.target_tokens,
             "target_tokens_per_second": round(speed, 1),
-            "padding": 1 - filled / progress.interval_cells,
+            "tflops": round(self._flops(sentences, source, target) / max(progress.interval_seconds, 1e-9) / 1e12, 4),
+            "padding": 1 - (source + target) / progress.interval_cells,
+            "data_wait": round(progress.interval_waiting / max(progress.interval_seconds, 1e-9), 4),
             "seconds": round(progress.seconds, 3),
         }
+        if learner.scaler.is_enabled():
+            row |= {"loss_scale": learner.scaler.get_scale(), "overflows": progress.overflows}
         metrics.write(row)
-        self.losses.zero_()
+        learner.losses.zero_()
         progress.start_interval()
         # A progress bar shows this already: the line is for the log file then.
         line = f"step {progress.step:,}  epoch {row['epoch']}  loss {loss:.3f}  lr {row['learning_rate']:.2e}"
         log.log(logging.INFO if aloud else logging.DEBUG, "%s  %s target tokens/s", line, f"{speed:,.0f}")
 
     def _check_finite(self) -> None:
-        """NmtError when a loss or a weight is not a finite number: nothing of that is saved."""
-        checked = [self.losses, *checkpoint.weights_of(self.model).values()]
-        if torch.stack([tensor.isfinite().all() for tensor in checked]).all():
+        """SharedError when a loss or a weight is not a finite number: nothing of that is saved."""
+        learner = self.learner
+        checked = [self.ranks.total(learner.losses).to(self.device), *checkpoint.weights_of(self.model).values()]
+        lost = learner.scaler.is_enabled() and learner.scaler.get_scale() < _LEAST_SCALE
+        if not lost and torch.stack([tensor.isfinite().all() for tensor in checked]).all():
             return
         whole = checkpoint.checkpoints(self.run_dir)
         kept = f"the last good checkpoint is {whole[-1]}" if whole else "no checkpoint had been written"
-        raise NmtError(
+        raise SharedError(
             f"the loss or a weight is no longer a number at step {self.progress.step:,}; {kept}. Lower "
             "training.learning_rate, raise training.warmup_steps, set training.clip_norm: 1, or train in float32 "
             "or bfloat16; the same command then goes on from the last save"
@@ -293,12 +329,12 @@ class Trainer:
         material, progress, training = self.material, self.progress, self.config.training
         if self.validation is None:
             return {}
-        self.model.eval()
-        total, tokens = 0.0, 0
+        self.learner.objective.eval()
+        mine, tokens = torch.zeros((), dtype=torch.float64), 0
         for step in self.validation.epoch(0):
-            total += sum(float(self._losses(batch)[1]) for batch in step.micro_batches)
+            mine += sum(float(self.learner.measure(batch)[1]) for batch in step.micro_batches)
             tokens += step.target_tokens
-        scores = {"validation_loss": total / tokens}
+        scores = {"validation_loss": float(self.ranks.total(mine)) / tokens}
         line = f"validation_loss {scores['validation_loss']:.4f}"
         if material.translate_validation is not None:
             translated = material.translate_validation(self.model)
@@ -306,6 +342,7 @@ class Trainer:
             line += f"  BLEU {translated.bleu:.2f}  chrF {translated.chrf:.2f}"
             for sample in translated.samples:
                 log.info("\n  source       %s\n  reference    %s\n  translation  %s", *sample)
+        scores = self.ranks.from_first(scores)
         metrics.write({"step": progress.step, **scores})
         value = scores[training.best_metric] * (-1 if training.best_metric == "validation_loss" else 1)
         progress.without_best += 1
@@ -315,36 +352,14 @@ class Trainer:
         log.info("step %s  %s", f"{progress.step:,}", line)
         return scores
 
-    def _save_checkpoint(self, scores: dict[str, float]) -> None:
-        """Write the model file of this step, and the best one if it is that."""
-        progress, training = self.progress, self.config.training
-        provenance = {
-            "nmt": nmt.__version__,
-            "torch": torch.__version__,
-            "run_dir": str(self.run_dir),
-            "step": progress.step,
-            "epoch": progress.epoch,
-            "target_tokens": progress.target_tokens,
-            "best_metric": training.best_metric,
-            **scores,
-        }
-        weights = checkpoint.weights_of(self.model)
-        model_file = Checkpoint(self.config, self.material.vocabulary, weights, provenance)
-        checkpoint.save(checkpoint.checkpoint_path(self.run_dir, progress.step), model_file)
-        if scores and progress.best_step == progress.step:
-            checkpoint.save(self.run_dir / checkpoint.BEST, model_file)
-
-    def _discard_checkpoints(self) -> None:
-        """Delete the checkpoints that keep_last and keep_best no longer keep."""
-        training = self.config.training
-        kept = {*checkpoint.last(self.run_dir, training.keep_last), *checkpoint.best(self.run_dir, training.keep_best)}
-        for path in set(checkpoint.checkpoints(self.run_dir)) - kept:
-            path.unlink()
-
-    def _save_state(self, metrics: Metrics) -> None:
-        self.progress.losses = self.losses.tolist()
-        self.progress.metrics_bytes = metrics.size
-        state.save(self.run_dir, self.identity, self.progress, self.model, self.optimizer, self.scaler)
+    def _micro_cells(self) -> int:
+        """The most cells that a device is given at once."""
+        data, training = self.material.train, self.config.training
+        if training.micro_batch_tokens != "auto":
+            return min(training.micro_batch_tokens or training.batch_tokens, training.batch_tokens)
+        longer = np.maximum(data.source_lengths, data.target_lengths)
+        longest = int(longer[longer <= training.batch_tokens].max(initial=1))  # longer ones are in no batch
+        return memory.micro_batch_cells(self.learner.objective, training.batch_tokens, longest, self.ranks)
 
     def _validation_batches(self) -> Batches | None:
         """Batches of the whole validation set, however long its pairs. NmtError where the model cannot take one."""
@@ -357,30 +372,17 @@ class Trainer:
                 f"data.validation: a sentence has {longest} subwords, more than model.max_positions: "
                 f"{sizes.max_positions}: raise it, or take the sentence out"
             )
-        training = self.config.training
-        return self._batches(sequences, max(longest, training.micro_batch_tokens or training.batch_tokens), "error")
+        cells = max(longest, self.micro_cells)
+        return self._batches(sequences, cells * self.ranks.size, cells)
 
-    def _batches(self, sequences: Sequences, cells: int, over_budget: Literal["skip", "error"]) -> Batches:
-        micro = self.config.training.micro_batch_tokens if sequences is self.material.train else None
+    def _batches(self, sequences: Sequences, cells: int, micro_cells: int) -> Batches:
         return Batches(
             sequences,
             batch_tokens=cells,
-            micro_batch_tokens=micro,
+            micro_batch_tokens=micro_cells,
             seed=self.config.seed,
             pool_pairs=self.config.data.pool_pairs,
-            over_budget=over_budget,
+            over_budget=self.config.data.over_budget,
+            rank=self.ranks.rank,
+            world_size=self.ranks.size,
         )
-
-
-def _optimizer(model: Transformer, config: Config, device: torch.device) -> torch.optim.Optimizer:
-    """Adam as in section 5.3; with weight_decay, AdamW's, on matrices only."""
-    training = config.training
-    matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
-    vectors = [parameter for parameter in model.parameters() if parameter.dim() <= 1]
-    return torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": training.weight_decay}, {"params": vectors, "weight_decay": 0.0}],
-        lr=0.0,
-        betas=training.adam_betas,
-        eps=training.adam_epsilon,
-        fused=device.type in ("cpu", "cuda"),
-    )

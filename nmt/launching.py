@@ -1,0 +1,59 @@
+"""Starting the ranks of a job on this machine, by PyTorch's own launcher: what `torchrun` does, from a command."""
+
+import logging
+import os
+import signal
+import sys
+import uuid
+from collections.abc import Sequence
+
+from torch.distributed.elastic.multiprocessing import SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from nmt.cores import usable_cores
+
+log = logging.getLogger("nmt")
+
+# Asked to stop, a rank finishes its step or validation and saves. PyTorch's default, 30 seconds, is for less.
+_SECONDS_TO_SAVE = "3600"
+_SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
+
+
+def launch(arguments: Sequence[str], ranks: int, restarts: int) -> int:
+    """Run `nmt ARGUMENTS` in so many processes, each a rank; returns the exit status of the whole.
+
+    A rank that is killed, by the system or a crash below Python, ends the others, and all start again, at most
+    `restarts` times. A rank that ends with an error of its own has said why, and ends the job.
+    """
+    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", _SECONDS_TO_SAVE)
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, usable_cores() // ranks)))
+    for left in reversed(range(restarts + 1)):
+        try:
+            elastic_launch(_one_machine(ranks), sys.executable)("-m", "nmt", *arguments)
+        except SignalException as stopped:  # passed on to the ranks, which have saved and ended
+            return 130 if stopped.sigval == signal.SIGINT else 0
+        except ChildFailedError as failed:
+            killed = {rank: -failure.exitcode for rank, failure in failed.failures.items() if failure.exitcode < 0}
+            for rank, number in killed.items():
+                log.error("rank %d was killed by %s", rank, signal.Signals(number).name)
+            if not killed:
+                return 130 if any(failure.exitcode == 130 for failure in failed.failures.values()) else 1
+            if left:
+                log.warning("starting all %d ranks again from the last save (%d more times at most)", ranks, left - 1)
+        else:
+            return 0
+    return 1
+
+
+def _one_machine(ranks: int) -> LaunchConfig:
+    return LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=ranks,
+        run_id=uuid.uuid4().hex,
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",  # a free port
+        max_restarts=0,  # the launcher's own restarts cannot tell a killed rank from a wrong setting
+        signals_to_handle=_SIGNALS,
+    )

@@ -1,0 +1,114 @@
+"""A run's files written while training goes on: it waits for the copy in memory, not for the disk."""
+
+import dataclasses
+import logging
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+
+import nmt
+from nmt import checkpoint
+from nmt.checkpoint import Checkpoint
+from nmt.data.vocabulary import Vocabulary
+from nmt.training import state
+from nmt.training.learner import Learner
+from nmt.training.state import Identity, Progress, Snapshot
+
+log = logging.getLogger("nmt")
+
+EMA = "ema.safetensors"
+
+
+class Saver:
+    """Writes states and checkpoints in a thread, one after the other. Leaving the `with` block waits for the last.
+
+    What writing raises (NmtError where the disk refuses) is raised by the next save, or on leaving.
+    """
+
+    def __init__(self, run: Path, identity: Identity, vocabulary: Vocabulary) -> None:
+        self._run, self._identity, self._vocabulary = run, identity, vocabulary
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="saver")
+        self._writing: Future[None] | None = None
+
+    def save_state(self, progress: Progress, learner: Learner) -> None:
+        """Save what resuming needs."""
+        self._start(self._snapshot(progress, learner), None, best=False)
+
+    def save_all(self, progress: Progress, learner: Learner, scores: Mapping[str, float]) -> None:
+        """Save that, and a checkpoint: the best one so far if the scores (empty without a validation) made it that.
+
+        Checkpoints that keep_last and keep_best no longer keep are deleted.
+        """
+        settings = self._identity.config.training
+        provenance = {
+            "nmt": nmt.__version__,
+            "torch": torch.__version__,
+            "run_dir": str(self._run),
+            "step": progress.step,
+            "epoch": progress.epoch,
+            "target_tokens": progress.target_tokens,
+            "best_metric": settings.best_metric,
+            **scores,
+        }
+        best = bool(scores) and progress.best_step == progress.step
+        self._start(self._snapshot(progress, learner), provenance, best=best)
+
+    def _snapshot(self, progress: Progress, learner: Learner) -> Snapshot:
+        self._wait()  # one copy in memory is enough
+        start = time.perf_counter()
+        saved = state.snapshot(self._identity, progress, learner)
+        log.debug("state of step %s: %.1f MiB copied in %.3f s", f"{saved.step:,}", saved.mebibytes, _since(start))
+        return saved
+
+    def _start(self, saved: Snapshot, provenance: Mapping[str, Any] | None, *, best: bool) -> None:
+        self._writing = self._thread.submit(self._write, saved, provenance, best)
+
+    def _write(self, saved: Snapshot, provenance: Mapping[str, Any] | None, best: bool) -> None:
+        start = time.perf_counter()
+        if provenance is not None:
+            model = Checkpoint(self._identity.config, self._vocabulary, saved.part("model"), provenance)
+            checkpoint.save(checkpoint.checkpoint_path(self._run, saved.step), model)
+            if best:
+                checkpoint.save(self._run / checkpoint.BEST, model)
+            if average := saved.part("average"):
+                unscored = {
+                    key: value for key, value in provenance.items() if key in ("nmt", "torch", "run_dir", "step")
+                }
+                moving = {**unscored, "ema_decay": self._identity.config.training.ema_decay}
+                checkpoint.save(self._run / EMA, dataclasses.replace(model, weights=average, provenance=moving))
+        state.write(self._run, saved)
+        if provenance is not None:
+            self._discard_checkpoints()
+        log.debug("state of step %s: written in %.3f s, beside training", f"{saved.step:,}", _since(start))
+
+    def _discard_checkpoints(self) -> None:
+        settings = self._identity.config.training
+        kept = {*checkpoint.last(self._run, settings.keep_last), *checkpoint.best(self._run, settings.keep_best)}
+        for path in set(checkpoint.checkpoints(self._run)) - kept:
+            path.unlink()
+
+    def _wait(self) -> None:
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
+    def __enter__(self) -> "Saver":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._wait()
+        finally:
+            self._thread.shutdown()
+
+
+def _since(start: float) -> float:
+    return time.perf_counter() - start
