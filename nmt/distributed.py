@@ -7,6 +7,7 @@ Numbers and objects travel by gloo, between CPUs, whatever the devices; gradient
 
 import datetime
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from nmt.errors import NmtError, SharedError
 
 T = TypeVar("T")
 
+_CAUSE_SECONDS = 3.0
 # How long ranks wait for the one that prepares the data: as long as it takes. One that dies is noticed at once.
 _PREPARING = datetime.timedelta(days=7)
 
@@ -138,6 +140,13 @@ def joined(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
     dist.init_process_group("cpu:gloo,cuda:nccl" if where.type == "cuda" else "gloo")
     try:
         yield ranks, where
+    except NmtError:
+        raise
+    except Exception:
+        # Most often a broken connection, for another rank has died: the launcher ends this one too, before
+        # it hides the cause behind an error of its own.
+        time.sleep(_CAUSE_SECONDS)
+        raise
     finally:
         dist.destroy_process_group()
 

@@ -28,19 +28,24 @@ def launch(arguments: Sequence[str], ranks: int, restarts: int) -> int:
     """
     os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", _SECONDS_TO_SAVE)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, usable_cores() // ranks)))
+    for name in list(logging.root.manager.loggerDict):
+        if name.startswith("torch.distributed.elastic"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters of it is said here
     for left in reversed(range(restarts + 1)):
         try:
             elastic_launch(_one_machine(ranks), sys.executable)("-m", "nmt", *arguments)
         except SignalException as stopped:  # passed on to the ranks, which have saved and ended
             return 130 if stopped.sigval == signal.SIGINT else 0
         except ChildFailedError as failed:
-            killed = {rank: -failure.exitcode for rank, failure in failed.failures.items() if failure.exitcode < 0}
+            ended = {rank: failure.exitcode for rank, failure in failed.failures.items()}
+            # By SIGTERM the launcher itself ends the others.
+            killed = {rank: -status for rank, status in ended.items() if status < 0 and status != -signal.SIGTERM}
             for rank, number in killed.items():
                 log.error("rank %d was killed by %s", rank, signal.Signals(number).name)
             if not killed:
-                return 130 if any(failure.exitcode == 130 for failure in failed.failures.values()) else 1
+                return 130 if 130 in ended.values() else 1
             if left:
-                log.warning("starting all %d ranks again from the last save (%d more times at most)", ranks, left - 1)
+                log.warning("all %d ranks start again from the last save (at most %d times more)", ranks, left - 1)
         else:
             return 0
     return 1

@@ -70,13 +70,18 @@ def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
     """x with each element zeroed with `probability` and the rest scaled up; x itself outside training."""
     if not training or probability == 0:
         return x
-    if x.device.type == "cpu":
+    if _ours(x):
         return _Dropout.apply(x, _kept_levels(probability))  # type: ignore[no-any-return, no-untyped-call]
     return F.dropout(x, probability)
 
 
 def residual_sum(residual: Tensor, x: Tensor, probability: float, training: bool) -> Tensor:
     """residual + dropout(x): what surrounds every sub-layer (section 5.4, residual dropout)."""
-    if training and probability > 0 and x.device.type == "cpu" and x.dtype == residual.dtype:
+    if training and probability > 0 and _ours(x) and x.dtype == residual.dtype:
         return _ResidualSum.apply(residual, x, _kept_levels(probability))  # type: ignore[no-any-return, no-untyped-call]
     return residual + dropout(x, probability, training)
+
+
+def _ours(x: Tensor) -> bool:
+    """Whether masks are drawn here: on the CPU, unless torch.compile makes a kernel with a generator of its own."""
+    return x.device.type == "cpu" and not torch.compiler.is_compiling()

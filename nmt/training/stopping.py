@@ -56,5 +56,5 @@ class StopRequest:
         if self._signal and number == signal.SIGINT:
             raise KeyboardInterrupt
         self._signal = number
-        name = signal.Signals(number).name
-        log.warning("%s: saving after this step; Ctrl-C again stops at once, back to the last save", name)
+        if number == signal.SIGINT:  # someone is waiting
+            log.warning("SIGINT: saving after this step; Ctrl-C again stops at once, back to the last save")

@@ -1,6 +1,7 @@
 """The training loop: batches and a model to checkpoints."""
 
 import logging
+import signal
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
@@ -132,10 +133,17 @@ class Trainer:
             Saver(self.run_dir, self.identity, self.material.vocabulary) as saver,
             stop,
         ):
-            if ended:  # by a setting changed since the run was stopped between two checkpoints
-                self._save_where_due(metrics, saver, stop)
-            else:
-                self._loop(metrics, saver, stop)
+            try:
+                if ended:  # by a setting changed since the run was stopped between two checkpoints
+                    self._save_where_due(metrics, saver, stop)
+                else:
+                    self._loop(metrics, saver, stop)
+            except RuntimeError:
+                if self.ranks.size > 1 and stop.asked == signal.SIGTERM:
+                    # The launcher ends this rank, for another has died and with it the connections. It says which.
+                    log.debug("after SIGTERM", exc_info=True)
+                    raise SystemExit(1) from None
+                raise
         return stop
 
     def _check_ranks_alike(self) -> None:
