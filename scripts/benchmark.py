@@ -1,12 +1,13 @@
 """Measure nmt: how fast it trains beside another trainer, and what preparing a large corpus takes.
 
-    python scripts/benchmark.py train CONFIG [section.key=value …] [--against COMMAND] [--rounds 5]
+    python scripts/benchmark.py train CONFIG [section.key=value …] [--size base] [--against COMMAND] [--rounds 5]
     python scripts/benchmark.py prepare [--pairs 10000000]
 
-`train` runs `nmt train` for some steps and, in turn, the command given, which must print
-`target_tokens_per_second=NUMBER`; the ratio is taken round by round, so that it holds on a machine whose
-speed drifts. `prepare` generates a corpus, prepares it and trains a few steps on it, each in a process of its
-own, and gives seconds and the peak of resident memory.
+`train` runs `nmt train` for some steps, on the CPU or a GPU, as one rank or several, and in turn the command given,
+which must print `target_tokens_per_second=NUMBER`; the ratio is taken round by round, so that it holds on a machine
+whose speed drifts. Beside speed it gives the peak of resident memory of both, and of ours padding, waiting for data
+and the share of what a large matrix product reaches on the device. `prepare` generates a corpus, prepares it and
+trains a few steps on it, each in a process of its own, and gives seconds and the peak of resident memory.
 """
 
 import argparse
@@ -20,52 +21,104 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-NMT = [sys.executable, "-c", "from nmt.cli import main; main()"]
+NMT = [sys.executable, "-m", "nmt"]
+Cost = tuple[float, float, str]
 
 
-def nmt_speed(config: Path, overrides: Sequence[str], steps: int, warmup: int) -> float:
-    """Target tokens a second of a fresh run, its first `warmup` steps left out."""
+# d_model, feed-forward, layers, heads, dropout: of the paper's models, and of one that learns on two cores.
+SIZES = {
+    "tiny": (128, 256, 4, 4, 0.3),
+    "base": (512, 2048, 6, 8, 0.1),
+    "big": (1024, 4096, 6, 16, 0.3),
+}
+
+
+def settings_of(size: str) -> list[str]:
+    """The overrides that make a model of this size."""
+    names = ("d_model", "feed_forward", "layers", "heads", "dropout")
+    return [f"model.{name}={value}" for name, value in zip(names, SIZES[size], strict=True)]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run: target tokens a second, peak of resident memory in GiB, the rows of metrics.jsonl (ours)."""
+
+    speed: float
+    memory: float
+    rows: list[dict[str, float]]
+
+
+def run_nmt(arguments: argparse.Namespace, overrides: Sequence[str]) -> Measured:
+    """A fresh run, its first `--warmup` steps left out of the speed."""
     with tempfile.TemporaryDirectory() as folder:
         settings = [
-            *overrides, f"run_dir={folder}/run", f"training.max_steps={warmup + steps}", "data.validation=null",
-            "training.patience=null", f"training.log_every={warmup}", "training.checkpoint_every=1000000",
+            *overrides, f"run_dir={folder}/run", f"training.max_steps={arguments.warmup + arguments.steps}",
+            "data.validation=null", "training.patience=null", f"training.log_every={arguments.warmup}",
+            "training.checkpoint_every=1000000",
         ]  # fmt: skip
-        subprocess.run([*NMT, "train", str(config), *settings], check=True, capture_output=True)
+        ranks = ["--nproc-per-node", str(arguments.nproc_per_node)] if arguments.nproc_per_node else []
+        command = [*NMT, "train", str(arguments.config), *settings, "--device", arguments.device, *ranks]
+        _, memory, _ = measured(command, stderr=subprocess.DEVNULL)
         lines = Path(folder, "run", "metrics.jsonl").read_text(encoding="utf-8").split("\n")
     rows = [json.loads(line) for line in lines if line]
     first, last = rows[0], rows[-1]
-    return float((last["target_tokens"] - first["target_tokens"]) / (last["seconds"] - first["seconds"]))
+    speed = (last["target_tokens"] - first["target_tokens"]) / (last["seconds"] - first["seconds"])
+    return Measured(float(speed), memory, rows[1:])
 
 
-def other_speed(command: str) -> float:
-    """Target tokens a second, as the command prints them. SystemExit with its output if it does not."""
-    done = subprocess.run(shlex.split(command), capture_output=True, text=True)
-    found = re.search(r"target_tokens_per_second=([0-9.]+)", done.stdout)
+def run_other(command: str) -> Measured:
+    """Another trainer, by its own word. SystemExit with its output if it says no speed."""
+    _, memory, output = measured(shlex.split(command), stdout=subprocess.PIPE)
+    found = re.search(r"target_tokens_per_second=([0-9.]+)", output)
     if found is None:
-        sys.exit(f"benchmark: {command} printed no target_tokens_per_second=…:\n{done.stdout}{done.stderr}")
-    return float(found[1])
+        sys.exit(f"benchmark: {command} printed no target_tokens_per_second=…:\n{output}")
+    return Measured(float(found[1]), memory, [])
 
 
 def train(arguments: argparse.Namespace) -> None:
-    """Print a table of speeds, a line a round, and the median ratio."""
+    """Print a table of speeds and memory, a line a round, the median ratio, and how our time was spent."""
     with tempfile.TemporaryDirectory() as store:  # prepared once, not once a round
-        overrides = [f"data.store_dir={store}", *arguments.overrides]
-        print("round  nmt tokens/s" + ("  other tokens/s  ratio" if arguments.against else ""))
-        ratios = []
+        overrides = [f"data.store_dir={store}", *(settings_of(arguments.size) if arguments.size else ())]
+        overrides += arguments.overrides
+        print("round  nmt tokens/s    GiB" + ("  other tokens/s    GiB  ratio" if arguments.against else ""))
+        ours, theirs = [], []
         for number in range(1, arguments.rounds + 1):
-            ours = nmt_speed(arguments.config, overrides, arguments.steps, arguments.warmup)
-            line = f"{number:5d}  {ours:12,.0f}"
+            ours.append(run_nmt(arguments, overrides))
+            line = f"{number:5d}  {ours[-1].speed:12,.0f}  {ours[-1].memory:5.2f}"
             if arguments.against:
-                theirs = other_speed(arguments.against)
-                ratios.append(ours / theirs)
-                line += f"  {theirs:14,.0f}  {ratios[-1]:5.2f}"
+                theirs.append(run_other(arguments.against))
+                ratio = ours[-1].speed / theirs[-1].speed
+                line += f"  {theirs[-1].speed:14,.0f}  {theirs[-1].memory:5.2f}  {ratio:5.2f}"
             print(line, flush=True)
-    if ratios:
-        print(f"median ratio {statistics.median(ratios):.2f} (from {min(ratios):.2f} to {max(ratios):.2f})")
+    if theirs:
+        for what, of in (("speed", "speed"), ("memory", "memory")):
+            ratios = [getattr(a, of) / getattr(b, of) for a, b in zip(ours, theirs, strict=True)]
+            print(f"{what}: {statistics.median(ratios):.2f} of the other's ({min(ratios):.2f} to {max(ratios):.2f})")
+    rows = [row for run in ours for row in run.rows]
+    mean = {name: statistics.mean(row[name] for row in rows) for name in ("padding", "data_wait", "tflops")}
+    print(f"nmt: {mean['padding']:.1%} of the cells are padding, {mean['data_wait']:.1%} of the time waits for data")
+    peak = device_peak(arguments, overrides) * (arguments.nproc_per_node or 1)
+    print(f"nmt: {mean['tflops']:.3f} TFLOP/s; large matrix products reach {peak:.3f}: {mean['tflops'] / peak:.0%}")
+    if "peak_memory_gib" in rows[-1]:
+        print(f"nmt: {rows[-1]['peak_memory_gib']:.1f} GiB of the GPU's memory at most")
+
+
+def device_peak(arguments: argparse.Namespace, overrides: Sequence[str]) -> float:
+    """TFLOP/s of a large matrix product on the device, in the precision of the config; in a process of its own."""
+    script = (
+        "import sys, torch, nmt.config, nmt.device; from pathlib import Path; from nmt.training import profiling;"
+        "config = nmt.config.load(Path(sys.argv[1]), sys.argv[3:]); kind = config.training.precision;"
+        "torch.set_float32_matmul_precision('high' if kind == 'tf32' else 'highest');"
+        "dtype = getattr(torch, kind.replace('tf32', 'float32'));"
+        "print(profiling.measured_peak(nmt.device.choose(sys.argv[2]), dtype, seconds=2) / 1e12)"
+    )
+    command = [sys.executable, "-c", script, str(arguments.config), arguments.device, *overrides]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def write_corpus(folder: Path, pairs: int) -> None:
@@ -86,16 +139,17 @@ def write_corpus(folder: Path, pairs: int) -> None:
                     file.write(" ".join(words[i] for i in drawn[begin:end]) + "\n")
 
 
-def measured(command: Sequence[str]) -> tuple[float, float]:
-    """Seconds, and the peak of resident memory in GiB of the process (it must start none of its own)."""
+def measured(command: Sequence[str], stdout: int = subprocess.DEVNULL, stderr: int | None = None) -> Cost:
+    """Seconds, the peak of resident memory in GiB (of the largest process, if it starts some), what it printed."""
     start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=stdout, stderr=stderr, text=True)
+    output = process.stdout.read() if process.stdout else ""
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        sys.exit(f"benchmark: {shlex.join(command)} ended with status {process.returncode}")
+        sys.exit(f"benchmark: {shlex.join(command)} ended with status {process.returncode}\n{output}")
     unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB on Linux
-    return time.perf_counter() - start, usage.ru_maxrss * unit / 2**30
+    return time.perf_counter() - start, usage.ru_maxrss * unit / 2**30, output
 
 
 def prepare(arguments: argparse.Namespace) -> None:
@@ -122,7 +176,7 @@ def prepare(arguments: argparse.Namespace) -> None:
         ("prepare again (reused)", ["prepare", str(config)]),
         ("train 20 steps", ["train", str(config), "training.max_steps=20"]),
     ):
-        seconds, memory = measured([*NMT, *command])
+        seconds, memory, _ = measured([*NMT, *command])
         print(f"{what:26s}  {seconds:7.1f}  {memory:8.2f}", flush=True)
 
 
@@ -132,6 +186,9 @@ def main() -> None:
     training = commands.add_parser("train", help="target tokens a second, beside another command")
     training.add_argument("config", type=Path)
     training.add_argument("overrides", nargs="*", metavar="section.key=value")
+    training.add_argument("--size", choices=SIZES, help="the config's model in another size")
+    training.add_argument("--device", default="auto", help="cpu, cuda, cuda:N, mps or auto")
+    training.add_argument("--nproc-per-node", type=int, metavar="N", help="train as N ranks")
     training.add_argument("--against", metavar="COMMAND", help="run in turn; prints target_tokens_per_second=NUMBER")
     training.add_argument("--rounds", type=int, default=5)
     training.add_argument("--steps", type=int, default=60, help="steps that are timed")

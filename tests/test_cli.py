@@ -78,7 +78,8 @@ def test_n_best_and_scores(trained: Path) -> None:
     assert float(columns[0][1]) >= float(columns[1][1])
     assert columns[0][2] != columns[1][2]
     scored = run("translate", trained, "--scores", text=b"one two\n").stdout.decode().rstrip("\n").split("\t")
-    assert scored == columns[0][1:]
+    assert scored[1] == columns[0][2]
+    assert float(scored[0]) == pytest.approx(float(columns[0][1]), abs=1e-5)  # one line was searched, not three
 
 
 def test_average_and_evaluate(trained: Path, corpus: Path, tmp_path: Path) -> None:

@@ -307,6 +307,8 @@ class Trainer:
             "data_wait": round(progress.interval_waiting / max(progress.interval_seconds, 1e-9), 4),
             "seconds": round(progress.seconds, 3),
         }
+        if self.device.type == "cuda":
+            row["peak_memory_gib"] = round(torch.cuda.max_memory_allocated(self.device) / 2**30, 3)
         if learner.scaler.is_enabled():
             row |= {"loss_scale": learner.scaler.get_scale(), "overflows": progress.overflows}
         metrics.write(row)
