@@ -1,6 +1,7 @@
 """The mean of several checkpoints (section 6.1: the last 5 for the base models, the last 20 for big)."""
 
 import dataclasses
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from torch import Tensor
 from nmt import checkpoint, settings
 from nmt.checkpoint import Checkpoint
 from nmt.errors import NmtError
+
+log = logging.getLogger("nmt")
 
 _MEND = "average checkpoints of one run"
 
@@ -28,6 +31,9 @@ def average(paths: Sequence[Path]) -> Checkpoint:
         read.append(_add(mean, len(read) + 1, path))
         _check_alike(paths[0], read[0], path, read[-1])
     last = read[-1]
+    runs = {str(file.provenance["run_dir"]) for file in read if "run_dir" in file.provenance}
+    if len(runs) > 1:
+        log.warning("these are of different runs (%s): a mean of such is seldom any good", ", ".join(sorted(runs)))
     kept = {key: value for key, value in last.provenance.items() if key in ("nmt", "torch", "step", "run_dir")}
     sources = [{"file": path.name, "step": file.provenance.get("step")} for path, file in zip(paths, read, strict=True)]
     return dataclasses.replace(last, weights=mean, provenance={**kept, "averaged": sources})

@@ -1,13 +1,15 @@
 """Measure nmt: how fast it trains beside another trainer, and what preparing a large corpus takes.
 
     python scripts/benchmark.py train CONFIG [section.key=value …] [--size base] [--against COMMAND] [--rounds 5]
+    python scripts/benchmark.py loss [--vocabulary 32000]
     python scripts/benchmark.py prepare [--pairs 10000000]
 
 `train` runs `nmt train` for some steps, on the CPU or a GPU, as one rank or several, and in turn the command given,
 which must print `target_tokens_per_second=NUMBER`; the ratio is taken round by round, so that it holds on a machine
 whose speed drifts. Beside speed it gives the peak of resident memory of both, and of ours padding, waiting for data
-and the share of what a large matrix product reaches on the device. `prepare` generates a corpus, prepares it and
-trains a few steps on it, each in a process of its own, and gives seconds and the peak of resident memory.
+and the share of what a large matrix product reaches on the device. `loss` measures the loss alone beside PyTorch's.
+`prepare` generates a corpus, prepares it and trains a few steps on it, each in a process of its own, and gives
+seconds and the peak of resident memory.
 """
 
 import argparse
@@ -121,6 +123,45 @@ def device_peak(arguments: argparse.Namespace, overrides: Sequence[str]) -> floa
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
+LOSS = """
+import sys, time, resource, torch, torch.nn.functional as F
+from nmt.device import keep_freed_memory
+from nmt.training.loss import smoothed_cross_entropy
+keep_freed_memory()
+kind, tokens, width, vocabulary, smoothing = sys.argv[1], *map(int, sys.argv[2:5]), 0.1
+h, w = (torch.randn(rows, width) * width**-0.25 for rows in (tokens, vocabulary))
+y = torch.randint(vocabulary, (tokens,))
+h.requires_grad_(), w.requires_grad_()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for _ in range(4):
+    start = time.perf_counter()
+    if kind == "nmt":
+        loss, _ = smoothed_cross_entropy(h, w, y, smoothing)
+    elif kind == "PyTorch, fused":
+        loss = F.linear_cross_entropy(h, w, y, label_smoothing=smoothing, reduction="sum")
+    else:
+        loss = F.cross_entropy(F.linear(h, w), y, label_smoothing=smoothing, reduction="sum")
+    loss.backward()
+    h.grad = w.grad = None
+    seconds = time.perf_counter() - start
+print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def loss(arguments: argparse.Namespace) -> None:
+    """Print seconds and memory of the loss over a vocabulary, forward and backward on the CPU, three ways."""
+    sizes = [str(number) for number in (arguments.tokens, arguments.width, arguments.vocabulary)]
+    print(f"{arguments.tokens:,} tokens, d_model {arguments.width}, {arguments.vocabulary:,} subwords")
+    print("loss            seconds    GiB")
+    for kind in ("PyTorch", "PyTorch, fused", "nmt"):
+        done = subprocess.run([sys.executable, "-c", LOSS, kind, *sizes], capture_output=True, text=True)
+        if done.returncode:  # a PyTorch that does not have it yet
+            print(f"{kind:14s}  not there")
+            continue
+        seconds, memory = map(float, done.stdout.split())
+        print(f"{kind:14s}  {seconds:7.2f}  {memory / 2**20:5.2f}", flush=True)
+
+
 def write_corpus(folder: Path, pairs: int) -> None:
     """A corpus of made-up words with a natural skew: `pairs` lines of 5 to 35 words in source.txt, target.txt."""
     random = np.random.default_rng(1)
@@ -194,6 +235,11 @@ def main() -> None:
     training.add_argument("--steps", type=int, default=60, help="steps that are timed")
     training.add_argument("--warmup", type=int, default=10, help="steps before them that are not")
     training.set_defaults(run=train)
+    losing = commands.add_parser("loss", help="seconds and memory of the loss over a vocabulary, on the CPU")
+    losing.add_argument("--tokens", type=int, default=4096)
+    losing.add_argument("--width", type=int, default=512)
+    losing.add_argument("--vocabulary", type=int, default=32_000)
+    losing.set_defaults(run=loss)
     preparing = commands.add_parser("prepare", help="seconds and memory of preparing a large corpus")
     preparing.add_argument("--pairs", type=int, default=10_000_000)
     preparing.add_argument("--folder", help="keep corpus and run here; default: a new temporary folder")

@@ -12,6 +12,7 @@ from torch import Tensor
 # and no [N, V] matrix is ever held.
 _CHUNK_ELEMENTS = {"cpu": 1 << 24}
 _DEFAULT_CHUNK_ELEMENTS = 1 << 28
+_LEAST_LOGIT = 80.0  # below the largest: e^-80 of its probability, 2e-35, adds nothing to a sum in float32
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
@@ -40,6 +41,8 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             logits = (h @ w.t()).to(wide)  # [n, V]
             of_target = logits.gather(1, y[:, None])[:, 0]
             largest = logits.amax(dim=1)
+            # Probabilities too small for a normal float32 would slow a CPU's products down many times.
+            torch.maximum(logits, (largest - _LEAST_LOGIT)[:, None], out=logits)
             p = torch.softmax(logits, dim=1, out=logits)
             # p at the largest logit is at least 1/V, so its logarithm is safe where p's at y may not be.
             log_z = largest - p.amax(dim=1).log()
