@@ -60,11 +60,6 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
-def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copies on the CPU, which training no longer changes."""
-    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
-
-
 @torch.no_grad()
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Copy weights into the model. Raises NmtError naming the first one missing, unknown or misshapen."""

@@ -155,6 +155,9 @@ class Training:
     activation_checkpointing: bool = setting(
         False, "keep each layer's input alone and compute the rest again in the backward pass: less memory, slower"
     )
+    sharded: bool = setting(
+        False, "several ranks share out weights, gradients and moments (FSDP2): for models too large for one device"
+    )
     max_steps: int = setting(100_000, "optimizer steps", at_least=1)
     max_epochs: int | None = setting(None, "stop after this many passes over the data, if earlier", at_least=1)
     max_seconds: float | None = setting(
@@ -261,6 +264,14 @@ class Config:
                 f"training.micro_batch_tokens: {micro} is above training.batch_tokens: {training.batch_tokens}: "
                 "a micro-batch is a part of a batch"
             )
+        for key, clashes in {
+            "ema_decay": training.ema_decay is not None,
+            "micro_batch_tokens": micro == "auto",
+            "precision": training.precision == "float16",
+        }.items():
+            if training.sharded and clashes:
+                given = getattr(training, key)
+                yield f"training.sharded does not go with training.{key}: {given}: it needs whole weights: drop one"
         if training.schedule == "paper" and training.learning_rate is not None:
             yield (
                 "training.learning_rate does not go with training.schedule: paper, whose peak follows from "

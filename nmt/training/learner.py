@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from nmt.config import Config
 from nmt.data.batching import Batch, Step
 from nmt.data.vocabulary import PAD, Vocabulary
 from nmt.distributed import Ranks
+from nmt.model.transformer import Transformer
+from nmt.training import sharding
 from nmt.training.objective import Objective, compile_layers
 
 Phase = Callable[[str], AbstractContextManager[Any]]
@@ -33,9 +36,14 @@ class Learner:
         self.training, self.device, self.ranks, self.seed = training, device, ranks, settings.seed
         torch.manual_seed(settings.seed)
         torch.set_float32_matmul_precision("high" if training.precision == "tf32" else "highest")
-        self.model = checkpoint.new_model(settings, vocabulary).to(device)
+        self.sharded = training.sharded and ranks.size > 1
+        self._new_model = partial(checkpoint.new_model, settings, vocabulary)
+        self.model = self._new_model()
         self.model.recompute = training.activation_checkpointing
         self.objective = Objective(self.model, training)
+        if self.sharded:
+            sharding.shard(self.objective, device, ranks)
+        self.objective.to(device)
         self.parallel: nn.Module = self.objective
         self.optimizer = _optimizer(self.model, training)
         self.scaler = torch.amp.GradScaler(device.type, enabled=training.precision == "float16")
@@ -50,7 +58,7 @@ class Learner:
         """Before the first step: compile where that is wanted, and join the ranks, all with the first one's weights."""
         if self.training.compile:
             compile_layers(self.model, self.device)
-        if self.ranks.size > 1:  # sums gradients while the backward pass goes on
+        if self.ranks.size > 1 and not self.sharded:  # sums gradients while the backward pass goes on
             with warnings.catch_warnings():  # PyTorch 2.13 has another name for an argument that those before need
                 warnings.simplefilter("ignore", FutureWarning)
                 self.parallel = DistributedDataParallel(
@@ -67,7 +75,7 @@ class Learner:
         generated = np.random.SeedSequence((self.seed, number, self.ranks.rank)).generate_state(1, np.uint64)
         torch.manual_seed(int(generated[0]))
         self.objective.train()
-        # DDP takes the mean over the ranks where the sum is wanted.
+        # DDP and FSDP take the mean over the ranks where the sum is wanted.
         share = self.ranks.size / step.target_tokens
         for i, batch in enumerate(step.micro_batches, start=1):
             with self._reduced(last=i == len(step.micro_batches)):
@@ -91,9 +99,20 @@ class Learner:
 
     def _reduced(self, *, last: bool) -> AbstractContextManager[Any]:
         """Gradients are summed over the ranks once a step: in its last micro-batch."""
+        if self.sharded:
+            sharding.reduce_gradients(self.objective, last)
         if last or not isinstance(self.parallel, DistributedDataParallel):
             return nullcontext()
         return self.parallel.no_sync()
+
+    def plain_model(self) -> Transformer:
+        """The model as one that can be called on this rank alone. Collective where weights are shared out."""
+        if not self.sharded:
+            return self.model
+        plain = self._new_model().to(self.device)
+        weights = checkpoint.weights_of(self.model)
+        checkpoint.load_weights(plain, {name: sharding.whole(weight) for name, weight in weights.items()})
+        return plain.eval()
 
     def _update(self, rate: float, norm: bool) -> bool:
         for group in self.optimizer.param_groups:
@@ -102,9 +121,10 @@ class Learner:
         if norm or clip is not None:
             self.scaler.unscale_(self.optimizer)
             weights = list(self.model.parameters())
-            self.gradient_norm = torch.nn.utils.get_total_norm([w.grad for w in weights if w.grad is not None])
+            total = torch.nn.utils.get_total_norm([w.grad for w in weights if w.grad is not None])
             if clip is not None:
-                torch.nn.utils.clip_grads_with_norm_(weights, clip, self.gradient_norm)
+                torch.nn.utils.clip_grads_with_norm_(weights, clip, total)
+            self.gradient_norm = sharding.whole(total)
         scale = self.scaler.get_scale()
         self.scaler.step(self.optimizer)
         self.scaler.update()

@@ -15,6 +15,7 @@ import nmt
 from nmt import checkpoint
 from nmt.checkpoint import Checkpoint
 from nmt.data.vocabulary import Vocabulary
+from nmt.distributed import Ranks
 from nmt.training import state
 from nmt.training.learner import Learner
 from nmt.training.state import Identity, Progress, Snapshot
@@ -27,17 +28,19 @@ EMA = "ema.safetensors"
 class Saver:
     """Writes states and checkpoints in a thread, one after the other. Leaving the `with` block waits for the last.
 
+    The first rank alone writes; others take part where they hold a share of the weights.
     What writing raises (NmtError where the disk refuses) is raised by the next save, or on leaving.
     """
 
-    def __init__(self, run: Path, identity: Identity, vocabulary: Vocabulary) -> None:
+    def __init__(self, run: Path, identity: Identity, vocabulary: Vocabulary, ranks: Ranks) -> None:
+        self._ranks = ranks
         self._run, self._identity, self._vocabulary = run, identity, vocabulary
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="saver")
         self._writing: Future[None] | None = None
 
     def save_state(self, progress: Progress, learner: Learner) -> None:
         """Save what resuming needs."""
-        self._start(self._snapshot(progress, learner), None, best=False)
+        self._save(progress, learner, None, best=False)
 
     def save_all(self, progress: Progress, learner: Learner, scores: Mapping[str, float]) -> None:
         """Save that, and a checkpoint: the best one so far if the scores (empty without a validation) made it that.
@@ -56,17 +59,17 @@ class Saver:
             **scores,
         }
         best = bool(scores) and progress.best_step == progress.step
-        self._start(self._snapshot(progress, learner), provenance, best=best)
+        self._save(progress, learner, provenance, best=best)
 
-    def _snapshot(self, progress: Progress, learner: Learner) -> Snapshot:
+    def _save(self, progress: Progress, learner: Learner, provenance: Mapping[str, Any] | None, *, best: bool) -> None:
+        if not (self._ranks.first or learner.sharded):
+            return
         self._wait()  # one copy in memory is enough
         start = time.perf_counter()
         saved = state.snapshot(self._identity, progress, learner)
-        log.debug("state of step %s: %.1f MiB copied in %.3f s", f"{saved.step:,}", saved.mebibytes, _since(start))
-        return saved
-
-    def _start(self, saved: Snapshot, provenance: Mapping[str, Any] | None, *, best: bool) -> None:
-        self._writing = self._thread.submit(self._write, saved, provenance, best)
+        if self._ranks.first:
+            log.debug("state of step %s: %.1f MiB copied in %.3f s", f"{saved.step:,}", saved.mebibytes, _since(start))
+            self._writing = self._thread.submit(self._write, saved, provenance, best)
 
     def _write(self, saved: Snapshot, provenance: Mapping[str, Any] | None, best: bool) -> None:
         start = time.perf_counter()

@@ -20,6 +20,7 @@ from nmt import checkpoint, settings, tensor_file
 from nmt.config import Config
 from nmt.distributed import Ranks
 from nmt.errors import NmtError
+from nmt.training import sharding
 from nmt.training.learner import Learner
 
 log = logging.getLogger("nmt")
@@ -114,7 +115,7 @@ class Snapshot:
 
 
 def snapshot(identity: Identity, progress: Progress, learner: Learner) -> Snapshot:
-    """A copy of what resuming needs after this step."""
+    """A copy of what resuming needs after this step. Collective where the learner's weights are shared out."""
     names: dict[Tensor, str] = {parameter: name for name, parameter in learner.model.named_parameters()}
     tensors = {f"model.{name}": weight for name, weight in checkpoint.weights_of(learner.model).items()}
     for parameter, moments in learner.optimizer.state.items():
@@ -129,7 +130,8 @@ def snapshot(identity: Identity, progress: Progress, learner: Learner) -> Snapsh
         "data_key": identity.data_key,
         "vocabulary_key": identity.vocabulary_key,
     }
-    return Snapshot(progress.step, checkpoint.copied(tensors), metadata)
+    copies = {name: sharding.whole(tensor).detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+    return Snapshot(progress.step, copies, metadata)
 
 
 def write(run: Path, saved: Snapshot) -> None:
@@ -216,12 +218,14 @@ def _newest_whole(run: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def _load(saved: Snapshot, learner: Learner) -> None:
-    checkpoint.load_weights(learner.model, saved.part("model"))
     parameters = dict(learner.model.named_parameters())
+    weights = {n: sharding.like(w, parameters[n]) if n in parameters else w for n, w in saved.part("model").items()}
+    checkpoint.load_weights(learner.model, weights)
     for name, tensor in saved.part("optimizer").items():
         key, _, parameter_name = name.partition(".")
         parameter = parameters[parameter_name]
-        learner.optimizer.state[parameter][key] = tensor.to(parameter.device)
+        moment = sharding.like(tensor, parameter) if tensor.shape else tensor.to(parameter.device)  # else step counts
+        learner.optimizer.state[parameter][key] = moment
     if scale := json.loads(saved.metadata["scaler"]):  # none was saved in another precision than float16
         learner.scaler.load_state_dict(scale)
     if learner.average is not None:  # begun by a changed setting: from the weights

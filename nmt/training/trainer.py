@@ -21,7 +21,7 @@ from nmt.data.vocabulary import Vocabulary
 from nmt.distributed import Ranks
 from nmt.errors import NmtError, SharedError
 from nmt.model.transformer import Transformer
-from nmt.training import memory, state
+from nmt.training import memory, sharding, state
 from nmt.training.flops import training_flops
 from nmt.training.learner import Learner
 from nmt.training.metrics import Metrics
@@ -130,7 +130,7 @@ class Trainer:
                 self.progress.metrics_bytes,
                 tensorboard=self.config.training.tensorboard,
             ) as metrics,
-            Saver(self.run_dir, self.identity, self.material.vocabulary) as saver,
+            Saver(self.run_dir, self.identity, self.material.vocabulary, self.ranks) as saver,
             stop,
         ):
             try:
@@ -207,8 +207,7 @@ class Trainer:
                     log.info("done: %s", ended)
                     return
                 if stop.agreed:
-                    again = "the same command goes on from there"
-                    log.info("%s: saved at step %s: %s", stop.reason, f"{progress.step:,}", again)
+                    log.info("%s: saved at step %s; run again, it goes on", stop.reason, f"{progress.step:,}")
                     return
                 clock = time.perf_counter()  # validation and saving are not training time
 
@@ -230,9 +229,9 @@ class Trainer:
         scores = self._validate(metrics) if validate else {}
         self.progress.losses = self.ranks.total(self.learner.losses).tolist()
         self.progress.metrics_bytes = metrics.size
-        if self.ranks.first and save_all:
+        if save_all:
             saver.save_all(self.progress, self.learner, scores)
-        elif self.ranks.first:
+        else:
             saver.save_state(self.progress, self.learner)
 
     def _steps(self) -> Generator[Step, None, None]:
@@ -321,9 +320,10 @@ class Trainer:
     def _check_finite(self) -> None:
         """SharedError when a loss or a weight is not a finite number: nothing of that is saved."""
         learner = self.learner
-        checked = [self.ranks.total(learner.losses).to(self.device), *checkpoint.weights_of(self.model).values()]
+        weights = map(sharding.local, checkpoint.weights_of(self.model).values())
+        finite = torch.stack([tensor.isfinite().all() for tensor in (learner.losses, *weights)]).all()
         lost = learner.scaler.is_enabled() and learner.scaler.get_scale() < _LEAST_SCALE
-        if not lost and torch.stack([tensor.isfinite().all() for tensor in checked]).all():
+        if not self.ranks.begin_most(lambda: int(lost or not finite))():
             return
         whole = checkpoint.checkpoints(self.run_dir)
         kept = f"the last good checkpoint is {whole[-1]}" if whole else "no checkpoint had been written"
@@ -344,10 +344,12 @@ class Trainer:
         for step in self.validation.epoch(0):
             mine += sum(float(self.learner.measure(batch)[1]) for batch in step.micro_batches)
             tokens += step.target_tokens
+        if self.learner.sharded:
+            sharding.let_go(self.learner.objective)
         scores = {"validation_loss": float(self.ranks.total(mine)) / tokens}
         line = f"validation_loss {scores['validation_loss']:.4f}"
         if material.translate_validation is not None:
-            translated = material.translate_validation(self.model)
+            translated = material.translate_validation(self.learner.plain_model())
             scores |= {"bleu": translated.bleu, "chrf": translated.chrf}
             line += f"  BLEU {translated.bleu:.2f}  chrF {translated.chrf:.2f}"
             for sample in translated.samples:
