@@ -1,5 +1,6 @@
 """A corpus small enough to learn in seconds, and the config of a run on it."""
 
+import json
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -77,3 +78,10 @@ training:
   log_every: 4
 decoding: {{beam_size: 2}}
 """
+
+
+def rows_without_clock(run: Path) -> list[dict[str, float]]:
+    """The rows of a run's metrics without what depends on the clock."""
+    clock = {"seconds", "target_tokens_per_second", "tflops", "data_wait"}
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").split("\n") if line]
+    return [{key: value for key, value in row.items() if key not in clock} for row in rows]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import WORDS, config_text
+from conftest import WORDS, config_text, rows_without_clock
 
 import nmt
 from nmt import checkpoint, tensor_file
@@ -225,8 +225,3 @@ def wait_for_metrics(process: "subprocess.Popen[bytes]", folder: Path, rows: int
         if path.exists() and path.read_bytes().count(b"\n") >= rows:
             return
         time.sleep(0.002)
-
-
-def rows_without_clock(folder: Path) -> list[dict[str, float]]:
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().split("\n") if line]
-    return [{key: value for key, value in row.items() if "second" not in key} for row in rows]

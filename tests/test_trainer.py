@@ -1,6 +1,5 @@
 """The loop: resumed = uninterrupted, micro-batches = one batch, and nothing lost when it goes wrong."""
 
-import json
 import os
 import signal
 from collections.abc import Callable
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from conftest import rows_without_clock
 
 from nmt import checkpoint, settings, tensor_file
 from nmt.config import Config
@@ -28,19 +28,12 @@ def newest_state(run: Path) -> dict[str, torch.Tensor]:
     return {name: tensor.clone() for name, tensor in tensors.items()}  # no longer the file's memory
 
 
-def metrics(run: Path) -> list[dict[str, float]]:
-    """The rows without what depends on the clock."""
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().split("\n") if line]
-    clock = {"seconds", "target_tokens_per_second", "tflops", "data_wait"}
-    return [{key: value for key, value in row.items() if key not in clock} for row in rows]
-
-
 def assert_same_run(one: Path, other: Path) -> None:
     first, second = newest_state(one), newest_state(other)
     assert first.keys() == second.keys()
     for name, tensor in first.items():
         assert torch.equal(tensor, second[name]), name
-    assert metrics(one) == metrics(other)
+    assert rows_without_clock(one) == rows_without_clock(other)
     assert [path.name for path in checkpoint.checkpoints(one)] == [path.name for path in checkpoint.checkpoints(other)]
     for path in checkpoint.checkpoints(one):
         weights = checkpoint.load(other / "checkpoints" / path.name).weights
@@ -81,14 +74,14 @@ def test_a_run_whose_newest_state_is_damaged_goes_on_from_the_one_before(
     config = make_config()
     trainer(config).run()
     before = newest_state(tmp_path / "run")
-    rows = metrics(tmp_path / "run")
+    rows = rows_without_clock(tmp_path / "run")
     newest = max((tmp_path / "run" / "state").glob("*.safetensors"))
     newest.write_bytes(newest.read_bytes()[:-100])
     trainer(config).run()
     assert f"{newest}: " in caplog.text and "trying the state before it" in caplog.text
     after = newest_state(tmp_path / "run")
     assert [name for name, tensor in before.items() if not torch.equal(tensor, after[name])] == []
-    assert metrics(tmp_path / "run") == rows
+    assert rows_without_clock(tmp_path / "run") == rows
 
 
 def test_a_finished_run_does_nothing_and_a_longer_one_goes_on(make_config: MakeConfig, tmp_path: Path) -> None:
@@ -172,7 +165,7 @@ def test_kept_checkpoints_are_the_last_and_the_best(make_config: MakeConfig, tmp
     )
     trainer(config).run()
     run = tmp_path / "run"
-    losses = {row["step"]: row["validation_loss"] for row in metrics(run) if "validation_loss" in row}
+    losses = {row["step"]: row["validation_loss"] for row in rows_without_clock(run) if "validation_loss" in row}
     assert list(losses) == [5, 10, 15, 20, 25, 30, 35, 40]
     best = min(losses, key=lambda step: losses[step])
     kept = {checkpoint.load_provenance(path)["step"] for path in checkpoint.checkpoints(run)}
@@ -207,7 +200,7 @@ def test_rows_of_metrics_hold_what_was_trained_on(make_config: MakeConfig, tmp_p
     config = make_config()
     ended = trainer(config)
     ended.run()
-    rows = metrics(tmp_path / "run")
+    rows = rows_without_clock(tmp_path / "run")
     logged = [row for row in rows if "loss" in row]
     assert [row["step"] for row in logged] == [4, 8, 12, 16, 20]
     assert {"epoch", "nll", "learning_rate", "target_tokens", "padding"} <= logged[0].keys()
