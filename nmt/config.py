@@ -175,7 +175,10 @@ class Training:
     clip_norm: float | None = setting(None, "clip the gradient to this norm; null: do not", above=0)
     label_smoothing: float = setting(0.1, "probability mass spread over the vocabulary", at_least=0, below=1)
     ema_decay: float | None = setting(
-        None, "keep a moving average of the weights too, in `RUN/ema.safetensors`; such as 0.999", above=0, below=1
+        None,
+        "keep a moving average of the weights too, in `RUN/ema.safetensors`; such as 0.999, less in the first steps",
+        above=0,
+        below=1,
     )
     precision: Literal["float32", "tf32", "bfloat16", "float16"] = setting(
         "float32", "of the forward and backward pass; weights and optimizer stay in float32"

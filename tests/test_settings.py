@@ -192,6 +192,44 @@ def test_long_values_are_shortened() -> None:
     assert len(problem) < 150
 
 
+@dataclass(frozen=True)
+class Clock:
+    chimes: int | Literal["auto", "never"] | None = setting(None, "a day", at_least=1, at_most=24)
+
+
+@pytest.mark.parametrize(
+    ("written", "value"), [("7", 7), ("1", 1), ("24", 24), ("auto", "auto"), ("'never'", "never"), ("null", None)]
+)
+def test_a_number_or_one_of_some_words(written: str, value: int | str | None) -> None:
+    clock = settings.parse(Clock, f"chimes: {written}", "clock.yaml")
+    assert clock == Clock(value)  # type: ignore[arg-type]
+    assert settings.parse(Clock, settings.to_yaml(clock), "clock.yaml") == clock
+
+
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        ("0", "0"),
+        ("25", "25"),
+        ("2.0", "2.0"),
+        ("true", "true"),
+        ("Auto", "Auto"),
+        ("'7'", "'7'"),
+        ("[auto]", "[auto]"),
+    ],
+)
+def test_neither_such_a_number_nor_such_a_word(written: str, found: str) -> None:
+    with pytest.raises(NmtError) as error:
+        settings.parse(Clock, f"chimes: {written}", "clock.yaml")
+    expected = "whole number or auto | never or null, at least 1, at most 24"
+    assert str(error.value) == f"clock.yaml: line 1: chimes: expected {expected}; found {found}"
+
+
+def test_the_reference_shows_numbers_and_words_of_one_setting() -> None:
+    row = "| `chimes` | whole number or auto \\| never or null, at least 1, at most 24 | `null` | a day |"
+    assert row in settings.reference(Clock).split("\n")
+
+
 # --------------------------------------------------------------------------- keys
 
 

@@ -61,7 +61,7 @@ class Session:
             for key, value in self.learner.optimizer.state[parameter].items()
         }
         assert len(moments) == 3 * len(names)
-        average = dict(self.learner.average.module.named_parameters()) if self.learner.average else {}
+        average = dict(self.learner.average.named_parameters()) if self.learner.average else {}
         return {**names, **moments, **{f"average of {name}": weight for name, weight in average.items()}}
 
 

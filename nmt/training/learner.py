@@ -1,5 +1,6 @@
 """One optimizer step: the model and all that changes with it."""
 
+import copy
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -10,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from nmt import checkpoint, config
 from nmt.config import Config
@@ -47,10 +48,7 @@ class Learner:
         self.parallel: nn.Module = self.objective
         self.optimizer = _optimizer(self.model, training)
         self.scaler = torch.amp.GradScaler(device.type, enabled=training.precision == "float16")
-        self.average = None
-        if training.ema_decay is not None:
-            ema = get_ema_multi_avg_fn(training.ema_decay)  # type: ignore[no-untyped-call]
-            self.average = AveragedModel(self.model, multi_avg_fn=ema)
+        self.average = None if training.ema_decay is None else copy.deepcopy(self.model).requires_grad_(False)
         self.losses = torch.zeros(2, device=device, dtype=torch.float32 if device.type == "mps" else torch.float64)
         self.gradient_norm: Tensor | None = None
 
@@ -87,7 +85,10 @@ class Learner:
             # float16 overflows now and then: the scaler leaves such a step out, so its sums must not spoil the others.
             self.losses += sums.where(sums.isfinite(), 0) if self.scaler.is_enabled() else sums
         with phase("optimizer"):
-            return self._update(rate, norm)
+            learned = self._update(rate, norm)
+        if learned and self.average is not None:
+            self._follow(self.average, number)
+        return learned
 
     def measure(self, batch: Batch, objective: nn.Module | None = None) -> tuple[Tensor, Tensor]:
         """The sums over a micro-batch's tokens of the smoothed loss and of -log p."""
@@ -129,9 +130,15 @@ class Learner:
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
-        if self.average is not None:
-            self.average.update_parameters(self.model)
         return self.scaler.get_scale() >= scale  # lowered where it overflowed
+
+    @torch.no_grad()
+    def _follow(self, average: Transformer, number: int) -> None:
+        """average ← d average + (1-d) weights, d growing to ema_decay lest the first weights be remembered long."""
+        assert self.training.ema_decay is not None
+        decay = min(self.training.ema_decay, (1 + number) / (10 + number))
+        follow = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
+        follow(list(average.parameters()), list(self.model.parameters()), number)
 
 
 def _optimizer(model: nn.Module, training: config.Training) -> torch.optim.Optimizer:

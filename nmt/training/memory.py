@@ -2,11 +2,13 @@
 
 import contextlib
 import logging
+from bisect import bisect_left
 from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
 
 from nmt.distributed import Ranks
 from nmt.errors import SharedError
@@ -23,86 +25,78 @@ def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, rank
     """The most cells of a micro-batch such that a forward and backward pass fits, a whole part of `batch_cells`.
 
     longest: the longer side of the longest pair, at most `batch_cells`. Tried with pairs of that length, both
-    sides of them full: nothing in the corpus takes more. On a GPU the passes are run; on a CPU what they keep is
-    counted on a small batch, for memory that is not there is found out too late. Every rank gets the smallest
+    sides of them full: nothing in the corpus takes more. On a GPU the passes are run; on a CPU what they take is
+    measured on a small batch, for memory that is not there is found out too late. Every rank gets the smallest
     result. Raises SharedError where even the longest pair alone does not fit.
     """
     where = next(objective.parameters()).device
-    fits = _runs if where.type == "cuda" else _by_estimate(objective, longest, ranks.local_size)
-    parts, most = 1, -(-batch_cells // longest)
-    while parts <= most and not fits(objective, -(-batch_cells // parts), longest):
-        parts *= 2
-    least = parts // 2 + 1  # half as many did not fit
-    while least < parts:
-        middle = (least + parts) // 2
-        if fits(objective, -(-batch_cells // middle), longest):
-            parts = middle
-        else:
-            least = middle + 1
-    tried = parts
-    parts = ranks.begin_most(lambda: tried)()
-    cells = max(longest, -(-batch_cells // parts))
-    if parts > most and not fits(objective, longest, longest):
+    on_gpu = where.type == "cuda"
+    fits = _runs(objective, longest) if on_gpu else _estimate(objective, longest, ranks.local_size)
+
+    def cells_of(parts: int) -> int:
+        return max(longest, -(-batch_cells // parts))
+
+    most = -(-batch_cells // longest)  # parts: each holds the longest pair then, and no more
+    fewest = bisect_left(range(1, most + 1), True, key=lambda parts: fits(cells_of(parts))) + 1
+    fewest = ranks.begin_most(lambda: fewest)()
+    if fewest > most:
         raise SharedError(
             f"training.micro_batch_tokens: auto: one pair of {longest} subwords does not fit into this device's "
             "memory: lower data.max_length, or set training.activation_checkpointing: true"
         )
-    log.info("training.micro_batch_tokens: auto: %s cells", f"{cells:,}" if parts > 1 else f"{cells:,}, a whole step")
-    return cells
-
-
-def _worst_batch(cells: int, longest: int, where: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    sentences = max(1, cells // longest)
-    source, target = (torch.ones(sentences, longest, dtype=torch.int64, device=where) for _ in range(2))
-    return source, target, torch.arange(target.numel(), device=where)
+    whole = ", a whole step" if fewest == 1 else f", {fewest} to a step"
+    log.info("training.micro_batch_tokens: auto: %s cells%s", f"{cells_of(fewest):,}", whole)
+    return cells_of(fewest)
 
 
 def _passes(objective: Objective, cells: int, longest: int) -> None:
-    loss, _ = objective(*_worst_batch(cells, longest, next(objective.parameters()).device))
+    """Forward and backward over at least so many cells."""
+    where = next(objective.parameters()).device
+    shape = -(-cells // longest), longest
+    source, target = (torch.ones(shape, dtype=torch.int64, device=where) for _ in range(2))
+    objective.train()
+    loss, _ = objective(source, target, torch.arange(target.numel(), device=where))
     (loss * 0).backward()
     objective.zero_grad(set_to_none=True)
 
 
-def _runs(objective: Objective, cells: int, longest: int) -> bool:
+def _runs(objective: Objective, longest: int) -> Callable[[int], bool]:
     """Whether the passes leave a margin on this GPU, Adam's moments (two more copies of the weights) beside them."""
-    objective.train()
-    free, _ = torch.cuda.mem_get_info()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    try:
-        moments = [torch.empty_like(weight) for weight in objective.parameters() for _ in range(2)]
-        _passes(objective, cells, longest)
-        del moments
-        return torch.cuda.max_memory_allocated() - before <= _SHARE * free
-    except torch.OutOfMemoryError:
-        return False
-    finally:
-        objective.zero_grad(set_to_none=True)
-        torch.cuda.empty_cache()
+
+    def fits(cells: int) -> bool:
+        free, _ = torch.cuda.mem_get_info()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        try:
+            moments = [torch.empty_like(weight) for weight in objective.parameters() for _ in range(2)]
+            _passes(objective, cells, longest)
+            del moments
+            return torch.cuda.max_memory_allocated() - before <= _SHARE * free
+        except torch.OutOfMemoryError:
+            return False
+        finally:
+            objective.zero_grad(set_to_none=True)
+            torch.cuda.empty_cache()
+
+    return fits
 
 
-def _by_estimate(objective: Objective, longest: int, ranks_here: int) -> Callable[[Objective, int, int], bool]:
-    a_cell = kept_bytes(objective, _PROBE_CELLS, longest) / max(_PROBE_CELLS, longest)
+def _estimate(objective: Objective, longest: int, ranks_here: int) -> Callable[[int], bool]:
+    probed = -(-_PROBE_CELLS // longest) * longest
+    _passes(objective, probed, longest)  # whatever is made once
     weights = sum(weight.numel() * weight.element_size() for weight in objective.parameters())
+    a_cell = (peak_bytes(objective, probed, longest) - weights) / probed  # their gradients do not grow with the cells
     free = _SHARE * available_memory() / ranks_here - 3 * weights  # gradients and two moments are yet to come
-    return lambda _, cells, __: cells * a_cell <= free
+    return lambda cells: cells * a_cell <= free
 
 
-def kept_bytes(objective: Objective, cells: int, longest: int) -> int:
-    """Bytes that the forward pass over so many cells keeps for the backward pass, the weights left out."""
-    weights = {weight.untyped_storage().data_ptr() for weight in objective.parameters()}
-    kept: dict[int, int] = {}
-
-    def keep(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in weights:
-            kept[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    objective.train()
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+def peak_bytes(objective: Objective, cells: int, longest: int) -> int:
+    """The most memory that PyTorch holds at once on the CPU in both passes, beyond what it held before."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
         _passes(objective, cells, longest)
-    return sum(kept.values())
+    assert profiled.profiler is not None and profiled.profiler.kineto_results is not None
+    changes = (event.nbytes() for event in profiled.profiler.kineto_results.events() if event.name() == "[memory]")
+    return max(accumulate(changes), default=0)
 
 
 def available_memory() -> int:

@@ -121,7 +121,7 @@ def snapshot(identity: Identity, progress: Progress, learner: Learner) -> Snapsh
     for parameter, moments in learner.optimizer.state.items():
         tensors |= {f"optimizer.{key}.{names[parameter]}": value for key, value in moments.items()}
     if learner.average is not None:
-        tensors |= {f"average.{name}": weight for name, weight in checkpoint.weights_of(learner.average.module).items()}
+        tensors |= {f"average.{name}": weight for name, weight in checkpoint.weights_of(learner.average).items()}
     metadata = {
         "format": FORMAT,
         "progress": json.dumps(dataclasses.asdict(progress)),
@@ -229,8 +229,7 @@ def _load(saved: Snapshot, learner: Learner) -> None:
     if scale := json.loads(saved.metadata["scaler"]):  # none was saved in another precision than float16
         learner.scaler.load_state_dict(scale)
     if learner.average is not None:  # begun by a changed setting: from the weights
-        checkpoint.load_weights(learner.average.module, saved.part("average") or saved.part("model"))
-        learner.average.n_averaged.fill_(1)
+        checkpoint.load_weights(learner.average, saved.part("average") or saved.part("model"))
 
 
 def _states(run: Path) -> list[Path]:

@@ -291,14 +291,14 @@ class Trainer:
             progress.interval_sentences, progress.interval_source_tokens, progress.interval_target_tokens
         )  # fmt: skip
         loss, nll, speed = self._interval()
-        assert learner.gradient_norm is not None
+        norm = learner.gradient_norm  # of this step: not a finite one where float16 overflowed in it
         row = {
             "step": progress.step,
             "epoch": progress.epoch + 1,
             "loss": loss,
             "nll": nll,
             "learning_rate": self._rate(),
-            "gradient_norm": float(learner.gradient_norm),
+            **({"gradient_norm": float(norm)} if norm is not None and norm.isfinite() else {}),
             "target_tokens": progress.target_tokens,
             "target_tokens_per_second": round(speed, 1),
             "tflops": round(self._flops(sentences, source, target) / max(progress.interval_seconds, 1e-9) / 1e12, 4),

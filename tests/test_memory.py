@@ -1,0 +1,231 @@
+"""As many cells as fit: a step in the fewest parts, never less than the longest pair, and no more than there is."""
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt import config, tensor_file
+from nmt.config import Config
+from nmt.data.vocabulary import PAD
+from nmt.distributed import Ranks
+from nmt.errors import SharedError
+from nmt.model.transformer import Transformer
+from nmt.training import memory
+from nmt.training.memory import micro_batch_cells, peak_bytes
+from nmt.training.objective import Objective
+from nmt.training.trainer import Trainer
+from nmt.training_run import material
+
+MakeConfig = Callable[..., Config]
+GIBIBYTE = 1 << 30
+
+
+def objective(*, recompute: bool = False, layers: int = 2, vocabulary: int = 40) -> Objective:
+    torch.manual_seed(0)
+    sizes = config.Model(d_model=16, feed_forward=32, layers=layers, heads=2)
+    model = Transformer(sizes, vocabulary, vocabulary, PAD)
+    model.recompute = recompute
+    return Objective(model, config.Training())
+
+
+def adam_bytes(of: Objective) -> int:
+    """Gradients and two moments, which a step needs beside the activations."""
+    return 3 * sum(weight.nbytes for weight in of.parameters())
+
+
+def a_cell(of: Objective, cells: int, longest: int) -> float:
+    """Bytes that a cell takes beside what does not depend on their number, the gradients of the weights."""
+    peak_bytes(of, cells, longest)  # whatever is made once
+    return (peak_bytes(of, cells, longest) - adam_bytes(of) / 3) / cells
+
+
+def fitting(batch_cells: int, longest: int, capacity: int, ranks: Ranks = Ranks()) -> int:  # noqa: B008 (frozen)
+    """The result on a device that holds `capacity` cells at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "_estimate", lambda *_: lambda cells: cells <= capacity)
+        return micro_batch_cells(objective(layers=1), batch_cells, longest, ranks)
+
+
+# ------------------------------------------------------------------------ the search
+
+
+@given(st.integers(1, 3000), st.data())
+@settings(deadline=None, max_examples=200)
+def test_a_step_is_cut_into_the_fewest_equal_parts_that_fit(batch_cells: int, data: st.DataObject) -> None:
+    longest = data.draw(st.integers(1, batch_cells))
+    capacity = data.draw(st.integers(longest, 2 * batch_cells))
+    parts = next(n for n in range(1, batch_cells + 1) if max(longest, -(-batch_cells // n)) <= capacity)
+    assert fitting(batch_cells, longest, capacity) == max(longest, -(-batch_cells // parts))
+
+
+@pytest.mark.parametrize(
+    ("batch_cells", "longest", "capacity"), [(100, 50, 49), (100, 100, 99), (100, 1, 0), (100, 60, 50), (100, 33, 30)]
+)
+def test_where_the_longest_pair_does_not_fit_nothing_is_promised(batch_cells: int, longest: int, capacity: int) -> None:
+    with pytest.raises(SharedError):
+        fitting(batch_cells, longest, capacity)
+
+
+def test_the_message_names_the_pair_and_two_mends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available_memory", lambda: 0)
+    message = (
+        r"training\.micro_batch_tokens: auto: one pair of 50 subwords .*"
+        r"data\.max_length, .*training\.activation_checkpointing: true"
+    )
+    with pytest.raises(SharedError, match=message):
+        micro_batch_cells(objective(), 1000, 50, Ranks())
+
+
+@dataclass(frozen=True)
+class BesideASmallerOne(Ranks):
+    """A rank whose neighbour has to cut its steps into five parts."""
+
+    def begin_most(self, number: Callable[[], int]) -> Callable[[], int]:
+        """The larger of the two numbers."""
+        return lambda: max(number(), 5)
+
+
+def test_every_rank_gets_what_the_smallest_device_holds() -> None:
+    assert fitting(1000, 10, capacity=1000, ranks=BesideASmallerOne()) == 200
+    assert fitting(1000, 10, capacity=100, ranks=BesideASmallerOne()) == 100
+
+
+# ------------------------------------------------------------------------ what a cell takes
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_what_the_passes_take_grows_linearly(recompute: bool) -> None:
+    of = objective(recompute=recompute)
+    one, two, three = (peak_bytes(of, cells, 16) for cells in (512, 1024, 1536))
+    assert 0 < one < two
+    assert three - two == pytest.approx(two - one, rel=0.02)
+
+
+def test_recomputed_layers_take_less() -> None:
+    assert a_cell(objective(recompute=True), 1024, 16) < a_cell(objective(), 1024, 16) / 2
+
+
+def test_the_estimate_leaves_neither_gradients_nor_other_weights_behind() -> None:
+    of = objective()
+    before = [weight.detach().clone() for weight in of.parameters()]
+    peak_bytes(of, 512, 16)
+    assert all(weight.grad is None for weight in of.parameters())
+    assert all(map(torch.equal, of.parameters(), before))
+
+
+@pytest.mark.parametrize("longest", [100, 1024, 1025, 1500, 3000])
+def test_a_cell_counts_the_same_however_the_longest_pair_divides_what_is_tried(
+    longest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What fits is found from the memory that a cell takes, and that does not depend on the pairs it is tried with."""
+    of = objective(layers=1)
+    free = 10_000 * a_cell(of, 2048, 32)  # and so holds about 10,000 cells
+    monkeypatch.setattr(memory, "available_memory", lambda: int((free + adam_bytes(of)) / 0.9))
+    assert 7_000 < micro_batch_cells(of, 1_000_000, longest, Ranks()) < 11_000
+
+
+@pytest.mark.parametrize(("cells", "longest"), [(100, 100), (101, 100), (199, 100), (200, 7)])
+def test_what_is_tried_is_no_smaller_than_what_is_asked_for(cells: int, longest: int) -> None:
+    """Pairs shorter than the longest fill a micro-batch whose size no whole number of longest pairs makes."""
+    of, tried = objective(), []
+    of.register_forward_pre_hook(lambda _, given: tried.append([given[0].numel(), given[1].numel()]))
+    peak_bytes(of, cells, longest)
+    assert all(cells <= size < cells + longest for sizes in tried for size in sizes)
+
+
+@pytest.mark.parametrize(("recompute", "layers"), [(False, 4), (False, 1), (True, 4)])
+def test_what_is_said_to_fit_does(recompute: bool, layers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The passes run within the memory that was said to be free, with Adam's two moments beside them."""
+    of = objective(recompute=recompute, layers=layers)
+    available = 24 << 20
+    monkeypatch.setattr(memory, "available_memory", lambda: available)
+    cells = micro_batch_cells(of, 100_000, 20, Ranks())
+    assert 100 < cells < 100_000
+    assert peak_bytes(of, cells, 20) + adam_bytes(of) * 2 // 3 <= available
+
+
+# ------------------------------------------------------------------------ the machine
+
+
+def test_available_memory_is_some_of_this_machines() -> None:
+    total = int(Path("/proc/meminfo").read_text().split()[1]) * 1024  # MemTotal comes first
+    assert 1 << 20 < memory.available_memory() <= total
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"), [("max", 3 * GIBIBYTE), (str(2 * GIBIBYTE), GIBIBYTE), (str(9 * GIBIBYTE), 3 * GIBIBYTE)]
+)
+def test_the_least_of_the_machines_and_the_groups_memory_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, expected: int
+) -> None:
+    def path(name: str) -> Path:
+        return tmp_path / name.strip("/").replace("/", "-")
+
+    path("/sys/fs/cgroup").mkdir()
+    path("/proc/meminfo").write_text(f"MemTotal: 99 kB\nMemFree: 1 kB\nMemAvailable:  {3 << 20} kB\nBuffers: 2 kB\n")
+    (path("/sys/fs/cgroup") / "memory.max").write_text(f"{limit}\n")
+    (path("/sys/fs/cgroup") / "memory.current").write_text(f"{GIBIBYTE}\n")
+    monkeypatch.setattr(memory, "Path", path)
+    assert memory.available_memory() == expected
+
+
+def test_on_a_system_that_says_nothing_some_memory_is_assumed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(memory, "Path", lambda _: tmp_path / "nothing")
+    assert memory.available_memory() >= GIBIBYTE
+
+
+# ------------------------------------------------------------------------ in a run
+
+
+def run(config: Config) -> Trainer:
+    trainer = Trainer(config, material(config), torch.device("cpu"))
+    trainer.run()
+    return trainer
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_with_plenty_of_memory_a_run_is_that_without_micro_batches(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(logging.getLogger("nmt"), "propagate", True)  # the command line turns it off
+    caplog.set_level(logging.INFO, "nmt")
+    monkeypatch.setattr(memory, "available_memory", lambda: 64 * GIBIBYTE)
+    whole = run(make_config(f"run_dir={tmp_path / 'whole'}"))
+    auto = run(make_config(f"run_dir={tmp_path / 'auto'}", "training.micro_batch_tokens=auto"))
+    assert auto.micro_cells == whole.micro_cells == 512
+    assert "training.micro_batch_tokens: auto: 512 cells, a whole step" in caplog.text
+    one, other = (
+        tensor_file.read(tmp_path / name / "state" / "step-00000020.safetensors")[0] for name in ("whole", "auto")
+    )
+    assert one.keys() == other.keys()
+    assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+def test_with_little_memory_a_run_has_the_same_steps_in_smaller_parts(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = ("model.dropout=0", "training.log_every=1", "training.validation_bleu=false")
+    whole = run(make_config(f"run_dir={tmp_path / 'whole'}", *settings))
+    of = whole.learner.objective
+    free = 150 * a_cell(of, 2048, 16)
+    monkeypatch.setattr(memory, "available_memory", lambda: int((free + adam_bytes(of)) / 0.9))
+    auto = run(make_config(f"run_dir={tmp_path / 'auto'}", *settings, "training.micro_batch_tokens=auto"))
+    assert auto.micro_cells < 200
+    assert max(len(step.micro_batches) for step in auto.batches.epoch(0)) > 2
+    assert auto.batches.skipped == 0
+    for one, other in zip(rows(tmp_path / "whole"), rows(tmp_path / "auto"), strict=True):
+        for key in {"step", "epoch", "target_tokens", "learning_rate"} & one.keys():
+            assert one[key] == other[key]
+        for key in {"loss", "validation_loss"} & one.keys():
+            assert one[key] == pytest.approx(other[key], rel=1e-3)
