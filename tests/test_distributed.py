@@ -315,38 +315,43 @@ def test_out_of_time_a_run_saves_and_the_same_settings_go_on(corpus: Path, tmp_p
     assert checkpoint.checkpoint_path(tmp_path / "run", 3).exists()
 
 
-def what_starting_says(ranks: Ranks, configs: list[Config]) -> str:
+def what_starting_says(ranks: Ranks, folders: list[Path], run: Path, *overrides: str) -> str:
+    """Of a run on files that are called the same on every rank, each in a folder of its own."""
+    before = Path.cwd()
+    os.chdir(folders[ranks.rank])
     try:
-        trainer(configs[ranks.rank], ranks).run()
+        trainer(config_of(Path(), run, *overrides), ranks).run()
     except SharedError as error:
         return str(error)
+    finally:
+        os.chdir(before)
     return ""
 
 
-def test_ranks_with_other_data_do_not_start(two_ranks: RankProcesses, corpus: Path, tmp_path: Path) -> None:
-    shutil.copytree(corpus, tmp_path / "other")
-    target = tmp_path / "other" / "train.de"
-    target.write_text(target.read_text().replace("eins", "zwei", 1))
-    given = "vocabulary.source_model={}".format(next(corpus.glob("store/vocabulary-*/*.model")))
-    configs = [
-        config_of(folder, tmp_path / "run", given, f"data.store_dir={folder}/store")
-        for folder in (corpus, target.parent)
-    ]
-    # Even where the settings are alike and the files behind their paths are not, as on two machines.
-    first, second = (settings.to_yaml(config).replace(str(tmp_path / "other"), str(corpus)) for config in configs)
-    assert first == second
-    said, said_too = two_ranks(what_starting_says, configs)
-    assert said == said_too and "the ranks do not agree on" in said
-    assert "rank 0 has" in said and "rank 1 has" in said
-    assert not list((tmp_path / "run" / "state").glob("step-*"))
+@pytest.mark.parametrize("what", ["the vocabulary", "the training data", "the settings"])
+def test_ranks_that_were_given_something_else_do_not_start(
+    two_ranks: RankProcesses, corpus: Path, tmp_path: Path, what: str
+) -> None:
+    other = shutil.copytree(corpus, tmp_path / "other")
+    run, overrides = tmp_path / "run", []
+    if what == "the settings":
+        folders = [corpus, other]
+        said = two_ranks(what_starting_with_other_settings_says, [config_of(folder, run) for folder in folders])
+    else:
+        text = (other / "train.de").read_text()
+        (other / "train.de").write_text(text.replace("eins", "zwei", 1))
+        if what == "the training data":
+            trainer(config_of(corpus, run), ALONE)  # learns a vocabulary for both
+            overrides = [f"vocabulary.source_model={next(corpus.glob('store/vocabulary-*/*.model'))}"]
+        said = two_ranks(what_starting_says, [corpus, other], run, *overrides)
+    assert said[0] == said[1]
+    assert f"the ranks do not agree on {what}: rank 0 has " in said[0] and ", rank 1 has " in said[0]
+    assert not list((run / "state").glob("step-*")) and not (run / "config.yaml").exists()
 
 
-def what_starting_with_a_place_says(ranks: Ranks, config: Config, other_key: str) -> str:
-    prepared = material(config, ranks)
-    if ranks.rank == 1:
-        prepared = settings_of_other_data(prepared, other_key)
+def what_starting_with_other_settings_says(ranks: Ranks, configs: list[Config]) -> str:
     try:
-        Trainer(config, prepared, CPU, ranks).run()
+        trainer(configs[ranks.rank], ranks).run()
     except SharedError as error:
         return str(error)
     return ""

@@ -172,7 +172,8 @@ def test_the_least_of_the_machines_and_the_groups_memory_counts(
     path("/sys/fs/cgroup").mkdir()
     path("/proc/meminfo").write_text(f"MemTotal: 99 kB\nMemFree: 1 kB\nMemAvailable:  {3 << 20} kB\nBuffers: 2 kB\n")
     (path("/sys/fs/cgroup") / "memory.max").write_text(f"{limit}\n")
-    (path("/sys/fs/cgroup") / "memory.current").write_text(f"{GIBIBYTE}\n")
+    (path("/sys/fs/cgroup") / "memory.current").write_text(f"{GIBIBYTE + 4096}\n")
+    (path("/sys/fs/cgroup") / "memory.stat").write_text("anon 1\ninactive_file 4096\nactive_file 7\n")
     monkeypatch.setattr(memory, "Path", path)
     assert memory.available_memory() == expected
 

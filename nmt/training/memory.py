@@ -100,12 +100,14 @@ def peak_bytes(objective: Objective, cells: int, longest: int) -> int:
 
 
 def available_memory() -> int:
-    """Bytes of memory that this machine, or the control group this process is in, has left."""
+    """Bytes of memory that this machine, or the container this process is in, has left."""
     found = []
     with contextlib.suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().split("\n")
         found.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]))
     with contextlib.suppress(OSError, ValueError):
         group = Path("/sys/fs/cgroup")
-        found.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
+        limit, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
+        words = (group / "memory.stat").read_text().split()
+        found.append(limit - used + int(words[words.index("inactive_file") + 1]))  # files read, given up when needed
     return min(found, default=4 << 30)

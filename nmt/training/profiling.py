@@ -11,6 +11,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from nmt.distributed import Ranks
+from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
 
@@ -64,6 +65,14 @@ class Profile:
             self._trace.stop()
             self._report()
 
+    def close(self) -> None:
+        """Training is over: say so if it was too short to tell anything."""
+        missing = SKIPPED + TIMED + TRACED - self._steps
+        if missing > 0:
+            if self._steps >= SKIPPED + TIMED:
+                self._trace.stop()
+            log.warning("--profile: training ended %d steps before the profile did: raise training.max_steps", missing)
+
     def _report(self) -> None:
         rows = {**self._seconds, "other": self._whole - sum(self._seconds.values())}
         shown = [f"  {name:<13}{1000 * s / TIMED:9.1f} ms  {s / self._whole:6.1%}" for name, s in rows.items()]
@@ -78,9 +87,14 @@ class Profile:
             "profile: the model's %.3f TFLOP/s a device are %.0f%% of the %.3f that a large %s product reaches here",
             *(done / 1e12, 100 * done / peak, peak / 1e12, kind),
         )
-        self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / f"trace-rank{self._ranks.rank}.json.gz"
-        self._trace.export_chrome_trace(str(path))
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._trace.export_chrome_trace(str(path))
+        except OSError as error:
+            raise NmtError(
+                f"{path}: cannot be written: {error.strerror}: mend the folder, or leave --profile"
+            ) from None
         log.info("profile: trace of %d steps in %s (open it in https://ui.perfetto.dev)", TRACED, path)
 
     def _wait(self) -> None:

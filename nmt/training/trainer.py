@@ -144,6 +144,8 @@ class Trainer:
                     log.debug("after SIGTERM", exc_info=True)
                     raise SystemExit(1) from None
                 raise
+        if self.profile:
+            self.profile.close()
         return stop
 
     def _check_ranks_alike(self) -> None:
