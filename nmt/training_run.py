@@ -13,8 +13,9 @@ from nmt.cores import usable_cores
 from nmt.data import preparation
 from nmt.data.vocabulary import Vocabulary
 from nmt.distributed import Ranks
+from nmt.training.material import Material
 from nmt.training.stopping import StopRequest
-from nmt.training.trainer import Material, Trainer
+from nmt.training.trainer import Trainer
 from nmt.validation import Validator
 
 log = logging.getLogger("nmt")

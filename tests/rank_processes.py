@@ -4,7 +4,7 @@ import datetime
 import multiprocessing
 import traceback
 from collections.abc import Callable
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ class RankProcesses:
         for pipe in self._pipes:
             pipe.send((function, arguments))
         try:
-            return [self._answer(rank) for rank in range(self._size)]
+            return self._answers()
         except BaseException:
             self.end()
             raise
@@ -57,14 +57,20 @@ class RankProcesses:
             self._processes.append(process)
             self._pipes.append(ours)
 
-    def _answer(self, rank: int) -> Any:
-        assert self._pipes[rank].poll(SECONDS), f"rank {rank} hangs"
-        try:
-            returned, raised = self._pipes[rank].recv()
-        except EOFError:
-            raise AssertionError(f"rank {rank} died") from None
-        assert raised is None, f"rank {rank}: {raised}"
-        return returned
+    def _answers(self) -> list[Any]:
+        answers: dict[int, Any] = {}
+        while len(answers) < self._size:
+            waiting = [self._pipes[rank] for rank in range(self._size) if rank not in answers]
+            ready = wait(waiting, SECONDS)
+            assert ready, f"of {self._size} ranks only {sorted(answers)} have answered"
+            for pipe in ready:  # the first that raises is the cause: others then wait for it
+                rank = self._pipes.index(pipe)
+                try:
+                    answers[rank], raised = pipe.recv()
+                except EOFError:
+                    raise AssertionError(f"rank {rank} died") from None
+                assert raised is None, f"rank {rank}: {raised}"
+        return [answers[rank] for rank in range(self._size)]
 
 
 def _serve(rank: int, size: int, meeting: str, pipe: Connection) -> None:

@@ -3,11 +3,10 @@
 import logging
 import signal
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,13 +16,13 @@ from nmt import __version__, checkpoint, settings
 from nmt.config import Config
 from nmt.data.batching import Batches, Step, read_ahead
 from nmt.data.token_store import Sequences
-from nmt.data.vocabulary import Vocabulary
 from nmt.distributed import Ranks
 from nmt.errors import NmtError, SharedError
 from nmt.model.transformer import Transformer
 from nmt.training import memory, sharding, state
 from nmt.training.flops import training_flops
 from nmt.training.learner import Learner
+from nmt.training.material import Material
 from nmt.training.metrics import Metrics
 from nmt.training.profiling import Profile
 from nmt.training.saving import Saver
@@ -34,29 +33,6 @@ from nmt.training.stopping import StopRequest
 log = logging.getLogger("nmt")
 
 _LEAST_SCALE = 2.0**-14  # float16's loss scale, halved at each overflow, starts at 65,536: below this nothing fits
-
-
-class SearchScores(Protocol):
-    """What translating the validation set gives; samples are (source, reference, translation)."""
-
-    @property
-    def bleu(self) -> float: ...
-    @property
-    def chrf(self) -> float: ...
-    @property
-    def samples(self) -> Sequence[tuple[str, str, str]]: ...
-
-
-@dataclass(frozen=True)
-class Material:
-    """What a run trains and validates on."""
-
-    vocabulary: Vocabulary
-    train: Sequences
-    validation: Sequences | None
-    translate_validation: Callable[[Transformer], SearchScores] | None
-    data_key: str
-    vocabulary_key: str
 
 
 class Trainer:

@@ -1,0 +1,32 @@
+"""What a run trains and validates on."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from nmt.data.token_store import Sequences
+from nmt.data.vocabulary import Vocabulary
+from nmt.model.transformer import Transformer
+
+
+class SearchScores(Protocol):
+    """What translating the validation set gives; samples are (source, reference, translation)."""
+
+    @property
+    def bleu(self) -> float: ...
+    @property
+    def chrf(self) -> float: ...
+    @property
+    def samples(self) -> Sequence[tuple[str, str, str]]: ...
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a run trains and validates on."""
+
+    vocabulary: Vocabulary
+    train: Sequences
+    validation: Sequences | None
+    translate_validation: Callable[[Transformer], SearchScores] | None
+    data_key: str
+    vocabulary_key: str
