@@ -8,6 +8,7 @@ import dataclasses
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,12 +17,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt import __version__
-from nmt.errors import NmtError, SharedError
+from nmt.errors import NmtError
 
 if TYPE_CHECKING:
     from nmt.decoding.translator import Translator
 
 log = logging.getLogger("nmt")
+
+_FIRST_RANKS_TURN = 3.0  # seconds
 
 app = typer.Typer(
     help="Train machine-translation models: parallel text and one YAML file in, a translator and its BLEU out.",
@@ -57,8 +60,9 @@ def _reporting() -> Iterator[None]:
     try:
         yield
     except NmtError as error:
-        if not (isinstance(error, SharedError) and _rank()):
-            log.error("%s", error)
+        if _rank():  # most often all ranks meet the same: the first one says it, and the launcher ends the others
+            time.sleep(_FIRST_RANKS_TURN)
+        log.error("%s", error)
         raise typer.Exit(1) from None
     except BrokenPipeError:  # the reader of our output has what it wanted, as in `nmt translate … | head`
         sys.stdout = None  # or Python complains once more while closing it

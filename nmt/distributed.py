@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from nmt import device as devices
-from nmt.errors import NmtError, SharedError
+from nmt.errors import NmtError
 
 T = TypeVar("T")
 
@@ -95,12 +95,12 @@ class Ranks:
         return values
 
     def agree(self, values: Mapping[str, str]) -> None:
-        """Hold the ranks' values against each other. Raises SharedError naming the first that differs, and where."""
+        """Hold the ranks' values against each other. Raises NmtError naming the first that differs, and where."""
         everyones = self.collected(dict(values))
         for rank, theirs in enumerate(everyones):
             for what in values:
                 if theirs[what] != everyones[0][what]:
-                    raise SharedError(
+                    raise NmtError(
                         f"the ranks do not agree on {what}: rank 0 has {everyones[0][what]}, rank {rank} has "
                         f"{theirs[what]}: start all with the same settings, files and versions"
                     )

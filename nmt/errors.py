@@ -1,4 +1,4 @@
-"""The exceptions that a user is meant to see."""
+"""The one exception that a user is meant to see."""
 
 
 class NmtError(Exception):
@@ -7,7 +7,3 @@ class NmtError(Exception):
     The commands print the message without a traceback and exit with status 1. Anything else that
     escapes is a defect of ours and keeps its traceback.
     """
-
-
-class SharedError(NmtError):
-    """One that every rank of a job raises alike: the first rank alone says it."""

@@ -300,16 +300,21 @@ def plain(value: Any, *, defaults: bool = True) -> Any:
     return value
 
 
+def written(value: Any) -> dict[str, str]:
+    """Every setting's dotted path and its value, as YAML in one line."""
+    rows = {}
+    for path in setting_paths(type(value)):
+        held = value
+        for name in path.split("."):
+            held = getattr(held, name)
+        rows[path] = _shown(held)
+    return rows
+
+
 def differences(old: Any, new: Any) -> list[str]:
     """`path: old -> new` for each setting in which two values of one declaration differ."""
-    rows = []
-    for path in setting_paths(type(new)):
-        before, after = old, new
-        for name in path.split("."):
-            before, after = getattr(before, name), getattr(after, name)
-        if before != after:
-            rows.append(f"{path}: {_shown(before)} -> {_shown(after)}")
-    return rows
+    before, after = written(old), written(new)
+    return [f"{path}: {before[path]} -> {after[path]}" for path in after if before[path] != after[path]]
 
 
 def _shown(value: Any) -> str:

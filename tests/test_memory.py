@@ -16,7 +16,7 @@ from nmt import config, tensor_file
 from nmt.config import Config
 from nmt.data.vocabulary import PAD
 from nmt.distributed import Ranks
-from nmt.errors import SharedError
+from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
 from nmt.training import memory
 from nmt.training.memory import micro_batch_cells, peak_bytes
@@ -70,7 +70,7 @@ def test_a_step_is_cut_into_the_fewest_equal_parts_that_fit(batch_cells: int, da
     ("batch_cells", "longest", "capacity"), [(100, 50, 49), (100, 100, 99), (100, 1, 0), (100, 60, 50), (100, 33, 30)]
 )
 def test_where_the_longest_pair_does_not_fit_nothing_is_promised(batch_cells: int, longest: int, capacity: int) -> None:
-    with pytest.raises(SharedError):
+    with pytest.raises(NmtError):
         fitting(batch_cells, longest, capacity)
 
 
@@ -80,7 +80,7 @@ def test_the_message_names_the_pair_and_two_mends(monkeypatch: pytest.MonkeyPatc
         r"training\.micro_batch_tokens: auto: one pair of 50 subwords .*"
         r"data\.max_length, .*training\.activation_checkpointing: true"
     )
-    with pytest.raises(SharedError, match=message):
+    with pytest.raises(NmtError, match=message):
         micro_batch_cells(objective(), 1000, 50, Ranks())
 
 

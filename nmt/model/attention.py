@@ -66,4 +66,5 @@ class MultiHeadAttention(nn.Module):
         return self.attend(query, (key, value)), (key, value)
 
     def _heads(self, x: Tensor) -> Tensor:
-        return x.view(*x.shape[:-1], self.heads, -1).transpose(1, 2)  # [B, T, H·d] → [B, H, T, d]
+        size = x.shape[-1] // self.heads  # in words, for in an empty batch -1 could be anything
+        return x.view(*x.shape[:-1], self.heads, size).transpose(1, 2)  # [B, T, H·d] → [B, H, T, d]

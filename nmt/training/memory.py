@@ -11,7 +11,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from nmt.distributed import Ranks
-from nmt.errors import SharedError
+from nmt.errors import NmtError
 from nmt.training.objective import Objective
 
 log = logging.getLogger("nmt")
@@ -27,7 +27,7 @@ def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, rank
     longest: the longer side of the longest pair, at most `batch_cells`. Tried with pairs of that length, both
     sides of them full: nothing in the corpus takes more. On a GPU the passes are run; on a CPU what they take is
     measured on a small batch, for memory that is not there is found out too late. Every rank gets the smallest
-    result. Raises SharedError where even the longest pair alone does not fit.
+    result. Raises NmtError where even the longest pair alone does not fit.
     """
     where = next(objective.parameters()).device
     on_gpu = where.type == "cuda"
@@ -40,7 +40,7 @@ def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, rank
     fewest = bisect_left(range(1, most + 1), True, key=lambda parts: fits(cells_of(parts))) + 1
     fewest = ranks.begin_most(lambda: fewest)()
     if fewest > most:
-        raise SharedError(
+        raise NmtError(
             f"training.micro_batch_tokens: auto: one pair of {longest} subwords does not fit into this device's "
             "memory: lower data.max_length, or set training.activation_checkpointing: true"
         )

@@ -17,7 +17,7 @@ from nmt.config import Config
 from nmt.data.batching import Batches, Step, read_ahead
 from nmt.data.token_store import Sequences
 from nmt.distributed import Ranks
-from nmt.errors import NmtError, SharedError
+from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
 from nmt.training import memory, sharding, state
 from nmt.training.flops import training_flops
@@ -125,12 +125,12 @@ class Trainer:
         return stop
 
     def _check_ranks_alike(self) -> None:
-        """SharedError where ranks were started with other settings, data or programs than the first."""
+        """NmtError where ranks were started with other settings, data or programs than the first."""
         self.ranks.agree(
             {
                 "the version of nmt": __version__,
                 "the version of PyTorch": torch.__version__,
-                "the settings": settings.to_yaml(self.config),
+                **settings.written(self.config),
                 "the vocabulary": self.identity.vocabulary_key,
                 "the training data": self.identity.data_key,
             }
@@ -296,7 +296,7 @@ class Trainer:
         log.log(logging.INFO if aloud else logging.DEBUG, "%s  %s target tokens/s", line, f"{speed:,.0f}")
 
     def _check_finite(self) -> None:
-        """SharedError when a loss or a weight is not a finite number: nothing of that is saved."""
+        """NmtError when a loss or a weight is not a finite number: nothing of that is saved."""
         learner = self.learner
         weights = map(sharding.local, checkpoint.weights_of(self.model).values())
         finite = torch.stack([tensor.isfinite().all() for tensor in (learner.losses, *weights)]).all()
@@ -305,7 +305,7 @@ class Trainer:
             return
         whole = checkpoint.checkpoints(self.run_dir)
         kept = f"the last good checkpoint is {whole[-1]}" if whole else "no checkpoint had been written"
-        raise SharedError(
+        raise NmtError(
             f"the loss or a weight is no longer a number at step {self.progress.step:,}; {kept}. Lower "
             "training.learning_rate, raise training.warmup_steps, set training.clip_norm: 1, or train in float32 "
             "or bfloat16; the same command then goes on from the last save"

@@ -1,0 +1,471 @@
+"""`nmt train --nproc-per-node N` and torchrun: what becomes of a job whose ranks are stopped, killed or wrong."""
+
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import config_text, rows_without_clock, write_corpus
+
+from nmt import checkpoint, launching, settings, tensor_file
+from nmt.config import Config
+from nmt.cores import usable_cores
+from nmt.training.trainer import Trainer
+from nmt.training_run import material
+
+SECONDS = 120  # after which a job hangs
+TRAIN = [sys.executable, "-m", "nmt", "train"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+OF_A_LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+TWO = ("--nproc-per-node", "2")
+QUICK = ("training.validation_bleu=false", "training.log_every=1")
+
+
+def environment(**more: str) -> dict[str, str]:
+    alone = {name: value for name, value in os.environ.items() if name not in OF_A_LAUNCHER}
+    return alone | {"OMP_NUM_THREADS": "1"} | more
+
+
+def start(*command: object, **more: str) -> "subprocess.Popen[str]":
+    words = list(map(str, command))
+    return subprocess.Popen(words, stdout=-1, stderr=-1, text=True, env=environment(**more), start_new_session=True)
+
+
+@dataclass(frozen=True)
+class Ended:
+    status: int
+    stdout: str
+    stderr: str
+
+
+def ended(process: "subprocess.Popen[str]") -> Ended:
+    """How it ended; one that hangs fails the test."""
+    try:
+        out, err = process.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        for child in ranks_of(process).values():
+            os.kill(child, signal.SIGKILL)
+        process.kill()
+        raise
+    return Ended(process.returncode, out, err)
+
+
+def run(*command: object, **more: str) -> Ended:
+    return ended(start(*command, **more))
+
+
+def ranks_of(launcher: "subprocess.Popen[str]") -> dict[int, int]:
+    """The process of each rank that runs."""
+    found = {}
+    for child in Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split():
+        variables = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
+        found |= {int(name[5:]): int(child) for name in variables if name.startswith(b"RANK=")}
+    return found
+
+
+def wait_until(process: "subprocess.Popen[str]", true: Callable[[], bool]) -> None:
+    """Poll, as long as the process runs and has not had time enough."""
+    end = time.monotonic() + SECONDS
+    while not true():
+        assert process.poll() is None and time.monotonic() < end, ended(process)
+        time.sleep(0.002)
+
+
+def rows_in(folder: Path) -> int:
+    path = folder / "metrics.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def newest(folder: Path) -> Path:
+    return max((folder / "state").glob("step-*.safetensors"))
+
+
+def step_of(folder: Path) -> int:
+    return int(newest(folder).stem.partition("-")[2])
+
+
+def write_config(corpus: Path, folder: Path) -> Path:
+    """A config of a run in folder/run."""
+    path = folder / "config.yaml"
+    path.write_text(config_text(corpus, folder / "run"))
+    return path
+
+
+def run_here(config: Path, *overrides: str) -> Path:
+    """The folder of a run of one rank, in this process."""
+    whole = settings.load(Config, config, overrides)
+    Trainer(whole, material(whole), torch.device("cpu")).run()
+    return Path(whole.run_dir)
+
+
+# --------------------------------------------------------------------------- the launcher, with ranks that do nothing
+
+
+@pytest.fixture
+def ranks_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """A function from the lines of a program to its place as what the launcher starts.
+
+    The lines know `rank` and `attempt`, from 1; `tried` here counts the attempts of a rank.
+    """
+    before = {number: signal.getsignal(number) for number in signal.Signals}
+    for name in ("OMP_NUM_THREADS", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", *OF_A_LAUNCHER):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def put(lines: str) -> None:
+        (tmp_path / "nmt").mkdir()
+        (tmp_path / "nmt" / "__init__.py").touch()
+        (tmp_path / "nmt" / "__main__.py").write_text(
+            "import json, os, pathlib, signal, sys, time\n"
+            "rank = int(os.environ['RANK'])\n"
+            "with open(f'attempts-{rank}', 'a') as file: file.write('x')\n"
+            "attempt = len(pathlib.Path(f'attempts-{rank}').read_text())\n"
+            "def wait_to_be_ended(): time.sleep(60)\n"
+            "def is_there(rank): return os.path.exists(f'attempts-{rank}')\n" + lines
+        )
+
+    yield put
+    for number, handler in before.items():
+        if signal.getsignal(number) != handler and handler is not None:
+            signal.signal(number, handler)
+
+
+def attempts(rank: int) -> int:
+    return len(Path(f"attempts-{rank}").read_text())
+
+
+def test_ranks_are_told_who_they_are_and_share_the_cores(ranks_that: Callable[[str], None]) -> None:
+    ranks_that("json.dump([sys.argv[1:], dict(os.environ)], open(f'told-{rank}', 'w'))\n")
+    assert launching.launch(["train", "a config", "model.layers=2"], 2, 0) == 0
+    for rank in (0, 1):
+        arguments, variables = json.loads(Path(f"told-{rank}").read_text())
+        assert arguments == ["train", "a config", "model.layers=2"]
+        told = {name: variables[name] for name in OF_A_LAUNCHER[:4]}
+        assert told == {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2"}
+        assert variables["MASTER_ADDR"] and int(variables["MASTER_PORT"]) > 0
+        assert int(variables["OMP_NUM_THREADS"]) == max(1, usable_cores() // 2)
+
+
+def test_threads_that_the_user_chose_stay(ranks_that: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    ranks_that("sys.exit(os.environ['OMP_NUM_THREADS'] != '7')\n")
+    assert launching.launch([], 2, 0) == 0
+
+
+def test_after_a_rank_was_killed_all_start_again(
+    ranks_that: Callable[[str], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    ranks_that(
+        "if attempt <= 2 and rank == attempt - 1:\n"
+        "    os.kill(os.getpid(), [signal.SIGKILL, signal.SIGSEGV][rank])\n"
+        "if attempt <= 2: wait_to_be_ended()\n"
+    )
+    assert launching.launch([], 2, 3) == 0
+    assert (attempts(0), attempts(1)) == (3, 3)
+    assert [record.getMessage() for record in caplog.records if record.name == "nmt"] == [
+        "rank 0 was killed by SIGKILL",
+        "all 2 ranks start again from the last save (at most 2 times more)",
+        "rank 1 was killed by SIGSEGV",
+        "all 2 ranks start again from the last save (at most 1 times more)",
+    ]
+
+
+def test_restarts_end(ranks_that: Callable[[str], None], caplog: pytest.LogCaptureFixture) -> None:
+    ranks_that("os.kill(os.getpid(), signal.SIGKILL) if rank == 1 else wait_to_be_ended()\n")
+    assert launching.launch([], 2, 1) == 1
+    assert attempts(1) == 2
+    assert caplog.text.count("rank 1 was killed by SIGKILL") == 2 and caplog.text.count("start again") == 1
+
+
+@pytest.mark.parametrize(("status", "of_the_job"), [(1, 1), (2, 1), (130, 130)])
+def test_a_rank_that_ends_with_an_error_of_its_own_is_not_started_again(
+    ranks_that: Callable[[str], None], caplog: pytest.LogCaptureFixture, status: int, of_the_job: int
+) -> None:
+    ranks_that(f"if rank == 1: sys.exit({status})\nwait_to_be_ended()\n")
+    assert launching.launch([], 2, 3) == of_the_job
+    assert attempts(1) == 1
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+# --------------------------------------------------------------------------- killed
+
+
+KILLED = ("training.max_steps=200", "training.validate_every=100", "training.checkpoint_every=50", *QUICK)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended]:
+    """The folder of a run of two ranks, with dropout, and what it said."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    return folder / "run", run(*TRAIN, write_config(corpus, folder), *TWO, *KILLED)
+
+
+def kill_a_rank(process: "subprocess.Popen[str]", folder: Path, rank: int) -> None:
+    """In mid-run, once there is a save to go on from."""
+    wait_until(process, lambda: bool(list((folder / "state").glob("step-*.safetensors"))))
+    os.kill(ranks_of(process)[rank], signal.SIGKILL)
+
+
+def test_a_run_whose_rank_is_killed_ends_as_if_it_had_not_been(
+    undisturbed: tuple[Path, Ended], corpus: Path, tmp_path: Path
+) -> None:
+    whole, _ = undisturbed
+    process = start(*TRAIN, write_config(corpus, tmp_path), *TWO, *KILLED)
+    kill_a_rank(process, tmp_path / "run", 1)
+    done = ended(process)
+    assert done.status == 0, done.stderr
+    assert done.stderr.count("rank 1 was killed by SIGKILL") == 1 and "all 2 ranks start again" in done.stderr
+    assert re.search(r"resuming .* at step [1-9]", done.stderr)
+    assert done.stdout == f"{tmp_path}/run/best.safetensors\n"
+    ours, theirs = (tensor_file.read(newest(run))[0] for run in (whole, tmp_path / "run"))
+    assert step_of(tmp_path / "run") == 200
+    assert ours.keys() == theirs.keys() and any(name.startswith("optimizer.exp_avg_sq.") for name in ours)
+    assert [name for name, tensor in ours.items() if not torch.equal(tensor, theirs[name])] == []
+    assert rows_without_clock(whole) == rows_without_clock(tmp_path / "run")
+
+
+def test_without_restarts_a_killed_rank_ends_the_job(corpus: Path, tmp_path: Path) -> None:
+    """Nothing is said of the connections that other ranks lost with it."""
+    process = start(*TRAIN, write_config(corpus, tmp_path), *TWO, "--max-restarts", "0", *KILLED)
+    kill_a_rank(process, tmp_path / "run", 0)
+    done = ended(process)
+    assert (done.status, done.stdout) == (1, "")
+    assert done.stderr.count("error: ") == 1 and "error: rank 0 was killed by SIGKILL\n" in done.stderr
+    assert "Traceback" not in done.stderr and "start again" not in done.stderr
+
+
+def test_the_first_rank_alone_writes_and_speaks(undisturbed: tuple[Path, Ended]) -> None:
+    folder, done = undisturbed
+    assert done.status == 0, done.stderr
+    assert done.stdout == f"{folder}/best.safetensors\n"
+    rows = rows_without_clock(folder)
+    assert [row["step"] for row in rows if "loss" in row] == list(range(1, 201))
+    assert [row["step"] for row in rows if "validation_loss" in row] == [100, 200]
+    logged = (folder / "train.log").read_text()
+    for line in ("step 7  ", "step 200  epoch", "step 200  validation_loss", "training: about ", "done: "):
+        assert (logged.count(line), done.stderr.count(line)) == (1, 1), line
+    assert "2 ranks, cpu" in logged
+    assert {path.name for path in folder.iterdir()} == {
+        "config.yaml", "metrics.jsonl", "train.log", "checkpoints", "best.safetensors", "state",
+    }  # fmt: skip
+
+
+# --------------------------------------------------------------------------- the same with other numbers of ranks
+
+
+# What rounding is not magnified by: gradients of zero but for rounding count for nothing with this epsilon, and
+# ReLU would be on with one number of ranks and off with another where its input is zero but for rounding.
+SMOOTH = ("model.activation=gelu", "training.adam_epsilon=1e-4")
+EQUAL = ("model.dropout=0", *SMOOTH, "training.validate_every=100000", *QUICK)
+
+
+def assert_same_to_rounding(one: Path, other: Path) -> None:
+    ours, theirs = rows_without_clock(one), rows_without_clock(other)
+    assert [(row["step"], row.get("target_tokens")) for row in ours] == [
+        (row["step"], row.get("target_tokens")) for row in theirs
+    ]
+    for row, their_row in zip(ours, theirs, strict=True):
+        for key in row.keys() & {"loss", "nll", "validation_loss"}:
+            assert row[key] == pytest.approx(their_row[key], rel=1e-5), (row["step"], key)
+    weights, their_weights = (checkpoint.load(max(checkpoint.checkpoints(run))).weights for run in (one, other))
+    for name, weight in weights.items():
+        torch.testing.assert_close(weight, their_weights[name], rtol=0, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def test_two_ranks_give_the_weights_of_one(corpus: Path, tmp_path: Path) -> None:
+    config = write_config(corpus, tmp_path)
+    fifty = (*EQUAL, "training.max_steps=50")
+    done = run(*TRAIN, config, *TWO, *fifty)
+    assert done.status == 0, done.stderr
+    assert step_of(tmp_path / "run") == 50
+    assert_same_to_rounding(run_here(config, *fifty, f"run_dir={tmp_path}/one"), tmp_path / "run")
+
+
+def test_four_ranks_lose_no_pair_of_an_uneven_corpus(tmp_path: Path) -> None:
+    """61 pairs in steps of few cells, so that some ranks have nothing to do in many of them; by torchrun."""
+    write_corpus(tmp_path / "corpus", "train", 61, seed=3)
+    write_corpus(tmp_path / "corpus", "validation", 3, seed=4)
+    config = write_config(tmp_path / "corpus", tmp_path)
+    epoch = (
+        *EQUAL,
+        "training.max_epochs=1",
+        "training.max_steps=1000",
+        "training.batch_tokens=60",
+        "vocabulary.size=290",
+    )
+    done = run(*TORCHRUN, "--nproc-per-node", 4, "-m", "nmt", "train", config, *epoch)
+    assert done.status == 0, done.stderr
+    assert done.stdout == f"{tmp_path}/run/best.safetensors\n"
+    one = settings.load(Config, config, [*epoch, f"run_dir={tmp_path}/one"])
+    trainer = Trainer(one, material(one), torch.device("cpu"))
+    sentences = [step.sentences for step in trainer.batches.epoch(0)]
+    assert sum(sentences) == 61 and min(sentences) < 4 and any(count % 4 for count in sentences)
+    trainer.run()
+    assert step_of(tmp_path / "run") == len(sentences)
+    assert_same_to_rounding(tmp_path / "one", tmp_path / "run")
+
+
+# --------------------------------------------------------------------------- stopped, and continued by others
+
+
+# Steps of few cells leave some ranks without sentences; most stops come between two lines of metrics.
+JOB = (*EQUAL, "training.batch_tokens=60", "training.log_every=3")
+
+
+@dataclass
+class Job:
+    """A run stopped again and again, with other ranks each time; `sessions` holds how each ended and at which step."""
+
+    config: Path
+    sessions: dict[str, tuple[Ended, int]] = field(default_factory=dict)
+
+    @property
+    def run(self) -> Path:
+        return self.config.parent / "run"
+
+    def go_on(self, name: str, ranks: int, number: signal.Signals | None, *overrides: str) -> None:
+        """Continue; in the midst of it, send a signal."""
+        many = ("--nproc-per-node", ranks) if ranks > 1 else ()
+        before = rows_in(self.run)
+        process = start(*TRAIN, self.config, *many, *JOB, *overrides)
+        if number is not None:
+            wait_until(process, lambda: rows_in(self.run) >= before + 3)
+            process.send_signal(number)
+        done = ended(process)
+        self.sessions[name] = done, step_of(self.run)
+
+
+STOPS = ["SIGUSR1 to 1 rank", "SIGTERM to 2 ranks", "SIGUSR1 to 2 ranks", "SIGTERM to 1 rank"]
+
+
+@pytest.fixture(scope="module")
+def job(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """1 → 2 → 2 → 1 → 2 → 4 ranks, with the same command where the number is the same."""
+    found = Job(write_config(corpus, tmp_path_factory.mktemp("job")))
+    endless = "training.max_steps=100000"
+    for name in STOPS:
+        number, _, ranks, _ = name.split()
+        found.go_on(name, int(ranks), signal.Signals[number], endless)
+    found.go_on("max_seconds of 2 ranks", 2, None, endless, "training.max_seconds=1e-3")
+    found.go_on("end", 4, None, f"training.max_steps={step_of(found.run) + 30}")
+    return found
+
+
+@pytest.mark.parametrize("name", [*STOPS, "max_seconds of 2 ranks"])
+def test_stopped_a_job_saves_and_ends_well_and_the_next_goes_on(job: Job, name: str) -> None:
+    names = list(job.sessions)
+    done, step = job.sessions[name]
+    assert (done.status, done.stdout) == (0, ""), done.stderr
+    reason = "training.max_seconds reached" if "max_seconds" in name else name.partition(" ")[0]
+    assert done.stderr.count(f"{reason}: saved at step {step:,}") == 1
+    assert "Traceback" not in done.stderr and "error: " not in done.stderr
+    following, later = job.sessions[names[names.index(name) + 1]]
+    assert f"resuming {job.run} at step {step:,}\n" in following.stderr
+    assert later > step
+
+
+def test_a_job_goes_on_with_other_numbers_of_ranks_at_the_exact_sample(job: Job) -> None:
+    """Weights and losses too: those of a run of one rank that nobody stopped."""
+    done, step = job.sessions["end"]
+    assert done.status == 0, done.stderr
+    assert done.stdout == f"{checkpoint.locate(job.run)}\n"
+    whole = (*JOB, f"training.max_steps={step}", f"run_dir={job.run.parent}/whole")
+    assert_same_to_rounding(run_here(job.config, *whole), job.run)
+    assert [row["step"] for row in rows_without_clock(job.run) if "loss" in row] == list(range(3, step + 1, 3))
+
+
+def test_ctrl_c_saves_and_is_status_130(corpus: Path, tmp_path: Path) -> None:
+    """The terminal sends it to all processes that it knows of."""
+    process = start(*TRAIN, write_config(corpus, tmp_path), *TWO, *QUICK, "training.max_steps=100000")
+    wait_until(process, lambda: rows_in(tmp_path / "run") >= 3)
+    os.killpg(process.pid, signal.SIGINT)
+    done = ended(process)
+    assert (done.status, done.stdout) == (130, ""), done.stderr
+    assert f"SIGINT: saved at step {step_of(tmp_path / 'run'):,}" in done.stderr
+    assert "Traceback" not in done.stderr and done.stderr.count("Ctrl-C again") == 1
+
+
+# --------------------------------------------------------------------------- wrong
+
+
+def run_ranks(config: Path, *overrides: tuple[str, ...]) -> list[Ended]:
+    """A rank for each tuple of settings, started as by a scheduler: by environment variables alone."""
+    with_free_port = "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); print(s.getsockname()[1])"
+    port = subprocess.run([sys.executable, "-c", with_free_port], capture_output=True, text=True).stdout.strip()
+    size = str(len(overrides))
+    processes = [
+        start(
+            *TRAIN, config, *settings_, RANK=str(rank), WORLD_SIZE=size, LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=size,
+            MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
+        )
+        for rank, settings_ in enumerate(overrides)
+    ]  # fmt: skip
+    return [ended(process) for process in processes]
+
+
+@pytest.fixture(scope="module")
+def of_two_minds(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Ended]]:
+    """The run's folder, and how two ranks ended of which the second was started with a setting more."""
+    folder = tmp_path_factory.mktemp("minds")
+    return folder / "run", run_ranks(write_config(corpus, folder), QUICK, (*QUICK, "training.clip_norm=1"))
+
+
+def test_a_rank_with_another_setting_is_found_at_the_start(of_two_minds: tuple[Path, list[Ended]]) -> None:
+    folder, (first, second) = of_two_minds
+    assert [(rank.status, rank.stdout) for rank in (first, second)] == [(1, "")] * 2
+    message = first.stderr.partition("error: ")[2]
+    assert message.startswith("the ranks do not agree on the settings") and "clip_norm" in message
+    assert "rank 0" in message and "rank 1" in message
+    assert "Traceback" not in first.stderr and "error" not in second.stderr
+    assert not list((folder / "state").glob("step-*"))
+
+
+def test_the_message_names_the_setting_and_not_all_the_others(of_two_minds: tuple[Path, list[Ended]]) -> None:
+    """In one line, like every mistake."""
+    _, (first, _) = of_two_minds
+    message = first.stderr.partition("error: ")[2].removesuffix("\n")
+    assert "training.clip_norm" in message and "dropout" not in message and "\n" not in message
+
+
+MISTAKES = {
+    "unknown": ("model.dropuot=0.1", "model.dropuot"),
+    "missing file": ("data.train=[{source: nowhere.en, target: nowhere.de}]", "nowhere.en: no such file"),
+    "impossible with the data": ("data.over_budget=error training.batch_tokens=16", "data.over_budget: skip"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_said_once_and_ends_the_job(corpus: Path, tmp_path: Path, mistake: str) -> None:
+    overrides, words = MISTAKES[mistake]
+    several = [overrides] if "[" in overrides else overrides.split()
+    done = run(*TRAIN, write_config(corpus, tmp_path), *TWO, *QUICK, *several)
+    assert (done.status, done.stdout) == (1, ""), done.stderr
+    assert done.stderr.count("error: ") == 1 and words in done.stderr.partition("error: ")[2]
+    assert "Traceback" not in done.stderr and "start again" not in done.stderr
+
+
+def test_a_mistake_in_the_settings_is_said_once_by_torchrun_s_ranks(corpus: Path, tmp_path: Path) -> None:
+    done = run(*TORCHRUN, *TWO, "-m", "nmt", "train", write_config(corpus, tmp_path), "model.dropuot=0.1")
+    assert done.status == 1
+    assert done.stderr.count("model.dropuot") == 1
+
+
+def test_what_one_rank_alone_lacks_ends_all(corpus: Path, tmp_path: Path) -> None:
+    """As on machines of which one was not given the files."""
+    override, words = MISTAKES["missing file"]
+    program = tmp_path / "started.py"
+    program.write_text(
+        f"import os, sys\nfrom nmt.cli import main\nsys.argv += [{override!r}] * (os.environ['RANK'] == '1')\nmain()\n"
+    )
+    done = run(*TORCHRUN, *TWO, program, "train", write_config(corpus, tmp_path), *QUICK)
+    assert (done.status, done.stdout) == (1, "")
+    assert done.stderr.count(f"error: rank 1: {words}\n") == 1
