@@ -138,6 +138,9 @@ def train(
     import nmt.config
 
     settings = nmt.config.load(config, overrides or ())
+    run = Path(settings.run_dir)
+    if not _rank():
+        _keep_log(run / "train.log")
     if nproc_per_node is not None and "WORLD_SIZE" not in os.environ:
         from nmt import launching
 
@@ -146,9 +149,6 @@ def train(
 
     from nmt import checkpoint, training_run
 
-    run = Path(settings.run_dir)
-    if not _rank():
-        _keep_log(run / "train.log")
     stop = training_run.train(settings, device, profile=profile)
     if stop.interrupted:
         raise typer.Exit(130)

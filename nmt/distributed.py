@@ -5,8 +5,11 @@ same) and says to each by environment variables who it is. Alone, everything her
 Numbers and objects travel by gloo, between CPUs, whatever the devices; gradients are DDP's affair.
 """
 
+import ctypes
 import datetime
 import os
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +25,7 @@ from nmt.errors import NmtError
 
 T = TypeVar("T")
 
-_CAUSE_SECONDS = 3.0
+_CAUSE_SECONDS = 6.0  # longer than a rank with an error of its own takes to say it and end
 # How long ranks wait for the one that prepares the data: as long as it takes. One that dies is noticed at once.
 _PREPARING = datetime.timedelta(days=7)
 
@@ -137,6 +140,7 @@ def joined(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
     if where.type == "cuda":
         where = devices.choose(f"cuda:{ranks.local_rank}")
         torch.cuda.set_device(where)
+    _end_with_the_launcher()
     dist.init_process_group("cpu:gloo,cuda:nccl" if where.type == "cuda" else "gloo")
     try:
         yield ranks, where
@@ -153,3 +157,10 @@ def joined(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
 
 def _launched() -> bool:
     return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
+
+
+def _end_with_the_launcher() -> None:
+    """Have Linux send this process SIGTERM when the launcher is gone, however that came; it saves and ends then."""
+    if sys.platform == "linux":
+        pr_set_pdeathsig = 1  # sys/prctl.h
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)

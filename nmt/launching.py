@@ -12,12 +12,13 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from nmt.cores import usable_cores
+from nmt.training.stopping import SIGNALS as STOPPING
 
 log = logging.getLogger("nmt")
 
 # Asked to stop, a rank finishes its step or validation and saves. PyTorch's default, 30 seconds, is for less.
 _SECONDS_TO_SAVE = "3600"
-_SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
+_FORWARDED = {*STOPPING, signal.SIGQUIT}
 
 
 def launch(arguments: Sequence[str], ranks: int, restarts: int) -> int:
@@ -31,21 +32,22 @@ def launch(arguments: Sequence[str], ranks: int, restarts: int) -> int:
     for name in list(logging.root.manager.loggerDict):
         if name.startswith("torch.distributed.elastic"):
             logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters of it is said here
-    for left in reversed(range(restarts + 1)):
+    for restart in range(restarts + 1):
         try:
             elastic_launch(_one_machine(ranks), sys.executable)("-m", "nmt", *arguments)
-        except SignalException as stopped:  # passed on to the ranks, which have saved and ended
-            return 130 if stopped.sigval == signal.SIGINT else 0
+        except SignalException as stopped:  # passed on to the ranks, which have ended
+            return 0 if stopped.sigval in STOPPING and stopped.sigval != signal.SIGINT else 128 + stopped.sigval
         except ChildFailedError as failed:
             ended = {rank: failure.exitcode for rank, failure in failed.failures.items()}
-            # By SIGTERM the launcher itself ends the others.
-            killed = {rank: -status for rank, status in ended.items() if status < 0 and status != -signal.SIGTERM}
+            # The launcher itself ends the others by SIGTERM: one that was sent by others comes alone.
+            by_others = [-signal.SIGTERM] if any(status != -signal.SIGTERM for status in ended.values()) else []
+            killed = {rank: -status for rank, status in ended.items() if status < 0 and status not in by_others}
             for rank, number in killed.items():
                 log.error("rank %d was killed by %s", rank, signal.Signals(number).name)
             if not killed:
                 return 130 if 130 in ended.values() else 1
-            if left:
-                log.warning("all %d ranks start again from the last save (at most %d times more)", ranks, left - 1)
+            if restart < restarts:
+                log.warning("all ranks start again from the last save (restart %d of %d)", restart + 1, restarts)
         else:
             return 0
     return 1
@@ -60,5 +62,6 @@ def _one_machine(ranks: int) -> LaunchConfig:
         rdzv_backend="c10d",
         rdzv_endpoint="localhost:0",  # a free port
         max_restarts=0,  # the launcher's own restarts cannot tell a killed rank from a wrong setting
-        signals_to_handle=_SIGNALS,
+        # What was to be ignored (by nohup, or a shell for what runs in its background) stays so.
+        signals_to_handle=",".join(n.name for n in _FORWARDED if signal.getsignal(n) != signal.SIG_IGN),
     )

@@ -173,9 +173,9 @@ def test_after_a_rank_was_killed_all_start_again(
     assert (attempts(0), attempts(1)) == (3, 3)
     assert [record.getMessage() for record in caplog.records if record.name == "nmt"] == [
         "rank 0 was killed by SIGKILL",
-        "all 2 ranks start again from the last save (at most 2 times more)",
+        "all ranks start again from the last save (restart 1 of 3)",
         "rank 1 was killed by SIGSEGV",
-        "all 2 ranks start again from the last save (at most 1 times more)",
+        "all ranks start again from the last save (restart 2 of 3)",
     ]
 
 
@@ -223,7 +223,7 @@ def test_a_run_whose_rank_is_killed_ends_as_if_it_had_not_been(
     kill_a_rank(process, tmp_path / "run", 1)
     done = ended(process)
     assert done.status == 0, done.stderr
-    assert done.stderr.count("rank 1 was killed by SIGKILL") == 1 and "all 2 ranks start again" in done.stderr
+    assert done.stderr.count("rank 1 was killed by SIGKILL") == 1 and "all ranks start again" in done.stderr
     assert re.search(r"resuming .* at step [1-9]", done.stderr)
     assert done.stdout == f"{tmp_path}/run/best.safetensors\n"
     ours, theirs = (tensor_file.read(newest(run))[0] for run in (whole, tmp_path / "run"))
@@ -412,28 +412,17 @@ def run_ranks(config: Path, *overrides: tuple[str, ...]) -> list[Ended]:
     return [ended(process) for process in processes]
 
 
-@pytest.fixture(scope="module")
-def of_two_minds(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Ended]]:
-    """The run's folder, and how two ranks ended of which the second was started with a setting more."""
-    folder = tmp_path_factory.mktemp("minds")
-    return folder / "run", run_ranks(write_config(corpus, folder), QUICK, (*QUICK, "training.clip_norm=1"))
-
-
-def test_a_rank_with_another_setting_is_found_at_the_start(of_two_minds: tuple[Path, list[Ended]]) -> None:
-    folder, (first, second) = of_two_minds
-    assert [(rank.status, rank.stdout) for rank in (first, second)] == [(1, "")] * 2
-    message = first.stderr.partition("error: ")[2]
-    assert message.startswith("the ranks do not agree on the settings") and "clip_norm" in message
-    assert "rank 0" in message and "rank 1" in message
-    assert "Traceback" not in first.stderr and "error" not in second.stderr
-    assert not list((folder / "state").glob("step-*"))
-
-
-def test_the_message_names_the_setting_and_not_all_the_others(of_two_minds: tuple[Path, list[Ended]]) -> None:
-    """In one line, like every mistake."""
-    _, (first, _) = of_two_minds
-    message = first.stderr.partition("error: ")[2].removesuffix("\n")
-    assert "training.clip_norm" in message and "dropout" not in message and "\n" not in message
+def test_a_rank_with_another_setting_is_found_at_the_start(corpus: Path, tmp_path: Path) -> None:
+    """And that setting alone is named. No launcher ends the second rank here, so it speaks too, in the end."""
+    config = write_config(corpus, tmp_path)
+    first, second = run_ranks(config, QUICK, (*QUICK, "training.clip_norm=1"))
+    what = "the ranks do not agree on training.clip_norm: rank 0 has null, rank 1 has 1.0: "
+    for rank, said in ((first, "error: "), (second, "error: rank 1: ")):
+        assert (rank.status, rank.stdout) == (1, "")
+        message = rank.stderr.partition("error: ")[2]
+        assert ("error: " + message).startswith(said + what) and message.count("\n") == 1
+        assert "Traceback" not in rank.stderr
+    assert not list((tmp_path / "run" / "state").glob("step-*"))
 
 
 MISTAKES = {

@@ -6,10 +6,11 @@ import time
 
 import pytest
 
+from nmt.training import stopping
 from nmt.training.stopping import StopRequest
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP])
 def test_the_first_signal_is_a_request(number: signal.Signals) -> None:
     with StopRequest() as stop:
         assert stop.asked == 0
@@ -47,8 +48,19 @@ def test_sigterm_twice_is_still_a_request() -> None:
 
 
 def test_the_handlers_before_are_put_back_even_after_an_error() -> None:
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)]
+    before = [signal.getsignal(number) for number in stopping.SIGNALS]
     with pytest.raises(ZeroDivisionError), StopRequest():
         assert signal.getsignal(signal.SIGTERM) != before[1]
         raise ZeroDivisionError
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)] == before
+    assert [signal.getsignal(number) for number in stopping.SIGNALS] == before
+
+
+def test_what_was_to_be_ignored_stays_ignored() -> None:
+    """As nohup asks for SIGHUP, and a shell for SIGINT in what it runs in the background."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopRequest() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert stop.asked == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)

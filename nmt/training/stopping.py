@@ -7,8 +7,9 @@ from types import FrameType, TracebackType
 
 log = logging.getLogger("nmt")
 
-# Ctrl-C, and what schedulers send before they take the machine away.
-SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1") if hasattr(signal, name))
+# Ctrl-C, what schedulers send before they take the machine away, and what a terminal sends that is closed.
+_NAMES = ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP")
+SIGNALS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
 _OUT_OF_TIME = 1000
 
 
@@ -43,7 +44,8 @@ class StopRequest:
         return signal.Signals(self.agreed).name if self.agreed else ""
 
     def __enter__(self) -> "StopRequest":
-        self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
+        heard = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # else under nohup
+        self._before = {number: signal.signal(number, self._note) for number in heard}
         return self
 
     def __exit__(

@@ -183,6 +183,7 @@ class Trainer:
                 self._save_where_due(metrics, saver, stop)
                 if ended := self._ended():
                     log.info("done: %s", ended)
+                    stop.agreed = 0  # there is nothing to go on with
                     return
                 if stop.agreed:
                     log.info("%s: saved at step %s; run again, it goes on", stop.reason, f"{progress.step:,}")
