@@ -104,7 +104,8 @@ def train(arguments: argparse.Namespace) -> None:
     rows = [row for run in ours for row in run.rows]
     mean = {name: statistics.mean(row[name] for row in rows) for name in ("padding", "data_wait", "tflops")}
     print(f"nmt: {mean['padding']:.1%} of the cells are padding, {mean['data_wait']:.1%} of the time waits for data")
-    peak = device_peak(arguments, overrides) * (arguments.nproc_per_node or 1)
+    gpus = (arguments.nproc_per_node or 1) if "peak_memory_gib" in rows[-1] else 1  # ranks on the CPU share one
+    peak = device_peak(arguments, overrides) * gpus
     print(f"nmt: {mean['tflops']:.3f} TFLOP/s; large matrix products reach {peak:.3f}: {mean['tflops'] / peak:.0%}")
     if "peak_memory_gib" in rows[-1]:
         print(f"nmt: {rows[-1]['peak_memory_gib']:.1f} GiB of the GPU's memory at most")
