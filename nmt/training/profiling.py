@@ -33,7 +33,7 @@ class Profile:
         self._folder, self._where, self._dtype, self._ranks = folder, where, dtype, ranks
         self._steps, self._flops, self._start, self._whole = 0, 0.0, 0.0, 0.0
         self._seconds = dict.fromkeys(PHASES, 0.0)
-        os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # or the tracer speaks of itself
+        os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or the tracer speaks of itself
         kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if where.type == "cuda" else [])]
         self._trace = profile(activities=kinds)
 
