@@ -4,10 +4,11 @@ import logging
 import os
 import signal
 import sys
+import tempfile
 import uuid
 from collections.abc import Sequence
 
-from torch.distributed.elastic.multiprocessing import SignalException
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
@@ -34,7 +35,8 @@ def launch(arguments: Sequence[str], ranks: int, restarts: int) -> int:
             logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters of it is said here
     for restart in range(restarts + 1):
         try:
-            elastic_launch(_one_machine(ranks), sys.executable)("-m", "nmt", *arguments)
+            with tempfile.TemporaryDirectory(prefix="nmt-ranks-") as folder:
+                elastic_launch(_one_machine(ranks, folder), sys.executable)("-m", "nmt", *arguments)
         except SignalException as stopped:  # passed on to the ranks, which have ended
             return 0 if stopped.sigval in STOPPING and stopped.sigval != signal.SIGINT else 128 + stopped.sigval
         except ChildFailedError as failed:
@@ -53,11 +55,12 @@ def launch(arguments: Sequence[str], ranks: int, restarts: int) -> int:
     return 1
 
 
-def _one_machine(ranks: int) -> LaunchConfig:
+def _one_machine(ranks: int, folder: str) -> LaunchConfig:
     return LaunchConfig(
         min_nodes=1,
         max_nodes=1,
         nproc_per_node=ranks,
+        logs_specs=DefaultLogsSpecs(log_dir=folder),  # which it would leave behind
         run_id=uuid.uuid4().hex,
         rdzv_backend="c10d",
         rdzv_endpoint="localhost:0",  # a free port
