@@ -10,6 +10,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from nmt.config import Config
 from nmt.data.vocabulary import Vocabulary
+from nmt.decoding.engine import TransformerEngine
 from nmt.decoding.translator import Translator
 from nmt.distributed import Ranks
 from nmt.evaluation import bleu_metric
@@ -48,7 +49,8 @@ class Validator:
         Collective, with one result for all ranks.
         """
         device = next(model.parameters()).device
-        translator = Translator(model, self.vocabulary, self.config.decoding, device, self.config.training.precision)
+        engine = TransformerEngine(model, device, self.config.training.precision)
+        translator = Translator(engine, self.vocabulary, self.config.decoding)
         # Every so-manieth sentence is a rank's, so that each has its share of the long ones.
         shares = self.ranks.collected(translator.translate(self.sources[self.ranks.rank :: self.ranks.size]))
         translations = [shares[i % self.ranks.size][i // self.ranks.size] for i in range(len(self.sources))]

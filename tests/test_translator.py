@@ -20,7 +20,8 @@ from nmt import checkpoint, config
 from nmt.checkpoint import Checkpoint
 from nmt.data import vocabulary as vocabularies
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
-from nmt.decoding import translator as translator_module
+from nmt.decoding import engine as engine_module
+from nmt.decoding.engine import TransformerEngine
 from nmt.decoding.search import Options, search
 from nmt.decoding.translator import Counts, Translation, Translator
 from nmt.errors import NmtError
@@ -57,7 +58,7 @@ MODEL = new_model()
 
 
 def new_translator(model: Transformer = MODEL, **decoding: object) -> Translator:
-    return Translator(model, VOCABULARY, replace(DECODING, **decoding), CPU)  # type: ignore[arg-type]
+    return Translator(TransformerEngine(model, CPU), VOCABULARY, replace(DECODING, **decoding))  # type: ignore[arg-type]
 
 
 def assert_close(found: Sequence[Translation], expected: Sequence[Translation]) -> None:
@@ -188,7 +189,7 @@ def test_several_batches_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
                 all_at_once.wait()
             return super().encode(source)
 
-    monkeypatch.setattr(translator_module, "_CELLS_A_WORKER", 60)
+    monkeypatch.setattr(engine_module, "_CELLS_A_WORKER", 60)
     lines = LINES * 10
     found = new_translator(new_model(kind=Watched), batch_tokens=180).hypotheses(lines, 2)
     assert len(seen) == 3

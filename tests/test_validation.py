@@ -10,6 +10,7 @@ import torch
 from nmt import config
 from nmt.data import vocabulary as vocabularies
 from nmt.data.vocabulary import PAD, Vocabulary
+from nmt.decoding.engine import TransformerEngine
 from nmt.decoding.translator import Translator
 from nmt.model.transformer import Transformer
 from nmt.validation import Validator
@@ -36,10 +37,14 @@ def model(vocabulary: Vocabulary) -> Transformer:
     return Transformer(CONFIG.model, len(vocabulary.source), len(vocabulary.target), PAD).train()
 
 
+def translator_of(model: Transformer, vocabulary: Vocabulary) -> Translator:
+    return Translator(TransformerEngine(model, torch.device("cpu")), vocabulary, CONFIG.decoding)
+
+
 def pairs_of(model: Transformer, vocabulary: Vocabulary) -> list[tuple[str, str]]:
     """Sources with references that the model meets in part: half of its own words in each."""
     sources = [" ".join(WORDS[i : i + 4]) for i in range(8)]
-    translations = Translator(model, vocabulary, CONFIG.decoding, torch.device("cpu")).translate(sources)
+    translations = translator_of(model, vocabulary).translate(sources)
     references = [" ".join([*text.split()[: 1 + len(text.split()) // 2], "old", "barn"]) for text in translations]
     return list(zip(sources, references, strict=True))
 
@@ -50,7 +55,7 @@ def test_scores_the_translations(model: Transformer, vocabulary: Vocabulary, sen
     settings = replace(CONFIG, training=replace(CONFIG.training, validation_sentences=sentences, validation_samples=2))
     scores = Validator(vocabulary, pairs, settings)(model)
     sources, references = ([pair[side] for pair in pairs[:sentences]] for side in (0, 1))
-    translations = Translator(model, vocabulary, CONFIG.decoding, torch.device("cpu")).translate(sources)
+    translations = translator_of(model, vocabulary).translate(sources)
     assert scores.bleu == sacrebleu.corpus_bleu(translations, [references]).score
     assert scores.chrf == sacrebleu.corpus_chrf(translations, [references]).score > 0
     assert scores.samples == list(zip(sources, references, translations, strict=True))[:2]

@@ -2,27 +2,20 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, islice, repeat
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
-
-import torch
-from torch.nn.utils.rnn import pad_sequence
 
 from nmt import checkpoint, config
 from nmt import device as devices
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
-from nmt.decoding.search import Hypothesis, Options, search
+from nmt.decoding.engine import Engine, Source, TransformerEngine
+from nmt.decoding.search import Hypothesis, Options
 from nmt.errors import NmtError
-from nmt.model.transformer import Transformer
 
 # Whatever some program takes for the end of a line, and the tab, which parts columns.
 _BREAKS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 _CHUNK_LINES = 2000  # read, sorted by length and translated together
-_CELLS_A_WORKER = 4000  # of a batch on the CPU: smaller ones spend more time per cell
 
 
 @dataclass(frozen=True)
@@ -50,26 +43,11 @@ class Counts:
     skipped: int = 0
 
 
-class _Source(NamedTuple):
-    line: int
-    ids: list[int]
-
-
 class Translator:
-    """A model, its vocabulary and how to search. `decoding` may be replaced; `counts` grow with every line read."""
+    """An engine, its vocabulary and how to search. `decoding` may be replaced; `counts` grow with each line read."""
 
-    def __init__(
-        self,
-        model: Transformer,
-        vocabulary: Vocabulary,
-        decoding: config.Decoding,
-        device: torch.device,
-        precision: str = "float32",
-    ):
-        """A model on `device`, live in training or loaded; `precision` is what it was trained in: on CUDA
-        a bfloat16 model translates in bfloat16."""
-        self.model, self.vocabulary, self.decoding, self.device = model, vocabulary, decoding, device
-        self.bfloat16 = precision == "bfloat16" and device.type == "cuda"
+    def __init__(self, engine: Engine, vocabulary: Vocabulary, decoding: config.Decoding):
+        self.engine, self.vocabulary, self.decoding = engine, vocabulary, decoding
         self.counts = Counts()
 
     @classmethod
@@ -81,14 +59,15 @@ class Translator:
         chosen = devices.choose(device)
         loaded = checkpoint.load(checkpoint.locate(Path(path)))
         settings, model = loaded.config, loaded.build().to(chosen)
-        return cls(model, loaded.vocabulary, settings.decoding, chosen, settings.training.precision)
+        engine = TransformerEngine(model, chosen, settings.training.precision)
+        return cls(engine, loaded.vocabulary, settings.decoding)
 
     @property
     def longest_source(self) -> int:
         """The most subwords of a line that are translated: decoding.max_source_tokens, or fewer where the model
         has learned fewer positions."""
         limit = self.decoding.max_source_tokens
-        return limit if self._positions is None else min(limit, self._positions)
+        return limit if self.engine.positions is None else min(limit, self.engine.positions)
 
     def translate(self, lines: Sequence[str]) -> list[str]:
         """The best translation of each line. Raises as `stream` does, and TypeError for one text alone."""
@@ -131,87 +110,7 @@ class Translator:
     def _chunk(self, lines: list[str], first: int, n_best: int) -> list[list[Hypothesis]]:
         """The hypotheses for each line, at least one each; `first` is the number of the first line."""
         found = [[_NOTHING]] * len(lines)
-        batches = list(self._batches(self._sources(lines, first)))
-        with _evaluating(self.model):
-            results = self._search_all(batches, n_best)
-        for source, hypotheses in zip(chain(*batches), chain(*results), strict=True):
-            if not hypotheses:
-                raise NmtError(
-                    f"line {source.line}: the model's scores are not numbers: its weights are damaged, or too large "
-                    "for its precision: translate with another checkpoint"
-                )
-            found[source.line - first] = hypotheses
-        return found
-
-    def _sources(self, lines: list[str], first: int) -> list[_Source]:
-        """What there is to translate in these lines, counted; at most as long as model and settings allow."""
-        sources, limit = [], self.longest_source
-        for number, (line, ids) in enumerate(zip(lines, self.vocabulary.source.encode(lines), strict=True), first):
-            self.counts.lines += 1
-            if not ids or not line.strip():
-                self.counts.empty += 1
-            elif len(ids) <= limit:
-                sources.append(_Source(number, ids))
-            elif self.decoding.long_input == "cut":
-                self.counts.cut += 1
-                sources.append(_Source(number, ids[:limit]))
-            elif self.decoding.long_input == "skip":
-                self.counts.skipped += 1
-            else:
-                key = "model.max_positions - 1" if limit == self._positions else "decoding.max_source_tokens"
-                raise NmtError(
-                    f"line {number}: {len(ids)} subwords, more than {key}: {limit}: shorten or split it, or set "
-                    "decoding.long_input to cut or skip"
-                )
-        return sources
-
-    @property
-    def _positions(self) -> int | None:
-        """The longest source or output, EOS left out, that the model has positions for; None: any."""
-        sizes = self.model.sizes
-        return sizes.max_positions - 1 if sizes.positions == "learned" else None
-
-    def _batches(self, sources: list[_Source]) -> Iterator[list[_Source]]:
-        """Sources of similar length together, the longest first; at most decoding.batch_tokens cells at once."""
-        sources = sorted(sources, key=lambda source: len(source.ids), reverse=True)
-        cells = self.decoding.batch_tokens // self._workers
-        start = 0
-        while start < len(sources):
-            width = len(sources[start].ids) + 1  # EOS
-            size = max(1, cells // (width * self.decoding.beam_size))
-            yield sources[start : start + size]
-            start += size
-
-    @property
-    def _workers(self) -> int:
-        """Batches searched at the same time: several on the CPU, each large enough to be worth its operations."""
-        if self.device.type != "cpu":
-            return 1
-        return max(1, min(torch.get_num_threads(), self.decoding.batch_tokens // _CELLS_A_WORKER))
-
-    def _search_all(self, batches: list[list[_Source]], n_best: int) -> list[list[list[Hypothesis]]]:
-        """The hypotheses for each source of each batch.
-
-        A step of decoding is many small operations. Threads that share every one of them wait for each
-        other most of the time, so each has a batch to itself instead.
-        """
-        workers, threads = min(self._workers, len(batches)), torch.get_num_threads()
-        if workers <= 1:
-            return [self._search(batch, n_best) for batch in batches]
-        pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,))
-        try:
-            return list(pool.map(self._search, batches, repeat(n_best)))
-        finally:
-            pool.shutdown(cancel_futures=True)
-            torch.set_num_threads(threads)  # threads yet to come would take over the workers' number
-
-    @torch.inference_mode()
-    def _search(self, batch: list[_Source], n_best: int) -> list[list[Hypothesis]]:
-        rows = [torch.tensor([*source.ids, EOS]) for source in batch]
-        source = pad_sequence(rows, batch_first=True, padding_value=PAD)  # [B, S]
-        limits = torch.tensor([len(source.ids) + self.decoding.max_extra_tokens for source in batch])  # [B]
-        if self._positions is not None:
-            limits.clamp_(max=self._positions)
+        sources = self._sources(lines, first)
         options = Options(
             bos=BOS,
             eos=EOS,
@@ -220,8 +119,41 @@ class Translator:
             length_penalty=self.decoding.length_penalty,
             n_best=n_best,
         )
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
-            return search(self.model, source.to(self.device), limits, options)
+        results = self.engine.search(list(sources.values()), options, self.decoding.batch_tokens)
+        for number, hypotheses in zip(sources, results, strict=True):
+            if not hypotheses:
+                raise NmtError(
+                    f"line {number}: the model's scores are not numbers: its weights are damaged, or too large "
+                    "for its precision: translate with another checkpoint"
+                )
+            found[number - first] = hypotheses
+        return found
+
+    def _sources(self, lines: list[str], first: int) -> dict[int, Source]:
+        """By line number, what there is to translate, counted; at most as long as model and settings allow."""
+        sources, limit = {}, self.longest_source
+        for number, (line, ids) in enumerate(zip(lines, self.vocabulary.source.encode(lines), strict=True), first):
+            self.counts.lines += 1
+            if not ids or not line.strip():
+                self.counts.empty += 1
+            elif len(ids) <= limit:
+                sources[number] = self._source(ids)
+            elif self.decoding.long_input == "cut":
+                self.counts.cut += 1
+                sources[number] = self._source(ids[:limit])
+            elif self.decoding.long_input == "skip":
+                self.counts.skipped += 1
+            else:
+                key = "model.max_positions - 1" if limit == self.engine.positions else "decoding.max_source_tokens"
+                raise NmtError(
+                    f"line {number}: {len(ids)} subwords, more than {key}: {limit}: shorten or split it, or set "
+                    "decoding.long_input to cut or skip"
+                )
+        return sources
+
+    def _source(self, ids: list[int]) -> Source:
+        longest = len(ids) + self.decoding.max_extra_tokens
+        return Source(ids, longest if self.engine.positions is None else min(longest, self.engine.positions))
 
     def _texts(self, outputs: list[list[int]]) -> list[str]:
         return [_BREAKS.sub(" ", text) for text in self.vocabulary.target.decode(outputs)]
@@ -241,14 +173,3 @@ class Translator:
 
 
 _NOTHING = Hypothesis([], score=0.0, log_probability=0.0, token_scores=[])
-
-
-@contextmanager
-def _evaluating(model: Transformer) -> Iterator[None]:
-    """The model without dropout; in the mode that it was in, afterwards."""
-    training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(training)
