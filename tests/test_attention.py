@@ -90,18 +90,6 @@ def test_cross_attention(sizes: tuple[int, int, int], bias: bool) -> None:
     assert_same(attention, got, plain(attention, x, memory, tokens[:, None, :].expand(B, T, S)), x, memory)
 
 
-@pytest.mark.parametrize("sizes", SIZES)
-def test_step_by_step_with_a_cache_equals_causal_attention_at_once(sizes: tuple[int, int, int]) -> None:
-    attention, x = make(*sizes), states(T)
-    steps, cache = [], None
-    for t in range(T):
-        y, cache = attention.extend(x[:, t : t + 1], cache)
-        steps.append(y)
-    heads, key_size, value_size = sizes
-    assert [part.shape for part in cache] == [(B, heads, T, key_size), (B, heads, T, value_size)]
-    assert_same(attention, torch.cat(steps, dim=1), attention(x, causal=True), x)
-
-
 def test_what_stands_in_a_padded_place_has_no_influence() -> None:
     attention, x, tokens = make(3, 4, 4), states(S), padding([3, S], S)
     other = x.detach().clone()

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nmt.decoding import search as search_module
-from nmt.decoding.search import Hypothesis, Options, length_penalties, search
+from nmt.decoding import beam as beam_module
+from nmt.decoding.hypothesis import Hypothesis, Options, length_penalties
+from nmt.decoding.search import search
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 OPTIONS = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS))
@@ -228,7 +229,7 @@ def test_two_stages_select_what_one_does(seed: int, size: int, data: st.DataObje
     log_p[2] = log_p[2].masked_fill(log_p[2] < data.draw(st.sampled_from([-math.inf, -3.0, 0.0])), -math.inf)
     live = torch.randn(3, size, generator=generator)
     live[1, 0] = -math.inf
-    totals, parents, tokens = search_module._best(log_p, live, count, block)
+    totals, parents, tokens = beam_module._best(log_p, live, count, block)
     expected, at = (live[:, :, None] + log_p).flatten(1).topk(min(count, size * vocabulary))
     assert torch.equal(totals, expected)
     number = totals > -math.inf  # which of several impossible ones is taken does not matter

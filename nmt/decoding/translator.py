@@ -10,7 +10,7 @@ from nmt import checkpoint, config
 from nmt import device as devices
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding.engine import Engine, Source, TransformerEngine
-from nmt.decoding.search import Hypothesis, Options
+from nmt.decoding.hypothesis import Hypothesis, Options
 from nmt.errors import NmtError
 
 # Whatever some program takes for the end of a line, and the tab, which parts columns.
@@ -59,6 +59,7 @@ class Translator:
         chosen = devices.choose(device)
         loaded = checkpoint.load(checkpoint.locate(Path(path)))
         settings, model = loaded.config, loaded.build().to(chosen)
+        model.lay_out_for_search()
         engine = TransformerEngine(model, chosen, settings.training.precision)
         return cls(engine, loaded.vocabulary, settings.decoding)
 
@@ -86,7 +87,7 @@ class Translator:
         line break or a tab. Raises NmtError for a line over decoding.max_source_tokens where
         decoding.long_input is `error`, and for a model whose scores are not numbers.
         """
-        for chunk in self._chunks(lines, chunk_lines, n_best=1):
+        for chunk in self._chunks(lines, chunk_lines, n_best=1, scores=False):
             yield from self._texts([hypotheses[0].tokens for hypotheses in chunk])
 
     def stream_hypotheses(
@@ -101,13 +102,15 @@ class Translator:
         for chunk in self._chunks(lines, chunk_lines, n_best):
             yield from map(self._translations, chunk)
 
-    def _chunks(self, lines: Iterable[str], chunk_lines: int, n_best: int) -> Iterator[list[list[Hypothesis]]]:
+    def _chunks(
+        self, lines: Iterable[str], chunk_lines: int, n_best: int, scores: bool = True
+    ) -> Iterator[list[list[Hypothesis]]]:
         remaining, first = iter(lines), 1
         while chunk := list(islice(remaining, chunk_lines)):
-            yield self._chunk(chunk, first, n_best)
+            yield self._chunk(chunk, first, n_best, scores)
             first += len(chunk)
 
-    def _chunk(self, lines: list[str], first: int, n_best: int) -> list[list[Hypothesis]]:
+    def _chunk(self, lines: list[str], first: int, n_best: int, scores: bool) -> list[list[Hypothesis]]:
         """The hypotheses for each line, at least one each; `first` is the number of the first line."""
         found = [[_NOTHING]] * len(lines)
         sources = self._sources(lines, first)
@@ -118,6 +121,7 @@ class Translator:
             beam_size=self.decoding.beam_size,
             length_penalty=self.decoding.length_penalty,
             n_best=n_best,
+            scores=scores,
         )
         results = self.engine.search(list(sources.values()), options, self.decoding.batch_tokens)
         for number, hypotheses in zip(sources, results, strict=True):

@@ -1,4 +1,4 @@
-"""Scaled dot-product attention in many heads (section 3.2), with a key/value cache for decoding.
+"""Scaled dot-product attention in many heads (section 3.2): of whole sentences, and of their newest position.
 
 Shapes: B sentences, T queries, S keys, H heads, D d_model, dk and dv a head's key and value widths.
 """
@@ -6,6 +6,8 @@ Shapes: B sentences, T queries, S keys, H heads, D d_model, dk and dv a head's k
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from nmt.model import cache
 
 # What attention reads: keys [B, H, S, dk] and values [B, H, S, dv].
 KeysValues = tuple[Tensor, Tensor]
@@ -55,15 +57,22 @@ class MultiHeadAttention(nn.Module):
         joined: Tensor = self.output(heads.transpose(1, 2).flatten(2))
         return joined
 
-    def extend(self, x: Tensor, cache: KeysValues | None) -> tuple[Tensor, KeysValues]:
-        """Self-attention of one new position over all the earlier ones and itself.
+    def look(self, x: Tensor, seen: cache.KeysValues, mask: Tensor) -> Tensor:
+        """Cross-attention of the newest position of K hypotheses: x [B, K, D], mask [B·H, 1, N] → [B, K, D]."""
+        rows = self.rows[0]
+        bias = None if self.projection.bias is None else self.projection.bias[:rows]
+        joined: Tensor = self.output(seen.attend(F.linear(x, self.projection.weight[:rows], bias), mask))
+        return joined
 
-        x [B, 1, D], cache of the earlier positions (None: there are none) → [B, 1, D] and the longer cache.
+    def extend(self, x: Tensor, seen: cache.KeysValues, mask: Tensor, rows: Tensor) -> Tensor:
+        """Self-attention of the newest position of K hypotheses, x [B, K, D] → [B, K, D].
+
+        Its keys and values are written to `rows` [B·H·K]; mask [B·H, K, N] shows each hypothesis its own.
         """
-        query, key, value = (self._heads(part) for part in torch.split(self.projection(x), self.rows, dim=-1))
-        if cache is not None:
-            key, value = torch.cat([cache[0], key], dim=2), torch.cat([cache[1], value], dim=2)
-        return self.attend(query, (key, value)), (key, value)
+        query, key, value = torch.split(self.projection(x), self.rows, dim=-1)
+        seen.write(rows, key, value)
+        joined: Tensor = self.output(seen.attend(query, mask))
+        return joined
 
     def _heads(self, x: Tensor) -> Tensor:
         size = x.shape[-1] // self.heads  # in words, for in an empty batch -1 could be anything
