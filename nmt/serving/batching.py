@@ -54,7 +54,7 @@ class BatchingQueue:
         self._waiting: list[_Request] = []
         self._closed = False
         self._changed = threading.Condition()
-        self._worker = threading.Thread(target=self._work, name="translating")
+        self._worker = threading.Thread(target=self._work, name="translating", daemon=True)
         self._worker.start()
 
     @property

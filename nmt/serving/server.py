@@ -2,6 +2,7 @@
 
 import ipaddress
 import logging
+import os
 import signal
 import socket
 from pathlib import Path
@@ -40,7 +41,11 @@ def serve(
         before = signal.signal(signal.SIGTERM, lambda *_: None)
         try:
             settings = uvicorn.Config(
-                service, log_config=None, access_log=False, timeout_graceful_shutdown=_SECONDS_TO_STOP
+                service,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=_SECONDS_TO_STOP,
             )
             uvicorn.Server(settings).run(sockets=[listening])
         finally:
@@ -65,6 +70,7 @@ def _listen(host: str, port: int) -> socket.socket:
     except OverflowError:
         raise NmtError(f"--port {port}: choose one from 0 to 65535") from None
     except OSError as error:
+        why = os.strerror(error.errno or 0)
         raise NmtError(
-            f"--host {host} --port {port}: cannot listen there: {error.strerror}: choose others, or --port 0 for any"
+            f"--host {host} --port {port}: cannot listen there: {why}: choose others, or --port 0 for any"
         ) from None
