@@ -303,23 +303,15 @@ def serve(
 ) -> None:
     """Translate over HTTP: POST /translate, LibreTranslate's requests too, and a page to type into at /.
 
-    SIGTERM or Ctrl-C stops it, once the requests under way are answered. docs/serving.md has the rest.
-
-    Example: nmt serve runs/demo --port 8000
-             curl http://127.0.0.1:8000/translate --json '{"text": "Three hundred and forty-two."}'
+    Example: nmt serve runs/demo, then curl 127.0.0.1:8000/translate --json '{"text": "Three hundred and two."}'
     """
     try:
-        from nmt.serving import server
-        from nmt.serving.requests import Limits
+        from nmt.serving import requests, server
     except ModuleNotFoundError as error:
         raise NmtError(f"serving needs the package {error.name}: pip install fastapi uvicorn") from None
-    if max_lines > max_waiting:
-        raise NmtError(
-            f"--max-lines {max_lines} is more than --max-waiting {max_waiting}: lower one or raise the other"
-        )
-    languages = server.languages_of(model)
+    limits, languages = requests.Limits(max_lines, max_characters, max_waiting), server.languages_of(model)
     translator = _translator(model, device, beam_size, length_penalty)
-    server.serve(translator, languages, host, port, Limits(max_lines, max_characters, max_waiting), log_requests)
+    server.serve(translator, languages, host, port, limits, log_requests)
 
 
 def _translator(model: Path, device: str, beam_size: int | None, length_penalty: float | None) -> "Translator":

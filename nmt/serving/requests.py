@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
+from nmt.errors import NmtError
 from nmt.serving.batching import Found
 
 
@@ -21,11 +22,17 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """The most of one request, and the most lines of all that may wait."""
+    """The most of one request, and the most lines of all that may wait. NmtError where none as large could."""
 
     lines: int = 256
     characters: int = 20_000
     waiting: int = 1000
+
+    def __post_init__(self) -> None:
+        if self.lines > self.waiting:
+            raise NmtError(
+                f"--max-lines {self.lines} is more than --max-waiting {self.waiting}: lower one or raise the other"
+            )
 
     @property
     def body(self) -> int:
