@@ -287,6 +287,33 @@ def average_checkpoints(
     typer.echo(output)
 
 
+@app.command(short_help="Translate over HTTP, with a page to type into.")
+@_reporting()
+def serve(
+    model: ModelFile,
+    host: Annotated[str, typer.Option(help="Listen here; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free one.")] = 8000,
+    max_lines: Annotated[int, typer.Option(min=1, help="Most lines of a request; more get 413.")] = 256,
+    max_characters: Annotated[int, typer.Option(min=1, help="Most characters of a request; more get 413.")] = 20_000,
+    max_waiting: Annotated[int, typer.Option(min=1, help="Most lines that wait; more get 429.")] = 1000,
+    log_requests: Annotated[bool, typer.Option("--log-requests", help="A line on standard error for each.")] = False,
+    beam_size: BeamSize = None,
+    length_penalty: LengthPenalty = None,
+    device: Device = "auto",
+) -> None:
+    """Translate over HTTP: POST /translate, LibreTranslate's requests too, and a page to type into at /.
+
+    Example: nmt serve runs/demo, then curl 127.0.0.1:8000/translate --json '{"text": "Three hundred and two."}'
+    """
+    try:
+        from nmt.serving import requests, server
+    except ModuleNotFoundError as error:
+        raise NmtError(f"serving needs the package {error.name}: pip install fastapi uvicorn") from None
+    limits, languages = requests.Limits(max_lines, max_characters, max_waiting), server.languages_of(model)
+    translator = _translator(model, device, beam_size, length_penalty)
+    server.serve(translator, languages, host, port, limits, log_requests)
+
+
 def _translator(model: Path, device: str, beam_size: int | None, length_penalty: float | None) -> "Translator":
     from nmt.decoding.translator import Translator
     from nmt.device import keep_freed_memory

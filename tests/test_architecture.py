@@ -16,7 +16,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = [
     {"__main__"},
     {"cli"},
-    {"training_run", "launching"},
+    {"training_run", "launching", "serving"},
     {"training", "decoding", "evaluation", "averaging", "validation"},
     {"checkpoint"},
     {"data", "model"},
@@ -96,11 +96,12 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 def test_what_is_heavy_or_may_be_missing_is_imported_where_it_is_used(path: Path) -> None:
     found = {module.partition(".")[0] for module in imports(tree(path), everywhere=False)}
     assert not found & {"datasets", "pyarrow", "tensorboard"}
+    assert part_of(module_of(path)) == "serving" or not found & {"fastapi", "starlette", "uvicorn"}
 
 
 @pytest.mark.parametrize("module", ["nmt", "nmt.config", "nmt.cli"])
 def test_settings_and_commands_do_not_load_what_is_heavy(module: str) -> None:
-    heavy = ["torch", "numpy", "sentencepiece", "sacrebleu", "datasets", "pyarrow", "safetensors"]
+    heavy = ["torch", "numpy", "sentencepiece", "sacrebleu", "datasets", "pyarrow", "safetensors", "fastapi", "uvicorn"]
     script = f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

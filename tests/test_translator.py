@@ -2,8 +2,11 @@
 
 import itertools
 import math
+import random
 import threading
+import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -209,6 +212,27 @@ def test_several_batches_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     thread.start()
     thread.join()
     assert started == [6]
+
+
+@pytest.mark.usefixtures("many_threads")
+def test_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each gets what it would get alone; the model's mode, PyTorch's threads and the counts come out right."""
+
+    class Slow(Transformer):
+        def encode(self, source: Tensor) -> Memory:
+            time.sleep(0.01 * random.random())  # so that searches that are not kept apart end in any order
+            return super().encode(source)
+
+    monkeypatch.setattr(engine_module, "_CELLS_A_WORKER", 60)
+    model = new_model(kind=Slow).train()
+    translator = new_translator(model, batch_tokens=180)
+    expected = [alone(line)[0].text for line in LINES]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: translator.translate(LINES), range(24)))
+    assert found == [expected] * 24, "dropout is on, or the rows are mixed up"
+    assert model.training
+    assert torch.get_num_threads() == 6
+    assert translator.counts == Counts(lines=24 * len(LINES))
 
 
 @pytest.mark.parametrize("chunk_lines", [1, 3])

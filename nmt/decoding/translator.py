@@ -1,6 +1,7 @@
 """Text in, text out: a model file as a translator."""
 
 import re
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -16,6 +17,9 @@ from nmt.errors import NmtError
 # Whatever some program takes for the end of a line, and the tab, which parts columns.
 _BREAKS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 _CHUNK_LINES = 2000  # read, sorted by length and translated together
+# One search at a time in a process, as all its threads share PyTorch's number of threads, and a model its mode and
+# its counts. Nothing is lost by waiting: a search uses every core by itself.
+_SEARCHING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,10 @@ class Counts:
 
 
 class Translator:
-    """An engine, its vocabulary and how to search. `decoding` may be replaced; `counts` grow with each line read."""
+    """An engine, its vocabulary and how to search. `decoding` may be replaced; `counts` grow with each line read.
+
+    Several threads may call it at once: they take turns, a chunk of lines each.
+    """
 
     def __init__(self, engine: Engine, vocabulary: Vocabulary, decoding: config.Decoding):
         self.engine, self.vocabulary, self.decoding = engine, vocabulary, decoding
@@ -107,7 +114,9 @@ class Translator:
     ) -> Iterator[list[list[Hypothesis]]]:
         remaining, first = iter(lines), 1
         while chunk := list(islice(remaining, chunk_lines)):
-            yield self._chunk(chunk, first, n_best, scores)
+            with _SEARCHING:
+                found = self._chunk(chunk, first, n_best, scores)
+            yield found
             first += len(chunk)
 
     def _chunk(self, lines: list[str], first: int, n_best: int, scores: bool) -> list[list[Hypothesis]]:

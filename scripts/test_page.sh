@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Tests the page of `nmt serve` in headless Chromium (Debian: apt-get install chromium chromium-driver), which
+# scripts/test.sh does without. SCREENSHOTS names a folder for pictures of it; arguments go to pytest.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+for program in chromium chromedriver; do
+    command -v "$program" >/dev/null || {
+        echo "test_page: $program is not installed: apt-get install chromium chromium-driver" >&2
+        exit 1
+    }
+done
+exec scripts/test.sh tests/page_in_chromium.py "$@"

@@ -1,0 +1,129 @@
+"""Translators with small random models, and services of them on a free port of this machine."""
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import uvicorn
+from conftest import WORDS, config_text
+from model_files import make_checkpoint, shared_vocabulary
+
+from nmt import checkpoint, config
+from nmt.checkpoint import Checkpoint
+from nmt.decoding.engine import TransformerEngine
+from nmt.decoding.translator import Translation, Translator
+from nmt.serving import app
+from nmt.serving.batching import BatchingQueue
+from nmt.serving.requests import Languages, Limits
+
+LINES = [" ".join(list(WORDS)[i : i + 1 + i % 4]) for i in range(len(WORDS))]
+
+
+def small_checkpoint() -> Checkpoint:
+    settings = config.parse(config_text(Path("corpus"), Path("run")), "test config")
+    return make_checkpoint(replace(settings, decoding=config.Decoding(beam_size=3, max_extra_tokens=6)))
+
+
+def save_small_model(path: Path) -> Path:
+    checkpoint.save(path, small_checkpoint())
+    return path
+
+
+class Gated(Translator):
+    """A translator that notes what it is called with and, while its gate is closed, waits inside."""
+
+    def __init__(self, **decoding: Any):
+        of = small_checkpoint()
+        engine = TransformerEngine(of.build(), torch.device("cpu"))
+        super().__init__(engine, shared_vocabulary(), replace(of.config.decoding, **decoding))
+        self.calls: list[tuple[list[str], int]] = []
+        self.inside = threading.Event()
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def hypotheses(self, lines: Any, n_best: int = 1) -> list[list[Translation]]:
+        self.calls.append((list(lines), n_best))
+        self.inside.set()
+        assert self.gate.wait(30)
+        if "fails" in lines:
+            raise ValueError("a line that fails")
+        return super().hypotheses(lines, n_best)
+
+    def alone(self, line: str, n_best: int = 1) -> list[Translation]:
+        return super().hypotheses([line], n_best)[0]
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service under test; `connect` for what `ask` does not do."""
+
+    port: int
+
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+
+    def get(self, path: str) -> Answer:
+        return self._ask("GET", path, b"", {})
+
+    def post(self, fields: object, path: str = "/translate") -> Answer:
+        return self.post_bytes(json.dumps(fields).encode(), "application/json", path)
+
+    def post_bytes(self, body: bytes, content_type: str, path: str = "/translate") -> Answer:
+        return self._ask("POST", path, body, {"Content-Type": content_type})
+
+    def _ask(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Answer:
+        connection = self.connect()
+        try:
+            connection.request(method, path, body, headers)
+            response = connection.getresponse()
+            return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+        finally:
+            connection.close()
+
+
+@contextmanager
+def service(
+    translator: Translator, limits: Limits | None = None, log_requests: bool = False
+) -> Iterator[tuple[Service, BatchingQueue]]:
+    """A service of a translator from `en` into `de`, in a thread of this process, and its queue."""
+    limits = limits or Limits()
+    queue = BatchingQueue(translator, limits.waiting)
+    application = app.build(queue, Languages("en", "de"), limits, lambda: None, log_requests)
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(application, log_config=None, access_log=False))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        yield Service(listening.getsockname()[1]), queue
+    finally:
+        server.should_exit = True
+        thread.join()
+        queue.close()
+        listening.close()
+
+
+def until(holds: Any) -> None:
+    """Wait until it holds; AssertionError where it does not come to that."""
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)

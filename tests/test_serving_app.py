@@ -1,0 +1,154 @@
+"""The service over real connections."""
+
+import logging
+import random
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from services import LINES, Gated, service, until
+
+from nmt.serving.requests import Limits
+
+LIBRE = {"source": "en", "target": "de"}
+
+
+def test_translations_in_both_shapes() -> None:
+    translator = Gated()
+    best = translator.alone("one two", 2)
+    with service(translator) as (served, _):
+        answer = served.post({"text": "one two", "n_best": 2})
+        assert answer.status == 200
+        (found,) = answer.json["translations"]
+        assert [one["text"] for one in found] == [one.text for one in best]
+        assert found[0]["score"] == pytest.approx(best[0].score, abs=1e-5)
+        assert found[0]["tokens"] == best[0].pieces
+        libre = LIBRE | {"q": "one two"}
+        assert served.post(libre).json == {"translatedText": best[0].text}
+        assert served.post(libre, path="/translate?x=1").status == 200
+        form = served.post_bytes(b"q=one+two&source=en&target=de", "application/x-www-form-urlencoded")
+        assert form.json == {"translatedText": best[0].text}
+        assert served.post({"text": ["", " "]}).json["translations"][1][0]["text"] == ""
+
+
+def test_what_else_there_is_to_ask() -> None:
+    with service(Gated()) as (served, _):
+        assert served.get("/languages").json == [
+            {"code": "en", "name": "English", "targets": ["de"]},
+            {"code": "de", "name": "German", "targets": []},
+        ]
+        assert served.get("/limits").json == {"lines": 256, "characters": 20_000, "n_best": 3}
+        for path in ("/health", "/health/ready", "/health/live"):
+            assert (served.get(path).status, served.get(path).json) == (200, {"status": "ok"})
+        served.post({"text": "one"})
+        served.post({})
+        metrics = served.get("/metrics")
+        assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4")
+        assert b'nmt_requests_total{status="200"} 1\nnmt_requests_total{status="400"} 1\n' in metrics.body
+        page = served.get("/")
+        assert page.body.startswith(b"<!DOCTYPE html>")
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        assert "access-control-allow-origin" not in page.headers
+
+
+def test_errors_are_json_with_a_line() -> None:
+    with service(Gated(max_source_tokens=20), Limits(lines=3, characters=200)) as (served, _):
+        for answer, status, words in (
+            (served.post_bytes(b"{", "application/json"), 400, "the body is not application/json, in UTF-8"),
+            (served.post({"text": "one", "n_best": 9}), 400, "9 best translations asked for: at most 3"),
+            (served.post({"text": "one " * 40}), 400, "line 1: 120 subwords, more than 20: shorten or split it"),
+            (served.post({"text": ["a"] * 4}), 413, "4 lines, more than 3"),
+            (served.post({"text": "a" * 201}), 413, "201 characters, more than 200"),
+            (served.post({"text": "a" * 100_000}), 413, "bytes: send fewer at a time"),
+            (served.get("/nowhere"), 404, "Not Found"),
+            (served.get("/translate"), 405, "Method Not Allowed"),
+        ):
+            assert answer.status == status
+            assert list(answer.json) == ["error"] and words in answer.json["error"]
+
+
+def test_a_long_body_is_not_read_to_its_end() -> None:
+    with service(Gated(), Limits(characters=10)) as (served, _):
+        connection = served.connect()
+        connection.putrequest("POST", "/translate")
+        connection.putheader("Content-Length", str(10**12))
+        connection.endheaders(b"{")
+        assert connection.getresponse().status == 413
+        connection.close()
+
+
+def test_a_full_queue_says_when_to_come_again() -> None:
+    translator = Gated()
+    with service(translator, Limits(lines=2, waiting=2)) as (served, queue), ThreadPoolExecutor(2) as pool:
+        translator.gate.clear()
+        first = pool.submit(served.post, {"text": "one"})
+        assert translator.inside.wait(30)
+        second = pool.submit(served.post, {"text": ["two", "six"]})
+        until(lambda: queue.waiting == 2)
+        refused = served.post({"text": "ten"})
+        assert refused.status == 429
+        assert int(refused.headers["retry-after"]) >= 1
+        assert "try again in" in refused.json["error"]
+        assert (served.get("/health").status, served.get("/health").json) == (503, {"status": "full"})
+        assert served.get("/health/live").status == 200
+        translator.gate.set()
+        assert [first.result(30).status, second.result(30).status] == [200, 200]
+        assert served.post({"text": "ten"}).status == 200
+
+
+def test_who_has_gone_is_not_translated_for() -> None:
+    translator = Gated()
+    with service(translator) as (served, queue), ThreadPoolExecutor(1) as pool:
+        translator.gate.clear()
+        first = pool.submit(served.post, {"text": "one"})
+        assert translator.inside.wait(30)
+        gone = served.connect()
+        gone.request("POST", "/translate", b'{"text": "two"}')
+        until(lambda: queue.waiting == 1)
+        gone.close()
+        until(lambda: b'status="499"} 1' in served.get("/metrics").body)
+        translator.gate.set()
+        assert first.result(30).status == 200
+        assert served.post({"text": "six"}).status == 200
+    assert [lines for lines, _ in translator.calls] == [["one"], ["six"]]
+
+
+def test_a_defect_of_ours_is_told_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with service(Gated()) as (served, _):
+        answer = served.post({"text": "fails"})
+        assert (answer.status, answer.json) == (500, {"error": "the translator failed: its log says why"})
+        assert served.post({"text": "one"}).status == 200
+    assert "a line that fails" in caplog.text
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_a_line_a_request_is_written_if_asked_for(wanted: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """Without what was translated, which is nobody's business."""
+    caplog.set_level(logging.INFO, "nmt")
+    with service(Gated(), log_requests=wanted) as (served, _):
+        served.post({"text": "one"})
+        served.post({})
+    lines = [line for line in caplog.messages if "POST" in line]
+    assert len(lines) == 2 * wanted
+    assert all(re.fullmatch(r"127\.0\.0\.1 POST /translate (200|400) [0-9.]+ s", line) for line in lines)
+    assert "stopped: 2 requests, 1 of them answered with 1 lines" in caplog.messages
+
+
+def test_everyone_gets_their_own_answer_under_load() -> None:
+    """The same text the same way, alone and among many."""
+    translator = Gated()
+    expected = {line: [one.text for one in translator.alone(line, 2)] for line in LINES}
+    with service(translator) as (served, queue):
+
+        def client(seed: int) -> None:
+            drawn = random.Random(seed)
+            for _ in range(5):
+                lines = drawn.choices(LINES, k=drawn.randint(1, 4))
+                answer = served.post({"text": lines, "n_best": 2})
+                assert answer.status == 200
+                found = [[one["text"] for one in best] for best in answer.json["translations"]]
+                assert found == [expected[line] for line in lines]
+
+        with ThreadPoolExecutor(40) as pool:
+            list(pool.map(client, range(40)))
+        assert queue.tally.batches < 200

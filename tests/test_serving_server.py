@@ -1,0 +1,120 @@
+"""`nmt serve` as a process: what it says, how it is refused, how it ends."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from services import Service, save_small_model
+
+NMT = [sys.executable, "-c", "from nmt.cli import main; main()"]
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_small_model(tmp_path_factory.mktemp("served") / "model.safetensors")
+
+
+@pytest.fixture
+def start(model: Path) -> Iterator[Start]:
+    """A function that starts `nmt serve` on a free port; what still runs at the end is killed."""
+    started = []
+
+    def run(*arguments: str) -> subprocess.Popen[str]:
+        command = [*NMT, "serve", str(model), "--port", "0", *arguments]
+        started.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT))
+        return started[-1]
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def listening(process: subprocess.Popen[str]) -> tuple[str, int]:
+    """Where it says that it listens."""
+    assert process.stderr
+    line = process.stderr.readline()
+    found = re.fullmatch(r"listening on http://(.+):([0-9]+)\n", line)
+    assert found, line
+    return found[1], int(found[2])
+
+
+def refused(*arguments: object) -> str:
+    """What is said, in one line, where it does not start."""
+    done = subprocess.run([*NMT, "serve", *map(str, arguments)], capture_output=True, text=True, env=ENVIRONMENT)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("\n") == 1, done.stderr
+    return done.stderr.removesuffix("\n")
+
+
+def test_it_listens_on_loopback_and_says_where(start: Start) -> None:
+    process = start()
+    host, port = listening(process)
+    assert host == "127.0.0.1"
+    assert Service(port).post({"text": "one"}).status == 200
+    process.terminate()
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (0, "stopped: 1 requests, 1 of them answered with 1 lines\n")
+
+
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_requests_under_way_are_answered(start: Start, sent: int, status: int) -> None:
+    """Those that wait too. A translation of 40 lines is under way for long enough to be met in it."""
+    process = start("--beam-size", "8")
+    _, port = listening(process)
+    served = Service(port)
+    with ThreadPoolExecutor(6) as pool:
+        answers = [pool.submit(served.post, {"text": ["one two three four " * 15] * 40}) for _ in range(6)]
+        while "nmt_waiting_lines 0" in served.get("/metrics").body.decode():  # until some wait
+            time.sleep(0.01)
+        time.sleep(0.2)  # and all have been sent
+        process.send_signal(sent)
+        assert [answer.result(60).status for answer in answers] == [200] * 6
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (status, "stopped: 6 requests, 6 of them answered with 240 lines\n")
+    with pytest.raises(ConnectionRefusedError):
+        served.get("/health")
+
+
+def test_other_machines_are_let_in_aloud(start: Start) -> None:
+    process = start("--host", "0.0.0.0")
+    assert process.stderr
+    assert re.fullmatch(r"warning: http://0\.0\.0\.0:[0-9]+: others can reach it, .*\n", process.stderr.readline())
+    _, port = listening(process)
+    assert Service(port).get("/health").status == 200
+
+
+def test_where_it_cannot_listen(model: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"--host 127.0.0.1 --port {port}: cannot listen there: Address already in use: choose others" in refused(
+            model, "--port", port
+        )
+    assert "error: --host no.such.host.invalid: no such host" in refused(model, "--host", "no.such.host.invalid")
+
+
+def test_mistakes(model: Path, tmp_path: Path) -> None:
+    assert "none.safetensors: no such file" in refused(tmp_path / "none.safetensors")
+    assert "--max-lines 9 is more than --max-waiting 8: lower one or raise the other" in refused(
+        model, "--max-lines", 9, "--max-waiting", 8
+    )
+
+
+def test_a_missing_package_is_named(model: Path, tmp_path: Path) -> None:
+    script = f"import sys; sys.modules['uvicorn'] = None; sys.argv = ['nmt', 'serve', {str(model)!r}]"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{script}; from nmt.cli import main; main()"],
+        capture_output=True, text=True, env=ENVIRONMENT,
+    )  # fmt: skip
+    expected = "error: serving needs the package uvicorn: pip install fastapi uvicorn\n"
+    assert (done.returncode, done.stderr) == (1, expected)
