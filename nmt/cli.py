@@ -193,14 +193,16 @@ def translate(
 
     Example: echo 'Three hundred and forty-two.' | nmt translate runs/demo
     """
+    from nmt.decoding.translator import CHUNK_LINES
+
     translator = _translator(model, device, beam_size, length_penalty)
     with _lines_in(input) as (lines, interactive), _lines_out(output) as write:
-        chunk = {"chunk_lines": 1} if interactive or line_by_line else {}
+        chunk = 1 if interactive or line_by_line else CHUNK_LINES
         if n_best is None and not scores:
-            for text in translator.stream(lines, **chunk):
+            for text in translator.stream(lines, chunk):
                 write(text)
         else:
-            for number, found in enumerate(translator.stream_hypotheses(lines, n_best or 1, **chunk), start=1):
+            for number, found in enumerate(translator.stream_hypotheses(lines, n_best or 1, chunk), start=1):
                 for translation in found:
                     place = f"{number}\t" if n_best is not None else ""
                     write(f"{place}{translation.score:.6f}\t{translation.text}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from nmt import settings
+from nmt.errors import NmtError
 from nmt.settings import required, section, setting
 
 
@@ -201,14 +202,68 @@ class Training:
 
 @dataclass(frozen=True)
 class Decoding:
+    method: Literal["beam", "sample"] = setting(
+        "beam", "`beam`: the best that a search finds; `sample`: drawn from the model's distribution"
+    )
     beam_size: int = setting(4, "hypotheses kept a sentence; 1 is greedy", at_least=1)
-    length_penalty: float = setting(0.6, "α of the GNMT length penalty ((5+|Y|)/6)^α", at_least=0)
-    max_extra_tokens: int = setting(50, "longest output: subwords of the source plus this", at_least=0)
+    length_penalty: float = setting(0.6, "α of the length penalty, by which log P is divided", at_least=0)
+    normalization: Literal["gnmt", "average", "none"] = setting(
+        "gnmt", "the length penalty: ((5+|Y|)/6)^α, or |Y|^α (with α 1, log P per subword), or 1"
+    )
+    coverage_penalty: float = setting(
+        0.0, "β of the GNMT coverage penalty, which ranks outputs lower that leave parts of the source out", at_least=0
+    )
+    max_extra_tokens: int = setting(
+        50, "longest output: max_length_ratio times the source's subwords plus this", at_least=0
+    )
+    max_length_ratio: float = setting(
+        1.0, "longest output: this times the source's subwords, plus max_extra_tokens", at_least=0
+    )
+    max_length: int | None = setting(None, "longest output in subwords, if that is less", at_least=1)
+    min_length: int = setting(0, "shortest output in subwords", at_least=0)
+    min_length_ratio: float = setting(
+        0.0, "shortest output: this times the source's subwords, if that is more", at_least=0
+    )
+    no_repeat_ngram: int | None = setting(None, "no sequence of so many subwords twice in an output", at_least=1)
+    banned: tuple[str, ...] = setting((), "words or phrases that no output holds, whatever their case")
+    temperature: float = setting(1.0, "sampling: below 1 the likely come more often, above 1 less", above=0)
+    top_k: int | None = setting(None, "sampling: from the so many likeliest subwords alone", at_least=1)
+    top_p: float | None = setting(
+        None, "sampling: from the fewest subwords that together have this probability", above=0
+    )
+    seed: int = setting(1, "of sampling; a line's samples follow from it and the line's text", at_least=0)
+    consensus: Literal["none", "chrf", "bleu"] = setting(
+        "none", "minimum Bayes risk: of the candidates, the one likest to all the others by chrF or BLEU"
+    )
+    candidates: int = setting(
+        32, "what consensus chooses among: so many samples, or of a beam its beam_size best", at_least=1
+    )
     batch_tokens: int = setting(16_000, "cells searched at once: sentences × beam × source subwords", at_least=1)
     max_source_tokens: int = setting(1024, "longest source, in subwords, that is translated as it is", at_least=1)
     long_input: Literal["cut", "skip", "error"] = setting(
         "cut", "a longer source: translate its beginning, give an empty line, or stop; counted and said"
     )
+
+    def impossible(self, where: str) -> Iterator[str]:
+        """The settings that do not go together; `where` is put before each key."""
+        if self.max_length is not None and self.min_length > self.max_length:
+            yield (
+                f"{where}min_length: {self.min_length} is above {where}max_length: {self.max_length}: "
+                "raise one or lower the other"
+            )
+        if self.min_length_ratio > self.max_length_ratio:
+            yield (
+                f"{where}min_length_ratio: {self.min_length_ratio:g} is above {where}max_length_ratio: "
+                f"{self.max_length_ratio:g}: raise one or lower the other"
+            )
+        if self.method == "beam":
+            for key in ("top_k", "top_p"):
+                if getattr(self, key) is not None:
+                    yield f"{where}{key} is for sampling: set {where}method: sample, or delete it"
+        elif self.coverage_penalty:
+            yield f"{where}coverage_penalty is for beam search: set {where}method: beam, or delete it"
+        if self.top_p is not None and self.top_p > 1:
+            yield f"{where}top_p: {self.top_p:g} is above 1, the whole probability"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,7 +278,12 @@ class Config:
 
     def impossible(self) -> list[str]:
         """The combinations of settings that cannot work, each naming the keys that collide."""
-        return [*self._impossible_data(), *self._impossible_model(), *self._impossible_training()]
+        return [
+            *self._impossible_data(),
+            *self._impossible_model(),
+            *self._impossible_training(),
+            *self.decoding.impossible("decoding."),
+        ]
 
     def _impossible_data(self) -> Iterator[str]:
         data, vocabulary = self.data, self.vocabulary
@@ -319,3 +379,11 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Config:
 def parse(text: str, what: str) -> Config:
     """The config in a text, such as the one inside a model file; `what` names it in messages."""
     return settings.parse(Config, text, what)
+
+
+def overridden(of: Config, overrides: Sequence[str]) -> Config:
+    """A config with `decoding.key=value` laid over it. Raises NmtError for other settings, and wrong values."""
+    for override in overrides:
+        if not override.startswith("decoding."):
+            raise NmtError(f"{override}: only decoding settings can be changed for a trained model: decoding.key=value")
+    return settings.parse(Config, settings.to_yaml(of), "the model's settings", overrides) if overrides else of

@@ -49,7 +49,7 @@ class Validator:
         Collective, with one result for all ranks.
         """
         device = next(model.parameters()).device
-        engine = TransformerEngine(model, device, self.config.training.precision)
+        engine = TransformerEngine([model], device, self.config.training.precision)
         translator = Translator(engine, self.vocabulary, self.config.decoding)
         # Every so-manieth sentence is a rank's, so that each has its share of the long ones.
         shares = self.ranks.collected(translator.translate(self.sources[self.ranks.rank :: self.ranks.size]))

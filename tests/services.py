@@ -42,7 +42,7 @@ class Gated(Translator):
 
     def __init__(self, **decoding: Any):
         of = small_checkpoint()
-        engine = TransformerEngine(of.build(), torch.device("cpu"))
+        engine = TransformerEngine([of.build()], torch.device("cpu"))
         super().__init__(engine, shared_vocabulary(), replace(of.config.decoding, **decoding))
         self.calls: list[tuple[list[str], int]] = []
         self.inside = threading.Event()

@@ -282,9 +282,15 @@ def test_no_sentences() -> None:
 
 def test_length_penalties_are_the_formula_and_in_order() -> None:
     for alpha in (0.0, 1e-15, 1e-9, 0.6, 1.0, 20.0):
-        penalties = length_penalties(300, alpha)
+        penalties = length_penalties(300, replace(OPTIONS, length_penalty=alpha))
         assert (penalties[1:] >= penalties[:-1]).all()
         assert penalties[[0, 1, 300]].tolist() == pytest.approx([penalty(n, alpha) for n in (0, 1, 300)], rel=1e-6)
+
+
+def test_other_normalizations() -> None:
+    average = length_penalties(40, replace(OPTIONS, normalization="average", length_penalty=1.0))
+    assert average[1:].tolist() == list(range(1, 41))
+    assert length_penalties(40, replace(OPTIONS, normalization="none")).tolist() == [1.0] * 41
 
 
 @pytest.mark.parametrize("wrong", [{"n_best": 5}, {"n_best": 0}, {"beam_size": 0}, {"length_penalty": -1.0}])

@@ -24,6 +24,7 @@ from nmt.checkpoint import Checkpoint
 from nmt.data import vocabulary as vocabularies
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding import engine as engine_module
+from nmt.decoding.consensus import by_agreement
 from nmt.decoding.engine import TransformerEngine
 from nmt.decoding.hypothesis import Options
 from nmt.decoding.search import search
@@ -62,7 +63,7 @@ MODEL = new_model()
 
 
 def new_translator(model: Transformer = MODEL, **decoding: object) -> Translator:
-    return Translator(TransformerEngine(model, CPU), VOCABULARY, replace(DECODING, **decoding))  # type: ignore[arg-type]
+    return Translator(TransformerEngine([model], CPU), VOCABULARY, replace(DECODING, **decoding))  # type: ignore[arg-type]
 
 
 def assert_close(found: Sequence[Translation], expected: Sequence[Translation]) -> None:
@@ -360,3 +361,116 @@ def test_a_model_file_translates(tmp_path: Path) -> None:
     expected = new_translator().translate(LINES)
     assert nmt.load(str(path), device="cpu").translate(LINES) == expected
     assert Translator.load(tmp_path, "cpu").translate(LINES) == expected
+
+
+# ------------------------------------------------------------------------ choices
+
+
+def test_prefixes_begin_the_translations() -> None:
+    prefixes = [" ".join(WORDS[i % 5 : i % 5 + i % 3]) for i in range(len(LINES))]
+    found = new_translator().hypotheses(LINES, 2, prefixes=prefixes)
+    for line, prefix, translations in zip(LINES, prefixes, found, strict=True):
+        assert all(one.text.startswith(prefix) for one in translations)
+        if not prefix:
+            assert_close(translations, alone(line))
+    texts = list(new_translator().stream(LINES, prefixes=iter(prefixes)))
+    assert texts == [translations[0].text for translations in found]
+    with pytest.raises(NmtError, match="line 3: no prefix"):
+        new_translator().hypotheses(LINES, prefixes=["one", "two"])
+
+
+class Ending(Transformer):
+    """A model that likes to end, as `MODEL` does not."""
+
+    def logits(self, states: Tensor) -> Tensor:
+        scores = super().logits(states)
+        scores[..., EOS] += 9.0
+        return scores
+
+
+def test_lengths() -> None:
+    def subwords(kind: type[Transformer], **decoding: object) -> list[int]:
+        translator = new_translator(new_model(kind=kind), **{"max_extra_tokens": 0, **decoding})
+        return [len(one.pieces) - 1 for [one] in translator.hypotheses(LINES)]
+
+    own = [len(ids) for ids in VOCABULARY.source.encode(LINES)]
+    assert subwords(Transformer) == own
+    assert subwords(Transformer, max_length_ratio=2.5) == [int(2.5 * length) for length in own]
+    assert subwords(Transformer, max_extra_tokens=3) == [length + 3 for length in own]
+    assert subwords(Transformer, max_length=3, max_length_ratio=9.0) == [3] * len(own)
+    assert max(subwords(Ending)) == 0
+    assert subwords(Ending, min_length=5, max_length_ratio=9.0) == [5] * len(own)
+    assert subwords(Ending, min_length=5) == [min(5, length) for length in own]
+    assert subwords(Ending, min_length_ratio=0.5) == [math.ceil(0.5 * length) for length in own]
+
+
+def test_no_repeats_and_banned_words() -> None:
+    plain = new_translator(max_length_ratio=3.0).translate(LINES)
+    words = sorted({word for text in plain for word in text.split()})
+    banned = (words[0], words[-1].upper())
+    translator = new_translator(max_length_ratio=3.0, banned=banned, no_repeat_ngram=1)
+    for [one] in translator.hypotheses(LINES):
+        assert not {word.casefold() for word in banned} & {word.casefold() for word in one.text.split()}
+        assert len(set(one.pieces)) == len(one.pieces)
+    assert translator.counts.unruly == 0
+
+
+def test_rules_that_nothing_meets_are_given_up_and_counted() -> None:
+    translator = new_translator(no_repeat_ngram=1, min_length=len(VOCABULARY.target) + 5, max_length_ratio=500.0)
+    assert translator.translate(["one", "two"]) == new_translator(max_length_ratio=500.0).translate(["one", "two"])
+    assert translator.counts.unruly == 2
+
+
+def test_samples_follow_the_seed_and_the_line() -> None:
+    translator = new_translator(method="sample")
+    first = translator.hypotheses(LINES, 5)
+    assert_close(translator.hypotheses(LINES[::-1], 5)[-1], first[0])
+    assert [len(samples) for samples in first] == [5 if line else 1 for line in LINES]
+    assert len({one.text for one in first[-1]}) > 1
+    other = new_translator(method="sample", seed=2).hypotheses(LINES, 5)
+    assert other != first
+
+
+@pytest.mark.parametrize("decoding", [{"method": "sample", "candidates": 12}, {"beam_size": 6}], ids=["sample", "beam"])
+def test_consensus_takes_the_likest(decoding: dict[str, object]) -> None:
+    candidates = new_translator(**decoding).hypotheses(LINES, 12 if "method" in decoding else 6)
+    translator = new_translator(consensus="chrf", **decoding)
+    chosen = translator.translate(LINES)
+    for texts, text in zip(([one.text for one in found] for found in candidates), chosen, strict=True):
+        assert text == texts[by_agreement(texts, "chrf")[0]]
+    assert [found[0].text for found in translator.hypotheses(LINES, 2)] == chosen
+
+
+def test_coverage_ranks_what_the_beam_ended() -> None:
+    whole = new_translator(beam_size=4).hypotheses(LINES, 4, alignment=True)
+    found = new_translator(beam_size=4, coverage_penalty=3.0).hypotheses(LINES)
+    for all_four, [one] in zip(whole, found, strict=True):
+        best = max(
+            all_four,
+            key=lambda each: (
+                each.score
+                + 3.0 * sum(math.log(min(1.0, sum(column))) for column in zip(*(each.alignment or []), strict=True))
+            ),
+        )
+        assert one.text == best.text
+
+
+def test_alignments() -> None:
+    translator = new_translator()
+    for line, translations in zip(LINES, translator.hypotheses(LINES, 2, alignment=True), strict=True):
+        for one in translations:
+            if not line.strip():
+                assert one.alignment is None
+                continue
+            assert one.alignment is not None and one.source_pieces is not None
+            assert one.source_pieces == VOCABULARY.source.pieces([*VOCABULARY.source.encode([line])[0], EOS])
+            assert len(one.alignment) == len(one.pieces)
+            assert [sum(row) for row in one.alignment] == pytest.approx([1.0] * len(one.pieces), abs=1e-5)
+            assert {len(row) for row in one.alignment} == {len(one.source_pieces)}
+
+
+def test_a_model_with_itself_translates_as_alone() -> None:
+    translator = new_translator()
+    translator.engine = TransformerEngine([MODEL, MODEL, MODEL], CPU)
+    for line, found in zip(LINES, translator.hypotheses(LINES, 2), strict=True):
+        assert_close(found, alone(line))

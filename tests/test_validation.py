@@ -38,7 +38,7 @@ def model(vocabulary: Vocabulary) -> Transformer:
 
 
 def translator_of(model: Transformer, vocabulary: Vocabulary) -> Translator:
-    return Translator(TransformerEngine(model, torch.device("cpu")), vocabulary, CONFIG.decoding)
+    return Translator(TransformerEngine([model], torch.device("cpu")), vocabulary, CONFIG.decoding)
 
 
 def pairs_of(model: Transformer, vocabulary: Vocabulary) -> list[tuple[str, str]]:

@@ -69,6 +69,11 @@ class Vocabulary:
     def shared(self) -> bool:
         return self.source is self.target
 
+    @property
+    def protos(self) -> tuple[bytes, bytes]:
+        """The SentencePiece models, which are equal where the vocabularies are."""
+        return self.source.proto, self.target.proto
+
 
 def load(path: Path) -> Tokenizer:
     """The tokenizer in a SentencePiece model file. Raises NmtError where there is none."""

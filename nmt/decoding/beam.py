@@ -6,6 +6,7 @@ n hypotheses wanted a sentence.
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic
 
@@ -19,6 +20,7 @@ from nmt.decoding.hypothesis import (
     Hypothesis,
     Memory,
     Options,
+    Rule,
     State,
     Stepper,
     length_penalties,
@@ -27,7 +29,11 @@ from nmt.decoding.hypothesis import (
 
 @torch.inference_mode()
 def beam_search(
-    stepper: Stepper[Memory, State], source: Tensor, max_lengths: Tensor, options: Options
+    stepper: Stepper[Memory, State],
+    source: Tensor,
+    max_lengths: Tensor,
+    options: Options,
+    rules: Sequence[Rule] = (),
 ) -> list[list[Hypothesis]]:
     """The best outputs found for each sentence, best first; fewer than n_best where fewer ended.
 
@@ -44,15 +50,22 @@ def beam_search(
 
     A sentence for which the model has no probabilities (NaN, or -inf alone) has no hypotheses.
     """
-    return _Search(stepper, source, max_lengths, options).run() if len(source) else []
+    return _Search(stepper, source, max_lengths, options, rules).run() if len(source) else []
 
 
 class _Search(Generic[Memory, State]):
     """One call of `beam_search`. Line b of every tensor belongs to sentence `sentences[b]` of the source."""
 
-    def __init__(self, stepper: Stepper[Memory, State], source: Tensor, max_lengths: Tensor, options: Options):
+    def __init__(
+        self,
+        stepper: Stepper[Memory, State],
+        source: Tensor,
+        max_lengths: Tensor,
+        options: Options,
+        rules: Sequence[Rule],
+    ):
         sentences, device = len(source), source.device
-        self.stepper, self.options = stepper, options
+        self.stepper, self.options, self.rules = stepper, options, rules
         self.state = stepper.start(stepper.encode(source))
         self.tokens = torch.full((sentences, 1), options.bos, device=device)  # [B, K]: the newest of each hypothesis
         self.live = torch.zeros(sentences, 1, device=device)  # [B, K]: log P so far, best first; -inf: not live
@@ -61,7 +74,7 @@ class _Search(Generic[Memory, State]):
         self.sentences = torch.arange(sentences, device=device)  # [B]
         self.limits = max_lengths.to(device)  # [B]
         self.first_limit, last_limit = int(max_lengths.min()), int(max_lengths.max())
-        self.penalties = length_penalties(last_limit + 1, options.length_penalty).to(device)  # of |Y| = 0, 1, …
+        self.penalties = length_penalties(last_limit + 1, options).to(device)  # of |Y| = 0, 1, …
         self.never = torch.tensor(options.never, dtype=torch.long, device=device)
         self.trail = _Trail()
 
@@ -80,6 +93,8 @@ class _Search(Generic[Memory, State]):
                     break
                 rows = self._keep(~done, rows)
             self.trail.append(rows, self.tokens, self.live)
+            for rule in self.rules:
+                rule.follow(rows, self.tokens)
             if dropping or self.options.beam_size > 1:  # a greedy search's hypotheses stay where they are
                 self.state = self.stepper.reorder(self.state, rows)
         return self.trail.hypotheses()
@@ -93,6 +108,8 @@ class _Search(Generic[Memory, State]):
             full = self.limits <= length  # [B]
             not_eos = torch.arange(log_p.shape[2], device=log_p.device) != self.options.eos  # [V]
             log_p.masked_fill_(full[:, None, None] & not_eos, -math.inf)
+        for rule in self.rules:
+            rule.forbid(log_p, length)
         return log_p
 
     def _extend(self, log_p: Tensor, length: int) -> Tensor:

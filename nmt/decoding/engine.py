@@ -1,20 +1,26 @@
 """What translates ids: the seam between text and search, and the engine that searches with our own model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, repeat
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from nmt.data.vocabulary import EOS, PAD
-from nmt.decoding.hypothesis import Hypothesis, Options
+from nmt.data.vocabulary import BOS, EOS, PAD
+from nmt.decoding import coverage, forced, rules
+from nmt.decoding.ensemble import Ensemble
+from nmt.decoding.hypothesis import Hypothesis, Options, Rule
 from nmt.decoding.search import search
 from nmt.model.transformer import Transformer
+
+Pair = tuple[list[int], list[int]]  # a source and a target, EOS left out
+T = TypeVar("T")
 
 _CELLS_A_WORKER = 4000  # of a batch on the CPU: smaller ones spend more time per cell
 _NARROWEST = 16  # positions of a batch: a softmax over fewer is ten times slower on a CPU
@@ -22,10 +28,16 @@ _NARROWEST = 16  # positions of a batch: a softmax over fewer is ten times slowe
 
 @dataclass(frozen=True)
 class Source:
-    """One sentence to translate: its subwords and the most subwords of an output, both without EOS."""
+    """One sentence to translate: its subwords, and what its outputs must be like. EOS is not counted in any length.
+
+    longest and shortest: subwords of an output; prefix: those that it begins with; seed: of its samples.
+    """
 
     ids: list[int]
     longest: int
+    shortest: int = 0
+    prefix: tuple[int, ...] = ()
+    seed: int = 0
 
 
 class Engine(Protocol):
@@ -36,37 +48,82 @@ class Engine(Protocol):
         """The longest source or output, EOS left out, that the model has positions for; None: any."""
 
     def search(self, sources: Sequence[Source], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
-        """The hypotheses for each source, in order, best first; none where the model has no probabilities.
+        """The hypotheses for each source, in order, best first; none where nothing has a probability.
 
         At most batch_tokens cells are searched at once: sentences × beam × source subwords.
         """
 
+    def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
+        """log P of each token of each target, given its source and the tokens before it; EOS last."""
+
+    def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
+        """How much each token of a target looks at each of its source: rows of 1 in sum; EOS last in both."""
+
 
 class TransformerEngine:
-    """Our own model and search."""
+    """Our own models and search."""
 
-    def __init__(self, model: Transformer, device: torch.device, precision: str = "float32"):
-        """A model on `device`, live in training or loaded, left in the mode (train or eval) that it is in;
-        `precision` is what it was trained in: on CUDA a bfloat16 model translates in bfloat16."""
-        self.model, self.device = model, device
+    def __init__(self, models: Sequence[Transformer], device: torch.device, precision: str = "float32"):
+        """Models of one vocabulary on `device`, live in training or loaded, left in the mode (train or eval) that
+        they are in; several translate as one, by the mean of their probabilities. `precision` is what they were
+        trained in: on CUDA a bfloat16 model translates in bfloat16."""
+        self.models, self.device = models, device
         self.bfloat16 = precision == "bfloat16" and device.type == "cuda"
 
     @property
     def positions(self) -> int | None:
-        sizes = self.model.sizes
-        return sizes.max_positions - 1 if sizes.positions == "learned" else None
+        sizes = [model.sizes for model in self.models]
+        return min((size.max_positions - 1 for size in sizes if size.positions == "learned"), default=None)
 
     def search(self, sources: Sequence[Source], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+        if options.coverage_penalty:
+            return self._covered(sources, options, batch_tokens)
         workers = self._workers(batch_tokens)
         order = sorted(range(len(sources)), key=lambda i: len(sources[i].ids), reverse=True)
         cells = batch_tokens // (workers * options.beam_size)
-        batches = list(_cut([sources[i] for i in order], cells))
-        with _evaluating(self.model):
+        batches = list(_cut([sources[i] for i in order], cells, lambda source: len(source.ids)))
+        with _evaluating(self.models):
             results = self._search_all(batches, options, workers)
-        found: list[list[Hypothesis]] = [[]] * len(sources)
-        for i, hypotheses in zip(order, chain(*results), strict=True):
-            found[i] = hypotheses
-        return found
+        return _in_order(order, chain(*results))
+
+    def _covered(self, sources: Sequence[Source], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+        """All that ends in the beam, ranked once more by what it covers of the source."""
+        whole = replace(options, n_best=options.beam_size, scores=True, coverage_penalty=0.0)
+        found = self.search(sources, whole, batch_tokens)
+        pairs = [(source.ids, one.tokens) for source, ones in zip(sources, found, strict=True) for one in ones]
+        alignments = iter(self.align(pairs, batch_tokens))
+        ranked = [coverage.ranked(ones, [next(alignments) for _ in ones], options.coverage_penalty) for ones in found]
+        return [ones[: options.n_best] for ones in ranked]
+
+    def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
+        def found(source: Tensor, target: Tensor) -> list[list[float]]:
+            scores: list[list[float]] = forced.token_scores(self.models, source, target, BOS).tolist()
+            return scores
+
+        return [
+            row[: len(target) + 1]
+            for row, (_, target) in zip(self._forced(found, pairs, batch_tokens), pairs, strict=True)
+        ]
+
+    def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
+        def found(source: Tensor, target: Tensor) -> list[list[list[float]]]:
+            weights: list[list[list[float]]] = forced.alignment(self.models, source, target, BOS).tolist()
+            return weights
+
+        return [
+            [row[: len(source) + 1] for row in rows[: len(target) + 1]]
+            for rows, (source, target) in zip(self._forced(found, pairs, batch_tokens), pairs, strict=True)
+        ]
+
+    def _forced(self, found: Callable[[Tensor, Tensor], list[T]], pairs: Sequence[Pair], batch_tokens: int) -> list[T]:
+        """What `found` gives for padded batches of pairs of similar length, for each pair in order."""
+        order = sorted(range(len(pairs)), key=lambda i: max(map(len, pairs[i])), reverse=True)
+        results: list[T] = []
+        with _evaluating(self.models), torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
+            for batch in _cut([pairs[i] for i in order], batch_tokens, lambda pair: max(map(len, pair))):
+                source, target = (_padded([pair[side] for pair in batch], self.device) for side in (0, 1))
+                results += found(source, target)
+        return _in_order(order, results)
 
     def _workers(self, batch_tokens: int) -> int:
         """Batches searched at the same time: several on the CPU, each large enough to be worth its operations."""
@@ -92,30 +149,58 @@ class TransformerEngine:
 
     @torch.inference_mode()
     def _search(self, batch: list[Source], options: Options) -> list[list[Hypothesis]]:
-        rows = [torch.tensor([*source.ids, EOS]) for source in batch]
-        source = pad_sequence(rows, batch_first=True, padding_value=PAD)
-        source = F.pad(source, (0, max(0, _NARROWEST - source.shape[1])), value=PAD)  # [B, S]
-        limits = torch.tensor([source.longest for source in batch])  # [B]
+        ids = _padded([source.ids for source in batch], self.device)  # [B, S]
+        ids = F.pad(ids, (0, max(0, _NARROWEST - ids.shape[1])), value=PAD)
+        limits = torch.tensor([max(source.longest, len(source.prefix)) for source in batch])  # [B]
+        limiting, seeds = self._rules(batch, options), [source.seed for source in batch]
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
-            return search(self.model, source.to(self.device), limits, options)
+            if len(self.models) > 1:
+                return search(Ensemble(self.models), ids, limits, options, limiting, seeds)
+            return search(self.models[0], ids, limits, options, limiting, seeds)
+
+    def _rules(self, batch: list[Source], options: Options) -> list[Rule]:
+        """What outputs of these sentences may not hold; none where there is nothing."""
+        found: list[Rule] = []
+        if any(source.shortest for source in batch):
+            shortest = [min(source.shortest, source.longest) for source in batch]
+            found.append(rules.Shortest(torch.tensor(shortest, device=self.device), EOS))
+        if options.no_repeat_ngram is not None:
+            found.append(rules.NoRepeat(options.no_repeat_ngram, len(batch), self.device))
+        if options.banned is not None:
+            found.append(rules.Banned(options.banned, len(batch), self.device))
+        if any(source.prefix for source in batch):
+            return [rules.Prefix([source.prefix for source in batch], found, self.device)]
+        return found
 
 
-def _cut(sources: list[Source], cells: int) -> Iterator[list[Source]]:
-    """Batches of at most so many cells, of sources that come longest first."""
+def _padded(rows: Sequence[Sequence[int]], device: torch.device) -> Tensor:
+    """Rows of ids, EOS behind each → [B, longest]."""
+    tensors = [torch.tensor([*row, EOS]) for row in rows]
+    return pad_sequence(tensors, batch_first=True, padding_value=PAD).to(device)
+
+
+def _cut(items: list[T], cells: int, length: Callable[[T], int]) -> Iterator[list[T]]:
+    """Batches of at most so many cells, of items that come longest first."""
     start = 0
-    while start < len(sources):
-        width = len(sources[start].ids) + 1  # EOS
-        size = max(1, cells // width)
-        yield sources[start : start + size]
+    while start < len(items):
+        size = max(1, cells // (length(items[start]) + 1))  # EOS
+        yield items[start : start + size]
         start += size
 
 
+def _in_order(order: list[int], results: Iterable[T]) -> list[T]:
+    """Results that come in this order, back in their own."""
+    return [result for _, result in sorted(zip(order, results, strict=True), key=lambda pair: pair[0])]
+
+
 @contextmanager
-def _evaluating(model: Transformer) -> Iterator[None]:
-    """The model without dropout; in the mode that it was in, afterwards."""
-    training = model.training
-    model.eval()
+def _evaluating(models: Sequence[Transformer]) -> Iterator[None]:
+    """The models without dropout; in the mode that they were in, afterwards."""
+    training = [model.training for model in models]
+    for model in models:
+        model.eval()
     try:
         yield
     finally:
-        model.train(training)
+        for model, mode in zip(models, training, strict=True):
+            model.train(mode)

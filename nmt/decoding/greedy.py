@@ -74,7 +74,7 @@ def _likeliest(scores: Tensor) -> tuple[Tensor, Tensor]:
 def _hypotheses(outputs: Tensor, log_p: Tensor, options: Options) -> list[list[Hypothesis]]:
     """From tokens and their log P, [B, T] each, that count up to the first EOS of a row."""
     lengths = (outputs == options.eos).int().argmax(dim=1)  # [B]: EOS left out
-    penalties = length_penalties(outputs.shape[1], options.length_penalty).tolist()
+    penalties = length_penalties(outputs.shape[1], options).tolist()
     found: list[list[Hypothesis]] = []
     for tokens, token_scores, length in zip(outputs.tolist(), log_p.tolist(), lengths.tolist(), strict=True):
         own = token_scores[: length + 1]

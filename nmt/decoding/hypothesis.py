@@ -5,10 +5,12 @@ Shapes: B sentences still searched, K live hypotheses a sentence, V subwords.
 """
 
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import torch
 from torch import Tensor
+
+from nmt.decoding.words import Words
 
 Memory = TypeVar("Memory")
 State = TypeVar("State")
@@ -40,6 +42,19 @@ class Stepper(Protocol[Memory, State]):
         """
 
 
+class Rule(Protocol):
+    """Takes tokens away before search chooses. Made for one search, and told of each of its steps."""
+
+    def forbid(self, log_p: Tensor, length: int) -> None:
+        """Set to -inf, in log_p [B, K, V], what may not be the next token of hypotheses of `length` tokens."""
+
+    def follow(self, rows: Tensor, tokens: Tensor) -> None:
+        """From now on the hypotheses are those that continue old `rows` (of B·K) with `tokens`, [B', K'] each.
+
+        Each line of rows stays within one old sentence, and the sentences stay in order.
+        """
+
+
 @dataclass(frozen=True)
 class Hypothesis:
     """One output for one sentence.
@@ -55,11 +70,23 @@ class Hypothesis:
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """How to draw: from the top_k likeliest, of these from the fewest that have top_p together; temperature
+    below 1 sharpens, above 1 flattens the distribution."""
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+
+
+@dataclass(frozen=True)
 class Options:
     """What to search for.
 
     `never` are ids that no output may hold (padding, BOS, the unknown subword). Without `scores` a search that can
-    do without probabilities gives 0 for all of them.
+    do without probabilities gives 0 for all of them. With `sampling`, what is found are n_best samples.
+    An output holds no n-gram of no_repeat_ngram tokens twice, and no `banned` word. The coverage penalty is β of Wu
+    et al. 2016, equation 14, by which what has ended is ranked once more.
     """
 
     bos: int
@@ -67,8 +94,13 @@ class Options:
     never: tuple[int, ...]
     beam_size: int = 4
     length_penalty: float = 0.6
+    normalization: Literal["gnmt", "average", "none"] = "gnmt"
     n_best: int = 1
     scores: bool = True
+    sampling: Sampling | None = None
+    no_repeat_ngram: int | None = None
+    banned: Words | None = None
+    coverage_penalty: float = 0.0
 
     def __post_init__(self) -> None:
         if not 1 <= self.n_best <= self.beam_size:
@@ -77,7 +109,13 @@ class Options:
             raise ValueError(f"length_penalty must not be negative: {self.length_penalty}")
 
 
-def length_penalties(longest: int, alpha: float) -> Tensor:
-    """lp(Y) = ((5 + |Y|) / 6)^α (Wu et al. 2016, equation 14) of |Y| = 0 … longest, EOS counted in |Y|."""
+def length_penalties(longest: int, options: Options) -> Tensor:
+    """lp(Y), by which log P(Y|X) is divided, of |Y| = 0 … longest, EOS counted in |Y|.
+
+    gnmt: ((5 + |Y|) / 6)^α (Wu et al. 2016, equation 14); average: |Y|^α; none: 1.
+    """
     lengths = torch.arange(longest + 1, dtype=torch.float64)  # else rounding might not leave them in order
-    return (((5 + lengths) / 6) ** alpha).float()
+    if options.normalization == "none":
+        return torch.ones(longest + 1)
+    base = (5 + lengths) / 6 if options.normalization == "gnmt" else lengths.clamp(min=1)
+    return (base**options.length_penalty).float()

@@ -1,18 +1,29 @@
 """The search that the options ask for."""
 
+from collections.abc import Sequence
+
 from torch import Tensor
 
 from nmt.decoding.beam import beam_search
 from nmt.decoding.greedy import greedy
-from nmt.decoding.hypothesis import Hypothesis, Memory, Options, State, Stepper
+from nmt.decoding.hypothesis import Hypothesis, Memory, Options, Rule, State, Stepper
+from nmt.decoding.sampling import sample
 
 
 def search(
-    stepper: Stepper[Memory, State], source: Tensor, max_lengths: Tensor, options: Options
+    stepper: Stepper[Memory, State],
+    source: Tensor,
+    max_lengths: Tensor,
+    options: Options,
+    rules: Sequence[Rule] = (),
+    seeds: Sequence[int] = (),
 ) -> list[list[Hypothesis]]:
     """The best outputs found for each sentence, best first; fewer than n_best where fewer ended.
 
-    source [B, S]; max_lengths [B]: the most tokens before EOS.
+    source [B, S]; max_lengths [B]: the most tokens before EOS; seeds: for sampling, one a sentence.
     """
-    find = greedy if options.beam_size == 1 else beam_search
-    return find(stepper, source, max_lengths, options)
+    if options.sampling is not None:
+        return sample(stepper, source, max_lengths, options, options.sampling, seeds, rules)
+    if options.beam_size == 1 and not rules:
+        return greedy(stepper, source, max_lengths, options)
+    return beam_search(stepper, source, max_lengths, options, rules)

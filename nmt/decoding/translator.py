@@ -1,22 +1,27 @@
 """Text in, text out: a model file as a translator."""
 
+import dataclasses
+import math
 import re
 import threading
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 
 from nmt import checkpoint, config
 from nmt import device as devices
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from nmt.decoding.consensus import by_agreement
 from nmt.decoding.engine import Engine, Source, TransformerEngine
-from nmt.decoding.hypothesis import Hypothesis, Options
+from nmt.decoding.hypothesis import Hypothesis, Options, Sampling, length_penalties
+from nmt.decoding.words import Words
 from nmt.errors import NmtError
 
 # Whatever some program takes for the end of a line, and the tab, which parts columns.
 _BREAKS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
-_CHUNK_LINES = 2000  # read, sorted by length and translated together
+CHUNK_LINES = 2000  # read, sorted by length and translated together
 # One search at a time in a process, as all its threads share PyTorch's number of threads, and a model its mode and
 # its counts. Nothing is lost by waiting: a search uses every core by itself.
 _SEARCHING = threading.Lock()
@@ -28,6 +33,7 @@ class Translation:
 
     score is log P(Y|X) over the length penalty; pieces are its subwords and the end of sentence, and
     token_scores the log P of each. The translation of a line without words is empty, with score 0 and no pieces.
+    On request alignment tells how much each piece looks at each of source_pieces, the end of sentence last in both.
     """
 
     text: str
@@ -35,6 +41,8 @@ class Translation:
     log_probability: float
     pieces: list[str]
     token_scores: list[float]
+    source_pieces: list[str] | None = None
+    alignment: list[list[float]] | None = None
 
 
 @dataclass
@@ -45,6 +53,7 @@ class Counts:
     empty: int = 0
     cut: int = 0
     skipped: int = 0
+    unruly: int = 0  # no output met the rules: translated without them
 
 
 class Translator:
@@ -56,19 +65,35 @@ class Translator:
     def __init__(self, engine: Engine, vocabulary: Vocabulary, decoding: config.Decoding):
         self.engine, self.vocabulary, self.decoding = engine, vocabulary, decoding
         self.counts = Counts()
+        self._words: tuple[tuple[str, ...], Words] | None = None
 
     @classmethod
-    def load(cls, path: str | Path, device: str = "auto") -> "Translator":
+    def load(
+        cls,
+        path: str | Path,
+        device: str = "auto",
+        ensemble: Sequence[str | Path] = (),
+        overrides: Sequence[str] = (),
+    ) -> "Translator":
         """The translator in a model file, or the best one in a run's folder.
 
-        Raises NmtError where the file is missing, damaged or not a model, or the device is not there.
+        ensemble: models of the same vocabulary, which translate together with it; overrides: `decoding.key=value`,
+        over the model's own settings. Raises NmtError where a file is missing, damaged or not a model, an override
+        is wrong, the vocabularies differ, or the device is not there.
         """
         chosen = devices.choose(device)
-        loaded = checkpoint.load(checkpoint.locate(Path(path)))
-        settings, model = loaded.config, loaded.build().to(chosen)
-        model.lay_out_for_search()
-        engine = TransformerEngine(model, chosen, settings.training.precision)
-        return cls(engine, loaded.vocabulary, settings.decoding)
+        loaded = [checkpoint.load(checkpoint.locate(Path(one))) for one in (path, *ensemble)]
+        first = loaded[0]
+        for other, name in zip(loaded[1:], ensemble, strict=True):
+            if other.vocabulary.protos != first.vocabulary.protos:
+                raise NmtError(
+                    f"{name}: its vocabulary is not that of {path}: an ensemble needs models of one vocabulary"
+                )
+        decoding = config.overridden(first.config, overrides).decoding
+        models = [one.build().to(chosen) for one in loaded]
+        for model in models:
+            model.lay_out_for_search()
+        return cls(TransformerEngine(models, chosen, first.config.training.precision), first.vocabulary, decoding)
 
     @property
     def longest_source(self) -> int:
@@ -83,90 +108,211 @@ class Translator:
             raise TypeError("translate takes a list of lines: [text] for one")
         return list(self.stream(lines))
 
-    def hypotheses(self, lines: Sequence[str], n_best: int = 1) -> list[list[Translation]]:
-        """The n best translations of each line, best first, with their scores. Raises as `stream` does."""
-        return list(self.stream_hypotheses(lines, n_best))
+    def hypotheses(
+        self,
+        lines: Sequence[str],
+        n_best: int = 1,
+        *,
+        alignment: bool = False,
+        prefixes: Sequence[str] | None = None,
+    ) -> list[list[Translation]]:
+        """The n best translations of each line, best first, with their scores, and on request their alignment.
 
-    def stream(self, lines: Iterable[str], chunk_lines: int = _CHUNK_LINES) -> Iterator[str]:
+        prefixes: for each line, text that its translations begin with. Raises as `stream` does.
+        """
+        return list(self.stream_hypotheses(lines, n_best, alignment=alignment, prefixes=prefixes))
+
+    def stream(
+        self, lines: Iterable[str], chunk_lines: int = CHUNK_LINES, *, prefixes: Iterable[str] | None = None
+    ) -> Iterator[str]:
         """`translate` for any number of lines: one comes out for each that goes in, in order.
 
         chunk_lines are read before the first comes out: 1 answers line by line. No translation holds a
         line break or a tab. Raises NmtError for a line over decoding.max_source_tokens where
         decoding.long_input is `error`, and for a model whose scores are not numbers.
         """
-        for chunk in self._chunks(lines, chunk_lines, n_best=1, scores=False):
+        for _, chunk in self._chunks(lines, chunk_lines, 1, prefixes, scores=False):
             yield from self._texts([hypotheses[0].tokens for hypotheses in chunk])
 
     def stream_hypotheses(
-        self, lines: Iterable[str], n_best: int = 1, chunk_lines: int = _CHUNK_LINES
+        self,
+        lines: Iterable[str],
+        n_best: int = 1,
+        chunk_lines: int = CHUNK_LINES,
+        *,
+        alignment: bool = False,
+        prefixes: Iterable[str] | None = None,
     ) -> Iterator[list[Translation]]:
         """`hypotheses` for any number of lines, as `stream`. Raises NmtError too where n_best is above the beam."""
-        if n_best > self.decoding.beam_size:
+        decoding = self.decoding
+        if decoding.method == "beam" and n_best > decoding.beam_size:
             raise NmtError(
-                f"{n_best} best translations of a beam of {self.decoding.beam_size}: raise decoding.beam_size "
+                f"{n_best} best translations of a beam of {decoding.beam_size}: raise decoding.beam_size "
                 "or ask for fewer"
             )
-        for chunk in self._chunks(lines, chunk_lines, n_best):
-            yield from map(self._translations, chunk)
+        for sources, chunk in self._chunks(lines, chunk_lines, n_best, prefixes):
+            translations = [self._translations(hypotheses) for hypotheses in chunk]
+            yield from self._aligned(sources, translations, chunk) if alignment else translations
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[Translation]:
+        """Each target as a translation of its source: how probable the model finds it, subword by subword.
+
+        Raises NmtError for a line that the model has no positions for.
+        """
+        pairs = list(
+            zip(self.vocabulary.source.encode(list(sources)), self.vocabulary.target.encode(list(targets)), strict=True)
+        )
+        positions = self.engine.positions
+        for number, pair in enumerate(pairs, start=1):
+            if positions is not None and max(map(len, pair)) > positions:
+                raise NmtError(f"line {number}: longer than the {positions} subwords that the model has positions for")
+        with _SEARCHING:
+            scores = self.engine.score(pairs, self.decoding.batch_tokens)
+        penalties = length_penalties(max(map(len, scores), default=0), self._options(1)).tolist()
+        hypotheses = [
+            Hypothesis(target, math.fsum(found) / penalties[len(found)], math.fsum(found), found)
+            for (_, target), found in zip(pairs, scores, strict=True)
+        ]
+        return [
+            dataclasses.replace(one, text=text)
+            for one, text in zip(self._translations(hypotheses), targets, strict=True)
+        ]
 
     def _chunks(
-        self, lines: Iterable[str], chunk_lines: int, n_best: int, scores: bool = True
-    ) -> Iterator[list[list[Hypothesis]]]:
+        self,
+        lines: Iterable[str],
+        chunk_lines: int,
+        n_best: int,
+        prefixes: Iterable[str] | None,
+        *,
+        scores: bool = True,
+    ) -> Iterator[tuple[dict[int, Source], list[list[Hypothesis]]]]:
+        """What was translated, by its place in the chunk, and the hypotheses of each line; a chunk at a time."""
         remaining, first = iter(lines), 1
+        remaining_prefixes = repeat("") if prefixes is None else iter(prefixes)
         while chunk := list(islice(remaining, chunk_lines)):
+            given = list(islice(remaining_prefixes, len(chunk)))
+            if len(given) < len(chunk):
+                raise NmtError(f"line {first + len(given)}: no prefix: there must be as many prefixes as lines")
             with _SEARCHING:
-                found = self._chunk(chunk, first, n_best, scores)
-            yield found
+                sources = self._sources(chunk, given, first)
+                found = self._chunk(sources, len(chunk), first, n_best, scores)
+            yield sources, found
             first += len(chunk)
 
-    def _chunk(self, lines: list[str], first: int, n_best: int, scores: bool) -> list[list[Hypothesis]]:
-        """The hypotheses for each line, at least one each; `first` is the number of the first line."""
-        found = [[_NOTHING]] * len(lines)
-        sources = self._sources(lines, first)
-        options = Options(
+    def _chunk(
+        self, sources: dict[int, Source], lines: int, first: int, n_best: int, scores: bool
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses for each of so many lines, at least one each; `first` is the number of the first line."""
+        found = [[_NOTHING]] * lines
+        results = self._search(list(sources.values()), n_best, scores)
+        for place, hypotheses in zip(sources, results, strict=True):
+            if not hypotheses:
+                raise NmtError(
+                    f"line {first + place}: the model's scores are not numbers: its weights are damaged, or too large "
+                    "for its precision: translate with another checkpoint"
+                )
+            found[place] = hypotheses
+        return found
+
+    def _search(self, sources: list[Source], n_best: int, scores: bool) -> list[list[Hypothesis]]:
+        decoding = self.decoding
+        choosing = decoding.consensus != "none"
+        options = self._options(n_best, scores=scores)
+        found = self.engine.search(sources, options, decoding.batch_tokens)
+        lost = [place for place, hypotheses in enumerate(found) if not hypotheses]
+        if lost and self._rules:
+            free = dataclasses.replace(options, banned=None, no_repeat_ngram=None)
+            again = [dataclasses.replace(sources[place], shortest=0) for place in lost]
+            for place, hypotheses in zip(lost, self.engine.search(again, free, decoding.batch_tokens), strict=True):
+                found[place] = hypotheses
+                self.counts.unruly += bool(hypotheses)
+        return [self._agreed(hypotheses, n_best) for hypotheses in found] if choosing else found
+
+    @property
+    def _rules(self) -> bool:
+        decoding = self.decoding
+        return bool(decoding.banned or decoding.no_repeat_ngram or decoding.min_length or decoding.min_length_ratio)
+
+    def _agreed(self, hypotheses: list[Hypothesis], n_best: int) -> list[Hypothesis]:
+        """The n best by decoding.consensus."""
+        assert self.decoding.consensus != "none"
+        order = by_agreement(self._texts([one.tokens for one in hypotheses]), self.decoding.consensus)
+        return [hypotheses[i] for i in order[:n_best]]
+
+    def _options(self, n_best: int, *, scores: bool = True) -> Options:
+        decoding = self.decoding
+        sampled = decoding.method == "sample"
+        beam = decoding.beam_size
+        if decoding.consensus != "none":
+            n_best = max(n_best, decoding.candidates) if sampled else beam
+            scores = True
+        return Options(
             bos=BOS,
             eos=EOS,
             never=(PAD, UNK, BOS),
-            beam_size=self.decoding.beam_size,
-            length_penalty=self.decoding.length_penalty,
+            beam_size=n_best if sampled else beam,
+            length_penalty=decoding.length_penalty,
+            normalization=decoding.normalization,
             n_best=n_best,
             scores=scores,
+            sampling=Sampling(decoding.temperature, decoding.top_k, decoding.top_p) if sampled else None,
+            no_repeat_ngram=decoding.no_repeat_ngram,
+            banned=self._banned(decoding.banned) if decoding.banned else None,
+            coverage_penalty=decoding.coverage_penalty,
         )
-        results = self.engine.search(list(sources.values()), options, self.decoding.batch_tokens)
-        for number, hypotheses in zip(sources, results, strict=True):
-            if not hypotheses:
-                raise NmtError(
-                    f"line {number}: the model's scores are not numbers: its weights are damaged, or too large "
-                    "for its precision: translate with another checkpoint"
-                )
-            found[number - first] = hypotheses
-        return found
 
-    def _sources(self, lines: list[str], first: int) -> dict[int, Source]:
-        """By line number, what there is to translate, counted; at most as long as model and settings allow."""
+    def _banned(self, words: tuple[str, ...]) -> Words:
+        """The automaton of these words, made once."""
+        if self._words is None or self._words[0] != words:
+            target = self.vocabulary.target
+            self._words = words, Words(words, target.pieces(list(range(len(target)))), EOS)
+        return self._words[1]
+
+    def _sources(self, lines: list[str], prefixes: list[str], first: int) -> dict[int, Source]:
+        """By place, what there is to translate, counted; at most as long as model and settings allow."""
         sources, limit = {}, self.longest_source
-        for number, (line, ids) in enumerate(zip(lines, self.vocabulary.source.encode(lines), strict=True), first):
+        encoded = zip(lines, self.vocabulary.source.encode(lines), self.vocabulary.target.encode(prefixes), strict=True)
+        for place, (line, ids, prefix) in enumerate(encoded):
             self.counts.lines += 1
             if not ids or not line.strip():
                 self.counts.empty += 1
             elif len(ids) <= limit:
-                sources[number] = self._source(ids)
+                sources[place] = self._source(line, ids, prefix)
             elif self.decoding.long_input == "cut":
                 self.counts.cut += 1
-                sources[number] = self._source(ids[:limit])
+                sources[place] = self._source(line, ids[:limit], prefix)
             elif self.decoding.long_input == "skip":
                 self.counts.skipped += 1
             else:
                 key = "model.max_positions - 1" if limit == self.engine.positions else "decoding.max_source_tokens"
                 raise NmtError(
-                    f"line {number}: {len(ids)} subwords, more than {key}: {limit}: shorten or split it, or set "
+                    f"line {first + place}: {len(ids)} subwords, more than {key}: {limit}: shorten or split it, or set "
                     "decoding.long_input to cut or skip"
                 )
         return sources
 
-    def _source(self, ids: list[int]) -> Source:
-        longest = len(ids) + self.decoding.max_extra_tokens
-        return Source(ids, longest if self.engine.positions is None else min(longest, self.engine.positions))
+    def _source(self, line: str, ids: list[int], prefix: list[int]) -> Source:
+        decoding = self.decoding
+        longest = int(len(ids) * decoding.max_length_ratio) + decoding.max_extra_tokens
+        for limit in (decoding.max_length, self.engine.positions):
+            longest = longest if limit is None else min(longest, limit)
+        shortest = min(longest, max(decoding.min_length, math.ceil(len(ids) * decoding.min_length_ratio)))
+        return Source(ids, longest, shortest, tuple(prefix), seed=zlib.crc32(line.encode(), decoding.seed))
+
+    def _aligned(
+        self, sources: dict[int, Source], lines: list[list[Translation]], found: list[list[Hypothesis]]
+    ) -> list[list[Translation]]:
+        pairs = [(source.ids, one.tokens) for place, source in sources.items() for one in found[place]]
+        with _SEARCHING:
+            weights = iter(self.engine.align(pairs, self.decoding.batch_tokens))
+        lines = list(lines)
+        for place, source in sources.items():
+            pieces = self.vocabulary.source.pieces([*source.ids, EOS])
+            lines[place] = [
+                dataclasses.replace(one, source_pieces=pieces, alignment=next(weights)) for one in lines[place]
+            ]
+        return lines
 
     def _texts(self, outputs: list[list[int]]) -> list[str]:
         return [_BREAKS.sub(" ", text) for text in self.vocabulary.target.decode(outputs)]

@@ -57,6 +57,12 @@ class MultiHeadAttention(nn.Module):
         joined: Tensor = self.output(heads.transpose(1, 2).flatten(2))
         return joined
 
+    def weights(self, query: Tensor, key: Tensor, mask: Tensor) -> Tensor:
+        """softmax(Q K^T / sqrt(dk)) itself, [B, H, T, S]: query and key [B, H, ·, dk], mask true where seen."""
+        scores = query @ key.transpose(2, 3) * self.key_size**-0.5
+        weights: Tensor = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
+        return weights
+
     def look(self, x: Tensor, seen: cache.KeysValues, mask: Tensor) -> Tensor:
         """Cross-attention of the newest position of K hypotheses: x [B, K, D], mask [B·H, 1, N] → [B, K, D]."""
         rows = self.rows[0]

@@ -91,14 +91,23 @@ class DecoderLayer(nn.Module):
 
     def forward(self, x: Tensor, memory: "Memory") -> Tensor:
         """x [B, T, D] → [B, T, D]; position t sees positions ≤ t and the whole source."""
-        around = self.self_attention_around
-        x = around.after(x, self.self_attention(around.before(x), causal=True))
+        x = self._past(x)
         around = self.cross_attention_around
         query = self.cross_attention.queries(around.before(x))
         cross = self.cross_attention.keys_values(memory.states)
         x = around.after(x, self.cross_attention.attend(query, cross, memory.mask))
         around = self.feed_forward_around
         return around.after(x, self.feed_forward(around.before(x)))
+
+    def cross_weights(self, x: Tensor, memory: "Memory") -> Tensor:
+        """x [B, T, D] → how much each position's cross-attention sees of each source position, [B, H, T, S]."""
+        query = self.cross_attention.queries(self.cross_attention_around.before(self._past(x)))
+        key, _ = self.cross_attention.keys_values(memory.states)
+        return self.cross_attention.weights(query, key, memory.mask)
+
+    def _past(self, x: Tensor) -> Tensor:
+        around = self.self_attention_around
+        return around.after(x, self.self_attention(around.before(x), causal=True))
 
     def step(
         self, x: Tensor, own: KeysValues, own_mask: Tensor, rows: Tensor, cross: KeysValues, mask: Tensor
@@ -217,6 +226,18 @@ class Transformer(nn.Module):
             y = self._run(layer, y, memory)
         states: Tensor = self.decoder_norm(y)
         return states
+
+    def cross_attention(self, source: Tensor, target: Tensor, layer: int) -> Tensor:
+        """What each target position looks at in the source, in one decoder layer.
+
+        Source ids [B, S], the decoder's input ids [B, T] → [B, H, T, S], 1 in sum over S.
+        """
+        memory = self.encode(source)
+        y = self._embed(target, self.target_embedding, self.target_positions, 0)
+        for below in list(self.decoder)[:layer]:
+            y = below(y, memory)
+        weights: Tensor = self.decoder[layer].cross_weights(y, memory)  # type: ignore[operator]
+        return weights
 
     def logits(self, states: Tensor) -> Tensor:
         """Decoder states [..., D] → unnormalised scores [..., V]."""

@@ -1,0 +1,37 @@
+"""Several models as one: the mean of their probabilities."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from nmt.model.transformer import Memory, State, Transformer
+
+
+class Ensemble:
+    """Models of one target vocabulary, searched together: P(y) is the mean of theirs at each step."""
+
+    def __init__(self, models: Sequence[Transformer]):
+        self.models = models
+
+    def encode(self, source: Tensor) -> list[Memory]:
+        return [model.encode(source) for model in self.models]
+
+    def start(self, memory: list[Memory]) -> list[State]:
+        return [model.start(one) for model, one in zip(self.models, memory, strict=True)]
+
+    def step(self, state: list[State], tokens: Tensor) -> tuple[Tensor, list[State]]:
+        """[B, K] → log of the mean probabilities [B, K, V], and the states after."""
+        scores, states = zip(
+            *(model.step(one, tokens) for model, one in zip(self.models, state, strict=True)), strict=True
+        )
+        return mean_probability([torch.log_softmax(one, dim=-1) for one in scores]), list(states)
+
+    def reorder(self, state: list[State], rows: Tensor) -> list[State]:
+        return [model.reorder(one, rows) for model, one in zip(self.models, state, strict=True)]
+
+
+def mean_probability(log_p: Sequence[Tensor]) -> Tensor:
+    """log of the mean of exp(log_p), of as many tensors of one shape as there are."""
+    return log_p[0] if len(log_p) == 1 else torch.stack(list(log_p)).logsumexp(dim=0) - math.log(len(log_p))

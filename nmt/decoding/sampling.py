@@ -1,0 +1,112 @@
+"""Outputs drawn from the model's distribution, rather than looked for.
+
+Shapes: B sentences still sampled, N samples of each, V subwords.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from nmt.decoding.hypothesis import (
+    Hypothesis,
+    Memory,
+    Options,
+    Rule,
+    Sampling,
+    State,
+    Stepper,
+    length_penalties,
+)
+
+
+@torch.inference_mode()
+def sample(
+    stepper: Stepper[Memory, State],
+    source: Tensor,
+    max_lengths: Tensor,
+    options: Options,
+    sampling: Sampling,
+    seeds: Sequence[int],
+    rules: Sequence[Rule] = (),
+) -> list[list[Hypothesis]]:
+    """options.n_best independent samples of each sentence, best first; the same one may come twice.
+
+    source [B, S]; max_lengths [B]; seeds: one a sentence. A sentence's samples follow from its seed alone, whatever
+    else is in the batch. Probabilities are the model's own, before temperature, top-k and top-p. A sample that no
+    token can continue is left out.
+    """
+    if not len(source):
+        return []
+    device, n, eos = source.device, options.n_best, options.eos
+    draws = _draws(seeds, n, int(max_lengths.max()) + 1).to(device)  # [B, N, T]
+    never = torch.tensor(options.never, dtype=torch.long, device=device)
+    sentences, limits = torch.arange(len(source), device=device), max_lengths.to(device)
+    outputs = torch.full(draws.shape, eos, device=device)
+    log_p_of = torch.zeros(draws.shape, device=device)
+    state, tokens = stepper.start(stepper.encode(source)), torch.full((len(source), 1), options.bos, device=device)
+    for length in itertools.count():  # tokens that each output has
+        scores, state = stepper.step(state, tokens)
+        log_p = torch.log_softmax(scores, dim=-1, out=scores).index_fill_(2, never, -math.inf)
+        full = limits <= length
+        if full.any():
+            others = torch.arange(log_p.shape[2], device=device) != eos
+            log_p.masked_fill_(full[:, None, None] & others, -math.inf)
+        for rule in rules:
+            rule.forbid(log_p, length)
+        old = log_p.shape[1]
+        log_p = log_p.expand(-1, n, -1)  # the first token of all samples comes from one distribution
+        tokens = _drawn(log_p, draws[sentences, :, length], sampling)  # [B, N]
+        best = log_p.gather(2, tokens[:, :, None])[:, :, 0].nan_to_num(nan=-math.inf, neginf=-math.inf)
+        tokens = tokens.masked_fill(best == -math.inf, eos)
+        outputs[sentences, :, length], log_p_of[sentences, :, length] = tokens, best.float()
+        going = (outputs[sentences, :, : length + 1] != eos).all(dim=2).any(dim=1)  # [B]
+        if not going.any():
+            return _hypotheses(outputs, log_p_of, options)
+        column = torch.zeros(1, n, dtype=torch.long, device=device) if old == 1 else torch.arange(n, device=device)
+        rows = (old * torch.arange(len(going), device=device)[:, None] + column)[going]
+        sentences, limits, tokens = sentences[going], limits[going], tokens[going]
+        state = stepper.reorder(state, rows)
+        for rule in rules:
+            rule.follow(rows, tokens)
+    raise AssertionError("every output ends at its limit")
+
+
+def _draws(seeds: Sequence[int], samples: int, steps: int) -> Tensor:
+    """A number from 0 to 1 for each token of each sample, [B, N, T]."""
+    return torch.stack([torch.rand(steps, samples, generator=torch.Generator().manual_seed(seed)).T for seed in seeds])
+
+
+def _drawn(log_p: Tensor, draws: Tensor, sampling: Sampling) -> Tensor:
+    """One token of each distribution: log_p [B, N, V], draws [B, N] → [B, N].
+
+    The draw is a share of the probability: the token is the first, likeliest first, up to which there is as much.
+    """
+    count = min(sampling.top_k or log_p.shape[2], log_p.shape[2])
+    values, tokens = log_p.nan_to_num(nan=-math.inf).topk(count, dim=2)
+    shares = torch.softmax(values.double() / sampling.temperature, dim=2).cumsum(dim=2)  # NaN: none may come
+    if sampling.top_p is not None:  # the fewest that have top_p together (Holtzman et al. 2020)
+        shares = shares.masked_fill(
+            shares - shares.diff(dim=2, prepend=shares.new_zeros(*draws.shape, 1)) >= sampling.top_p, -1
+        )
+        shares = shares.cummax(dim=2).values
+    place = torch.searchsorted(shares, draws.double()[:, :, None] * shares[:, :, -1:], right=True)
+    return tokens.gather(2, place.clamp(max=count - 1))[:, :, 0]
+
+
+def _hypotheses(outputs: Tensor, log_p: Tensor, options: Options) -> list[list[Hypothesis]]:
+    """From tokens and their log P, [B, N, T] each, that count up to the first EOS."""
+    lengths = (outputs == options.eos).int().argmax(dim=2)  # [B, N]: EOS left out
+    penalties = length_penalties(outputs.shape[2], options).tolist()
+    found: list[list[Hypothesis]] = []
+    for tokens, scores, own in zip(outputs.tolist(), log_p.tolist(), lengths.tolist(), strict=True):
+        samples = []
+        for i, length in enumerate(own):
+            total = math.fsum(scores[i][: length + 1])
+            if total > -math.inf:
+                sample_ = Hypothesis(tokens[i][:length], total / penalties[length + 1], total, scores[i][: length + 1])
+                samples.append(sample_)
+        found.append(sorted(samples, key=lambda hypothesis: -hypothesis.score))
+    return found
