@@ -12,7 +12,6 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +34,6 @@ TEXTS = {
 }
 
 
-@dataclass(frozen=True)
-class Aligned(Translation):
-    source_pieces: list[str] | None = None
-    alignment: list[list[float]] | None = None
-
-
 class Scripted(Gated):
     """Says what the page is to show, with a straight alignment."""
 
@@ -50,15 +43,15 @@ class Scripted(Gated):
             raise ValueError
         return [[self.say(line, rank) for rank in range(n_best)] if line else [self.say("", 0)] for line in lines]
 
-    def say(self, line: str, rank: int) -> Aligned:
+    def say(self, line: str, rank: int) -> Translation:
         text = TEXTS.get(line, line.upper()) + " !" * rank
         if not line:
-            return Aligned("", 0.0, 0.0, [], [])
+            return Translation("", 0.0, 0.0, [], [])
         rows, columns = [*text.split(), "</s>"], [*line.split(), "</s>"]
         shares = [[0.1 / len(columns) + 0.9 * (min(y, len(columns) - 1) == x) for x in range(len(columns))]
                   for y in range(len(rows))]  # fmt: skip
         score = -0.25 - rank
-        return Aligned(text, score, 2 * score, [f"▁{w}" for w in rows[:-1]] + rows[-1:], [0.0] * len(rows),
+        return Translation(text, score, 2 * score, [f"▁{w}" for w in rows[:-1]] + rows[-1:], [0.0] * len(rows),
                        [f"▁{w}" for w in columns[:-1]] + columns[-1:], shares)  # fmt: skip
 
 

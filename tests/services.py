@@ -49,13 +49,13 @@ class Gated(Translator):
         self.gate = threading.Event()
         self.gate.set()
 
-    def hypotheses(self, lines: Any, n_best: int = 1) -> list[list[Translation]]:
+    def hypotheses(self, lines: Any, n_best: int = 1, **asked: Any) -> list[list[Translation]]:
         self.calls.append((list(lines), n_best))
         self.inside.set()
         assert self.gate.wait(30)
         if "fails" in lines:
             raise ValueError("a line that fails")
-        return super().hypotheses(lines, n_best)
+        return super().hypotheses(lines, n_best, **asked)
 
     def alone(self, line: str, n_best: int = 1) -> list[Translation]:
         return super().hypotheses([line], n_best)[0]

@@ -1,6 +1,5 @@
 """The queue between requests and the translator: what waits together is translated together."""
 
-import inspect
 import math
 import threading
 import time
@@ -139,8 +138,9 @@ class BatchingQueue:
 
     def _translate(self, batch: list[_Request]) -> None:
         lines = [line for request in batch for line in request.lines]
+        n_best, alignment = batch[0].kind
         try:
-            found = hypotheses(self.translator, lines, *batch[0].kind)
+            found = self.translator.hypotheses(lines, n_best, alignment=alignment)
         except Exception as error:
             if len(batch) == 1:
                 batch[0].answer.set_exception(error)
@@ -151,10 +151,3 @@ class BatchingQueue:
         for request in batch:
             request.answer.set_result(found[: len(request.lines)])
             del found[: len(request.lines)]
-
-
-def hypotheses(translator: Translator, lines: list[str], n_best: int, alignment: bool) -> Found:
-    """The n best translations of each line, with the attention on the source where it is asked for and can be had."""
-    if alignment and "alignment" in inspect.signature(translator.hypotheses).parameters:
-        return translator.hypotheses(lines, n_best, alignment=True)  # type: ignore[call-arg, unused-ignore]
-    return translator.hypotheses(lines, n_best)
