@@ -238,6 +238,11 @@ class Decoding:
     candidates: int = setting(
         32, "what consensus chooses among: so many samples, or of a beam its beam_size best", at_least=1
     )
+    precision: Literal["model", "float32", "bfloat16", "int8"] = setting(
+        "model",
+        "`model`: float32, or on CUDA bfloat16 if it was trained so; bfloat16 and int8 (CPU alone) translate large "
+        "models faster, and not quite the same",
+    )
     batch_tokens: int = setting(16_000, "cells searched at once: sentences × beam × source subwords", at_least=1)
     max_source_tokens: int = setting(1024, "longest source, in subwords, that is translated as it is", at_least=1)
     long_input: Literal["cut", "skip", "error"] = setting(

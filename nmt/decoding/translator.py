@@ -16,6 +16,7 @@ from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding.consensus import by_agreement
 from nmt.decoding.engine import Engine, Source, TransformerEngine
 from nmt.decoding.hypothesis import Hypothesis, Options, Sampling, length_penalties
+from nmt.decoding.precision import prepared
 from nmt.decoding.words import Words
 from nmt.errors import NmtError
 
@@ -90,10 +91,9 @@ class Translator:
                     f"{name}: its vocabulary is not that of {path}: an ensemble needs models of one vocabulary"
                 )
         decoding = config.overridden(first.config, overrides).decoding
-        models = [one.build().to(chosen) for one in loaded]
-        for model in models:
-            model.lay_out_for_search()
-        return cls(TransformerEngine(models, chosen, first.config.training.precision), first.vocabulary, decoding)
+        models = [prepared(one.build(), chosen, decoding.precision) for one in loaded]
+        trained_in = first.config.training.precision if decoding.precision == "model" else "float32"
+        return cls(TransformerEngine(models, chosen, trained_in), first.vocabulary, decoding)
 
     @property
     def longest_source(self) -> int:
