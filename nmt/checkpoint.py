@@ -26,6 +26,7 @@ log = logging.getLogger("nmt")
 FORMAT = "nmt-model"
 VERSION = 1
 BEST = "best.safetensors"
+EMA = "ema.safetensors"  # the weights' moving average
 
 
 @dataclass(frozen=True)

@@ -61,11 +61,11 @@ def run_nmt(arguments: argparse.Namespace, overrides: Sequence[str]) -> Measured
         settings = [
             *overrides, f"run_dir={folder}/run", f"training.max_steps={arguments.warmup + arguments.steps}",
             "data.validation=null", "training.patience=null", f"training.log_every={arguments.warmup}",
-            "training.checkpoint_every=1000000",
+            "training.checkpoint_every=1000000", "training.max_epochs=null", "training.max_seconds=null",
         ]  # fmt: skip
         ranks = ["--nproc-per-node", str(arguments.nproc_per_node)] if arguments.nproc_per_node else []
         command = [*NMT, "train", str(arguments.config), *settings, "--device", arguments.device, *ranks]
-        _, memory, _ = measured(command, stderr=subprocess.DEVNULL)
+        _, memory, _ = measured(command)
         lines = Path(folder, "run", "metrics.jsonl").read_text(encoding="utf-8").split("\n")
     rows = [json.loads(line) for line in lines if line]
     first, last = rows[0], rows[-1]
@@ -77,8 +77,8 @@ def run_other(command: str) -> Measured:
     """Another trainer, by its own word. SystemExit with its output if it says no speed."""
     _, memory, output = measured(shlex.split(command), stdout=subprocess.PIPE)
     found = re.search(r"target_tokens_per_second=([0-9.]+)", output)
-    if found is None:
-        sys.exit(f"benchmark: {command} printed no target_tokens_per_second=…:\n{output}")
+    if found is None or not float(found[1]):
+        sys.exit(f"benchmark: {command} printed no target_tokens_per_second above 0:\n{output}")
     return Measured(float(found[1]), memory, [])
 
 
@@ -181,15 +181,24 @@ def write_corpus(folder: Path, pairs: int) -> None:
                     file.write(" ".join(words[i] for i in drawn[begin:end]) + "\n")
 
 
-def measured(command: Sequence[str], stdout: int = subprocess.DEVNULL, stderr: int | None = None) -> Cost:
-    """Seconds, the peak of resident memory in GiB (of the largest process, if it starts some), what it printed."""
+def measured(command: Sequence[str], stdout: int = subprocess.DEVNULL) -> Cost:
+    """Seconds, the peak of resident memory in GiB (of the largest process, if it starts some), what it printed.
+
+    SystemExit with the last that it said on standard error, if it cannot start or fails.
+    """
     start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=stdout, stderr=stderr, text=True)
-    output = process.stdout.read() if process.stdout else ""
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        sys.exit(f"benchmark: {shlex.join(command)} ended with status {process.returncode}\n{output}")
+    with tempfile.TemporaryFile("w+", errors="replace") as said:
+        try:
+            process = subprocess.Popen(command, stdout=stdout, stderr=said, text=True)
+        except OSError as error:
+            sys.exit(f"benchmark: {shlex.join(command)} cannot be started: {error.strerror}")
+        output = process.stdout.read() if process.stdout else ""
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            said.seek(0)
+            last = "\n".join(said.read().strip().split("\n")[-3:])
+            sys.exit(f"benchmark: {shlex.join(command)} ended with status {process.returncode}:\n{last}\n{output}")
     unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB on Linux
     return time.perf_counter() - start, usage.ru_maxrss * unit / 2**30, output
 
@@ -222,6 +231,13 @@ def prepare(arguments: argparse.Namespace) -> None:
         print(f"{what:26s}  {seconds:7.1f}  {memory:8.2f}", flush=True)
 
 
+def at_least_one(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is below 1")
+    return number
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
@@ -230,11 +246,11 @@ def main() -> None:
     training.add_argument("overrides", nargs="*", metavar="section.key=value")
     training.add_argument("--size", choices=SIZES, help="the config's model in another size")
     training.add_argument("--device", default="auto", help="cpu, cuda, cuda:N, mps or auto")
-    training.add_argument("--nproc-per-node", type=int, metavar="N", help="train as N ranks")
+    training.add_argument("--nproc-per-node", type=at_least_one, metavar="N", help="train as N ranks")
     training.add_argument("--against", metavar="COMMAND", help="run in turn; prints target_tokens_per_second=NUMBER")
-    training.add_argument("--rounds", type=int, default=5)
-    training.add_argument("--steps", type=int, default=60, help="steps that are timed")
-    training.add_argument("--warmup", type=int, default=10, help="steps before them that are not")
+    training.add_argument("--rounds", type=at_least_one, default=5)
+    training.add_argument("--steps", type=at_least_one, default=60, help="steps that are timed: a multiple of --warmup")
+    training.add_argument("--warmup", type=at_least_one, default=10, help="steps before them that are not")
     training.set_defaults(run=train)
     losing = commands.add_parser("loss", help="seconds and memory of the loss over a vocabulary, on the CPU")
     losing.add_argument("--tokens", type=int, default=4096)
@@ -246,6 +262,8 @@ def main() -> None:
     preparing.add_argument("--folder", help="keep corpus and run here; default: a new temporary folder")
     preparing.set_defaults(run=prepare)
     arguments = parser.parse_args()
+    if arguments.run is train and arguments.steps % arguments.warmup:
+        training.error(f"--steps {arguments.steps} is not a multiple of --warmup {arguments.warmup}")
     arguments.run(arguments)
 
 

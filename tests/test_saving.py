@@ -13,14 +13,14 @@ from torch import Tensor
 
 import nmt
 from nmt import checkpoint, tensor_file
-from nmt.checkpoint import Checkpoint
+from nmt.checkpoint import EMA, Checkpoint
 from nmt.config import Config
 from nmt.data.batching import Batch, Step
 from nmt.distributed import Ranks
 from nmt.errors import NmtError
 from nmt.training import state
 from nmt.training.learner import Learner
-from nmt.training.saving import EMA, Saver
+from nmt.training.saving import Saver
 from nmt.training.state import Identity, Progress
 
 MakeConfig = Callable[..., Config]

@@ -145,7 +145,7 @@ def test_weights_that_the_last_update_broke_are_not_saved(
             broken.model.target_embedding.weight.data[0, 0] = torch.nan
 
     monkeypatch.setattr(broken.learner.optimizer, "step", step_and_break)
-    with pytest.raises(NmtError, match="no longer a number at step 5; no checkpoint"):
+    with pytest.raises(NmtError, match="no longer a number at step 5; nothing had been saved"):
         broken.run()
     assert list((tmp_path / "run").glob("**/step-*")) == []
 
@@ -261,15 +261,17 @@ def test_a_folder_without_a_state_is_cleared_without_losing_its_checkpoints(
     make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = tmp_path / "run"
-    trainer(make_config()).run()
-    old = {path.name: path.read_bytes() for path in (*checkpoint.checkpoints(run), run / "metrics.jsonl")}
+    trainer(make_config("training.ema_decay=0.9")).run()
+    files = ["metrics.jsonl", checkpoint.EMA]
+    old = {path.name: path.read_bytes() for path in (*checkpoint.checkpoints(run), *map(run.joinpath, files))}
     for saved in (run / "state").glob("step-*"):
         saved.unlink()
     trainer(make_config("training.max_steps=5", "training.keep_last=1")).run()
     assert [path.name for path in checkpoint.checkpoints(run)] == ["step-00000005.safetensors"]
     aside = run / "before-1"
-    moved = {path.name: path.read_bytes() for path in (*checkpoint.checkpoints(aside), aside / "metrics.jsonl")}
+    moved = {path.name: path.read_bytes() for path in (*checkpoint.checkpoints(aside), *map(aside.joinpath, files))}
     assert moved == old
+    assert not (run / checkpoint.EMA).exists(), "another run's average among this one's files"
     assert f"moved to {aside}" in caplog.text
 
 

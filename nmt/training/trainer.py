@@ -305,11 +305,11 @@ class Trainer:
         if not self.ranks.begin_most(lambda: int(lost or not finite))():
             return
         whole = checkpoint.checkpoints(self.run_dir)
-        kept = f"the last good checkpoint is {whole[-1]}" if whole else "no checkpoint had been written"
+        kept = f"the last good checkpoint is {whole[-1]}" if whole else "nothing had been saved"
         raise NmtError(
             f"the loss or a weight is no longer a number at step {self.progress.step:,}; {kept}. Lower "
             "training.learning_rate, raise training.warmup_steps, set training.clip_norm: 1, or train in float32 "
-            "or bfloat16; the same command then goes on from the last save"
+            "or bfloat16; the same command then goes on from the last save, if any"
         )
 
     @torch.no_grad()
