@@ -1,13 +1,16 @@
-"""Measure nmt: how fast it trains beside another trainer, and what preparing a large corpus takes.
+"""Measure nmt: how fast it trains and translates beside others, and what preparing a large corpus takes.
 
     python scripts/benchmark.py train CONFIG [section.key=value …] [--size base] [--against COMMAND] [--rounds 5]
+    python scripts/benchmark.py translate MODEL INPUT [decoding.key=value …] [--beside MODEL_OR_FOLDER …]
     python scripts/benchmark.py loss [--vocabulary 32000]
     python scripts/benchmark.py prepare [--pairs 10000000]
 
 `train` runs `nmt train` for some steps, on the CPU or a GPU, as one rank or several, and in turn the command given,
 which must print `target_tokens_per_second=NUMBER`; the ratio is taken round by round, so that it holds on a machine
 whose speed drifts. Beside speed it gives the peak of resident memory of both, and of ours padding, waiting for data
-and the share of what a large matrix product reaches on the device. `loss` measures the loss alone beside PyTorch's.
+and the share of what a large matrix product reaches on the device. `translate` gives target subwords a second of
+MODEL and, in turn, of others, such as its export for CTranslate2; loading and a first warming batch are not counted.
+`loss` measures the loss alone beside PyTorch's.
 `prepare` generates a corpus, prepares it and trains a few steps on it, each in a process of its own, and gives
 seconds and the peak of resident memory.
 """
@@ -21,6 +24,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -124,6 +128,40 @@ def device_peak(arguments: argparse.Namespace, overrides: Sequence[str]) -> floa
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
+TRANSLATE = """
+import sys, time, nmt.device
+from nmt.decoding.translator import Translator
+nmt.device.keep_freed_memory()
+model, path, device, *overrides = sys.argv[1:]
+translator = Translator.load(model, device, overrides=overrides)
+with open(path, encoding="utf-8", newline="\\n") as file:
+    lines = [line.rstrip("\\n") for line in file]
+translator.translate(lines[:64])
+start = time.perf_counter()
+texts = translator.translate(lines)
+seconds = time.perf_counter() - start
+subwords = sum(len(ids) + 1 for ids, line in zip(translator.vocabulary.target.encode(texts), lines) if line.strip())
+print(f"target_tokens_per_second={subwords / seconds}")
+"""
+
+
+def translate(arguments: argparse.Namespace) -> None:
+    """Print target subwords a second and memory of each model, a line a round, and the ratios to the first."""
+    models = [arguments.model, *(arguments.beside or [])]
+    print("round  " + "  ".join(f"{Path(model).name[-20:]:>20s}    GiB" for model in models))
+    found: list[list[Measured]] = [[] for _ in models]
+    for number in range(1, arguments.rounds + 1):
+        line = f"{number:5d}"
+        for model, rounds in zip(models, found, strict=True):
+            command = [sys.executable, "-c", TRANSLATE, model, str(arguments.input), arguments.device]
+            rounds.append(run_other(shlex.join([*command, *arguments.overrides])))
+            line += f"  {rounds[-1].speed:20,.0f}  {rounds[-1].memory:5.2f}"
+        print(line, flush=True)
+    for model, rounds in zip(models[1:], found[1:], strict=True):
+        ratios = [ours.speed / theirs.speed for ours, theirs in zip(found[0], rounds, strict=True)]
+        print(f"{statistics.median(ratios):.2f} of {model}'s speed ({min(ratios):.2f} to {max(ratios):.2f})")
+
+
 LOSS = """
 import sys, time, resource, torch, torch.nn.functional as F
 from nmt.device import keep_freed_memory
@@ -188,17 +226,18 @@ def measured(command: Sequence[str], stdout: int = subprocess.DEVNULL) -> Cost:
     """
     start = time.perf_counter()
     with tempfile.TemporaryFile("w+", errors="replace") as said:
+        shown = textwrap.shorten(shlex.join(command), 120)
         try:
             process = subprocess.Popen(command, stdout=stdout, stderr=said, text=True)
         except OSError as error:
-            sys.exit(f"benchmark: {shlex.join(command)} cannot be started: {error.strerror}")
+            sys.exit(f"benchmark: {shown} cannot be started: {error.strerror}")
         output = process.stdout.read() if process.stdout else ""
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             said.seek(0)
-            last = "\n".join(said.read().strip().split("\n")[-3:])
-            sys.exit(f"benchmark: {shlex.join(command)} ended with status {process.returncode}:\n{last}\n{output}")
+            last = "\n".join(said.read().strip().split("\n")[-1:])
+            sys.exit(f"benchmark: {shown} ended with status {process.returncode}:\n{last}\n{output}")
     unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB on Linux
     return time.perf_counter() - start, usage.ru_maxrss * unit / 2**30, output
 
@@ -252,6 +291,14 @@ def main() -> None:
     training.add_argument("--steps", type=at_least_one, default=60, help="steps that are timed: a multiple of --warmup")
     training.add_argument("--warmup", type=at_least_one, default=10, help="steps before them that are not")
     training.set_defaults(run=train)
+    translating = commands.add_parser("translate", help="target subwords a second, beside other models")
+    translating.add_argument("model", help="a model file, a run's folder, or an exported folder")
+    translating.add_argument("input", type=Path, help="the text to translate")
+    translating.add_argument("overrides", nargs="*", metavar="decoding.key=value", help="for all of the models")
+    translating.add_argument("--beside", action="append", metavar="MODEL", help="another one, in turn; any number")
+    translating.add_argument("--device", default="auto", help="cpu, cuda, cuda:N, mps or auto")
+    translating.add_argument("--rounds", type=at_least_one, default=5)
+    translating.set_defaults(run=translate)
     losing = commands.add_parser("loss", help="seconds and memory of the loss over a vocabulary, on the CPU")
     losing.add_argument("--tokens", type=int, default=4096)
     losing.add_argument("--width", type=int, default=512)
