@@ -68,6 +68,7 @@ class Options:
     beam_size: int = 4
     length_penalty: float = 0.6
     n_best: int = 1
+    token_scores: bool = True  # without them an engine may leave out what it would have to compute for them alone
 
     def __post_init__(self) -> None:
         if not 1 <= self.n_best <= self.beam_size:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from nmt import checkpoint, config
+from nmt import checkpoint, config, exported
 from nmt import device as devices
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.engine import Engine, Source, TransformerEngine
 from nmt.decoding.search import Hypothesis, Options
 from nmt.errors import NmtError
@@ -52,10 +53,13 @@ class Translator:
 
     @classmethod
     def load(cls, path: str | Path, device: str = "auto") -> "Translator":
-        """The translator in a model file, or the best one in a run's folder.
+        """The translator in a model file, the best one in a run's folder, or an exported CTranslate2 folder.
 
         Raises NmtError where the file is missing, damaged or not a model, or the device is not there.
         """
+        if exported.is_ctranslate2(Path(path)):
+            exported_engine = CTranslate2Engine(Path(path), device)
+            return cls(exported_engine, exported_engine.vocabulary, exported_engine.settings.decoding)
         chosen = devices.choose(device)
         loaded = checkpoint.load(checkpoint.locate(Path(path)))
         settings, model = loaded.config, loaded.build().to(chosen)
@@ -86,7 +90,7 @@ class Translator:
         line break or a tab. Raises NmtError for a line over decoding.max_source_tokens where
         decoding.long_input is `error`, and for a model whose scores are not numbers.
         """
-        for chunk in self._chunks(lines, chunk_lines, n_best=1):
+        for chunk in self._chunks(lines, chunk_lines, n_best=1, scores=False):
             yield from self._texts([hypotheses[0].tokens for hypotheses in chunk])
 
     def stream_hypotheses(
@@ -101,13 +105,15 @@ class Translator:
         for chunk in self._chunks(lines, chunk_lines, n_best):
             yield from map(self._translations, chunk)
 
-    def _chunks(self, lines: Iterable[str], chunk_lines: int, n_best: int) -> Iterator[list[list[Hypothesis]]]:
+    def _chunks(
+        self, lines: Iterable[str], chunk_lines: int, n_best: int, scores: bool = True
+    ) -> Iterator[list[list[Hypothesis]]]:
         remaining, first = iter(lines), 1
         while chunk := list(islice(remaining, chunk_lines)):
-            yield self._chunk(chunk, first, n_best)
+            yield self._chunk(chunk, first, n_best, scores)
             first += len(chunk)
 
-    def _chunk(self, lines: list[str], first: int, n_best: int) -> list[list[Hypothesis]]:
+    def _chunk(self, lines: list[str], first: int, n_best: int, scores: bool) -> list[list[Hypothesis]]:
         """The hypotheses for each line, at least one each; `first` is the number of the first line."""
         found = [[_NOTHING]] * len(lines)
         sources = self._sources(lines, first)
@@ -118,6 +124,7 @@ class Translator:
             beam_size=self.decoding.beam_size,
             length_penalty=self.decoding.length_penalty,
             n_best=n_best,
+            token_scores=scores,
         )
         results = self.engine.search(list(sources.values()), options, self.decoding.batch_tokens)
         for number, hypotheses in zip(sources, results, strict=True):
