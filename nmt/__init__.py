@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 
 
 def load(path: str, device: str = "auto") -> "Translator":
-    """The translator in a model file (or the best one of a run's folder), on `device`.
+    """The translator in a model file, the best one of a run's folder, or an exported CTranslate2 folder, on `device`.
 
     Raises nmt.errors.NmtError where the file is missing, damaged or not a model.
     """

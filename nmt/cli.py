@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -43,7 +43,10 @@ Overrides = Annotated[
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps, or auto: the best one here.")]
 UnusedDevice = Annotated[str, typer.Option(help="Taken as by every command; this one works on the CPU.")]
 ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="Model file, or a run's folder: its best model, else its newest.")
+    Path,
+    typer.Argument(
+        metavar="MODEL", help="Model file; a run's folder: its best model, else its newest; a CTranslate2 export."
+    ),
 ]
 BeamSize = Annotated[int | None, typer.Option(min=1, help="Override the model's decoding.beam_size.")]
 LengthPenalty = Annotated[float | None, typer.Option(min=0, help="Override the model's decoding.length_penalty.")]
@@ -233,7 +236,7 @@ def evaluate(
 
     Example: nmt evaluate runs/demo --source data/demo/test.en --reference data/demo/test.de
     """
-    from nmt import checkpoint, evaluation
+    from nmt import checkpoint, evaluation, exported
     from nmt.data.corpus import read_lines
 
     if not reference:
@@ -250,7 +253,12 @@ def evaluate(
         sources = evaluation.Lines(str(source), list(read_lines(source)))
         evaluation.check_alike(sources, references)  # before the work of translating
         translator = _translator(model, device, beam_size, length_penalty)
-        language = language or checkpoint.load_config(checkpoint.locate(model)).data.target_language
+        settings = (
+            exported.load_config(model)
+            if exported.is_ctranslate2(model)
+            else checkpoint.load_config(checkpoint.locate(model))
+        )
+        language = language or settings.data.target_language
         translations = _with_progress(translator.stream(sources.lines), len(sources.lines))
         _say_counts(translator)
         scored = evaluation.Lines(f"the translation of {source}", translations)
@@ -314,6 +322,39 @@ def serve(
     limits, languages = requests.Limits(max_lines, max_characters, max_waiting), server.languages_of(model)
     translator = _translator(model, device, beam_size, length_penalty)
     server.serve(translator, languages, host, port, limits, log_requests)
+
+
+@app.command(short_help="Export for CTranslate2 or transformers.")
+@_reporting()
+def export(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, or a run's folder.")],
+    format: Annotated[Literal["ctranslate2", "marian"], typer.Option(help="marian: Hugging Face MarianMTModel.")],
+    output: Annotated[Path, typer.Option(help="The folder to write; not there yet, or empty.")],
+    quantization: Annotated[
+        str | None, typer.Option(help="Of ctranslate2: float32 (the default), float16, int8, int8_float32, ….")
+    ] = None,
+    sample: Annotated[
+        Path | None, typer.Option(help="Text to compare on, a sentence a line; else random subwords.")
+    ] = None,
+    device: UnusedDevice = "auto",
+) -> None:
+    """Write a folder that CTranslate2 or Hugging Face transformers loads, and compare it with the model.
+
+    The comparison is printed: lines with the same subwords, the largest difference of a token's log-probability,
+    and each line that differs. A float32 folder that fails it is not kept. `nmt translate` takes a CTranslate2
+    folder as it takes a model file.
+
+    Example: nmt export runs/demo --format ctranslate2 --quantization int8 --output demo-int8
+    """
+    from nmt.data.corpus import read_lines
+    from nmt.export import exporting
+
+    lines = None if sample is None else list(read_lines(sample))
+    found = exporting.export(model, format, output, quantization, lines)
+    typer.echo(found)
+    if not output.exists():
+        raise NmtError(f"{output}: not kept: it does not translate as the model does")
+    typer.echo(output)
 
 
 def _translator(model: Path, device: str, beam_size: int | None, length_penalty: float | None) -> "Translator":

@@ -16,9 +16,9 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = [
     {"__main__"},
     {"cli"},
-    {"training_run", "launching", "serving"},
+    {"training_run", "launching", "serving", "export"},
     {"training", "decoding", "evaluation", "averaging", "validation"},
-    {"checkpoint"},
+    {"checkpoint", "exported"},
     {"data", "model"},
     {"config"},
     {"settings", "distributed"},
@@ -95,7 +95,7 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 @pytest.mark.parametrize("path", FILES, ids=module_of)
 def test_what_is_heavy_or_may_be_missing_is_imported_where_it_is_used(path: Path) -> None:
     found = {module.partition(".")[0] for module in imports(tree(path), everywhere=False)}
-    assert not found & {"datasets", "pyarrow", "tensorboard"}
+    assert not found & {"datasets", "pyarrow", "tensorboard", "ctranslate2", "transformers"}
     assert part_of(module_of(path)) == "serving" or not found & {"fastapi", "starlette", "uvicorn"}
 
 

@@ -40,7 +40,7 @@ class Source:
     seed: int = 0
 
 
-class Engine(Protocol):
+class Searcher(Protocol):
     """Searches for the translations of sentences, as many at once as it likes."""
 
     @property
@@ -55,6 +55,10 @@ class Engine(Protocol):
 
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
         """log P of each token of each target, given its source and the tokens before it; EOS last."""
+
+
+class Engine(Searcher, Protocol):
+    """What stands behind a translator."""
 
     def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
         """How much each token of a target looks at each of its source: rows of 1 in sum; EOS last in both."""

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from itertools import islice, repeat
 from pathlib import Path
 
-from nmt import checkpoint, config
+from nmt import checkpoint, config, exported
 from nmt import device as devices
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding.consensus import by_agreement
+from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.engine import Engine, Source, TransformerEngine
 from nmt.decoding.hypothesis import Hypothesis, Options, Sampling, length_penalties
 from nmt.decoding.precision import prepared
@@ -76,12 +77,17 @@ class Translator:
         ensemble: Sequence[str | Path] = (),
         overrides: Sequence[str] = (),
     ) -> "Translator":
-        """The translator in a model file, or the best one in a run's folder.
+        """The translator in a model file, the best one in a run's folder, or an exported CTranslate2 folder.
 
         ensemble: models of the same vocabulary, which translate together with it; overrides: `decoding.key=value`,
         over the model's own settings. Raises NmtError where a file is missing, damaged or not a model, an override
         is wrong, the vocabularies differ, or the device is not there.
         """
+        if exported.is_ctranslate2(Path(path)):
+            if ensemble:
+                raise NmtError(f"{path}: an exported folder translates alone: give model files for an ensemble")
+            engine = CTranslate2Engine(Path(path), device)
+            return cls(engine, engine.vocabulary, config.overridden(engine.settings, overrides).decoding)
         chosen = devices.choose(device)
         loaded = [checkpoint.load(checkpoint.locate(Path(one))) for one in (path, *ensemble)]
         first = loaded[0]

@@ -1,0 +1,232 @@
+"""Searching with CTranslate2, in a folder that `nmt export --format ctranslate2` wrote.
+
+Its beam search is ours in which hypotheses live on and when a search is over, so that the same ones end; they are
+ranked here, by our length penalty rather than by its own, |Y|^α. Two differences remain. What may never be
+produced (padding, BOS, the unknown subword) keeps its share of the probabilities in our search and has none in
+CTranslate2's; the token scores are the model's own all the same. And an output that reaches the longest length is
+closed there at the price of EOS, where our search has one more round of candidates.
+Source: src/decoding.cc of CTranslate2 4.8.
+"""
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from nmt import exported
+from nmt.data.vocabulary import EOS, Tokenizer
+from nmt.decoding.engine import Pair, Source
+from nmt.decoding.hypothesis import Hypothesis, Options, length_penalties
+from nmt.errors import NmtError
+
+if TYPE_CHECKING:
+    import ctranslate2
+
+_KNOWN = {"bos", "eos", "never", "beam_size", "length_penalty", "n_best", "scores", "normalization"}  # of Options
+_ALMOST_ZERO = 1e-9  # |Y|^this is 1 in float32: scores are sums, but no search ends early as it does with 0
+_TOKENS_SCORED = 1000  # at once: each has the scores of the whole vocabulary
+
+
+def load_package() -> Any:
+    """The ctranslate2 package. Raises NmtError where it is not installed."""
+    try:
+        import ctranslate2
+    except ImportError as error:
+        raise NmtError(f"CTranslate2 cannot be loaded ({error}): pip install 'nmt[ctranslate2]'") from None
+    return ctranslate2
+
+
+class CTranslate2Engine:
+    """The model in an exported folder; `settings` and `vocabulary` are those it was exported with."""
+
+    def __init__(self, folder: Path, device: str = "auto"):
+        """Load a folder onto `cpu`, `cuda`, `cuda:N` or `auto`: CUDA where CTranslate2 finds it.
+
+        Raises NmtError where the package or the device is not there, or the folder is not whole.
+        """
+        package = load_package()
+        self.settings, self.vocabulary = exported.load_config(folder), exported.load_vocabulary(folder)
+        kind, index = _device(package, device)
+        # As many batches at once as there are threads: one batch's operations are too small to share.
+        self.workers = torch.get_num_threads() if kind == "cpu" else 1
+        try:
+            self.model: ctranslate2.Translator = package.Translator(
+                str(folder), kind, device_index=index, inter_threads=self.workers, intra_threads=1
+            )
+        except (RuntimeError, ValueError) as error:
+            raise NmtError(f"{folder}: CTranslate2 cannot load it: {error}: export it again") from None
+        self.source_pieces, self.target_pieces = _pieces(self.vocabulary.source), _pieces(self.vocabulary.target)
+        self.target_ids = {piece: i for i, piece in enumerate(self.target_pieces)}
+
+    @property
+    def positions(self) -> int:
+        """The longest source or output, EOS left out, that the folder's table of positions covers."""
+        sizes = self.settings.model
+        learned = sizes.positions == "learned"
+        return (sizes.max_positions if learned else exported.table_length(self.settings.decoding)) - 1
+
+    def search(self, sources: Sequence[Source], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+        """As nmt.decoding.engine.Engine. Raises NmtError for an option that CTranslate2 has not.
+
+        Without options.scores a score is CTranslate2's: what is never produced has no share in it.
+        """
+        _check(options, sources)
+        penalties = length_penalties(max((s.longest for s in sources), default=0) + 1, options).tolist()
+        found = self._found(sources, options, batch_tokens // (self.workers * options.beam_size))
+        # An output that was closed has yet to pay for its end: where there is one, all are scored before the choice.
+        closed = [i for i, outputs in enumerate(found) if not all(output.ended for output in outputs)]
+        hypotheses = [[output.hypothesis(penalties) for output in outputs] for outputs in found]
+        self._score(hypotheses, closed, sources, penalties)
+        best = [_best(each, options.n_best) for each in hypotheses]
+        if options.scores:
+            self._score(best, range(len(best)), sources, penalties)
+            best = [_best(each, options.n_best) for each in best]
+        return best
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Each line's subword ids, without EOS."""
+        return self.vocabulary.source.encode(list(lines))
+
+    def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
+        """As nmt.decoding.engine.Engine."""
+        results = self.model.score_batch(
+            [[self.source_pieces[i] for i in source] for source, _ in pairs],
+            [[self.target_pieces[i] for i in target] for _, target in pairs],
+            max_batch_size=min(batch_tokens, _TOKENS_SCORED),
+            batch_type="tokens",
+            max_input_length=0,
+        )
+        return [list(result.log_probs) for result in results]
+
+    def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
+        """Raises NmtError: CTranslate2 gives the attention of a search alone, and of other heads."""
+        raise NmtError("a CTranslate2 folder gives no alignment: translate with the model file for it")
+
+    def _score(
+        self,
+        hypotheses: list[list[Hypothesis]],
+        which: Sequence[int],
+        sources: Sequence[Source],
+        penalties: list[float],
+    ) -> None:
+        """Put the model's own scores into the hypotheses of these sources."""
+        places = [(i, j) for i in which for j in range(len(hypotheses[i]))]
+        pairs = [(sources[i].ids, hypotheses[i][j].tokens) for i, j in places]
+        for (i, j), scores in zip(places, self.score(pairs, _TOKENS_SCORED), strict=True):
+            tokens, total = hypotheses[i][j].tokens, math.fsum(scores)
+            hypotheses[i][j] = Hypothesis(tokens, total / penalties[len(scores)], total, scores)
+
+    def _found(self, sources: Sequence[Source], options: Options, cells: int) -> list[list["_Output"]]:
+        """All outputs that ended or were closed, for each source."""
+        batches = list(_batches(sources, cells))
+        found = self._searched(sources, batches, options)
+        # One number limits the outputs of a batch. A source that went as far as its own lower one goes there alone.
+        over = [
+            [i]
+            for batch in batches
+            for i in batch
+            if sources[i].longest < _limit(sources, batch)
+            and any(len(output.tokens) >= sources[i].longest for output in found[i])
+        ]
+        found |= self._searched(sources, over, options)
+        return [found[i] for i in range(len(sources))]
+
+    def _searched(
+        self, sources: Sequence[Source], batches: list[list[int]], options: Options
+    ) -> dict[int, list["_Output"]]:
+        """The outputs of each source, by its number; batches are searched at the same time."""
+        pending = [
+            self.model.translate_batch(
+                [[self.source_pieces[i] for i in sources[number].ids] for number in batch],
+                asynchronous=True,
+                beam_size=options.beam_size,
+                num_hypotheses=options.beam_size,
+                length_penalty=_ALMOST_ZERO,
+                suppress_sequences=[[self.target_pieces[i]] for i in options.never],
+                max_input_length=0,
+                min_decoding_length=sources[batch[0]].shortest,
+                max_decoding_length=_limit(sources, batch),
+                return_end_token=True,
+                return_scores=True,
+            )
+            for batch in batches
+        ]
+        results = (result.result() for batch in pending for result in batch)
+        numbers = (number for batch in batches for number in batch)
+        return {number: self._outputs(result) for number, result in zip(numbers, results, strict=True)}
+
+    def _outputs(self, result: "ctranslate2.TranslationResult") -> list["_Output"]:
+        outputs = []
+        for pieces, score in zip(result.hypotheses, result.scores, strict=True):
+            tokens = [self.target_ids[piece] for piece in pieces]
+            ended = tokens[-1:] == [EOS]
+            if math.isfinite(score):  # else the model has no probabilities
+                outputs.append(_Output(tokens[:-1] if ended else tokens, score, ended))
+        return outputs
+
+
+@dataclass(frozen=True)
+class _Output:
+    """What a search found: tokens without EOS, and log P of them, with EOS where it `ended` by itself."""
+
+    tokens: list[int]
+    log_probability: float
+    ended: bool
+
+    def hypothesis(self, penalties: list[float]) -> Hypothesis:
+        penalty = penalties[len(self.tokens) + 1]
+        return Hypothesis(self.tokens, self.log_probability / penalty, self.log_probability, [])
+
+
+def _best(hypotheses: list[Hypothesis], n: int) -> list[Hypothesis]:
+    return sorted(hypotheses, key=lambda hypothesis: hypothesis.score, reverse=True)[:n]
+
+
+def _limit(sources: Sequence[Source], batch: list[int]) -> int:
+    return max(sources[i].longest for i in batch)
+
+
+def _batches(sources: Sequence[Source], cells: int) -> Iterator[list[int]]:
+    """The numbers of the sources, longest first, in batches of at most so many cells and of one shortest output."""
+    order = sorted(range(len(sources)), key=lambda i: (sources[i].shortest, len(sources[i].ids)), reverse=True)
+    start = 0
+    while start < len(order):
+        size = max(1, cells // (len(sources[order[start]].ids) + 1))  # EOS
+        batch = [i for i in order[start : start + size] if sources[i].shortest == sources[order[start]].shortest]
+        yield batch
+        start += len(batch)
+
+
+def _pieces(tokenizer: Tokenizer) -> list[str]:
+    return tokenizer.pieces(list(range(len(tokenizer))))
+
+
+def _check(options: Options, sources: Sequence[Source]) -> None:
+    """Raise NmtError for what CTranslate2 cannot do as we do it: every option that is not known here."""
+    for field in dataclasses.fields(options):
+        given = getattr(options, field.name)
+        if field.name not in _KNOWN and given != field.default:
+            raise NmtError(
+                f"{field.name}: {given}: a CTranslate2 folder is searched by beam search or greedily alone: "
+                "leave it out, or translate with the model file"
+            )
+    if any(source.prefix for source in sources):
+        raise NmtError("a CTranslate2 folder takes no prefix here: leave it out, or translate with the model file")
+
+
+def _device(package: Any, name: str) -> tuple[str, int]:
+    """CTranslate2's words for our --device, and which of its kind."""
+    found = package.get_cuda_device_count()
+    if name == "auto":
+        return "cuda" if found else "cpu", 0
+    if not re.fullmatch(r"cpu|cuda(:[0-9]+)?", name):
+        raise NmtError(f"--device {name}: CTranslate2 knows cpu, cuda, cuda:N and auto")
+    kind, _, index = name.partition(":")
+    if kind == "cuda" and int(index or 0) >= found:
+        raise NmtError(f"--device {name}: CTranslate2 finds {found} CUDA devices here: choose another, or auto")
+    return kind, int(index or 0)

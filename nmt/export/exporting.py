@@ -1,0 +1,77 @@
+"""A model file to an exported folder that is there whole, and proven, or not at all."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from nmt import checkpoint
+from nmt.checkpoint import Checkpoint
+from nmt.decoding import ctranslate2_engine
+from nmt.decoding.ctranslate2_engine import CTranslate2Engine
+from nmt.decoding.engine import TransformerEngine
+from nmt.errors import NmtError
+from nmt.export import ctranslate2, marian, parity
+from nmt.export.marian_engine import MarianEngine
+from nmt.export.parity import Exported, Parity
+
+Format = Literal["ctranslate2", "marian"]
+
+
+def export(
+    model: Path, format: Format, output: Path, quantization: str | None = None, lines: Sequence[str] | None = None
+) -> Parity:
+    """Export a model file, or the best one of a run's folder, and compare the result with it on the CPU.
+
+    quantization: of a CTranslate2 folder, one of nmt.export.ctranslate2.QUANTIZATIONS, float32 without. lines: text
+    to compare on; without, random subwords. A float32 folder whose parity does not hold is not kept; one of another
+    quantization, which must differ somewhat, always is.
+
+    Raises NmtError for a model that the format cannot hold, an output that is there and not empty, a package that is
+    missing, and whatever checkpoint.load raises.
+    """
+    _check(format, output, quantization)
+    loaded = checkpoint.load(checkpoint.locate(model))
+    part = output.with_name(f".{output.name}.part")
+    try:
+        shutil.rmtree(part, ignore_errors=True)  # of an export that was interrupted
+        part.mkdir(parents=True)
+        found = _written(part, format, loaded, quantization or "float32", lines)
+        if found.holds or quantization not in (None, "float32"):
+            part.replace(output)
+    except OSError as error:
+        raise NmtError(f"{output}: cannot be written: {error}: free some space or choose another --output") from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)  # most often it is `output` by now
+    return found
+
+
+def _check(format: Format, output: Path, quantization: str | None) -> None:
+    """What can be known before the work."""
+    if format == "ctranslate2":
+        ctranslate2_engine.load_package()
+        if quantization is not None and quantization not in ctranslate2.QUANTIZATIONS:
+            raise NmtError(f"--quantization {quantization}: choose one of {', '.join(ctranslate2.QUANTIZATIONS)}")
+    else:
+        marian.load_package()
+        if quantization is not None and quantization != "float32":
+            raise NmtError(f"--quantization {quantization}: a marian folder is float32: leave it out")
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise NmtError(f"{output}: exists already: delete it or choose another --output")
+
+
+def _written(
+    folder: Path, format: Format, loaded: Checkpoint, quantization: str, lines: Sequence[str] | None
+) -> Parity:
+    theirs: Exported
+    if format == "ctranslate2":
+        ctranslate2.write(folder, loaded, quantization)
+        theirs = CTranslate2Engine(folder, "cpu")
+    else:
+        marian.write(folder, loaded)
+        theirs = MarianEngine(folder)
+    ours = TransformerEngine([loaded.build()], torch.device("cpu"))
+    text = parity.sample(loaded.vocabulary.source) if lines is None else lines
+    return parity.compare(ours, theirs, loaded.vocabulary, loaded.config.decoding, text)

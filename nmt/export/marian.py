@@ -1,0 +1,218 @@
+"""Our model as a Hugging Face folder, for transformers' MarianMTModel and MarianTokenizer.
+
+Marian's sinusoids are the paper's with all sines before all cosines, so a model with interleaved ones becomes
+Marian's when the model dimension of every weight is brought into that order. Biases that we have not are zeros
+there, narrower heads are filled up with zeros (`nmt.export.projections`), and what Marian has no place for is
+refused by name.
+Source: transformers/models/marian.
+"""
+
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from nmt import config, exported
+from nmt.checkpoint import Checkpoint
+from nmt.config import Config
+from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
+from nmt.errors import NmtError
+from nmt.export.projections import Linear, linear, padded, scale_for
+from nmt.model.attention import MultiHeadAttention
+from nmt.model.transformer import Transformer
+
+if TYPE_CHECKING:
+    from transformers import GenerationConfig, MarianConfig
+
+
+def load_package() -> Any:
+    """The transformers package, quiet. Raises NmtError where it is not installed."""
+    try:
+        import transformers
+    except ImportError as error:
+        raise NmtError(f"transformers cannot be loaded ({error}): pip install 'nmt[marian]'") from None
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    # Its normaliser of punctuation is loaded by MarianTokenizer, but not used in cutting text into subwords.
+    warnings.filterwarnings("ignore", message="Recommended: pip install sacremoses")
+    return transformers
+
+
+def check(settings: Config) -> None:
+    """Raise NmtError, naming the setting, for a model that MarianMTModel cannot hold exactly."""
+    model = settings.model
+    mend = "export with --format ctranslate2, or train with"
+    if model.norm != "post":
+        raise NmtError(f"model.norm: {model.norm}: Marian's layer norms come after the sums: {mend} post")
+    if model.positions != "interleaved":
+        raise NmtError(
+            f"model.positions: {model.positions}: Marian computes the paper's sinusoids by itself: {mend} interleaved"
+        )
+    if model.d_model % model.heads:
+        raise NmtError(
+            f"model.heads: {model.heads}: Marian's heads share out model.d_model: {model.d_model} evenly: {mend} "
+            "a divisor of it"
+        )
+    width = model.d_model // model.heads
+    for key, size in (("key_size", model.key_size), ("value_size", model.value_size)):
+        if size is not None and size > width:
+            raise NmtError(f"model.{key}: {size}: Marian's heads are d_model / heads wide: {mend} at most {width}")
+
+
+def write(folder: Path, loaded: Checkpoint) -> None:
+    """Write model, tokenizer and settings into a folder that is there and empty, in float32.
+
+    Raises NmtError as `check` and Checkpoint.build do.
+    """
+    transformers = load_package()
+    check(loaded.config)
+    ours = loaded.build()
+    theirs = transformers.MarianMTModel(_config(loaded))
+    theirs.generation_config = _generation_config(loaded.config.decoding)
+    theirs.load_state_dict(dict(_weights(ours)), strict=False)  # without positions, computed, and a bias of zeros
+    theirs.save_pretrained(folder)
+    exported.write(folder, loaded.config, loaded.vocabulary)
+    _write_tokenizer(folder, loaded)
+    readable = (folder / exported.SETTINGS).stat().st_mode  # what the umask allows; safetensors lets the owner alone
+    for weights in folder.glob("*.safetensors"):
+        weights.chmod(readable)
+
+
+def _config(loaded: Checkpoint) -> "MarianConfig":
+    from transformers import MarianConfig
+
+    sizes, vocabulary = loaded.config.model, loaded.vocabulary
+    return MarianConfig(
+        vocab_size=len(vocabulary.source),
+        decoder_vocab_size=len(vocabulary.target),
+        share_encoder_decoder_embeddings=sizes.tie == "all",
+        tie_word_embeddings=sizes.tie != "none",
+        max_position_embeddings=exported.table_length(loaded.config.decoding),
+        d_model=sizes.d_model,
+        scale_embedding=True,
+        encoder_layers=sizes.encoder_layers or sizes.layers,
+        decoder_layers=sizes.decoder_layers or sizes.layers,
+        encoder_attention_heads=sizes.heads,
+        decoder_attention_heads=sizes.heads,
+        encoder_ffn_dim=sizes.feed_forward,
+        decoder_ffn_dim=sizes.feed_forward,
+        activation_function=sizes.activation,
+        dropout=sizes.dropout,
+        attention_dropout=sizes.attention_dropout,
+        activation_dropout=sizes.activation_dropout,
+        decoder_start_token_id=BOS,
+        bos_token_id=BOS,
+        eos_token_id=EOS,
+        pad_token_id=PAD,
+        forced_eos_token_id=EOS,
+    )
+
+
+def _generation_config(decoding: config.Decoding) -> "GenerationConfig":
+    """Our search as nearly as transformers has it: its length penalty is |Y|^α, and its longest output one number."""
+    from transformers import GenerationConfig
+
+    of_beams = {"early_stopping": True, "length_penalty": decoding.length_penalty} if decoding.beam_size > 1 else {}
+    return GenerationConfig(
+        num_beams=decoding.beam_size,
+        max_length=exported.table_length(decoding),
+        bad_words_ids=[[PAD], [UNK], [BOS]],
+        decoder_start_token_id=BOS,
+        bos_token_id=BOS,
+        eos_token_id=EOS,
+        pad_token_id=PAD,
+        forced_eos_token_id=EOS,
+        **of_beams,
+    )
+
+
+def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
+    """Marian's parameters by name."""
+    order = _sines_first(model.sizes.d_model)
+    yield "model.encoder.embed_tokens.weight", model.source_embedding.weight.detach()[:, order]
+    yield "model.decoder.embed_tokens.weight", model.target_embedding.weight.detach()[:, order]
+    if model.sizes.tie == "all":
+        yield "model.shared.weight", model.target_embedding.weight.detach()[:, order]
+    yield "lm_head.weight", model.output.weight.detach()[:, order]
+    for side, layers in (("encoder", model.encoder), ("decoder", model.decoder)):
+        for number, layer in enumerate(layers):
+            for name, tensor in _layer(layer, order):
+                yield f"model.{side}.layers.{number}.{name}", tensor
+
+
+def _sines_first(d_model: int) -> Tensor:
+    """Where each dimension of Marian's is in ours: 0, 2, 4, …, then 1, 3, 5, …"""
+    return torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
+
+
+def _layer(layer: Any, order: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """An EncoderLayer's or a DecoderLayer's parameters by Marian's names."""
+    yield from _attention("self_attn", layer.self_attention, layer.self_attention_around.norm, order)
+    if hasattr(layer, "cross_attention"):
+        yield from _attention("encoder_attn", layer.cross_attention, layer.cross_attention_around.norm, order)
+    yield from _reading("fc1", linear(layer.feed_forward.inner), order)
+    yield from _writing("fc2", linear(layer.feed_forward.outer), order)
+    yield from _norm("final_layer_norm", layer.feed_forward_around.norm, order)
+
+
+def _attention(
+    name: str, attention: MultiHeadAttention, norm: nn.LayerNorm, order: Tensor
+) -> Iterator[tuple[str, Tensor]]:
+    width = len(order) // attention.heads
+    parts = padded(attention, width, scale_for(attention, width))
+    yield from _reading(f"{name}.q_proj", parts.query, order)
+    yield from _reading(f"{name}.k_proj", parts.key, order)
+    yield from _reading(f"{name}.v_proj", parts.value, order)
+    yield from _writing(f"{name}.out_proj", parts.output, order)
+    yield from _norm(f"{name}_layer_norm", norm, order)
+
+
+def _reading(name: str, of: Linear, order: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """A projection from the model dimension."""
+    yield f"{name}.weight", of.weight[:, order]
+    yield f"{name}.bias", of.weight.new_zeros(len(of.weight)) if of.bias is None else of.bias
+
+
+def _writing(name: str, of: Linear, order: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """A projection to the model dimension."""
+    yield f"{name}.weight", of.weight[order]
+    yield f"{name}.bias", of.weight.new_zeros(len(order)) if of.bias is None else of.bias[order]
+
+
+def _norm(name: str, norm: nn.LayerNorm, order: Tensor) -> Iterator[tuple[str, Tensor]]:
+    yield f"{name}.weight", norm.weight.detach()[order]
+    yield f"{name}.bias", norm.bias.detach()[order]
+
+
+def _write_tokenizer(folder: Path, loaded: Checkpoint) -> None:
+    """The tokenizer's own files, beside the SentencePiece models that are there; ids stay as they are."""
+    from transformers import MarianTokenizer
+
+    vocabulary, settings = loaded.vocabulary, loaded.config
+    _write_ids(folder / "vocab.json", vocabulary.source)
+    if not vocabulary.shared:
+        _write_ids(folder / "target_vocab.json", vocabulary.target)
+    pad, unknown, _, end = vocabulary.source.pieces([PAD, UNK, BOS, EOS])
+    MarianTokenizer(
+        str(folder / exported.SOURCE),
+        str(folder / exported.TARGET),
+        str(folder / "vocab.json"),
+        target_vocab_file=None if vocabulary.shared else str(folder / "target_vocab.json"),
+        separate_vocabs=not vocabulary.shared,
+        source_lang=settings.data.source_language,
+        target_lang=settings.data.target_language,
+        pad_token=pad,
+        unk_token=unknown,
+        eos_token=end,
+        model_max_length=settings.decoding.max_source_tokens + 1,
+        clean_up_tokenization_spaces=False,
+    ).save_pretrained(folder)
+
+
+def _write_ids(path: Path, tokenizer: Tokenizer) -> None:
+    pieces = tokenizer.pieces(list(range(len(tokenizer))))
+    path.write_text(json.dumps({piece: i for i, piece in enumerate(pieces)}, ensure_ascii=False), encoding="utf-8")
