@@ -233,6 +233,22 @@ def test_a_run_whose_rank_is_killed_ends_as_if_it_had_not_been(
     assert rows_without_clock(whole) == rows_without_clock(tmp_path / "run")
 
 
+def test_under_torchrun_too_ranks_are_killed_and_start_again(corpus: Path, tmp_path: Path) -> None:
+    """Several times: new ranks that find the addresses of dead ones meet by luck, once in a while."""
+    run = tmp_path / "run"
+    command = (*TORCHRUN, *TWO, "--max-restarts", "3", "-m", "nmt", "train", write_config(corpus, tmp_path))
+    process = start(*command, "training.max_steps=100000", "training.checkpoint_every=20", *QUICK)
+
+    def restarts() -> int:
+        return (run / "train.log").read_text().count("resuming ")
+
+    for number, rank in enumerate((1, 0, 1), start=1):
+        kill_a_rank(process, run, rank)
+        wait_until(process, lambda number=number: restarts() == number)  # type: ignore[misc]
+    os.killpg(process.pid, signal.SIGTERM)
+    ended(process)
+
+
 def test_without_restarts_a_killed_rank_ends_the_job(corpus: Path, tmp_path: Path) -> None:
     """Nothing is said of the connections that other ranks lost with it."""
     process = start(*TRAIN, write_config(corpus, tmp_path), *TWO, "--max-restarts", "0", *KILLED)
