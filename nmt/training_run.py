@@ -7,7 +7,7 @@ import time
 
 import torch
 
-from nmt import device, distributed
+from nmt import __version__, device, distributed, settings
 from nmt.config import Config
 from nmt.cores import usable_cores
 from nmt.data import preparation
@@ -33,9 +33,19 @@ def train(config: Config, device_name: str, *, profile: bool = False) -> StopReq
         device.keep_freed_memory()
         # Said once aloud, as translating in threads does at each validation: whether one has been must not matter.
         torch.set_num_threads(_threads(ranks))
+        _check_started_alike(config, ranks)
         with ranks.first_here_leads():
             prepared = material(config, ranks)
         return Trainer(config, prepared, where, ranks, deadline=deadline, profile=profile).run()
+
+
+def _check_started_alike(config: Config, ranks: Ranks) -> None:
+    """NmtError where ranks were started with other programs or settings than the first.
+
+    Before anything else that all do together: settings decide what that is.
+    """
+    versions = {"the version of nmt": __version__, "the version of PyTorch": torch.__version__}
+    ranks.agree({**versions, **settings.written(config)})
 
 
 def _threads(ranks: Ranks) -> int:

@@ -428,11 +428,16 @@ def run_ranks(config: Path, *overrides: tuple[str, ...]) -> list[Ended]:
     return [ended(process) for process in processes]
 
 
-def test_a_rank_with_another_setting_is_found_at_the_start(corpus: Path, tmp_path: Path) -> None:
-    """And that setting alone is named. No launcher ends the second rank here, so it speaks too, in the end."""
+@pytest.mark.parametrize("setting", ["training.clip_norm=1.0", "training.micro_batch_tokens=auto"])
+def test_a_rank_with_another_setting_is_found_at_the_start(corpus: Path, tmp_path: Path, setting: str) -> None:
+    """And that setting alone is named, before one that has the rank do something which the other waits for.
+
+    No launcher ends the second rank here, so it speaks too, in the end.
+    """
     config = write_config(corpus, tmp_path)
-    first, second = run_ranks(config, QUICK, (*QUICK, "training.clip_norm=1"))
-    what = "the ranks do not agree on training.clip_norm: rank 0 has null, rank 1 has 1.0: "
+    first, second = run_ranks(config, QUICK, (*QUICK, setting))
+    name, _, value = setting.partition("=")
+    what = f"the ranks do not agree on {name}: rank 0 has null, rank 1 has {value}: "
     for rank, said in ((first, "error: "), (second, "error: rank 1: ")):
         assert (rank.status, rank.stdout) == (1, "")
         message = rank.stderr.partition("error: ")[2]

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from nmt import __version__, checkpoint, settings
+from nmt import checkpoint, settings
 from nmt.config import Config
 from nmt.data.batching import Batches, Step, read_ahead
 from nmt.data.token_store import Sequences
@@ -48,9 +48,13 @@ class Trainer:
         deadline: float = float("inf"),
         profile: bool = False,
     ):
-        """deadline: when to save and stop, on the clock of time.monotonic(); profile: time and trace some steps."""
+        """deadline: when to save and stop, on the clock of time.monotonic(); profile: time and trace some steps.
+
+        Raises NmtError when ranks were given other data, and where memory or positions do not suffice for it.
+        """
         self.config, self.material, self.device, self.ranks = config, material, device, ranks
         self.run_dir, self.deadline = Path(config.run_dir), deadline
+        ranks.agree({"the vocabulary": material.vocabulary_key, "the training data": material.data_key})
         self.learner = Learner(config, material.vocabulary, device, ranks)
         self.micro_cells = self._micro_cells()
         self.batches = self._batches(material.train, config.training.batch_tokens, self.micro_cells)
@@ -69,8 +73,8 @@ class Trainer:
     def run(self) -> StopRequest:
         """Train until max_steps, max_epochs, patience or a request to stop; returns that, unset if none came.
 
-        Raises NmtError when another process trains in the folder, when ranks differ, when the device's memory is
-        too small and when the loss is no longer a number; what was saved before stays.
+        Raises NmtError when another process trains in the folder, when the device's memory is too small and when
+        the loss is no longer a number; what was saved before stays.
         """
         try:
             with state.alone(self.run_dir) if self.ranks.first else nullcontext():
@@ -83,7 +87,6 @@ class Trainer:
             ) from None
 
     def _run(self) -> StopRequest:
-        self._check_ranks_alike()
         if self.ranks.from_first(state.exists(self.run_dir)):
             self.progress = state.restore(self.run_dir, self.identity, self.learner, self.ranks)
             if self.ranks.first:
@@ -123,18 +126,6 @@ class Trainer:
         if self.profile:
             self.profile.close()
         return stop
-
-    def _check_ranks_alike(self) -> None:
-        """NmtError where ranks were started with other settings, data or programs than the first."""
-        self.ranks.agree(
-            {
-                "the version of nmt": __version__,
-                "the version of PyTorch": torch.__version__,
-                **settings.written(self.config),
-                "the vocabulary": self.identity.vocabulary_key,
-                "the training data": self.identity.data_key,
-            }
-        )
 
     def _write_config(self) -> None:
         path = self.run_dir / "config.yaml"
