@@ -5,12 +5,9 @@ same) and says to each by environment variables who it is. Alone, everything her
 Numbers and objects travel by gloo, between CPUs, whatever the devices; gradients are DDP's affair.
 """
 
-import ctypes
 import datetime
 import hashlib
 import os
-import signal
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +22,7 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 
 from nmt import device as devices
 from nmt.errors import NmtError
+from nmt.launched import launched
 
 T = TypeVar("T")
 
@@ -133,7 +131,7 @@ def joined(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
     `cuda` and `auto` stand for the GPU with the number of the local rank. Raises NmtError for a device
     that this machine lacks, or that several ranks would share.
     """
-    if not _launched() or int(os.environ["WORLD_SIZE"]) == 1:
+    if not launched() or int(os.environ["WORLD_SIZE"]) == 1:
         yield Ranks(), devices.choose(device_name)
         return
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -144,7 +142,6 @@ def joined(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
     if where.type == "cuda":
         where = devices.choose(f"cuda:{ranks.local_rank}")
         torch.cuda.set_device(where)
-    _end_with_the_launcher()
     backend = "cpu:gloo,cuda:nccl" if where.type == "cuda" else "gloo"
     launchers, *_ = next(dist.rendezvous("env://", timeout=_MEETING))
     dist.init_process_group(backend, store=meeting(launchers, rank, size), rank=rank, world_size=size)
@@ -180,14 +177,3 @@ def meeting(store: Store, rank: int, size: int) -> Store:
             time.sleep(min(1.0, 0.01 * size))  # thousands of ranks ask the one store
     minutes = _MEETING.total_seconds() / 60
     raise NmtError(f"not all of the {size} ranks came within {minutes:.0f} minutes: look at what the others say")
-
-
-def _launched() -> bool:
-    return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
-
-
-def _end_with_the_launcher() -> None:
-    """Have Linux send this process SIGTERM when the launcher is gone, however that came; it saves and ends then."""
-    if sys.platform == "linux":
-        pr_set_pdeathsig = 1  # sys/prctl.h
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)

@@ -13,6 +13,7 @@ from nmt.cores import usable_cores
 from nmt.data import preparation
 from nmt.data.vocabulary import Vocabulary
 from nmt.distributed import Ranks
+from nmt.launched import seconds_gone
 from nmt.training.material import Material
 from nmt.training.stopping import StopRequest
 from nmt.training.trainer import Trainer
@@ -28,7 +29,7 @@ def train(config: Config, device_name: str, *, profile: bool = False) -> StopReq
     Raises NmtError for what is wrong with data, device or run folder, and when the loss is no longer a number.
     """
     seconds = config.training.max_seconds
-    deadline = time.monotonic() + (float("inf") if seconds is None else seconds)
+    deadline = time.monotonic() - seconds_gone() + (float("inf") if seconds is None else seconds)
     with distributed.joined(device_name) as (ranks, where):
         device.keep_freed_memory()
         # Said once aloud, as translating in threads does at each validation: whether one has been must not matter.

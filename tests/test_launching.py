@@ -19,6 +19,7 @@ from conftest import config_text, rows_without_clock, write_corpus
 from nmt import checkpoint, launching, settings, tensor_file
 from nmt.config import Config
 from nmt.cores import usable_cores
+from nmt.launched import STARTED
 from nmt.training.trainer import Trainer
 from nmt.training_run import material
 
@@ -117,8 +118,9 @@ def ranks_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call
     The lines know `rank` and `attempt`, from 1; `tried` here counts the attempts of a rank.
     """
     before = {number: signal.getsignal(number) for number in signal.Signals}
-    for name in ("OMP_NUM_THREADS", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", *OF_A_LAUNCHER):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("OMP_NUM_THREADS", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", STARTED, *OF_A_LAUNCHER):
+        monkeypatch.setenv(name, "to be forgotten after the test, as what the launcher sets")
+        monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
 
     def put(lines: str) -> None:
@@ -177,6 +179,17 @@ def test_after_a_rank_was_killed_all_start_again(
         "rank 1 was killed by SIGSEGV",
         "all ranks start again from the last save (restart 2 of 3)",
     ]
+
+
+def test_restarts_leave_the_job_no_more_time(ranks_that: Callable[[str], None]) -> None:
+    ranks_that(
+        f"open(f'started-{{attempt}}', 'w').write(os.environ[{STARTED!r}])\n"
+        "if attempt == 1: os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    before = time.time()
+    assert launching.launch([], 1, 3) == 0
+    first, second = (Path(f"started-{attempt}").read_text() for attempt in (1, 2))
+    assert before <= float(first) <= time.time() and first == second
 
 
 def test_restarts_end(ranks_that: Callable[[str], None], caplog: pytest.LogCaptureFixture) -> None:
@@ -257,6 +270,22 @@ def test_without_restarts_a_killed_rank_ends_the_job(corpus: Path, tmp_path: Pat
     assert (done.status, done.stdout) == (1, "")
     assert done.stderr.count("error: ") == 1 and "error: rank 0 was killed by SIGKILL\n" in done.stderr
     assert "Traceback" not in done.stderr and "start again" not in done.stderr
+
+
+def test_a_rank_ends_with_its_launcher(corpus: Path, tmp_path: Path) -> None:
+    """One that is alone too; it saves."""
+    run = tmp_path / "run"
+    endless = ("training.max_steps=100000", "training.checkpoint_every=100000", *QUICK)
+    process = start(*TRAIN, write_config(corpus, tmp_path), "--nproc-per-node", 1, *endless)
+    wait_until(process, lambda: rows_in(run) > 0)
+    (rank,) = ranks_of(process).values()
+    os.kill(process.pid, signal.SIGKILL)
+    end = time.monotonic() + SECONDS
+    while Path(f"/proc/{rank}/cmdline").exists() and Path(f"/proc/{rank}/cmdline").read_bytes():  # empty: a zombie
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    process.communicate()
+    assert "SIGTERM: saved at step" in (run / "train.log").read_text()
 
 
 def test_the_first_rank_alone_writes_and_speaks(undisturbed: tuple[Path, Ended]) -> None:
@@ -461,6 +490,20 @@ def test_a_mistake_is_said_once_and_ends_the_job(corpus: Path, tmp_path: Path, m
     assert (done.status, done.stdout) == (1, ""), done.stderr
     assert done.stderr.count("error: ") == 1 and words in done.stderr.partition("error: ")[2]
     assert "Traceback" not in done.stderr and "start again" not in done.stderr
+
+
+def test_a_rank_does_not_start_ranks(corpus: Path, tmp_path: Path) -> None:
+    of_a_cluster = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+    done = run(*TRAIN, write_config(corpus, tmp_path), *TWO, **of_a_cluster)
+    assert (done.status, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: --nproc-per-node 2: ") and done.stderr.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_number_of_ranks_alone_does_not_make_a_rank(corpus: Path, tmp_path: Path) -> None:
+    done = run(*TRAIN, write_config(corpus, tmp_path), *TWO, *QUICK, "training.max_steps=2", WORLD_SIZE="1")
+    assert done.status == 0, done.stderr
+    assert "2 ranks, cpu" in done.stderr
 
 
 def test_a_mistake_in_the_settings_is_said_once_by_torchrun_s_ranks(corpus: Path, tmp_path: Path) -> None:

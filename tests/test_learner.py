@@ -20,6 +20,7 @@ from nmt.data.batching import Batch, Step
 from nmt.data.vocabulary import BOS, PAD
 from nmt.distributed import Ranks
 from nmt.errors import NmtError
+from nmt.launched import STARTED
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner
 from nmt.training.trainer import Trainer
@@ -431,3 +432,12 @@ def test_the_clock_of_max_seconds_starts_with_the_command(make_config: MakeConfi
     assert [path.name for path in (tmp_path / "run" / "state").glob("step-*")] == ["step-00000001.safetensors"]
     unhurried = dataclasses.replace(config.training, max_seconds=1e6, max_steps=2)
     assert not train(dataclasses.replace(config, training=unhurried), "cpu").agreed
+
+
+def test_the_clock_of_max_seconds_goes_on_through_restarts(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = make_config(*QUICK, "training.max_seconds=1000")
+    monkeypatch.setenv(STARTED, str(time.time() - 1001))
+    assert train(config, "cpu").agreed
+    assert [path.name for path in (tmp_path / "run" / "state").glob("step-*")] == ["step-00000001.safetensors"]
