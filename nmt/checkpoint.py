@@ -1,7 +1,7 @@
 """A model file: weights, settings, vocabulary and where they came from, in one safetensors file.
 
 It translates by itself on any machine; there is no pickle in it. The folder of a run holds one for
-each checkpoint and one that was best on validation.
+each checkpoint, one that was best on validation, and one of the weights' moving average if that is kept.
 """
 
 import json
@@ -26,6 +26,7 @@ log = logging.getLogger("nmt")
 FORMAT = "nmt-model"
 VERSION = 1
 BEST = "best.safetensors"
+EMA = "ema.safetensors"
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from nmt.distributed import Ranks
 from nmt.errors import NmtError
 from nmt.training import state
 from nmt.training.learner import Learner
-from nmt.training.saving import EMA, Saver
+from nmt.training.saving import Saver
 from nmt.training.state import Identity, Progress
 
 MakeConfig = Callable[..., Config]
@@ -110,7 +110,7 @@ def test_files_are_those_of_a_synchronous_save(session: Session, tmp_path: Path)
     state.write(tmp_path / "plain", state.snapshot(session.identity, session.progress, session.learner))
     plain = [path.relative_to(tmp_path / "plain") for path in (tmp_path / "plain").rglob("*.safetensors")]
     saved = [path.relative_to(session.run) for path in session.run.rglob("*") if path.is_file()]
-    assert sorted(saved) == sorted([*plain, Path(EMA)])
+    assert sorted(saved) == sorted([*plain, Path(checkpoint.EMA)])
     for path in plain:
         (ours, our_words), (theirs, their_words) = (
             tensor_file.read(at / path) for at in (session.run, tmp_path / "plain")
@@ -257,7 +257,7 @@ def test_the_moving_average_is_a_model_file_with_the_averaged_weights(session: S
                 name: decay * average[name] + (1 - decay) * now.double() for name, now in session.weights().items()
             }
         saver.save_all(session.progress, session.learner, {"validation_loss": 1.0})
-    saved = checkpoint.load(session.run / EMA)
+    saved = checkpoint.load(session.run / checkpoint.EMA)
     assert saved.provenance == {
         "nmt": nmt.__version__, "torch": torch.__version__, "run_dir": str(session.run), "step": 5, "ema_decay": 0.6
     }  # fmt: skip
@@ -274,4 +274,4 @@ def test_without_a_decay_there_is_no_moving_average(make_config: MakeConfig, tmp
     of = start(make_config(), tmp_path / "run")
     with of.saver() as saver:
         saver.save_all(of.progress, of.learner, {})
-    assert not (of.run / EMA).exists()
+    assert not (of.run / checkpoint.EMA).exists()

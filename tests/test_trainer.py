@@ -261,15 +261,19 @@ def test_a_folder_without_a_state_is_cleared_without_losing_its_checkpoints(
     make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = tmp_path / "run"
-    trainer(make_config()).run()
-    old = {path.name: path.read_bytes() for path in (*checkpoint.checkpoints(run), run / "metrics.jsonl")}
+    trainer(make_config("training.ema_decay=0.9")).run()
+    files = (checkpoint.BEST, checkpoint.EMA, "metrics.jsonl")
+    old = {path.name: path.read_bytes() for path in (*checkpoint.checkpoints(run), *(run / name for name in files))}
+    for folder in ("tensorboard", "profile"):
+        (run / folder).mkdir()
     for saved in (run / "state").glob("step-*"):
         saved.unlink()
     trainer(make_config("training.max_steps=5", "training.keep_last=1")).run()
     assert [path.name for path in checkpoint.checkpoints(run)] == ["step-00000005.safetensors"]
     aside = run / "before-1"
-    moved = {path.name: path.read_bytes() for path in (*checkpoint.checkpoints(aside), aside / "metrics.jsonl")}
-    assert moved == old
+    found = (*checkpoint.checkpoints(aside), *(aside / name for name in files))
+    assert {path.name: path.read_bytes() for path in found} == old
+    assert not any((run / name).exists() for name in (checkpoint.EMA, "tensorboard", "profile"))
     assert f"moved to {aside}" in caplog.text
 
 

@@ -22,8 +22,6 @@ from nmt.training.state import Identity, Progress, Snapshot
 
 log = logging.getLogger("nmt")
 
-EMA = "ema.safetensors"
-
 
 class Saver:
     """Writes states and checkpoints in a thread, one after the other. Leaving the `with` block waits for the last.
@@ -83,7 +81,9 @@ class Saver:
                     key: value for key, value in provenance.items() if key in ("nmt", "torch", "run_dir", "step")
                 }
                 moving = {**unscored, "ema_decay": self._identity.config.training.ema_decay}
-                checkpoint.save(self._run / EMA, dataclasses.replace(model, weights=average, provenance=moving))
+                checkpoint.save(
+                    self._run / checkpoint.EMA, dataclasses.replace(model, weights=average, provenance=moving)
+                )
         state.write(self._run, saved)
         if provenance is not None:
             self._discard_checkpoints()

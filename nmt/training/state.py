@@ -160,7 +160,8 @@ def alone(run: Path) -> Iterator[None]:
 
 def move_aside(run: Path) -> None:
     """Before a first step: put what another run left in the folder where it is neither overwritten nor mixed in."""
-    left = [path for name in ("checkpoints", checkpoint.BEST, "metrics.jsonl") if (path := run / name).exists()]
+    names = ("checkpoints", checkpoint.BEST, checkpoint.EMA, "metrics.jsonl", "tensorboard", "profile")
+    left = [path for name in names if (path := run / name).exists()]
     if not left:
         return
     number = next(number for number in itertools.count(1) if not (run / f"before-{number}").exists())
