@@ -78,13 +78,16 @@ class Trainer:
         """
         try:
             with state.alone(self.run_dir) if self.ranks.first else nullcontext():
-                return self._run()
+                stop = self._run()
         except torch.OutOfMemoryError:
             raise NmtError(
                 f"{self.device}: out of memory at step {self.progress.step:,} with {self.micro_cells:,} cells at "
                 "once: lower training.micro_batch_tokens (auto finds the most that fits; what a step learns stays "
                 "the same), or set training.precision: bfloat16 or training.activation_checkpointing: true"
             ) from None
+        if self.profile:
+            self.profile.close()
+        return stop
 
     def _run(self) -> StopRequest:
         if self.ranks.from_first(state.exists(self.run_dir)):
@@ -123,8 +126,6 @@ class Trainer:
                     log.debug("after SIGTERM", exc_info=True)
                     raise SystemExit(1) from None
                 raise
-        if self.profile:
-            self.profile.close()
         return stop
 
     def _write_config(self) -> None:
@@ -165,6 +166,8 @@ class Trainer:
                 elapsed = time.perf_counter() - clock
                 progress.seconds += elapsed
                 progress.interval_seconds += elapsed
+                if self.profile:  # after the clock was read: to report takes seconds, and is not training
+                    self.profile.step(self._flops(step.sentences, step.source_tokens, step.target_tokens))
                 bar.update()
                 if shown and progress.step % 10 == 0:  # not always, for reading the loss waits for the device
                     loss, _, speed = self._interval()
@@ -230,8 +233,6 @@ class Trainer:
         progress.interval_source_tokens += step.source_tokens
         progress.interval_sentences += step.sentences
         progress.interval_cells += step.cells
-        if self.profile:
-            self.profile.step(self._flops(step.sentences, step.source_tokens, step.target_tokens))
 
     def _phase(self, name: str) -> AbstractContextManager[Any]:
         return self.profile.phase(name) if self.profile else nullcontext()
