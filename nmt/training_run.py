@@ -50,7 +50,7 @@ def _check_started_alike(config: Config, ranks: Ranks) -> None:
 
 
 def _threads(ranks: Ranks) -> int:
-    """Threads that a rank computes with: its share of the machine, unless OMP_NUM_THREADS says otherwise."""
+    """Threads that a rank computes with: its share of the machine, unless OMP_NUM_THREADS asks for several."""
     unasked = os.environ.get("OMP_NUM_THREADS", "1") == "1"  # what `torchrun` sets by itself is 1
     if ranks.size > 1 and unasked:
         return max(1, usable_cores() // ranks.local_size)

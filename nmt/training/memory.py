@@ -45,6 +45,8 @@ def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, rank
             "memory: lower data.max_length, or set training.activation_checkpointing: true"
         )
     whole = ", a whole step" if fewest == 1 else f", {fewest} to a step"
+    if ranks.size > 1:
+        whole = f" at most on each of {ranks.size} ranks"
     log.info("training.micro_batch_tokens: auto: %s cells%s", f"{cells_of(fewest):,}", whole)
     return cells_of(fewest)
 

@@ -298,10 +298,11 @@ class Trainer:
             return
         whole = checkpoint.checkpoints(self.run_dir)
         kept = f"the last good checkpoint is {whole[-1]}" if whole else "no checkpoint had been written"
+        saved = "; the same command then goes on from the last save" if state.exists(self.run_dir) else ""
         raise NmtError(
             f"the loss or a weight is no longer a number at step {self.progress.step:,}; {kept}. Lower "
             "training.learning_rate, raise training.warmup_steps, set training.clip_norm: 1, or train in float32 "
-            "or bfloat16; the same command then goes on from the last save"
+            f"or bfloat16{saved}"
         )
 
     @torch.no_grad()
