@@ -60,12 +60,12 @@ def run_nmt(arguments: argparse.Namespace, overrides: Sequence[str]) -> Measured
     with tempfile.TemporaryDirectory() as folder:
         settings = [
             *overrides, f"run_dir={folder}/run", f"training.max_steps={arguments.warmup + arguments.steps}",
-            "data.validation=null", "training.patience=null", f"training.log_every={arguments.warmup}",
-            "training.checkpoint_every=1000000",
+            "data.validation=null", "training.patience=null", "training.max_epochs=null", "training.max_seconds=null",
+            f"training.log_every={arguments.warmup}", "training.checkpoint_every=1000000",
         ]  # fmt: skip
         ranks = ["--nproc-per-node", str(arguments.nproc_per_node)] if arguments.nproc_per_node else []
         command = [*NMT, "train", str(arguments.config), *settings, "--device", arguments.device, *ranks]
-        _, memory, _ = measured(command, stderr=subprocess.DEVNULL)
+        _, memory, _ = measured(command)
         lines = Path(folder, "run", "metrics.jsonl").read_text(encoding="utf-8").split("\n")
     rows = [json.loads(line) for line in lines if line]
     first, last = rows[0], rows[-1]
@@ -75,10 +75,10 @@ def run_nmt(arguments: argparse.Namespace, overrides: Sequence[str]) -> Measured
 
 def run_other(command: str) -> Measured:
     """Another trainer, by its own word. SystemExit with its output if it says no speed."""
-    _, memory, output = measured(shlex.split(command), stdout=subprocess.PIPE)
-    found = re.search(r"target_tokens_per_second=([0-9.]+)", output)
-    if found is None:
-        sys.exit(f"benchmark: {command} printed no target_tokens_per_second=…:\n{output}")
+    _, memory, output = measured(shlex.split(command))
+    found = re.search(r"target_tokens_per_second=([0-9]+\.?[0-9]*)", output)
+    if found is None or not float(found[1]):
+        sys.exit(f"benchmark: {command} printed no target_tokens_per_second=NUMBER above 0:\n{output}")
     return Measured(float(found[1]), memory, [])
 
 
@@ -181,15 +181,25 @@ def write_corpus(folder: Path, pairs: int) -> None:
                     file.write(" ".join(words[i] for i in drawn[begin:end]) + "\n")
 
 
-def measured(command: Sequence[str], stdout: int = subprocess.DEVNULL, stderr: int | None = None) -> Cost:
-    """Seconds, the peak of resident memory in GiB (of the largest process, if it starts some), what it printed."""
+def measured(command: Sequence[str]) -> Cost:
+    """Seconds, the peak of resident memory in GiB (of the largest process, if it starts some), what it printed.
+
+    SystemExit with the last line of what it said if it cannot be started or fails.
+    """
     start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=stdout, stderr=stderr, text=True)
-    output = process.stdout.read() if process.stdout else ""
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        sys.exit(f"benchmark: {shlex.join(command)} ended with status {process.returncode}\n{output}")
+    with tempfile.TemporaryFile("w+") as said:
+        try:
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True)
+        except OSError as error:
+            sys.exit(f"benchmark: {shlex.join(command)}: {error.strerror}")
+        assert process.stdout
+        output = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            said.seek(0)
+            last = [line for line in (output + said.read()).split("\n") if line][-1:]
+            sys.exit("\n".join([f"benchmark: {shlex.join(command)} ended with status {process.returncode}", *last]))
     unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB on Linux
     return time.perf_counter() - start, usage.ru_maxrss * unit / 2**30, output
 
@@ -246,6 +256,10 @@ def main() -> None:
     preparing.add_argument("--folder", help="keep corpus and run here; default: a new temporary folder")
     preparing.set_defaults(run=prepare)
     arguments = parser.parse_args()
+    if arguments.run is train and (arguments.rounds < 1 or arguments.warmup < 1):
+        parser.error("--rounds and --warmup must be at least 1")
+    if arguments.run is train and (arguments.steps < 1 or arguments.steps % arguments.warmup):
+        parser.error(f"--steps {arguments.steps} must be a multiple of --warmup {arguments.warmup}")
     arguments.run(arguments)
 
 
