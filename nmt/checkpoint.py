@@ -155,7 +155,10 @@ def last(run: Path, count: int) -> list[Path]:
 
 
 def best(run: Path, count: int) -> list[Path]:
-    """The `count` checkpoints that validated best (fewer where there are fewer), best first; none that is damaged."""
+    """The `count` checkpoints that validated best (fewer where there are fewer), best first; none that is damaged.
+
+    Of those that were validated as the newest was: other scores do not compare.
+    """
     scored = []
     for path in checkpoints(run):
         try:
@@ -165,8 +168,9 @@ def best(run: Path, count: int) -> list[Path]:
             continue
         metric = provenance.get("best_metric")
         if metric in provenance:
-            scored.append((provenance[metric] * (1 if metric == "validation_loss" else -1), path))
-    return [path for _, path in sorted(scored)][:count]
+            key = metric, provenance.get("validation_key")
+            scored.append((key, provenance[metric] * (1 if metric == "validation_loss" else -1), path))
+    return [path for _, path in sorted((score, path) for key, score, path in scored if key == scored[-1][0])][:count]
 
 
 def locate(model: Path) -> Path:

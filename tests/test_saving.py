@@ -37,7 +37,7 @@ class Session:
 
     @property
     def identity(self) -> Identity:
-        return Identity(self.config, "data", "vocabulary")
+        return Identity(self.config, "data", "vocabulary", "validation")
 
     def saver(self) -> Saver:
         return Saver(self.run, self.identity, shared_vocabulary(), Ranks())
@@ -102,7 +102,7 @@ def test_files_are_those_of_a_synchronous_save(session: Session, tmp_path: Path)
         saver.save_all(session.progress, session.learner, scores)
     provenance = {
         "nmt": nmt.__version__, "torch": torch.__version__, "run_dir": str(session.run), "step": 1, "epoch": 3,
-        "target_tokens": 77, "best_metric": "validation_loss", **scores,
+        "target_tokens": 77, "best_metric": "validation_loss", "validation_key": "validation", **scores,
     }  # fmt: skip
     model = Checkpoint(session.config, shared_vocabulary(), session.weights(), provenance)
     checkpoint.save(checkpoint.checkpoint_path(tmp_path / "plain", 1), model)

@@ -1,6 +1,7 @@
 """The loop: resumed = uninterrupted, micro-batches = one batch, and nothing lost when it goes wrong."""
 
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from conftest import rows_without_clock
 
 from nmt import checkpoint, settings, tensor_file
 from nmt.config import Config
+from nmt.distributed import Ranks
 from nmt.errors import NmtError
 from nmt.training import state
 from nmt.training.trainer import Trainer
@@ -160,6 +162,29 @@ def test_best_starts_anew_on_another_validation_set(make_config: MakeConfig, cor
     second = trainer(make_config(other, "training.validation_bleu=false", "training.learning_rate=1e-30"))
     second.run()
     assert second.progress.best_step == 20
+
+
+@pytest.mark.parametrize(
+    "changed", ["sentences of the file", "decoding.beam_size=1", "training.validation_sentences=3"]
+)
+def test_best_starts_anew_where_scores_do_not_compare(
+    make_config: MakeConfig, corpus: Path, tmp_path: Path, changed: str
+) -> None:
+    folder = shutil.copytree(corpus, tmp_path / "changing")
+    here = f"data.validation={{source: {folder}/validation.en, target: {folder}/validation.de}}"
+    by_bleu = (here, "training.best_metric=bleu", "training.keep_last=3", "training.keep_best=1")
+    trainer(make_config(*by_bleu, "training.max_steps=10")).run()
+    unchanged = trainer(make_config(*by_bleu, "training.max_steps=10"))
+    assert state.restore(tmp_path / "run", unchanged.identity, unchanged.learner, Ranks()).best is not None
+    overrides = [changed]
+    if "=" not in changed:
+        overrides = []
+        for name in ("validation.en", "validation.de"):
+            (folder / name).write_text((folder / name).read_text().partition("\n")[2], encoding="utf-8")
+    second = trainer(make_config(*by_bleu, *overrides, "training.learning_rate=1e-30"))
+    second.run()
+    assert second.progress.best_step == 20
+    assert [path.name for path in checkpoint.best(tmp_path / "run", 5)] == ["step-00000020.safetensors"]
 
 
 def test_kept_checkpoints_are_the_last_and_the_best(make_config: MakeConfig, tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ class Saver:
             "epoch": progress.epoch,
             "target_tokens": progress.target_tokens,
             "best_metric": settings.best_metric,
+            "validation_key": self._identity.validation_key,
             **scores,
         }
         best = bool(scores) and progress.best_step == progress.step

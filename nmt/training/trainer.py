@@ -60,7 +60,7 @@ class Trainer:
         self.batches = self._batches(material.train, config.training.batch_tokens, self.micro_cells)
         self.validation = self._validation_batches()
         data_key = f"{material.data_key}, {self.batches.skipped} pairs skipped"  # a step's place depends on both
-        self.identity = Identity(config, data_key, material.vocabulary_key)
+        self.identity = Identity(config, data_key, material.vocabulary_key, material.validation_key)
         self.progress = Progress()
         dtype = self.learner.objective.autocast_dtype or torch.float32
         self.profile = Profile(self.run_dir / "profile", device, dtype, ranks) if profile else None
