@@ -1,7 +1,7 @@
 """A model file: weights, settings, vocabulary and where they came from, in one safetensors file.
 
 It translates by itself on any machine; there is no pickle in it. The folder of a run holds one for
-each checkpoint and one that was best on validation.
+each checkpoint, one that was best on validation, and one of the weights' moving average if that is kept.
 """
 
 import json
@@ -26,7 +26,7 @@ log = logging.getLogger("nmt")
 FORMAT = "nmt-model"
 VERSION = 1
 BEST = "best.safetensors"
-EMA = "ema.safetensors"  # the weights' moving average
+EMA = "ema.safetensors"
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,10 @@ def last(run: Path, count: int) -> list[Path]:
 
 
 def best(run: Path, count: int) -> list[Path]:
-    """The `count` checkpoints that validated best (fewer where there are fewer), best first; none that is damaged."""
+    """The `count` checkpoints that validated best (fewer where there are fewer), best first; none that is damaged.
+
+    Of those that were validated as the newest was: other scores do not compare.
+    """
     scored = []
     for path in checkpoints(run):
         try:
@@ -165,8 +168,9 @@ def best(run: Path, count: int) -> list[Path]:
             continue
         metric = provenance.get("best_metric")
         if metric in provenance:
-            scored.append((provenance[metric] * (1 if metric == "validation_loss" else -1), path))
-    return [path for _, path in sorted(scored)][:count]
+            key = metric, provenance.get("validation_key")
+            scored.append((key, provenance[metric] * (1 if metric == "validation_loss" else -1), path))
+    return [path for _, path in sorted((score, path) for key, score, path in scored if key == scored[-1][0])][:count]
 
 
 def locate(model: Path) -> Path:

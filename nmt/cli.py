@@ -18,6 +18,7 @@ import typer
 
 from nmt import __version__
 from nmt.errors import NmtError
+from nmt.launched import end_with_the_launcher, launched, rank
 
 if TYPE_CHECKING:
     from nmt.decoding.translator import Translator
@@ -63,7 +64,7 @@ def _reporting() -> Iterator[None]:
     try:
         yield
     except NmtError as error:
-        if _rank():  # most often all ranks meet the same: the first one says it, and the launcher ends the others
+        if rank():  # most often all ranks meet the same: the first one says it, and the launcher ends the others
             time.sleep(_FIRST_RANKS_TURN)
         log.error("%s", error)
         raise typer.Exit(1) from None
@@ -86,7 +87,7 @@ class _StandardError(logging.Handler):
     """Writes above a progress bar rather than through it."""
 
     def __init__(self) -> None:
-        super().__init__(logging.ERROR if _rank() else logging.INFO)  # the first rank speaks for the others
+        super().__init__(logging.ERROR if rank() else logging.INFO)  # the first rank speaks for the others
 
     def emit(self, record: logging.LogRecord) -> None:
         from tqdm import tqdm
@@ -97,12 +98,7 @@ class _StandardError(logging.Handler):
 class _Plain(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         prefix = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        return prefix + (f"rank {_rank()}: " if _rank() else "") + record.getMessage()
-
-
-def _rank() -> int:
-    """Which process of a job with several this is; 0 if it is the first, or alone."""
-    return int(os.environ.get("RANK", 0)) if "WORLD_SIZE" in os.environ else 0
+        return prefix + (f"rank {rank()}: " if rank() else "") + record.getMessage()
 
 
 def _version(wanted: bool) -> None:
@@ -140,11 +136,17 @@ def train(
     """
     import nmt.config
 
+    end_with_the_launcher()
+    if launched() and nproc_per_node is not None:
+        raise NmtError(
+            f"--nproc-per-node {nproc_per_node}: RANK and WORLD_SIZE say that a launcher has started this process as "
+            f"rank {rank()} of {os.environ['WORLD_SIZE']}: leave the option out, or unset them"
+        )
     settings = nmt.config.load(config, overrides or ())
     run = Path(settings.run_dir)
-    if not _rank():
+    if not rank():
         _keep_log(run / "train.log")
-    if nproc_per_node is not None and "WORLD_SIZE" not in os.environ:
+    if nproc_per_node is not None:
         from nmt import launching
 
         arguments = ["train", str(config), *(overrides or ()), "--device", device, *(["--profile"] * profile)]
@@ -155,7 +157,7 @@ def train(
     stop = training_run.train(settings, device, profile=profile)
     if stop.interrupted:
         raise typer.Exit(130)
-    if not stop.agreed and not _rank():
+    if not stop.agreed and not rank():
         typer.echo(checkpoint.locate(run))
 
 

@@ -5,27 +5,29 @@ same) and says to each by environment variables who it is. Alone, everything her
 Numbers and objects travel by gloo, between CPUs, whatever the devices; gradients are DDP's affair.
 """
 
-import ctypes
 import datetime
+import hashlib
 import os
-import signal
-import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore, Store
 
 from nmt import device as devices
 from nmt.errors import NmtError
+from nmt.launched import launched
 
 T = TypeVar("T")
 
 _CAUSE_SECONDS = 6.0  # longer than a rank with an error of its own takes to say it and end
+_MEETING = datetime.timedelta(minutes=10)  # in which all ranks have started
 # How long ranks wait for the one that prepares the data: as long as it takes. One that dies is noticed at once.
 _PREPARING = datetime.timedelta(days=7)
 
@@ -129,7 +131,7 @@ def joined(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
     `cuda` and `auto` stand for the GPU with the number of the local rank. Raises NmtError for a device
     that this machine lacks, or that several ranks would share.
     """
-    if not _launched() or int(os.environ["WORLD_SIZE"]) == 1:
+    if not launched() or int(os.environ["WORLD_SIZE"]) == 1:
         yield Ranks(), devices.choose(device_name)
         return
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -140,8 +142,9 @@ def joined(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
     if where.type == "cuda":
         where = devices.choose(f"cuda:{ranks.local_rank}")
         torch.cuda.set_device(where)
-    _end_with_the_launcher()
-    dist.init_process_group("cpu:gloo,cuda:nccl" if where.type == "cuda" else "gloo")
+    backend = "cpu:gloo,cuda:nccl" if where.type == "cuda" else "gloo"
+    launchers, *_ = next(dist.rendezvous("env://", timeout=_MEETING))
+    dist.init_process_group(backend, store=meeting(launchers, rank, size), rank=rank, world_size=size)
     try:
         yield ranks, where
     except NmtError:
@@ -155,12 +158,22 @@ def joined(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
         dist.destroy_process_group()
 
 
-def _launched() -> bool:
-    return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
+def meeting(store: Store, rank: int, size: int) -> Store:
+    """A part of the store for the ranks of this start alone; waits until all of them have come.
 
-
-def _end_with_the_launcher() -> None:
-    """Have Linux send this process SIGTERM when the launcher is gone, however that came; it saves and ends then."""
-    if sys.platform == "linux":
-        pr_set_pdeathsig = 1  # sys/prctl.h
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
+    torchrun's store outlives the ranks: what those before a restart wrote there, new ones would take for each
+    other's addresses. Its count of restarts is each machine's own, so the ranks call themselves by new names, and
+    meet under the list of all names once each has seen that list. Raises NmtError when a rank does not come.
+    """
+    store.set(f"nmt/name/{rank}", uuid.uuid4().hex)
+    deadline = time.monotonic() + _MEETING.total_seconds()
+    while time.monotonic() < deadline:
+        with suppress(dist.DistStoreError):  # a rank never came: it waited for that
+            names = b" ".join(store.multi_get([f"nmt/name/{other}" for other in range(size)]))
+            ours = PrefixStore(f"nmt/{hashlib.sha256(names).hexdigest()}", store)
+            ours.set(f"seen by {rank}", "")
+            if ours.check([f"seen by {other}" for other in range(size)]):
+                return ours
+            time.sleep(min(1.0, 0.01 * size))  # thousands of ranks ask the one store
+    minutes = _MEETING.total_seconds() / 60
+    raise NmtError(f"not all of the {size} ranks came within {minutes:.0f} minutes: look at what the others say")

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Sequence
 
@@ -13,6 +14,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from nmt.cores import usable_cores
+from nmt.launched import STARTED
 from nmt.training.stopping import SIGNALS as STOPPING
 
 log = logging.getLogger("nmt")
@@ -28,6 +30,7 @@ def launch(arguments: Sequence[str], ranks: int, restarts: int) -> int:
     A rank that is killed, by the system or a crash below Python, ends the others, and all start again, at most
     `restarts` times. A rank that ends with an error of its own has said why, and ends the job.
     """
+    os.environ.setdefault(STARTED, str(time.time()))  # training.max_seconds counts from the first start
     os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", _SECONDS_TO_SAVE)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, usable_cores() // ranks)))
     for name in list(logging.root.manager.loggerDict):

@@ -7,12 +7,14 @@ import time
 
 import torch
 
-from nmt import device, distributed
+from nmt import __version__, device, distributed, settings
 from nmt.config import Config
 from nmt.cores import usable_cores
-from nmt.data import preparation
+from nmt.data import preparation, storage
+from nmt.data.preparation import Prepared
 from nmt.data.vocabulary import Vocabulary
 from nmt.distributed import Ranks
+from nmt.launched import seconds_gone
 from nmt.training.material import Material
 from nmt.training.stopping import StopRequest
 from nmt.training.trainer import Trainer
@@ -28,18 +30,28 @@ def train(config: Config, device_name: str, *, profile: bool = False) -> StopReq
     Raises NmtError for what is wrong with data, device or run folder, and when the loss is no longer a number.
     """
     seconds = config.training.max_seconds
-    deadline = time.monotonic() + (float("inf") if seconds is None else seconds)
+    deadline = time.monotonic() - seconds_gone() + (float("inf") if seconds is None else seconds)
     with distributed.joined(device_name) as (ranks, where):
         device.keep_freed_memory()
         # Said once aloud, as translating in threads does at each validation: whether one has been must not matter.
         torch.set_num_threads(_threads(ranks))
+        _check_started_alike(config, ranks)
         with ranks.first_here_leads():
             prepared = material(config, ranks)
         return Trainer(config, prepared, where, ranks, deadline=deadline, profile=profile).run()
 
 
+def _check_started_alike(config: Config, ranks: Ranks) -> None:
+    """NmtError where ranks were started with other programs or settings than the first.
+
+    Before anything else that all do together: settings decide what that is.
+    """
+    versions = {"the version of nmt": __version__, "the version of PyTorch": torch.__version__}
+    ranks.agree({**versions, **settings.written(config)})
+
+
 def _threads(ranks: Ranks) -> int:
-    """Threads that a rank computes with: its share of the machine, unless OMP_NUM_THREADS says otherwise."""
+    """Threads that a rank computes with: its share of the machine, unless OMP_NUM_THREADS asks for several."""
     unasked = os.environ.get("OMP_NUM_THREADS", "1") == "1"  # what `torchrun` sets by itself is 1
     if ranks.size > 1 and unasked:
         return max(1, usable_cores() // ranks.local_size)
@@ -58,7 +70,14 @@ def material(config: Config, ranks: Ranks = Ranks()) -> Material:  # noqa: B008 
         translate_validation=Validator(prepared.vocabulary, pairs, config, ranks) if pairs else None,
         data_key=prepared.data_key,
         vocabulary_key=_key(prepared.vocabulary),
+        validation_key=_validation_key(prepared, config),
     )
+
+
+def _validation_key(prepared: Prepared, config: Config) -> str:
+    searched = [settings.plain(config.decoding), config.training.validation_sentences]
+    by_search = config.training.best_metric != "validation_loss"
+    return storage.content_key(prepared.validation, searched if by_search else [])
 
 
 def _key(vocabulary: Vocabulary) -> str:

@@ -64,8 +64,8 @@ def run_nmt(arguments: argparse.Namespace, overrides: Sequence[str]) -> Measured
     with tempfile.TemporaryDirectory() as folder:
         settings = [
             *overrides, f"run_dir={folder}/run", f"training.max_steps={arguments.warmup + arguments.steps}",
-            "data.validation=null", "training.patience=null", f"training.log_every={arguments.warmup}",
-            "training.checkpoint_every=1000000", "training.max_epochs=null", "training.max_seconds=null",
+            "data.validation=null", "training.patience=null", "training.max_epochs=null", "training.max_seconds=null",
+            f"training.log_every={arguments.warmup}", "training.checkpoint_every=1000000",
         ]  # fmt: skip
         ranks = ["--nproc-per-node", str(arguments.nproc_per_node)] if arguments.nproc_per_node else []
         command = [*NMT, "train", str(arguments.config), *settings, "--device", arguments.device, *ranks]
@@ -79,10 +79,10 @@ def run_nmt(arguments: argparse.Namespace, overrides: Sequence[str]) -> Measured
 
 def run_other(command: str) -> Measured:
     """Another trainer, by its own word. SystemExit with its output if it says no speed."""
-    _, memory, output = measured(shlex.split(command), stdout=subprocess.PIPE)
-    found = re.search(r"target_tokens_per_second=([0-9.]+)", output)
+    _, memory, output = measured(shlex.split(command))
+    found = re.search(r"target_tokens_per_second=([0-9]+\.?[0-9]*)", output)
     if found is None or not float(found[1]):
-        sys.exit(f"benchmark: {command} printed no target_tokens_per_second above 0:\n{output}")
+        sys.exit(f"benchmark: {command} printed no target_tokens_per_second=NUMBER above 0:\n{output}")
     return Measured(float(found[1]), memory, [])
 
 
@@ -219,25 +219,26 @@ def write_corpus(folder: Path, pairs: int) -> None:
                     file.write(" ".join(words[i] for i in drawn[begin:end]) + "\n")
 
 
-def measured(command: Sequence[str], stdout: int = subprocess.DEVNULL) -> Cost:
+def measured(command: Sequence[str]) -> Cost:
     """Seconds, the peak of resident memory in GiB (of the largest process, if it starts some), what it printed.
 
-    SystemExit with the last that it said on standard error, if it cannot start or fails.
+    SystemExit with the last line of what it said if it cannot be started or fails.
     """
     start = time.perf_counter()
-    with tempfile.TemporaryFile("w+", errors="replace") as said:
-        shown = textwrap.shorten(shlex.join(command), 120)
+    shown = textwrap.shorten(shlex.join(command), 120)
+    with tempfile.TemporaryFile("w+") as said:
         try:
-            process = subprocess.Popen(command, stdout=stdout, stderr=said, text=True)
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True)
         except OSError as error:
-            sys.exit(f"benchmark: {shown} cannot be started: {error.strerror}")
-        output = process.stdout.read() if process.stdout else ""
+            sys.exit(f"benchmark: {shown}: {error.strerror}")
+        assert process.stdout
+        output = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             said.seek(0)
-            last = "\n".join(said.read().strip().split("\n")[-1:])
-            sys.exit(f"benchmark: {shown} ended with status {process.returncode}:\n{last}\n{output}")
+            last = [line for line in (output + said.read()).split("\n") if line][-1:]
+            sys.exit("\n".join([f"benchmark: {shown} ended with status {process.returncode}", *last]))
     unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB on Linux
     return time.perf_counter() - start, usage.ru_maxrss * unit / 2**30, output
 
@@ -309,8 +310,10 @@ def main() -> None:
     preparing.add_argument("--folder", help="keep corpus and run here; default: a new temporary folder")
     preparing.set_defaults(run=prepare)
     arguments = parser.parse_args()
-    if arguments.run is train and arguments.steps % arguments.warmup:
-        training.error(f"--steps {arguments.steps} is not a multiple of --warmup {arguments.warmup}")
+    if arguments.run is train and (arguments.rounds < 1 or arguments.warmup < 1):
+        parser.error("--rounds and --warmup must be at least 1")
+    if arguments.run is train and (arguments.steps < 1 or arguments.steps % arguments.warmup):
+        parser.error(f"--steps {arguments.steps} must be a multiple of --warmup {arguments.warmup}")
     arguments.run(arguments)
 
 

@@ -22,7 +22,7 @@ LAYERS = [
     {"data", "model"},
     {"config"},
     {"settings", "distributed"},
-    {"located_yaml", "tensor_file", "device", "cores"},
+    {"located_yaml", "tensor_file", "device", "cores", "launched"},
     {"errors"},
 ]
 BESIDE = {("validation", "decoding"), ("validation", "evaluation")}

@@ -1,10 +1,12 @@
 """Ranks: what they do together, and that a step, a run and a validation are the same however many share them."""
 
+import datetime
 import os
 import shutil
 import signal
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,13 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+import torch.distributed as dist
 from conftest import config_text, rows_without_clock
 from rank_processes import RankProcesses
 
-from nmt import checkpoint, settings
+from nmt import checkpoint, distributed, settings
 from nmt.config import Config
 from nmt.data.batching import Batches, Step
-from nmt.distributed import Ranks
+from nmt.distributed import Ranks, meeting
 from nmt.errors import NmtError
 from nmt.training.metrics import Metrics
 from nmt.training.trainer import Trainer
@@ -168,6 +171,32 @@ def wait_for(path: Path) -> None:
 def test_the_first_rank_of_a_machine_leads(two_ranks: RankProcesses, tmp_path: Path) -> None:
     two_ranks(go_through, tmp_path)
     assert (tmp_path / "order").read_text().split("\n")[:-1] == ["in 0", "out 0", "in 1", "out 1"]
+
+
+def test_ranks_of_one_start_meet_where_those_before_left_their_addresses() -> None:
+    """Threads are the ranks: of two, then of three, and of two again; the last comes when the others wait."""
+    store = dist.HashStore()
+    for size in (2, 3, 2):
+        with ThreadPoolExecutor(size) as threads:
+            coming = []
+            for rank in range(size):
+                coming.append(threads.submit(meeting, store, rank, size))
+                time.sleep(0.1)
+                assert rank == size - 1 or not any(one.done() for one in coming), "met a rank of the start before"
+            met = [one.result(timeout=60) for one in coming]
+        assert not any(theirs.check(["address"]) for theirs in met), "found what the start before had left"
+        met[0].set("address", "here")
+        assert all(theirs.get("address") == b"here" for theirs in met)
+
+
+def test_a_rank_that_does_not_come_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it has never been there or was, at a start before."""
+    monkeypatch.setattr(distributed, "_MEETING", datetime.timedelta(seconds=0.2))
+    store = dist.HashStore()
+    store.set_timeout(datetime.timedelta(seconds=0.2))
+    for rank in (0, 1, 0):
+        with pytest.raises(NmtError, match="not all of the 2 ranks came within"):
+            meeting(store, rank, 2)
 
 
 # --------------------------------------------------------------------------- the gradient
@@ -332,33 +361,21 @@ def what_starting_says(ranks: Ranks, folders: list[Path], run: Path, *overrides:
     return ""
 
 
-@pytest.mark.parametrize("what", ["the vocabulary", "the training data", "data.train"])
+@pytest.mark.parametrize("what", ["the vocabulary", "the training data"])
 def test_ranks_that_were_given_something_else_do_not_start(
     two_ranks: RankProcesses, corpus: Path, tmp_path: Path, what: str
 ) -> None:
     other = shutil.copytree(corpus, tmp_path / "other")
     run, overrides = tmp_path / "run", []
-    if what == "data.train":
-        folders = [corpus, other]
-        said = two_ranks(what_starting_with_other_settings_says, [config_of(folder, run) for folder in folders])
-    else:
-        text, times = (other / "train.de").read_text(), 1 if what == "the training data" else -1
-        (other / "train.de").write_text(text.replace("eins", "uno", times))
-        if what == "the training data":
-            trainer(config_of(corpus, run), ALONE)  # learns a vocabulary for both
-            overrides = [f"vocabulary.source_model={next(corpus.glob('store/vocabulary-*/*.model'))}"]
-        said = two_ranks(what_starting_says, [corpus, other], run, *overrides)
+    text, times = (other / "train.de").read_text(), 1 if what == "the training data" else -1
+    (other / "train.de").write_text(text.replace("eins", "uno", times))
+    if what == "the training data":
+        trainer(config_of(corpus, run), ALONE)  # learns a vocabulary for both
+        overrides = [f"vocabulary.source_model={next(corpus.glob('store/vocabulary-*/*.model'))}"]
+    said = two_ranks(what_starting_says, [corpus, other], run, *overrides)
     assert said[0] == said[1]
     assert f"the ranks do not agree on {what}: rank 0 has " in said[0] and ", rank 1 has " in said[0]
     assert not list((run / "state").glob("step-*")) and not (run / "config.yaml").exists()
-
-
-def what_starting_with_other_settings_says(ranks: Ranks, configs: list[Config]) -> str:
-    try:
-        trainer(configs[ranks.rank], ranks).run()
-    except NmtError as error:
-        return str(error)
-    return ""
 
 
 # --------------------------------------------------------------------------- validation

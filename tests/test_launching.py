@@ -19,6 +19,7 @@ from conftest import config_text, rows_without_clock, write_corpus
 from nmt import checkpoint, launching, settings, tensor_file
 from nmt.config import Config
 from nmt.cores import usable_cores
+from nmt.launched import STARTED
 from nmt.training.trainer import Trainer
 from nmt.training_run import material
 
@@ -117,8 +118,9 @@ def ranks_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call
     The lines know `rank` and `attempt`, from 1; `tried` here counts the attempts of a rank.
     """
     before = {number: signal.getsignal(number) for number in signal.Signals}
-    for name in ("OMP_NUM_THREADS", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", *OF_A_LAUNCHER):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("OMP_NUM_THREADS", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", STARTED, *OF_A_LAUNCHER):
+        monkeypatch.setenv(name, "to be forgotten after the test, as what the launcher sets")
+        monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
 
     def put(lines: str) -> None:
@@ -179,6 +181,17 @@ def test_after_a_rank_was_killed_all_start_again(
     ]
 
 
+def test_restarts_leave_the_job_no_more_time(ranks_that: Callable[[str], None]) -> None:
+    ranks_that(
+        f"open(f'started-{{attempt}}', 'w').write(os.environ[{STARTED!r}])\n"
+        "if attempt == 1: os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    before = time.time()
+    assert launching.launch([], 1, 3) == 0
+    first, second = (Path(f"started-{attempt}").read_text() for attempt in (1, 2))
+    assert before <= float(first) <= time.time() and first == second
+
+
 def test_restarts_end(ranks_that: Callable[[str], None], caplog: pytest.LogCaptureFixture) -> None:
     ranks_that("os.kill(os.getpid(), signal.SIGKILL) if rank == 1 else wait_to_be_ended()\n")
     assert launching.launch([], 2, 1) == 1
@@ -233,6 +246,22 @@ def test_a_run_whose_rank_is_killed_ends_as_if_it_had_not_been(
     assert rows_without_clock(whole) == rows_without_clock(tmp_path / "run")
 
 
+def test_under_torchrun_too_ranks_are_killed_and_start_again(corpus: Path, tmp_path: Path) -> None:
+    """Several times: new ranks that find the addresses of dead ones meet by luck, once in a while."""
+    run = tmp_path / "run"
+    command = (*TORCHRUN, *TWO, "--max-restarts", "3", "-m", "nmt", "train", write_config(corpus, tmp_path))
+    process = start(*command, "training.max_steps=100000", "training.checkpoint_every=20", *QUICK)
+
+    def restarts() -> int:
+        return (run / "train.log").read_text().count("resuming ")
+
+    for number, rank in enumerate((1, 0, 1), start=1):
+        kill_a_rank(process, run, rank)
+        wait_until(process, lambda number=number: restarts() == number)  # type: ignore[misc]
+    os.killpg(process.pid, signal.SIGTERM)
+    ended(process)
+
+
 def test_without_restarts_a_killed_rank_ends_the_job(corpus: Path, tmp_path: Path) -> None:
     """Nothing is said of the connections that other ranks lost with it."""
     process = start(*TRAIN, write_config(corpus, tmp_path), *TWO, "--max-restarts", "0", *KILLED)
@@ -241,6 +270,22 @@ def test_without_restarts_a_killed_rank_ends_the_job(corpus: Path, tmp_path: Pat
     assert (done.status, done.stdout) == (1, "")
     assert done.stderr.count("error: ") == 1 and "error: rank 0 was killed by SIGKILL\n" in done.stderr
     assert "Traceback" not in done.stderr and "start again" not in done.stderr
+
+
+def test_a_rank_ends_with_its_launcher(corpus: Path, tmp_path: Path) -> None:
+    """One that is alone too; it saves."""
+    run = tmp_path / "run"
+    endless = ("training.max_steps=100000", "training.checkpoint_every=100000", *QUICK)
+    process = start(*TRAIN, write_config(corpus, tmp_path), "--nproc-per-node", 1, *endless)
+    wait_until(process, lambda: rows_in(run) > 0)
+    (rank,) = ranks_of(process).values()
+    os.kill(process.pid, signal.SIGKILL)
+    end = time.monotonic() + SECONDS
+    while Path(f"/proc/{rank}/cmdline").exists() and Path(f"/proc/{rank}/cmdline").read_bytes():  # empty: a zombie
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    process.communicate()
+    assert "SIGTERM: saved at step" in (run / "train.log").read_text()
 
 
 def test_the_first_rank_alone_writes_and_speaks(undisturbed: tuple[Path, Ended]) -> None:
@@ -412,11 +457,16 @@ def run_ranks(config: Path, *overrides: tuple[str, ...]) -> list[Ended]:
     return [ended(process) for process in processes]
 
 
-def test_a_rank_with_another_setting_is_found_at_the_start(corpus: Path, tmp_path: Path) -> None:
-    """And that setting alone is named. No launcher ends the second rank here, so it speaks too, in the end."""
+@pytest.mark.parametrize("setting", ["training.clip_norm=1.0", "training.micro_batch_tokens=auto"])
+def test_a_rank_with_another_setting_is_found_at_the_start(corpus: Path, tmp_path: Path, setting: str) -> None:
+    """And that setting alone is named, before one that has the rank do something which the other waits for.
+
+    No launcher ends the second rank here, so it speaks too, in the end.
+    """
     config = write_config(corpus, tmp_path)
-    first, second = run_ranks(config, QUICK, (*QUICK, "training.clip_norm=1"))
-    what = "the ranks do not agree on training.clip_norm: rank 0 has null, rank 1 has 1.0: "
+    first, second = run_ranks(config, QUICK, (*QUICK, setting))
+    name, _, value = setting.partition("=")
+    what = f"the ranks do not agree on {name}: rank 0 has null, rank 1 has {value}: "
     for rank, said in ((first, "error: "), (second, "error: rank 1: ")):
         assert (rank.status, rank.stdout) == (1, "")
         message = rank.stderr.partition("error: ")[2]
@@ -440,6 +490,20 @@ def test_a_mistake_is_said_once_and_ends_the_job(corpus: Path, tmp_path: Path, m
     assert (done.status, done.stdout) == (1, ""), done.stderr
     assert done.stderr.count("error: ") == 1 and words in done.stderr.partition("error: ")[2]
     assert "Traceback" not in done.stderr and "start again" not in done.stderr
+
+
+def test_a_rank_does_not_start_ranks(corpus: Path, tmp_path: Path) -> None:
+    of_a_cluster = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+    done = run(*TRAIN, write_config(corpus, tmp_path), *TWO, **of_a_cluster)
+    assert (done.status, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: --nproc-per-node 2: ") and done.stderr.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_number_of_ranks_alone_does_not_make_a_rank(corpus: Path, tmp_path: Path) -> None:
+    done = run(*TRAIN, write_config(corpus, tmp_path), *TWO, *QUICK, "training.max_steps=2", WORLD_SIZE="1")
+    assert done.status == 0, done.stderr
+    assert "2 ranks, cpu" in done.stderr
 
 
 def test_a_mistake_in_the_settings_is_said_once_by_torchrun_s_ranks(corpus: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from nmt.data.batching import Batch, Step
 from nmt.data.vocabulary import BOS, PAD
 from nmt.distributed import Ranks
 from nmt.errors import NmtError
+from nmt.launched import STARTED
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner
 from nmt.training.trainer import Trainer
@@ -402,7 +403,7 @@ def test_a_scale_that_falls_without_end_stops_training(make_config: MakeConfig, 
     config = make_config("training.precision=float16", "training.max_steps=100", *QUICK)
     run, learned = overflowing(config, 2.0**-12)
     overflowing_weights(run.learner)
-    with pytest.raises(NmtError, match=r"no longer a number at step 4; nothing .* bfloat16"):
+    with pytest.raises(NmtError, match=r"no longer a number at step 4; no checkpoint .* bfloat16"):
         run.run()
     assert learned == [False] * 4
     assert not list((tmp_path / "run").glob("**/step-*"))
@@ -431,3 +432,12 @@ def test_the_clock_of_max_seconds_starts_with_the_command(make_config: MakeConfi
     assert [path.name for path in (tmp_path / "run" / "state").glob("step-*")] == ["step-00000001.safetensors"]
     unhurried = dataclasses.replace(config.training, max_seconds=1e6, max_steps=2)
     assert not train(dataclasses.replace(config, training=unhurried), "cpu").agreed
+
+
+def test_the_clock_of_max_seconds_goes_on_through_restarts(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = make_config(*QUICK, "training.max_seconds=1000")
+    monkeypatch.setenv(STARTED, str(time.time() - 1001))
+    assert train(config, "cpu").agreed
+    assert [path.name for path in (tmp_path / "run" / "state").glob("step-*")] == ["step-00000001.safetensors"]

@@ -5,6 +5,7 @@ import json
 import logging
 import math
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -65,6 +66,32 @@ def test_a_run_with_a_profile_is_that_without_and_says_where_its_time_went(
     profiled, plain = (tensor_file.read(tmp_path / folder / "state" / name)[0] for folder in ("run", "plain"))
     assert profiled.keys() == plain.keys()
     assert all(torch.equal(tensor, plain[name]) for name, tensor in profiled.items())
+
+
+def test_what_the_profile_takes_is_no_time_of_training(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, passed = time.perf_counter, [0.0]
+
+    def long_measured(where: torch.device, dtype: torch.dtype) -> float:
+        passed[0] += 1e6
+        return 1e15
+
+    monkeypatch.setattr(time, "perf_counter", lambda: clock() + passed[0])
+    monkeypatch.setattr(profiling, "measured_peak", long_measured)
+    run(make_config(*SETTINGS, "training.log_every=1"), profile=True)
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().split("\n")[:-1]]
+    assert passed[0] and all(row["seconds"] < 1e6 for row in rows if "seconds" in row)
+
+
+def test_a_finished_run_says_that_there_is_nothing_to_profile(
+    make_config: MakeConfig, logged: pytest.LogCaptureFixture
+) -> None:
+    config = make_config(*SETTINGS, "training.max_steps=1")
+    run(config, profile=False)
+    logged.clear()
+    run(config, profile=True)
+    assert "nothing to do" in logged.text and f"training ended {STEPS} steps before the profile did" in logged.text
 
 
 def test_a_run_that_ends_before_or_within_the_profile_does_not_spoil_the_next(

@@ -13,7 +13,7 @@ from torch import Tensor
 
 import nmt
 from nmt import checkpoint, tensor_file
-from nmt.checkpoint import EMA, Checkpoint
+from nmt.checkpoint import Checkpoint
 from nmt.config import Config
 from nmt.data.batching import Batch, Step
 from nmt.distributed import Ranks
@@ -37,7 +37,7 @@ class Session:
 
     @property
     def identity(self) -> Identity:
-        return Identity(self.config, "data", "vocabulary")
+        return Identity(self.config, "data", "vocabulary", "validation")
 
     def saver(self) -> Saver:
         return Saver(self.run, self.identity, shared_vocabulary(), Ranks())
@@ -102,7 +102,7 @@ def test_files_are_those_of_a_synchronous_save(session: Session, tmp_path: Path)
         saver.save_all(session.progress, session.learner, scores)
     provenance = {
         "nmt": nmt.__version__, "torch": torch.__version__, "run_dir": str(session.run), "step": 1, "epoch": 3,
-        "target_tokens": 77, "best_metric": "validation_loss", **scores,
+        "target_tokens": 77, "best_metric": "validation_loss", "validation_key": "validation", **scores,
     }  # fmt: skip
     model = Checkpoint(session.config, shared_vocabulary(), session.weights(), provenance)
     checkpoint.save(checkpoint.checkpoint_path(tmp_path / "plain", 1), model)
@@ -110,7 +110,7 @@ def test_files_are_those_of_a_synchronous_save(session: Session, tmp_path: Path)
     state.write(tmp_path / "plain", state.snapshot(session.identity, session.progress, session.learner))
     plain = [path.relative_to(tmp_path / "plain") for path in (tmp_path / "plain").rglob("*.safetensors")]
     saved = [path.relative_to(session.run) for path in session.run.rglob("*") if path.is_file()]
-    assert sorted(saved) == sorted([*plain, Path(EMA)])
+    assert sorted(saved) == sorted([*plain, Path(checkpoint.EMA)])
     for path in plain:
         (ours, our_words), (theirs, their_words) = (
             tensor_file.read(at / path) for at in (session.run, tmp_path / "plain")
@@ -257,7 +257,7 @@ def test_the_moving_average_is_a_model_file_with_the_averaged_weights(session: S
                 name: decay * average[name] + (1 - decay) * now.double() for name, now in session.weights().items()
             }
         saver.save_all(session.progress, session.learner, {"validation_loss": 1.0})
-    saved = checkpoint.load(session.run / EMA)
+    saved = checkpoint.load(session.run / checkpoint.EMA)
     assert saved.provenance == {
         "nmt": nmt.__version__, "torch": torch.__version__, "run_dir": str(session.run), "step": 5, "ema_decay": 0.6
     }  # fmt: skip
@@ -274,4 +274,4 @@ def test_without_a_decay_there_is_no_moving_average(make_config: MakeConfig, tmp
     of = start(make_config(), tmp_path / "run")
     with of.saver() as saver:
         saver.save_all(of.progress, of.learner, {})
-    assert not (of.run / EMA).exists()
+    assert not (of.run / checkpoint.EMA).exists()

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,8 @@ def stand_ins(tmp_path: Path) -> Path:
     scripts = {
         "srun": '#!/bin/sh\nexec "$@"\n',
         "scontrol": f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\n[ "$1" = show ] && echo localhost\nexit 0\n',
-        "torchrun": f'#!/bin/sh\nexec {sys.executable} -m torch.distributed.run "$@"\n',
+        "torchrun": f"#!/bin/sh\necho $NMT_STARTED > {tmp_path}/started\n"
+        f'exec {sys.executable} -m torch.distributed.run "$@"\n',
     }
     for name, text in scripts.items():
         (folder / name).write_text(text)
@@ -41,10 +43,12 @@ def test_requeued_until_finished(stand_ins: Path, corpus: Path, tmp_path: Path) 
     config = tmp_path / "config.yaml"
     config.write_text(config_text(corpus, tmp_path / "run"), encoding="utf-8")
     asked = tmp_path / "asked"
+    before = int(time.time())
     stopped = submit(stand_ins, config, "training.validation_bleu=false", max_seconds=0.001)
     assert stopped.returncode == 0, stopped.stderr
     assert "training.max_seconds reached: saved at step 1" in stopped.stderr
     assert asked.read_text().split("\n")[-2] == "requeue 7"
+    assert before <= float((tmp_path / "started").read_text()) <= time.time()
     asked.unlink()
     finished = submit(stand_ins, config, "training.validation_bleu=false", max_seconds=1000)
     assert finished.returncode == 0, finished.stderr

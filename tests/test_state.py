@@ -34,7 +34,7 @@ class Session:
 
     @property
     def identity(self) -> Identity:
-        return Identity(self.config, "data", "vocabulary")
+        return Identity(self.config, "data", "vocabulary", "validation")
 
     def train(self, steps: int = 1) -> None:
         for _ in range(steps):

@@ -1,6 +1,7 @@
 """The loop: resumed = uninterrupted, micro-batches = one batch, and nothing lost when it goes wrong."""
 
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from conftest import rows_without_clock
 
 from nmt import checkpoint, settings, tensor_file
 from nmt.config import Config
+from nmt.distributed import Ranks
 from nmt.errors import NmtError
 from nmt.training import state
 from nmt.training.trainer import Trainer
@@ -127,7 +129,9 @@ def test_a_loss_that_is_no_number_stops_and_leaves_the_last_checkpoint(make_conf
     saved = checkpoint.checkpoint_path(tmp_path / "run", 5)
     before = saved.read_bytes()
     exploding = trainer(make_config("training.learning_rate=1e30", "training.schedule=constant"))
-    with pytest.raises(NmtError, match=r"no longer a number at step .*step-00000005.*learning_rate"):
+    with pytest.raises(
+        NmtError, match=r"no longer a number at step .*step-00000005.*learning_rate.*goes on from the last save"
+    ):
         exploding.run()
     assert saved.read_bytes() == before
     assert [path.name for path in (tmp_path / "run" / "state").glob("step-*")] == ["step-00000005.safetensors"]
@@ -145,8 +149,9 @@ def test_weights_that_the_last_update_broke_are_not_saved(
             broken.model.target_embedding.weight.data[0, 0] = torch.nan
 
     monkeypatch.setattr(broken.learner.optimizer, "step", step_and_break)
-    with pytest.raises(NmtError, match="no longer a number at step 5; nothing had been saved"):
+    with pytest.raises(NmtError, match="no longer a number at step 5; no checkpoint") as raised:
         broken.run()
+    assert "last save" not in str(raised.value)
     assert list((tmp_path / "run").glob("**/step-*")) == []
 
 
@@ -157,6 +162,29 @@ def test_best_starts_anew_on_another_validation_set(make_config: MakeConfig, cor
     second = trainer(make_config(other, "training.validation_bleu=false", "training.learning_rate=1e-30"))
     second.run()
     assert second.progress.best_step == 20
+
+
+@pytest.mark.parametrize(
+    "changed", ["sentences of the file", "decoding.beam_size=1", "training.validation_sentences=3"]
+)
+def test_best_starts_anew_where_scores_do_not_compare(
+    make_config: MakeConfig, corpus: Path, tmp_path: Path, changed: str
+) -> None:
+    folder = shutil.copytree(corpus, tmp_path / "changing")
+    here = f"data.validation={{source: {folder}/validation.en, target: {folder}/validation.de}}"
+    by_bleu = (here, "training.best_metric=bleu", "training.keep_last=3", "training.keep_best=1")
+    trainer(make_config(*by_bleu, "training.max_steps=10")).run()
+    unchanged = trainer(make_config(*by_bleu, "training.max_steps=10"))
+    assert state.restore(tmp_path / "run", unchanged.identity, unchanged.learner, Ranks()).best is not None
+    overrides = [changed]
+    if "=" not in changed:
+        overrides = []
+        for name in ("validation.en", "validation.de"):
+            (folder / name).write_text((folder / name).read_text().partition("\n")[2], encoding="utf-8")
+    second = trainer(make_config(*by_bleu, *overrides, "training.learning_rate=1e-30"))
+    second.run()
+    assert second.progress.best_step == 20
+    assert [path.name for path in checkpoint.best(tmp_path / "run", 5)] == ["step-00000020.safetensors"]
 
 
 def test_kept_checkpoints_are_the_last_and_the_best(make_config: MakeConfig, tmp_path: Path) -> None:
@@ -262,16 +290,18 @@ def test_a_folder_without_a_state_is_cleared_without_losing_its_checkpoints(
 ) -> None:
     run = tmp_path / "run"
     trainer(make_config("training.ema_decay=0.9")).run()
-    files = ["metrics.jsonl", checkpoint.EMA]
-    old = {path.name: path.read_bytes() for path in (*checkpoint.checkpoints(run), *map(run.joinpath, files))}
+    files = (checkpoint.BEST, checkpoint.EMA, "metrics.jsonl")
+    old = {path.name: path.read_bytes() for path in (*checkpoint.checkpoints(run), *(run / name for name in files))}
+    for folder in ("tensorboard", "profile"):
+        (run / folder).mkdir()
     for saved in (run / "state").glob("step-*"):
         saved.unlink()
     trainer(make_config("training.max_steps=5", "training.keep_last=1")).run()
     assert [path.name for path in checkpoint.checkpoints(run)] == ["step-00000005.safetensors"]
     aside = run / "before-1"
-    moved = {path.name: path.read_bytes() for path in (*checkpoint.checkpoints(aside), *map(aside.joinpath, files))}
-    assert moved == old
-    assert not (run / checkpoint.EMA).exists(), "another run's average among this one's files"
+    found = (*checkpoint.checkpoints(aside), *(aside / name for name in files))
+    assert {path.name: path.read_bytes() for path in found} == old
+    assert not any((run / name).exists() for name in (checkpoint.EMA, "tensorboard", "profile"))
     assert f"moved to {aside}" in caplog.text
 
 

@@ -22,7 +22,10 @@ class SearchScores(Protocol):
 
 @dataclass(frozen=True)
 class Material:
-    """What a run trains and validates on."""
+    """What a run trains and validates on; each key stands for the content that it names.
+
+    validation_key: of all that best_metric is measured by; scores under two keys do not compare.
+    """
 
     vocabulary: Vocabulary
     train: Sequences
@@ -30,3 +33,4 @@ class Material:
     translate_validation: Callable[[Transformer], SearchScores] | None
     data_key: str
     vocabulary_key: str
+    validation_key: str

@@ -44,8 +44,10 @@ def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, rank
             f"training.micro_batch_tokens: auto: one pair of {longest} subwords does not fit into this device's "
             "memory: lower data.max_length, or set training.activation_checkpointing: true"
         )
-    parts = "all of a rank's share of a step" if fewest == 1 else f"a step in {fewest} parts or more"
-    log.info("training.micro_batch_tokens: auto: at most %s cells at once, %s", f"{cells_of(fewest):,}", parts)
+    whole = ", a whole step" if fewest == 1 else f", {fewest} to a step"
+    if ranks.size > 1:
+        whole = f" at most on each of {ranks.size} ranks"
+    log.info("training.micro_batch_tokens: auto: %s cells%s", f"{cells_of(fewest):,}", whole)
     return cells_of(fewest)
 
 

@@ -76,10 +76,6 @@ class Profile:
     def _report(self) -> None:
         rows = {**self._seconds, "other": self._whole - sum(self._seconds.values())}
         shown = [f"  {name:<13}{1000 * s / TIMED:9.1f} ms  {s / self._whole:6.1%}" for name, s in rows.items()]
-        # Done in threads or streams of its own, most of it while the backward pass goes on.
-        reducing = sum(event.cpu_time_total for event in self._trace.key_averages() if "all_reduce" in event.key)
-        if reducing:
-            shown.append(f"  all-reduce   {reducing / 1e3 / TRACED:9.1f} ms, in part beside the backward pass")
         log.info("profile: %.1f ms a step, the mean of %d\n%s", 1000 * self._whole / TIMED, TIMED, "\n".join(shown))
         done, peak = self._flops / self._whole / self._ranks.size, measured_peak(self._where, self._dtype)
         kind = str(self._dtype).removeprefix("torch.")

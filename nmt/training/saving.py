@@ -54,6 +54,7 @@ class Saver:
             "epoch": progress.epoch,
             "target_tokens": progress.target_tokens,
             "best_metric": settings.best_metric,
+            "validation_key": self._identity.validation_key,
             **scores,
         }
         best = bool(scores) and progress.best_step == progress.step
@@ -81,8 +82,9 @@ class Saver:
                     key: value for key, value in provenance.items() if key in ("nmt", "torch", "run_dir", "step")
                 }
                 moving = {**unscored, "ema_decay": self._identity.config.training.ema_decay}
-                averaged = dataclasses.replace(model, weights=average, provenance=moving)
-                checkpoint.save(self._run / checkpoint.EMA, averaged)
+                checkpoint.save(
+                    self._run / checkpoint.EMA, dataclasses.replace(model, weights=average, provenance=moving)
+                )
         state.write(self._run, saved)
         if provenance is not None:
             self._discard_checkpoints()

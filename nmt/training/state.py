@@ -72,11 +72,15 @@ class Progress:
 
 @dataclass(frozen=True)
 class Identity:
-    """What a run's state belongs to: its settings and the content of its data and vocabulary."""
+    """What a run's state belongs to: its settings and the content of its data and vocabulary.
+
+    validation_key: of what its validation scores were measured by.
+    """
 
     config: Config
     data_key: str
     vocabulary_key: str
+    validation_key: str
 
     def check_resumable(self, saved: "Identity", run: Path) -> None:
         """Say which settings changed; raise NmtError for those that the saved state cannot follow."""
@@ -129,6 +133,7 @@ def snapshot(identity: Identity, progress: Progress, learner: Learner) -> Snapsh
         "config": settings.to_yaml(identity.config),
         "data_key": identity.data_key,
         "vocabulary_key": identity.vocabulary_key,
+        "validation_key": identity.validation_key,
     }
     copies = {name: sharding.whole(tensor).detach().to("cpu", copy=True) for name, tensor in tensors.items()}
     return Snapshot(progress.step, copies, metadata)
@@ -192,11 +197,12 @@ def restore(run: Path, identity: Identity, learner: Learner, ranks: Ranks) -> Pr
             settings.parse(Config, metadata["config"], f"{run / 'state'}: settings inside"),
             metadata["data_key"],
             metadata["vocabulary_key"],
+            metadata.get("validation_key", ""),  # states had none once
         )
         identity.check_resumable(saved, run)
         progress = Progress(**json.loads(metadata["progress"]))
-        if saved.config.data.validation != identity.config.data.validation:
-            progress.best, progress.without_best = None, 0  # scores on other sentences compare with none of these
+        if saved.validation_key != identity.validation_key:
+            progress.best, progress.without_best = None, 0  # other sentences or another search: nothing compares
     progress = ranks.from_first(progress)
     _load(Snapshot(progress.step, ranks.tensors_from_first(tensors), ranks.from_first(metadata)), learner)
     return progress

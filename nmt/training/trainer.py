@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from nmt import __version__, checkpoint, settings
+from nmt import checkpoint, settings
 from nmt.config import Config
 from nmt.data.batching import Batches, Step, read_ahead
 from nmt.data.token_store import Sequences
@@ -48,15 +48,19 @@ class Trainer:
         deadline: float = float("inf"),
         profile: bool = False,
     ):
-        """deadline: when to save and stop, on the clock of time.monotonic(); profile: time and trace some steps."""
+        """deadline: when to save and stop, on the clock of time.monotonic(); profile: time and trace some steps.
+
+        Raises NmtError when ranks were given other data, and where memory or positions do not suffice for it.
+        """
         self.config, self.material, self.device, self.ranks = config, material, device, ranks
         self.run_dir, self.deadline = Path(config.run_dir), deadline
+        ranks.agree({"the vocabulary": material.vocabulary_key, "the training data": material.data_key})
         self.learner = Learner(config, material.vocabulary, device, ranks)
         self.micro_cells = self._micro_cells()
         self.batches = self._batches(material.train, config.training.batch_tokens, self.micro_cells)
         self.validation = self._validation_batches()
         data_key = f"{material.data_key}, {self.batches.skipped} pairs skipped"  # a step's place depends on both
-        self.identity = Identity(config, data_key, material.vocabulary_key)
+        self.identity = Identity(config, data_key, material.vocabulary_key, material.validation_key)
         self.progress = Progress()
         dtype = self.learner.objective.autocast_dtype or torch.float32
         self.profile = Profile(self.run_dir / "profile", device, dtype, ranks) if profile else None
@@ -69,21 +73,23 @@ class Trainer:
     def run(self) -> StopRequest:
         """Train until max_steps, max_epochs, patience or a request to stop; returns that, unset if none came.
 
-        Raises NmtError when another process trains in the folder, when ranks differ, when the device's memory is
-        too small and when the loss is no longer a number; what was saved before stays.
+        Raises NmtError when another process trains in the folder, when the device's memory is too small and when
+        the loss is no longer a number; what was saved before stays.
         """
         try:
             with state.alone(self.run_dir) if self.ranks.first else nullcontext():
-                return self._run()
+                stop = self._run()
         except torch.OutOfMemoryError:
             raise NmtError(
                 f"{self.device}: out of memory at step {self.progress.step:,} with {self.micro_cells:,} cells at "
                 "once: lower training.micro_batch_tokens (auto finds the most that fits; what a step learns stays "
                 "the same), or set training.precision: bfloat16 or training.activation_checkpointing: true"
             ) from None
+        if self.profile:
+            self.profile.close()
+        return stop
 
     def _run(self) -> StopRequest:
-        self._check_ranks_alike()
         if self.ranks.from_first(state.exists(self.run_dir)):
             self.progress = state.restore(self.run_dir, self.identity, self.learner, self.ranks)
             if self.ranks.first:
@@ -120,21 +126,7 @@ class Trainer:
                     log.debug("after SIGTERM", exc_info=True)
                     raise SystemExit(1) from None
                 raise
-        if self.profile:
-            self.profile.close()
         return stop
-
-    def _check_ranks_alike(self) -> None:
-        """NmtError where ranks were started with other settings, data or programs than the first."""
-        self.ranks.agree(
-            {
-                "the version of nmt": __version__,
-                "the version of PyTorch": torch.__version__,
-                **settings.written(self.config),
-                "the vocabulary": self.identity.vocabulary_key,
-                "the training data": self.identity.data_key,
-            }
-        )
 
     def _write_config(self) -> None:
         path = self.run_dir / "config.yaml"
@@ -174,6 +166,8 @@ class Trainer:
                 elapsed = time.perf_counter() - clock
                 progress.seconds += elapsed
                 progress.interval_seconds += elapsed
+                if self.profile:  # after the clock was read: to report takes seconds, and is not training
+                    self.profile.step(self._flops(step.sentences, step.source_tokens, step.target_tokens))
                 bar.update()
                 if shown and progress.step % 10 == 0:  # not always, for reading the loss waits for the device
                     loss, _, speed = self._interval()
@@ -239,8 +233,6 @@ class Trainer:
         progress.interval_source_tokens += step.source_tokens
         progress.interval_sentences += step.sentences
         progress.interval_cells += step.cells
-        if self.profile:
-            self.profile.step(self._flops(step.sentences, step.source_tokens, step.target_tokens))
 
     def _phase(self, name: str) -> AbstractContextManager[Any]:
         return self.profile.phase(name) if self.profile else nullcontext()
@@ -305,11 +297,12 @@ class Trainer:
         if not self.ranks.begin_most(lambda: int(lost or not finite))():
             return
         whole = checkpoint.checkpoints(self.run_dir)
-        kept = f"the last good checkpoint is {whole[-1]}" if whole else "nothing had been saved"
+        kept = f"the last good checkpoint is {whole[-1]}" if whole else "no checkpoint had been written"
+        saved = "; the same command then goes on from the last save" if state.exists(self.run_dir) else ""
         raise NmtError(
             f"the loss or a weight is no longer a number at step {self.progress.step:,}; {kept}. Lower "
             "training.learning_rate, raise training.warmup_steps, set training.clip_norm: 1, or train in float32 "
-            "or bfloat16; the same command then goes on from the last save, if any"
+            f"or bfloat16{saved}"
         )
 
     @torch.no_grad()
