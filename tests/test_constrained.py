@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nmt.decoding import rules
+from nmt import config
+from nmt.decoding import forced, rules
 from nmt.decoding.beam import beam_search
 from nmt.decoding.constrained import beam_width, constrained_beam_search
 from nmt.decoding.hypothesis import Hypothesis, Options, Rule
 from nmt.decoding.phrases import Group, Phrases, Said
+from nmt.model.transformer import Transformer
 from tests.test_search import (
     BOS,
     EOS,
@@ -336,3 +338,24 @@ def test_no_sentences() -> None:
     assert constrained_beam_search(Table(seed=1, vocabulary=5), none, torch.empty(0), OPTIONS, []) == []
     with pytest.raises(ValueError, match="1 lists of required phrases for 0 sentences"):
         constrained_beam_search(Table(seed=1, vocabulary=5), none, torch.empty(0), OPTIONS, [[]])
+
+
+def test_with_a_transformer() -> None:
+    """Whose cache follows beams of changing width; beside sentences that are asked for nothing."""
+    torch.manual_seed(0)
+    sizes = config.Model(d_model=16, feed_forward=32, layers=2, heads=2, dropout=0.0)
+    model = Transformer(sizes, 20, 20, PAD).eval()
+    source = torch.tensor([[7 + i, 8, 9 + i, EOS] for i in range(9)])
+    required = [[[[5 + i, 6, 7]], [[4], [9, 10]], [[8, 8]]][: i % 4] for i in range(9)]
+    longest, options = [6 + i for i in range(9)], replace(OPTIONS, n_best=3)
+    found = constrained_beam_search(model, source, torch.tensor(longest), options, required)
+    plain = beam_search(model, source, torch.tensor(longest), options)
+    for i, hypotheses in enumerate(found):
+        assert hypotheses
+        if not required[i]:
+            assert_same(hypotheses, plain[i])
+        for hypothesis in hypotheses:
+            assert unmet(hypothesis.tokens, required[i]) == 0
+            output = torch.tensor([[*hypothesis.tokens, EOS]])
+            expected = forced.token_scores([model], source[i : i + 1], output, BOS)[0].tolist()
+            assert hypothesis.token_scores == pytest.approx(expected, abs=1e-4)
