@@ -1,0 +1,293 @@
+"""Beam search for outputs that hold required phrases: dynamic beam allocation (Post and Vilar 2018).
+
+Shapes: B sentences still searched, K live hypotheses a sentence, V subwords, C candidates of a hypothesis.
+"""
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic
+
+import torch
+from torch import Tensor
+
+from nmt.decoding.hypothesis import (
+    DROP_SHARE,
+    Hypothesis,
+    Memory,
+    Options,
+    Rule,
+    State,
+    Stepper,
+    length_penalties,
+)
+from nmt.decoding.phrases import Group, Phrases, Said
+
+_WIDEST = 32  # hypotheses that phrases add for; longer ones share
+
+
+def beam_width(groups: Sequence[Group], longest: int, options: Options) -> int:
+    """The hypotheses that `constrained_beam_search` keeps of a sentence: options.beam_size, or more for phrases.
+
+    One is kept for each number of tokens that may still be needed, up to 32: fewer would have to say the phrases
+    before anything else.
+    """
+    return _width(Phrases(_possible(groups, longest, options)), options)
+
+
+def _width(phrases: Phrases, options: Options) -> int:
+    return max(options.beam_size, min(_WIDEST, phrases.needed(Said()) + 1))
+
+
+@torch.inference_mode()
+def constrained_beam_search(
+    stepper: Stepper[Memory, State],
+    source: Tensor,
+    max_lengths: Tensor,
+    options: Options,
+    required: Sequence[Sequence[Group]],
+    rules: Sequence[Rule] = (),
+) -> list[list[Hypothesis]]:
+    """The best outputs found for each sentence that hold its required phrases, best first; at most n_best.
+
+    source [B, S]; max_lengths [B]: the most tokens before EOS; required: for each sentence its groups, for each
+    group its phrases in tokens, of which one is to appear, in one piece; empty: nothing is asked. Phrases may
+    overlap, and one place may meet several groups. Everything else is as in `beam_search`, which this is for
+    sentences without groups. Raises ValueError where `required` is not as long as `source`.
+
+    What leaves a group unmet is returned only where nothing was found that leaves fewer unmet: the caller counts.
+    Groups whose phrases all are over the limit, or hold EOS or one of options.never, are not searched for. Where
+    the phrases of the others, the shortest of each group, together keep to the limit, one that meets them all is
+    found, unless the model or the rules rule every way to it out.
+
+    Hypotheses compete with those that need as many more tokens to meet all groups: of each such bank the
+    best is kept, then of each the second, and so on, `beam_width` in all (Post and Vilar 2018, section 3, share
+    the beam among banks alike, but count tokens said). What says the next token of a phrase is among the
+    candidates however unlikely it is. An ending counts that is among the kept; so many endings that meet all
+    finish a sentence.
+    """
+    if len(required) != len(source):
+        raise ValueError(f"{len(required)} lists of required phrases for {len(source)} sentences")
+    return _Search(stepper, source, max_lengths, options, required, rules).run() if len(source) else []
+
+
+def _possible(groups: Sequence[Group], longest: int, options: Options) -> list[list[list[int]]]:
+    """The phrases that an output of up to `longest` tokens can hold, of the groups that ask for something."""
+    never = {options.eos, *options.never}
+    kept = [[list(phrase) for phrase in group if len(phrase) <= longest] for group in groups]
+    kept = [[phrase for phrase in group if never.isdisjoint(phrase)] for group in kept]
+    return [group for group in kept if group and all(group)]  # an empty phrase is in every output
+
+
+@dataclass(frozen=True, eq=False)
+class _Node:
+    """An output so far: its newest token and the output that this continues; total is log P of all of it."""
+
+    before: "_Node | None"
+    token: int
+    total: float
+    said: Said
+
+    def hypothesis(self, score: float, dtype: torch.dtype) -> Hypothesis:
+        """This output, which has ended."""
+        nodes = [self]
+        while nodes[-1].before is not None:
+            nodes.append(nodes[-1].before)
+        nodes.reverse()
+        totals = torch.tensor([node.total for node in nodes], dtype=dtype)
+        return Hypothesis([node.token for node in nodes[1:-1]], score, self.total, totals.diff().tolist())
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """One more token for hypothesis `row` of a sentence."""
+
+    row: int
+    node: _Node
+    needed: int
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """An output with EOS: how many groups it leaves unmet."""
+
+    unmet: int
+    score: float
+    node: _Node
+
+
+class _Sentence:
+    """The search of one sentence."""
+
+    def __init__(self, number: int, groups: Sequence[Group], limit: int, options: Options):
+        self.number, self.limit, self.options = number, limit, options
+        self.phrases = Phrases(_possible(groups, limit, options))
+        self.needed = self.phrases.needed(Said())
+        self.width = _width(self.phrases, options)
+        self.live = [_Node(None, options.bos, 0.0, Said())]  # none: the search is over
+        self.rows = [0]  # of the step before, that each live one continues
+        self.ended: list[_Ended] = []  # the n best
+        self.ended_count = 0  # of those that meet all
+
+    def wanted(self) -> Iterator[tuple[int, int]]:
+        """What is a candidate however unlikely it is: (hypothesis, token), EOS and what phrases go on with."""
+        for row, node in enumerate(self.live):
+            yield row, self.options.eos
+            yield from ((row, token) for token in self.phrases.next[node.said.node])
+
+    def extend(
+        self, totals: dict[tuple[int, int], float], penalty: Tensor, longest: Tensor, dtype: torch.dtype
+    ) -> None:
+        """One more token for every hypothesis.
+
+        totals: log P of each candidate (hypothesis, token); penalty: lp of what ends now, longest: of the limit.
+        """
+        candidates = [self._candidate(*at, total) for at, total in totals.items() if total > -math.inf]
+        candidates.sort(key=lambda candidate: -candidate.node.total)
+        eos = self.options.eos
+        for kept in self._allot(candidates):
+            if kept.node.token == eos:
+                self._end(kept.node, float(torch.tensor(kept.node.total, dtype=dtype) / penalty))
+        going = self._allot([candidate for candidate in candidates if candidate.node.token != eos])
+        going.sort(key=lambda candidate: -candidate.node.total)
+        if self.ended_count >= self.width or not going or self._decided(going[0].node.total / float(longest)):
+            going = []
+        self.live, self.rows = [kept.node for kept in going], [kept.row for kept in going]
+
+    def _candidate(self, row: int, token: int, total: float) -> _Candidate:
+        before = self.live[row]
+        said = before.said if token == self.options.eos else self.phrases.after(before.said, token)
+        return _Candidate(row, _Node(before, token, total, said), self.phrases.needed(said))
+
+    def _allot(self, candidates: list[_Candidate]) -> list[_Candidate]:
+        """Those of the candidates, best first, that are kept: of each bank the best, then the second, …
+
+        One that needs the fewest tokens is always among them, so that all groups are met in time.
+        """
+        if len(candidates) <= self.width:
+            return candidates
+        nearest = min(candidates, key=lambda candidate: candidate.needed)
+        ranks: Counter[int] = Counter()
+        order = []
+        for place, candidate in enumerate(candidates):
+            bank = candidate.needed * self.width // (self.needed + 1)  # its own for each number, if there are enough
+            order.append((candidate is not nearest, ranks[bank], bank, place))
+            ranks[bank] += 1
+        return [candidates[place] for *_, place in sorted(order)[: self.width]]
+
+    def _end(self, node: _Node, score: float) -> None:
+        unmet = self.phrases.unmet(node.said)
+        self.ended_count += not unmet
+        self.ended.append(_Ended(unmet, score, node))
+        self.ended.sort(key=lambda ended: (ended.unmet, -ended.score))
+        del self.ended[self.options.n_best :]
+
+    def _decided(self, bound: float) -> bool:
+        """Whether the n best are known, if no live hypothesis can come to more than `bound` (see `beam_search`)."""
+        if len(self.ended) < self.options.n_best:
+            return False
+        last = self.ended[-1]
+        return last.unmet == 0 and last.score > bound
+
+    def hypotheses(self, dtype: torch.dtype) -> list[Hypothesis]:
+        """What has been found."""
+        best = [ended for ended in self.ended if ended.unmet == self.ended[0].unmet]
+        return [ended.node.hypothesis(ended.score, dtype) for ended in best]
+
+
+class _Search(Generic[Memory, State]):
+    """One call of `constrained_beam_search`: what is done for all sentences at once."""
+
+    def __init__(
+        self,
+        stepper: Stepper[Memory, State],
+        source: Tensor,
+        max_lengths: Tensor,
+        options: Options,
+        required: Sequence[Sequence[Group]],
+        rules: Sequence[Rule],
+    ):
+        self.stepper, self.options, self.rules, self.device = stepper, options, rules, source.device
+        self.state = stepper.start(stepper.encode(source))
+        self.tokens = torch.full((len(source), 1), options.bos, device=source.device)  # [B, K]
+        self.live = torch.zeros(len(source), 1, device=source.device)  # [B, K]: log P so far; -inf: not live
+        limits = [int(limit) for limit in max_lengths]
+        self.sentences = [
+            _Sentence(i, groups, limit, options) for i, (groups, limit) in enumerate(zip(required, limits, strict=True))
+        ]
+        self.limits = max_lengths.to(source.device)  # [B]
+        self.penalties = length_penalties(int(max_lengths.max()) + 1, options)  # of |Y| = 0, 1, …
+        self.never = torch.tensor(options.never, dtype=torch.long, device=source.device)
+
+    def run(self) -> list[list[Hypothesis]]:
+        found: dict[int, list[Hypothesis]] = {}
+        for length in itertools.count():  # tokens that each live hypothesis has
+            scores, self.state = self.stepper.step(self.state, self.tokens)
+            totals = self._totals(scores, length)
+            for sentence, candidates in zip(self.sentences, self._candidates(totals), strict=True):
+                longest = self.penalties[sentence.limit + 1]
+                sentence.extend(candidates, self.penalties[length + 1], longest, totals.dtype)
+            finished = [i for i, sentence in enumerate(self.sentences) if not sentence.live]
+            kept = list(range(len(self.sentences)))
+            if len(finished) * DROP_SHARE >= len(kept):  # what is finished is inert, however long it stays
+                found |= {self.sentences[i].number: self.sentences[i].hypotheses(totals.dtype) for i in finished}
+                kept = [i for i in kept if self.sentences[i].live]
+                if not kept:
+                    break
+            self._follow(kept, totals.dtype)
+        return [found[number] for number in sorted(found)]
+
+    def _totals(self, scores: Tensor, length: int) -> Tensor:
+        """Scores [B, K, V] → log P of each hypothesis with each token; -inf where it may not come next."""
+        # Over the whole vocabulary: what is never produced keeps its share, so that these are the model's own.
+        log_p = torch.log_softmax(scores, dim=-1, out=scores)
+        log_p.index_fill_(2, self.never, -math.inf)
+        not_eos = torch.arange(log_p.shape[2], device=self.device) != self.options.eos  # [V]
+        log_p.masked_fill_((self.limits <= length)[:, None, None] & not_eos, -math.inf)
+        for rule in self.rules:
+            rule.forbid(log_p, length)
+        return log_p.add_(self.live[:, :, None]).nan_to_num_(nan=-math.inf, neginf=-math.inf)
+
+    def _candidates(self, totals: Tensor) -> list[dict[tuple[int, int], float]]:
+        """Of each sentence's hypotheses, log P with its likeliest tokens and with those wanted in any case."""
+        wanted = [list(sentence.wanted()) for sentence in self.sentences]
+        most = max(max(Counter(row for row, _ in pairs).values(), default=0) for pairs in wanted)
+        # A bank holds no more than `width` of a hypothesis's tokens that are not wanted; and these go by likelihood.
+        count = min(totals.shape[2], most + max(sentence.width for sentence in self.sentences))
+        best = [found.tolist() for found in totals.topk(count)]  # [B, K, C] each
+        at = [(b, row, token) for b, pairs in enumerate(wanted) for row, token in pairs]
+        chosen = iter(totals[tuple(torch.tensor(at, device=self.device).T)].tolist() if at else [])
+        candidates = []
+        for sentence, pairs, values, tokens in zip(self.sentences, wanted, *best, strict=True):
+            found = {
+                (row, token): value
+                for row in range(len(sentence.live))
+                for value, token in zip(values[row], tokens[row], strict=True)
+            }
+            candidates.append(found | {pair: next(chosen) for pair in pairs})
+        return candidates
+
+    def _follow(self, kept: list[int], dtype: torch.dtype) -> None:
+        """Go on with the live hypotheses of these sentences; behind those of a sentence come others that are inert."""
+        old = self.tokens.shape[1]
+        sentences = [self.sentences[i] for i in kept]
+        size = max(len(sentence.live) for sentence in sentences)
+
+        def padded(values: Sequence[float], filling: float) -> list[float]:
+            return [*values, *[filling] * (size - len(values))]
+
+        rows, tokens, live = [], [], []
+        for i, sentence in zip(kept, sentences, strict=True):
+            continued = sentence.rows
+            rows.append(padded([i * old + row for row in continued], i * old))
+            tokens.append(padded([node.token for node in sentence.live], self.options.eos))
+            live.append(padded([node.total for node in sentence.live], -math.inf))
+        places = torch.tensor(rows, device=self.device)
+        self.tokens = torch.tensor(tokens, device=self.device)
+        self.live = torch.tensor(live, dtype=dtype, device=self.device)
+        self.sentences, self.limits = sentences, self.limits[torch.tensor(kept, device=self.device)]
+        for rule in self.rules:
+            rule.follow(places, self.tokens)
+        self.state = self.stepper.reorder(self.state, places)

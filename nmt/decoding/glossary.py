@@ -1,0 +1,135 @@
+"""A glossary: what terms of the source are to be called in the translation."""
+
+import unicodedata
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+from nmt.data.corpus import read_lines
+from nmt.errors import NmtError
+
+# First words of the Unicode names of letters that are written without spaces between words; Korean has spaces,
+# but its particles follow a word without one.
+_UNSPACED = {
+    *("CJK", "IDEOGRAPHIC", "BOPOMOFO", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL"),
+    *("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "TAI", "NEW", "BALINESE", "JAVANESE"),  # NEW TAI LUE
+}
+_JOINERS = "\u200c\u200d"  # inside the words of Persian and of Indian languages
+_SPACE, _WORD, _ALONE, _MARK, _OTHER = range(5)
+
+
+class Glossary:
+    """Source terms, each with the target terms of which any one will do."""
+
+    def __init__(self, entries: Iterable[tuple[str, str]]):
+        """Pairs (source term, target term). Raises ValueError for a source term that is nothing but space."""
+        self._as_written, self._in_any_case = _Terms(), _Terms()
+        for source, target in entries:
+            units = _units(source)
+            if not units:
+                raise ValueError(f"no source term: {source!r}")
+            if _is_cased(source):
+                self._as_written.add(tuple(units), target)
+            else:
+                self._in_any_case.add(tuple(unit.casefold() for unit in units), target)
+
+    @classmethod
+    def load(cls, path: Path) -> "Glossary":
+        """From a UTF-8 file of lines `source term TAB target term`; empty lines and those after `#` say nothing.
+
+        Raises NmtError where the file is missing or not UTF-8, or a line has other than these two.
+        """
+        return cls(_entries(path))
+
+    def terms(self, line: str) -> list[list[str]]:
+        """For each source term in the line, in order, the target terms of which one is to be in the translation.
+
+        A term is found as whole words; among letters written without spaces (Chinese, Japanese, Korean, Thai, …)
+        anywhere. Case counts for a term with capitals beyond its first letter (NASA, New York), and neither the
+        kind nor the number of spaces does. Of terms that overlap the longest is taken, then the first. A term
+        that occurs twice is named once.
+        """
+        units = _units(line)
+        folded = [unit.casefold() for unit in units]
+        matches = [*self._as_written.matches(units), *self._in_any_case.matches(folded)]
+        if not matches:
+            return []
+        sizes = [len(unit) for unit in units]
+        # a stable sort: of two terms in one place, the one whose case counts
+        matches.sort(key=lambda match: (-sum(sizes[match[0] : match[1]]), match[0]))
+        free = [True] * len(units)
+        taken = {}
+        for start, end, targets in matches:
+            if all(free[start:end]):
+                free[start:end] = [False] * (end - start)
+                taken[start] = targets
+        distinct = {id(taken[start]): taken[start] for start in sorted(taken)}
+        return [list(targets) for targets in distinct.values()]
+
+
+class _Terms:
+    """Terms as units of text. To look at a place costs as many look-ups as terms that begin alike have lengths."""
+
+    def __init__(self) -> None:
+        self.targets: dict[tuple[str, ...], list[str]] = {}
+        self.lengths: dict[str, set[int]] = {}  # of terms, in units, by their first one
+
+    def add(self, term: tuple[str, ...], target: str) -> None:
+        targets = self.targets.setdefault(term, [])
+        if target not in targets:
+            targets.append(target)
+        self.lengths.setdefault(term[0], set()).add(len(term))
+
+    def matches(self, units: list[str]) -> Iterator[tuple[int, int, list[str]]]:
+        """Every term in a text: where it begins, where it ends, its targets."""
+        for start, unit in enumerate(units):
+            for length in self.lengths.get(unit, ()):
+                targets = self.targets.get(tuple(units[start : start + length]))
+                if targets is not None:
+                    yield start, start + length, targets
+
+
+def _entries(path: Path) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        terms = [term.strip() for term in line.split("\t")]
+        if len(terms) != 2 or not all(terms):
+            raise NmtError(f"{path}:{number}: {line[:80]!r}: write it as a source term, one tab and a target term")
+        yield terms[0], terms[1]
+
+
+def _is_cased(term: str) -> bool:
+    letters = [letter for letter in term if letter.isalpha()]
+    return any(letter.isupper() for letter in letters[1:])
+
+
+def _units(text: str) -> list[str]:
+    """Text in units that terms consist of: words, single letters where words have no spaces, other characters."""
+    units: list[str] = []
+    last = _SPACE
+    for letter in unicodedata.normalize("NFKC", text).replace("’", "'"):
+        kind = _kind(letter)
+        if kind == _MARK and last in (_WORD, _ALONE):
+            units[-1] += letter
+            continue
+        if kind == last == _WORD:
+            units[-1] += letter
+        elif kind != _SPACE:
+            units.append(letter)
+        last = kind
+    return units
+
+
+@cache
+def _kind(letter: str) -> int:
+    category = unicodedata.category(letter)
+    if letter.isspace() or category == "Cc":
+        return _SPACE
+    if category[0] == "L" and unicodedata.name(letter, "").partition(" ")[0] in _UNSPACED:
+        return _ALONE
+    if category[0] in "LN" or category == "Pc":
+        return _WORD
+    if category[0] == "M" or letter in _JOINERS:
+        return _MARK
+    return _OTHER

@@ -1,0 +1,171 @@
+"""Glossary files, and the terms found in lines."""
+
+import random
+import re
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.decoding.glossary import Glossary
+from nmt.errors import NmtError
+
+
+def found(line: str, *terms: str) -> list[str]:
+    """Those of the terms that are in the line, in its order."""
+    return [term for [term] in Glossary((term, term) for term in terms).terms(line)]
+
+
+# --------------------------------------------------------------------------- files
+
+
+def test_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_bytes(
+        "\ufeff# source\ttarget\r\n\n   \nhouse\tHaus\r\n  dry dock \t Trockendock\nhouse\tGebäude\nhouse\tHaus\n"
+        "House\tHeim\nNASA\tNASA".encode()
+    )
+    glossary = Glossary.load(path)
+    assert glossary.terms("The NASA house at the dry  dock") == [["NASA"], ["Haus", "Gebäude", "Heim"], ["Trockendock"]]
+    assert glossary.terms("") == glossary.terms("\n") == glossary.terms("source") == []
+    glossary.terms("house")[0].clear()
+    assert glossary.terms("house") == [["Haus", "Gebäude", "Heim"]], "what is handed out is the caller's own"
+
+
+def test_an_empty_file(tmp_path: Path) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text("# nothing yet\n", encoding="utf-8")
+    assert Glossary.load(path).terms("anything at all") == []
+
+
+@pytest.mark.parametrize("line", ["house", "house Haus", "house\t", "\tHaus", "a\tb\tc", "house\t \t"])
+def test_lines_that_are_no_entries(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text(f"a\tb\n\n{line}\nc\n", encoding="utf-8")
+    with pytest.raises(NmtError, match=r"terms\.tsv:3: .* one tab") as caught:
+        Glossary.load(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(NmtError, match="none: no such file"):
+        Glossary.load(tmp_path / "none")
+    (tmp_path / "latin").write_bytes(b"a\tb\nm\xfcsli\tx\n")
+    with pytest.raises(NmtError, match="latin:2: byte 2 is not UTF-8"):
+        Glossary.load(tmp_path / "latin")
+
+
+def test_a_term_of_nothing() -> None:
+    with pytest.raises(ValueError, match="no source term"):
+        Glossary([(" ", "x")])
+
+
+# --------------------------------------------------------------------------- terms in lines
+
+
+@pytest.mark.parametrize(
+    ("line", "term"),
+    [
+        ("the house.", "house"),
+        ("(house)", "house"),
+        ("house", "house"),
+        ("HOUSE rules", "house"),
+        ("house rules", "House"),
+        ("a dry\tdock", "dry dock"),
+        ("a dry\u00a0dock", "dry dock"),
+        ("l'homme", "homme"),
+        ("l’homme", "l'homme"),
+        ("in C++, say", "C++"),
+        ("Straße", "STRASSE".lower()),
+        ("STRASSE", "Straße"),
+        ("Ελλάς", "ελλάσ"),
+        ("der Mu\u0308ller", "müller"),
+        ("हिन्दी भाषा", "हिन्दी"),
+        ("می\u200cخواهم بروم", "می\u200cخواهم"),
+        ("我住在东京都", "东京"),
+        ("東京タワーへ", "タワー"),
+        ("한국어는 어렵다", "한국어"),
+        ("ฉันรักประเทศไทย", "ประเทศ"),
+        ("用Python写", "python"),
+        ("ｶﾞｲﾄﾞの本", "ガイド"),
+        ("an iPhone case", "iPhone"),
+        ("in New York", "New York"),
+        ("version 3.11 is", "3.11"),
+    ],
+)
+def test_terms_that_are_there(line: str, term: str) -> None:
+    assert found(line, term) == [term]
+
+
+@pytest.mark.parametrize(
+    ("line", "term"),
+    [
+        ("houses", "house"),
+        ("greenhouse", "house"),
+        ("house2", "house"),
+        ("house_rules", "house"),
+        ("dry, dock", "dry dock"),
+        ("drydock", "dry dock"),
+        ("the nasa", "NASA"),
+        ("an iphone", "iPhone"),
+        ("in new york", "New York"),
+        ("in NEW YORK", "New York"),
+        ("हिन्दी", "हिन"),  # its vowel signs belong to it
+        ("می\u200cخواهم", "خواهم"),
+        ("东 x 京", "东京"),
+        ("用Pythons写", "python"),
+        ("ที่", "ท"),  # a letter without its vowel sign
+    ],
+)
+def test_terms_that_are_not_there(line: str, term: str) -> None:
+    assert found(line, term) == []
+
+
+def test_longest_first_without_overlaps() -> None:
+    assert found("the dry dock gate", "dock", "dry dock", "dry", "gate") == ["dry dock", "gate"]
+    assert found("dry dock gate", "dry dock", "dock gate") == ["dock gate"], "longer in letters"
+    assert found("dry dock gate, dock", "dock", "dry", "dock gate") == ["dry", "dock gate", "dock"]
+    assert found("a b c", "a b", "b c") == ["a b"], "else the first"
+    assert found("一二三四", "二三四", "一二", "一") == ["一", "二三四"]
+
+
+def test_the_term_whose_case_counts_comes_first() -> None:
+    glossary = Glossary([("us", "uns"), ("US", "USA")])
+    assert glossary.terms("they told us") == [["uns"]]
+    assert glossary.terms("The US") == [["USA"]]
+    assert glossary.terms("Us in the US, the US in us") == [["uns"], ["USA"]]
+
+
+texts = st.lists(st.sampled_from(["a", "b", "ab", "ba.", "."]), min_size=1, max_size=8).map(" ".join)
+
+
+@settings(max_examples=300, deadline=None)
+@given(line=texts, terms=st.lists(texts.filter(lambda text: len(text) < 8), max_size=6, unique=True))
+def test_equals_looking_for_each_term_everywhere(line: str, terms: list[str]) -> None:
+    terms = [term for term in terms if "." not in term]
+    matches = [
+        (-len(term.replace(" ", "")), match.start(), term)
+        for term in terms
+        for match in re.finditer(rf"(?<!\w)(?={term}(?!\w))", line)
+    ]
+    taken: dict[int, str] = {}
+    for _, start, term in sorted(matches):
+        place = range(start, start + len(term))
+        if not any(at in range(other, other + len(name)) for at in place for other, name in taken.items()):
+            taken[start] = term
+    assert found(line, *terms) == list(dict.fromkeys(taken[start] for start in sorted(taken)))
+
+
+def test_many_terms_and_lines() -> None:
+    """A line's time does not grow with the glossary's size: what would take minutes takes a moment."""
+    numbers = random.Random(0)
+    words = ["".join(numbers.choices("abcdefghij", k=6)) for _ in range(30_000)]
+    terms = [" ".join(numbers.choices(words, k=numbers.randint(1, 4))) for _ in range(100_000)]
+    glossary = Glossary((term, term) for term in terms)
+    lines = [" ".join([*numbers.choices(words, k=20), terms[i]]) for i in range(1000)]
+    start = time.perf_counter()
+    results = [glossary.terms(line) for line in lines]
+    assert time.perf_counter() - start < 5
+    assert all(terms[i] in " ".join(term for [term] in results[i]) for i in range(1000))
