@@ -38,6 +38,15 @@ SIZES = config.Model(d_model=16, feed_forward=32, layers=2, heads=2, dropout=0.3
 DECODING = config.Decoding(beam_size=3, max_extra_tokens=6)
 
 
+SETTINGS = replace(
+    config.parse(
+        "run_dir: r\ndata: {source_language: en, target_language: de, train: [{source: a, target: b}]}\n", "test"
+    ),
+    model=SIZES,
+    decoding=DECODING,
+)
+
+
 def learn() -> Vocabulary:
     sentences = [" ".join(pair) for pair in itertools.permutations(WORDS, 2)]
     tokenizer = vocabularies.learn(sentences, config.Vocabulary(size=320))
@@ -354,10 +363,8 @@ def test_more_wanted_than_the_beam_holds() -> None:
 
 def test_a_model_file_translates(tmp_path: Path) -> None:
     """`nmt.load` on the file or its run's folder = the live model."""
-    text = "run_dir: r\ndata: {source_language: en, target_language: de, train: [{source: a, target: b}]}\n"
-    settings_ = replace(config.parse(text, "test"), model=SIZES, decoding=DECODING)
     path = tmp_path / checkpoint.BEST
-    checkpoint.save(path, Checkpoint(settings_, VOCABULARY, checkpoint.weights_of(MODEL), {}))
+    checkpoint.save(path, Checkpoint(SETTINGS, VOCABULARY, checkpoint.weights_of(MODEL), {}))
     expected = new_translator().translate(LINES)
     assert nmt.load(str(path), device="cpu").translate(LINES) == expected
     assert Translator.load(tmp_path, "cpu").translate(LINES) == expected
@@ -474,3 +481,27 @@ def test_a_model_with_itself_translates_as_alone() -> None:
     translator.engine = TransformerEngine([MODEL, MODEL, MODEL], CPU)
     for line, found in zip(LINES, translator.hypotheses(LINES, 2), strict=True):
         assert_close(found, alone(line))
+
+
+def test_a_glossarys_terms_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text("two\tpears\tx\n", encoding="utf-8")
+    file = tmp_path / "model.safetensors"
+    checkpoint.save(file, Checkpoint(SETTINGS, VOCABULARY, checkpoint.weights_of(MODEL), {}))
+    with pytest.raises(NmtError, match=r"terms\.tsv"):
+        Translator.load(file, "cpu", glossary=path)
+    path.write_text("two\told barn\nsix\tpears\nsix\tapples in\n", encoding="utf-8")
+    translator = Translator.load(file, "cpu", glossary=path)
+    plain = Translator.load(file, "cpu")
+    for line, text, other in zip(LINES, translator.translate(LINES), plain.translate(LINES), strict=True):
+        words = line.split()
+        assert "old barn" in text or "two" not in words
+        assert "pears" in text or "apples in" in text or "six" not in words
+        assert text == other or {"two", "six"} & {*words}
+    assert translator.counts.terms == sum("two" in line.split() for line in LINES) + sum(
+        "six" in line.split() for line in LINES
+    )
+    assert translator.counts.unmet == 0
+    translator.decoding = replace(translator.decoding, method="sample")
+    with pytest.raises(NmtError, match=r"a glossary needs decoding\.method: beam"):
+        translator.translate(["two"])

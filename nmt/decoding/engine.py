@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain, repeat
+from itertools import chain, groupby, repeat
 from typing import Protocol, TypeVar
 
 import torch
@@ -14,8 +14,10 @@ from torch.nn.utils.rnn import pad_sequence
 
 from nmt.data.vocabulary import BOS, EOS, PAD
 from nmt.decoding import coverage, forced, rules
+from nmt.decoding.constrained import beam_width
 from nmt.decoding.ensemble import Ensemble
 from nmt.decoding.hypothesis import Hypothesis, Options, Rule
+from nmt.decoding.phrases import Group
 from nmt.decoding.search import search
 from nmt.model.transformer import Transformer
 
@@ -30,7 +32,8 @@ _NARROWEST = 16  # positions of a batch: a softmax over fewer is ten times slowe
 class Source:
     """One sentence to translate: its subwords, and what its outputs must be like. EOS is not counted in any length.
 
-    longest and shortest: subwords of an output; prefix: those that it begins with; seed: of its samples.
+    longest and shortest: subwords of an output; prefix: those that it begins with; seed: of its samples; required:
+    groups of phrases in subwords, of each of which one is to appear.
     """
 
     ids: list[int]
@@ -38,6 +41,7 @@ class Source:
     shortest: int = 0
     prefix: tuple[int, ...] = ()
     seed: int = 0
+    required: tuple[Group, ...] = ()
 
 
 class Searcher(Protocol):
@@ -84,8 +88,12 @@ class TransformerEngine:
             return self._covered(sources, options, batch_tokens)
         workers = self._workers(batch_tokens)
         order = sorted(range(len(sources)), key=lambda i: len(sources[i].ids), reverse=True)
-        cells = batch_tokens // (workers * options.beam_size)
-        batches = list(_cut([sources[i] for i in order], cells, lambda source: len(source.ids)))
+        order.sort(key=lambda i: not sources[i].required)  # phrases need wider beams, and a search of their own
+        batches: list[list[Source]] = []
+        for bound, group in groupby([sources[i] for i in order], key=lambda source: bool(source.required)):
+            together = list(group)
+            width = max(_width(source, options) for source in together) if bound else options.beam_size
+            batches += _cut(together, batch_tokens // (workers * width), lambda source: len(source.ids))
         with _evaluating(self.models):
             results = self._search_all(batches, options, workers)
         return _in_order(order, chain(*results))
@@ -157,10 +165,11 @@ class TransformerEngine:
         ids = F.pad(ids, (0, max(0, _NARROWEST - ids.shape[1])), value=PAD)
         limits = torch.tensor([max(source.longest, len(source.prefix)) for source in batch])  # [B]
         limiting, seeds = self._rules(batch, options), [source.seed for source in batch]
+        required = [source.required for source in batch] if any(source.required for source in batch) else ()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
             if len(self.models) > 1:
-                return search(Ensemble(self.models), ids, limits, options, limiting, seeds)
-            return search(self.models[0], ids, limits, options, limiting, seeds)
+                return search(Ensemble(self.models), ids, limits, options, limiting, seeds, required)
+            return search(self.models[0], ids, limits, options, limiting, seeds, required)
 
     def _rules(self, batch: list[Source], options: Options) -> list[Rule]:
         """What outputs of these sentences may not hold; none where there is nothing."""
@@ -175,6 +184,10 @@ class TransformerEngine:
         if any(source.prefix for source in batch):
             return [rules.Prefix([source.prefix for source in batch], found, self.device)]
         return found
+
+
+def _width(source: Source, options: Options) -> int:
+    return beam_width(source.required, source.longest, options)
 
 
 def _padded(rows: Sequence[Sequence[int]], device: torch.device) -> Tensor:

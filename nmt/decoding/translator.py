@@ -16,7 +16,9 @@ from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding.consensus import by_agreement
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.engine import Engine, Source, TransformerEngine
+from nmt.decoding.glossary import Glossary
 from nmt.decoding.hypothesis import Hypothesis, Options, Sampling, length_penalties
+from nmt.decoding.phrases import Group
 from nmt.decoding.precision import prepared
 from nmt.decoding.words import Words
 from nmt.errors import NmtError
@@ -56,10 +58,13 @@ class Counts:
     cut: int = 0
     skipped: int = 0
     unruly: int = 0  # no output met the rules: translated without them
+    terms: int = 0  # of the glossary, found in the lines
+    unmet: int = 0  # of these, without any of their translations in the best one found
 
 
 class Translator:
-    """An engine, its vocabulary and how to search. `decoding` may be replaced; `counts` grow with each line read.
+    """An engine, its vocabulary and how to search. `decoding` and `glossary` may be replaced; `counts` grow
+    with each line read.
 
     Several threads may call it at once: they take turns, a chunk of lines each.
     """
@@ -67,6 +72,7 @@ class Translator:
     def __init__(self, engine: Engine, vocabulary: Vocabulary, decoding: config.Decoding):
         self.engine, self.vocabulary, self.decoding = engine, vocabulary, decoding
         self.counts = Counts()
+        self.glossary: Glossary | None = None
         self._words: tuple[tuple[str, ...], Words] | None = None
 
     @classmethod
@@ -76,16 +82,20 @@ class Translator:
         device: str = "auto",
         ensemble: Sequence[str | Path] = (),
         overrides: Sequence[str] = (),
+        glossary: str | Path | None = None,
     ) -> "Translator":
         """The translator in a model file, the best one in a run's folder, or an exported CTranslate2 folder.
 
         ensemble: models of the same vocabulary, which translate together with it; overrides: `decoding.key=value`,
-        over the model's own settings. Raises NmtError where a file is missing, damaged or not a model, an override
-        is wrong, the vocabularies differ, or the device is not there.
+        over the model's own settings; glossary: a file of lines `source term TAB target term`.
+        Raises NmtError where a file is missing, damaged or not a model, an override is wrong, the vocabularies
+        differ, or the device is not there.
         """
         if exported.is_ctranslate2(Path(path)):
             if ensemble:
                 raise NmtError(f"{path}: an exported folder translates alone: give model files for an ensemble")
+            if glossary is not None:
+                raise NmtError(f"{path}: an exported folder knows no glossary: translate with the model file")
             engine = CTranslate2Engine(Path(path), device)
             return cls(engine, engine.vocabulary, config.overridden(engine.settings, overrides).decoding)
         chosen = devices.choose(device)
@@ -99,7 +109,9 @@ class Translator:
         decoding = config.overridden(first.config, overrides).decoding
         models = [prepared(one.build(), chosen, decoding.precision) for one in loaded]
         trained_in = first.config.training.precision if decoding.precision == "model" else "float32"
-        return cls(TransformerEngine(models, chosen, trained_in), first.vocabulary, decoding)
+        translator = cls(TransformerEngine(models, chosen, trained_in), first.vocabulary, decoding)
+        translator.glossary = None if glossary is None else Glossary.load(Path(glossary))
+        return translator
 
     @property
     def longest_source(self) -> int:
@@ -233,7 +245,11 @@ class Translator:
             for place, hypotheses in zip(lost, self.engine.search(again, free, decoding.batch_tokens), strict=True):
                 found[place] = hypotheses
                 self.counts.unruly += bool(hypotheses)
-        return [self._agreed(hypotheses, n_best) for hypotheses in found] if choosing else found
+        found = [self._agreed(hypotheses, n_best) for hypotheses in found] if choosing else found
+        for source, hypotheses in zip(sources, found, strict=True):
+            self.counts.terms += len(source.required)
+            self.counts.unmet += sum(not _holds(hypotheses[0].tokens, group) for group in source.required if hypotheses)
+        return found
 
     @property
     def _rules(self) -> bool:
@@ -304,7 +320,17 @@ class Translator:
         for limit in (decoding.max_length, self.engine.positions):
             longest = longest if limit is None else min(longest, limit)
         shortest = min(longest, max(decoding.min_length, math.ceil(len(ids) * decoding.min_length_ratio)))
-        return Source(ids, longest, shortest, tuple(prefix), seed=zlib.crc32(line.encode(), decoding.seed))
+        return Source(
+            ids, longest, shortest, tuple(prefix), zlib.crc32(line.encode(), decoding.seed), self._required(line)
+        )
+
+    def _required(self, line: str) -> tuple[Group, ...]:
+        """For each term of the glossary in the line, its translations in subwords."""
+        if self.glossary is None:
+            return ()
+        if self.decoding.method == "sample":
+            raise NmtError("a glossary needs decoding.method: beam: samples cannot be made to hold its terms")
+        return tuple(self.vocabulary.target.encode(targets) for targets in self.glossary.terms(line))
 
     def _aligned(
         self, sources: dict[int, Source], lines: list[list[Translation]], found: list[list[Hypothesis]]
@@ -338,3 +364,10 @@ class Translator:
 
 
 _NOTHING = Hypothesis([], score=0.0, log_probability=0.0, token_scores=[])
+
+
+def _holds(tokens: list[int], group: Group) -> bool:
+    """Whether one of the group's phrases is there, in one piece."""
+    return any(
+        tokens[i : i + len(phrase)] == list(phrase) for phrase in group for i in range(len(tokens) - len(phrase) + 1)
+    )
