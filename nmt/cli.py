@@ -4,19 +4,15 @@ Results go to standard output, everything else to standard error. Exit status: 0
 user can mend, 2 for usage, 130 when interrupted.
 """
 
-import dataclasses
 import logging
 import os
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from nmt import __version__
+from nmt import __version__, terminal
 from nmt.errors import NmtError
 from nmt.launched import end_with_the_launcher, launched, rank
 
@@ -24,8 +20,6 @@ if TYPE_CHECKING:
     from nmt.decoding.translator import Translator
 
 log = logging.getLogger("nmt")
-
-_FIRST_RANKS_TURN = 3.0  # seconds
 
 app = typer.Typer(
     help="Train machine-translation models: parallel text and one YAML file in, a translator and its BLEU out.",
@@ -49,56 +43,16 @@ ModelFile = Annotated[
         metavar="MODEL", help="Model file; a run's folder: its best model, else its newest; a CTranslate2 export."
     ),
 ]
+DecodingOverrides = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="DECODING.KEY=VALUE", help="Settings that override the model's (configs/README.md)."),
+]
 BeamSize = Annotated[int | None, typer.Option(min=1, help="Override the model's decoding.beam_size.")]
+Ensemble = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="MODEL", help="Another model of the same vocabulary, to translate together; any number."),
+]
 LengthPenalty = Annotated[float | None, typer.Option(min=0, help="Override the model's decoding.length_penalty.")]
-
-
-@contextmanager
-def _reporting() -> Iterator[None]:
-    """Turn what the user can mend into one message and exit status 1; an interruption into 130."""
-    shown = _StandardError()
-    shown.setFormatter(_Plain())
-    log.addHandler(shown)
-    log.setLevel(logging.DEBUG)
-    log.propagate = False
-    try:
-        yield
-    except NmtError as error:
-        if rank():  # most often all ranks meet the same: the first one says it, and the launcher ends the others
-            time.sleep(_FIRST_RANKS_TURN)
-        log.error("%s", error)
-        raise typer.Exit(1) from None
-    except BrokenPipeError:  # the reader of our output has what it wanted, as in `nmt translate … | head`
-        sys.stdout = None  # or Python complains once more while closing it
-        raise typer.Exit(0) from None
-    except OSError as error:  # such as a disk that is full, under standard output too: nothing more goes there
-        log.error("%s", error)
-        sys.stdout = None
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
-    finally:
-        for handler in log.handlers:
-            handler.close()
-        log.handlers.clear()
-
-
-class _StandardError(logging.Handler):
-    """Writes above a progress bar rather than through it."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR if rank() else logging.INFO)  # the first rank speaks for the others
-
-    def emit(self, record: logging.LogRecord) -> None:
-        from tqdm import tqdm
-
-        tqdm.write(self.format(record), file=sys.stderr)
-
-
-class _Plain(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        prefix = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        return prefix + (f"rank {rank()}: " if rank() else "") + record.getMessage()
 
 
 def _version(wanted: bool) -> None:
@@ -115,7 +69,7 @@ def root(
 
 
 @app.command(short_help="Build what is missing, then train or resume.")
-@_reporting()
+@terminal.reporting()
 def train(
     config: ConfigFile,
     overrides: Overrides = None,
@@ -145,7 +99,7 @@ def train(
     settings = nmt.config.load(config, overrides or ())
     run = Path(settings.run_dir)
     if not rank():
-        _keep_log(run / "train.log")
+        terminal.keep_log(run / "train.log")
     if nproc_per_node is not None:
         from nmt import launching
 
@@ -162,7 +116,7 @@ def train(
 
 
 @app.command(short_help="Build vocabulary and token store; report.")
-@_reporting()
+@terminal.reporting()
 def prepare(config: ConfigFile, overrides: Overrides = None, device: UnusedDevice = "auto") -> None:
     """Build vocabulary and token store only, and report on the data.
 
@@ -175,17 +129,26 @@ def prepare(config: ConfigFile, overrides: Overrides = None, device: UnusedDevic
 
 
 @app.command(short_help="Translate a file or standard input.")
-@_reporting()
+@terminal.reporting()
 def translate(
     model: ModelFile,
     input: Annotated[
-        Path | None, typer.Argument(metavar="INPUT", help="A sentence a line; none or -: standard input.")
+        str | None, typer.Argument(metavar="INPUT", help="A sentence a line; none or -: standard input.")
     ] = None,
+    overrides: DecodingOverrides = None,
     output: Annotated[Path | None, typer.Option(help="Write here, whole or not at all; else to stdout.")] = None,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
     n_best: Annotated[int | None, typer.Option(min=1, help="So many translations of each line, with scores.")] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Put the score before each translation.")] = False,
+    format: Annotated[
+        Literal["text", "json"], typer.Option(help="json: an object a line, with all there is.")
+    ] = "text",
+    ensemble: Ensemble = None,
+    glossary: Annotated[
+        Path | None, typer.Option(help="Lines of `source term TAB target term`: what is to be called what.")
+    ] = None,
+    prefixes: Annotated[Path | None, typer.Option(help="For each line, what its translation begins with.")] = None,
     line_by_line: Annotated[
         bool, typer.Option("--line-by-line", help="Answer each line before the next is read, as at a terminal.")
     ] = False,
@@ -195,32 +158,74 @@ def translate(
 
     With --scores a line is `score TAB translation`; with --n-best it is `line number TAB score
     TAB translation`, best first. A score is the log-probability over the length penalty.
+    With --format json it is an object: the line's number and translations, each with its text, score,
+    log_probability, pieces, token_scores, and alignment: how much each piece looks at each of source_pieces.
 
-    Example: echo 'Three hundred and forty-two.' | nmt translate runs/demo
+    Example: echo 'Three hundred and forty-two.' | nmt translate runs/demo decoding.beam_size=8
     """
+    from nmt.data.corpus import read_lines
+    from nmt.decoding import lines, rows
     from nmt.decoding.translator import CHUNK_LINES
 
-    translator = _translator(model, device, beam_size, length_penalty)
-    with _lines_in(input) as (lines, interactive), _lines_out(output) as write:
+    if input is not None and input.startswith("decoding.") and "=" in input:  # a setting, and no INPUT
+        overrides, input = [input, *(overrides or ())], None
+    translator = _translator(model, device, overrides or (), beam_size, length_penalty, ensemble or (), glossary)
+    with (
+        lines.lines_in(None if input is None else Path(input)) as (text, interactive),
+        lines.lines_out(output) as write,
+    ):
         chunk = 1 if interactive or line_by_line else CHUNK_LINES
-        if n_best is None and not scores:
-            for text in translator.stream(lines, chunk):
-                write(text)
+        given = None if prefixes is None else read_lines(prefixes)
+        if n_best is None and not scores and format == "text":
+            for row in translator.stream(text, chunk, prefixes=given):
+                write(row)
         else:
-            for number, found in enumerate(translator.stream_hypotheses(lines, n_best or 1, chunk), start=1):
-                for translation in found:
-                    place = f"{number}\t" if n_best is not None else ""
-                    write(f"{place}{translation.score:.6f}\t{translation.text}")
-    _say_counts(translator)
+            aligned = format == "json"
+            found = translator.stream_hypotheses(text, n_best or 1, chunk, alignment=aligned, prefixes=given)
+            for number, translations in enumerate(found, start=1):
+                for row in rows.of(number, translations, format, numbered=n_best is not None):
+                    write(row)
+    lines.say_counts(translator)
+
+
+@app.command(short_help="How probable given translations are.")
+@terminal.reporting()
+def score(
+    model: ModelFile,
+    source: Annotated[Path, typer.Option(help="A sentence a line.")],
+    target: Annotated[Path, typer.Option(help="Its translation, line by line.")],
+    output: Annotated[Path | None, typer.Option(help="Write here, whole or not at all; else to stdout.")] = None,
+    format: Annotated[
+        Literal["text", "json"], typer.Option(help="json: an object a line, with token scores.")
+    ] = "text",
+    ensemble: Ensemble = None,
+    length_penalty: LengthPenalty = None,
+    device: Device = "auto",
+) -> None:
+    """How probable the model finds given translations, for filtering pairs and ranking candidates.
+
+    A line is `score TAB log-probability TAB log-probability per subword`; the score is the log-probability over the
+    length penalty, as a search would have given it.
+
+    Example: nmt score runs/demo --source data/demo/test.en --target data/demo/test.de
+    """
+    from nmt.decoding import lines, rows
+
+    translator = _translator(model, device, (), None, length_penalty, ensemble or ())
+    with lines.lines_out(output) as write:
+        for number, pairs in rows.pairs(source, target):
+            for place, translation in enumerate(translator.score(*pairs), start=number):
+                write(rows.scored(place, translation, format))
 
 
 @app.command(short_help="Translate and score, or score a file.")
-@_reporting()
+@terminal.reporting()
 def evaluate(
     model: Annotated[
         Path | None, typer.Argument(metavar="MODEL", help="Model file or run's folder; none with --hypothesis.")
     ] = None,
     source: Annotated[Path | None, typer.Option(help="Text to translate.")] = None,
+    overrides: DecodingOverrides = None,
     reference: Annotated[
         list[Path] | None, typer.Option(help="Its right translation; again for each further one.")
     ] = None,
@@ -240,13 +245,14 @@ def evaluate(
     """
     from nmt import checkpoint, evaluation, exported
     from nmt.data.corpus import read_lines
+    from nmt.decoding import lines
 
     if not reference:
         raise typer.BadParameter("give at least one --reference FILE")
     if (model is None) == (hypothesis is None) or (model is None) != (source is None):
         raise typer.BadParameter("give MODEL and --source FILE, or --hypothesis FILE alone")
-    if model is None and (output or beam_size is not None or length_penalty is not None):
-        raise typer.BadParameter("--output, --beam-size and --length-penalty are for translating: give MODEL")
+    if model is None and (output or beam_size is not None or length_penalty is not None or overrides):
+        raise typer.BadParameter("--output and decoding settings are for translating: give MODEL")
     references = [evaluation.Lines(str(path), list(read_lines(path))) for path in reference]
     if hypothesis is not None:
         scored = evaluation.Lines(str(hypothesis), list(read_lines(hypothesis)))
@@ -254,7 +260,7 @@ def evaluate(
         assert model is not None and source is not None
         sources = evaluation.Lines(str(source), list(read_lines(source)))
         evaluation.check_alike(sources, references)  # before the work of translating
-        translator = _translator(model, device, beam_size, length_penalty)
+        translator = _translator(model, device, overrides or (), beam_size, length_penalty)
         settings = (
             exported.load_config(model)
             if exported.is_ctranslate2(model)
@@ -262,18 +268,18 @@ def evaluate(
         )
         language = language or settings.data.target_language
         translations = _with_progress(translator.stream(sources.lines), len(sources.lines))
-        _say_counts(translator)
+        lines.say_counts(translator)
         scored = evaluation.Lines(f"the translation of {source}", translations)
     scores = evaluation.evaluate(scored, references, language or "")
     typer.echo(evaluation.to_json(scores) if as_json else evaluation.to_text(scores))
     if output is not None:
-        with _lines_out(output) as write:
+        with lines.lines_out(output) as write:
             for text in scored.lines:
                 write(text)
 
 
 @app.command("average-checkpoints", short_help="Write the mean of checkpoints.")
-@_reporting()
+@terminal.reporting()
 def average_checkpoints(
     sources: Annotated[list[Path], typer.Argument(metavar="RUN_OR_FILES", help="A run's folder, or model files.")],
     output: Annotated[Path, typer.Option(help="The model file to write.")],
@@ -300,9 +306,10 @@ def average_checkpoints(
 
 
 @app.command(short_help="Translate over HTTP, with a page to type into.")
-@_reporting()
+@terminal.reporting()
 def serve(
     model: ModelFile,
+    overrides: DecodingOverrides = None,
     host: Annotated[str, typer.Option(help="Listen here; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free one.")] = 8000,
     max_lines: Annotated[int, typer.Option(min=1, help="Most lines of a request; more get 413.")] = 256,
@@ -322,12 +329,12 @@ def serve(
     except ModuleNotFoundError as error:
         raise NmtError(f"serving needs the package {error.name}: pip install fastapi uvicorn") from None
     limits, languages = requests.Limits(max_lines, max_characters, max_waiting), server.languages_of(model)
-    translator = _translator(model, device, beam_size, length_penalty)
+    translator = _translator(model, device, overrides or (), beam_size, length_penalty)
     server.serve(translator, languages, host, port, limits, log_requests)
 
 
 @app.command(short_help="Export for CTranslate2 or transformers.")
-@_reporting()
+@terminal.reporting()
 def export(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, or a run's folder.")],
     format: Annotated[Literal["ctranslate2", "marian"], typer.Option(help="marian: Hugging Face MarianMTModel.")],
@@ -359,83 +366,28 @@ def export(
     typer.echo(output)
 
 
-def _translator(model: Path, device: str, beam_size: int | None, length_penalty: float | None) -> "Translator":
+def _translator(
+    model: Path,
+    device: str,
+    overrides: Sequence[str] = (),
+    beam_size: int | None = None,
+    length_penalty: float | None = None,
+    ensemble: Sequence[Path] = (),
+    glossary: Path | None = None,
+) -> "Translator":
     from nmt.decoding.translator import Translator
     from nmt.device import keep_freed_memory
 
     keep_freed_memory()
-    translator = Translator.load(model, device)
-    if beam_size is not None:
-        translator.decoding = dataclasses.replace(translator.decoding, beam_size=beam_size)
-    if length_penalty is not None:
-        translator.decoding = dataclasses.replace(translator.decoding, length_penalty=length_penalty)
-    return translator
+    options = {"beam_size": beam_size, "length_penalty": length_penalty}
+    overrides = [*(f"decoding.{key}={value}" for key, value in options.items() if value is not None), *overrides]
+    return Translator.load(model, device, ensemble, overrides, glossary)
 
 
 def _with_progress(lines: "Iterable[str]", total: int) -> list[str]:
     from tqdm import tqdm
 
     return list(tqdm(lines, "translating", total, unit=" lines", disable=None, leave=False))
-
-
-def _say_counts(translator: "Translator") -> None:
-    """Say which lines were not translated whole; nothing where all were."""
-    counts, limit = translator.counts, translator.longest_source
-    if counts.cut:
-        log.warning("%d of %d lines are longer than %d subwords: cut", counts.cut, counts.lines, limit)
-    if counts.skipped:
-        log.warning("%d of %d lines are longer than %d subwords: left empty", counts.skipped, counts.lines, limit)
-
-
-@contextmanager
-def _lines_in(path: Path | None) -> "Iterator[tuple[Iterator[str], bool]]":
-    """The lines of a file or of standard input (None or `-`), and whether someone types them."""
-    from nmt.data.corpus import decoded_lines, read_lines
-
-    if path is not None and str(path) != "-":
-        yield read_lines(path), False
-        return
-    if sys.stdin is None:
-        raise NmtError("standard input is closed: give INPUT, a file to translate")
-    interactive = sys.stdin.isatty()
-    if interactive:
-        log.info("type a sentence and Enter; Ctrl-D ends")
-    yield decoded_lines(sys.stdin.buffer, "standard input"), interactive
-
-
-@contextmanager
-def _lines_out(path: Path | None) -> "Iterator[Callable[[str], None]]":
-    """A function that writes a line to a file, there once all are written, or to standard output at once."""
-    if path is None:
-        if sys.stdout is None:
-            raise NmtError("standard output is closed: give --output, a file to write")
-
-        def write(line: str) -> None:
-            sys.stdout.buffer.write(line.encode() + b"\n")
-            sys.stdout.buffer.flush()
-
-        yield write
-        return
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with part.open("w", encoding="utf-8", newline="\n") as file:
-            yield lambda line: print(line, file=file)
-        part.replace(path)
-    except OSError as error:
-        raise NmtError(f"{path}: cannot be written: {error.strerror}: choose another --output") from None
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _keep_log(path: Path) -> None:
-    """Write everything that is logged to a file too, with the time, until the command ends."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handler = logging.FileHandler(path, encoding="utf-8")
-    except OSError as error:
-        raise NmtError(f"{path}: cannot be written: {error.strerror}: choose another run_dir") from None
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    log.addHandler(handler)
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ LAYERS = [
     {"data", "model"},
     {"config"},
     {"settings", "distributed"},
+    {"terminal"},
     {"located_yaml", "tensor_file", "device", "cores", "launched"},
     {"errors"},
 ]

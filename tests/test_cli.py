@@ -82,6 +82,36 @@ def test_n_best_and_scores(trained: Path) -> None:
     assert float(scored[0]) == pytest.approx(float(columns[0][1]), abs=1e-5)  # one line was searched, not three
 
 
+def test_settings_of_a_trained_model(trained: Path, tmp_path: Path) -> None:
+    plain = run("translate", trained, "--n-best", 2, text=b"one two\n").stdout
+    assert run("translate", trained, "decoding.beam_size=4", "--n-best", 4, text=b"one two\n").stdout.count(b"\n") == 4
+    assert run("translate", trained, "-", "decoding.min_length=7", "--n-best", 2, text=b"one two\n").stdout != plain
+    again = run("translate", trained, "--ensemble", trained, "--n-best", 2, text=b"one two\n").stdout
+    assert [row.split(b"\t")[2] for row in again.splitlines()] == [row.split(b"\t")[2] for row in plain.splitlines()]
+    prefixes, glossary = tmp_path / "prefixes", tmp_path / "glossary"
+    prefixes.write_text("vier f\u00fcnf\n", encoding="utf-8")
+    glossary.write_text("two\tneun drei\n", encoding="utf-8")
+    found = run("translate", trained, "--prefixes", prefixes, text=b"one two\n").stdout.decode()
+    assert found.startswith("vier f\u00fcnf")
+    done = run("translate", trained, "--glossary", glossary, text=b"one two\n")
+    assert "neun drei" in done.stdout.decode()
+    assert done.stderr.decode() == "glossary: 1 terms found, 0 of them not in the translation\n"
+
+
+def test_json_and_given_translations(trained: Path, tmp_path: Path) -> None:
+    source, target = tmp_path / "a", tmp_path / "b"
+    source.write_text("one two\n\nfour\n", encoding="utf-8")
+    rows = [json.loads(row) for row in run("translate", trained, source, "--format", "json").stdout.splitlines()]
+    best = [row["translations"][0] for row in rows]
+    assert [row["line"] for row in rows] == [1, 2, 3]
+    assert len(best[0]["alignment"]) == len(best[0]["pieces"]) == len(best[0]["token_scores"])
+    target.write_text("".join(one["text"] + "\n" for one in best), encoding="utf-8")
+    scored = run("score", trained, "--source", source, "--target", target).stdout.decode().splitlines()
+    assert float(scored[0].split("\t")[0]) == pytest.approx(best[0]["score"], abs=1e-4)
+    as_json = run("score", trained, "--source", source, "--target", target, "--format", "json").stdout.splitlines()
+    assert json.loads(as_json[2])["translations"][0]["text"] == best[2]["text"]
+
+
 def test_average_and_evaluate(trained: Path, corpus: Path, tmp_path: Path) -> None:
     averaged = tmp_path / "averaged.safetensors"
     done = run("average-checkpoints", trained, "--last", 2, "--output", averaged)
@@ -119,6 +149,11 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
         (["translate", trained, tmp_path / "none.txt"], "none.txt: no such file"),
         (["translate", trained, short, "--output", tmp_path / "no" / "where"], "where: cannot be written"),
         (["translate", trained, "--n-best", 9], "decoding.beam_size"),
+        (["translate", trained, "decoding.beam_siz=2"], "did you mean decoding.beam_size"),
+        (["translate", trained, "-", "training.max_steps=2"], "only decoding settings"),
+        (["translate", trained, "decoding.top_k=2"], "set decoding.method: sample"),
+        (["translate", trained, "--glossary", short], "short.de"),
+        (["score", trained, "--source", short, "--target", corpus / "validation.de"], "ends after line 1"),
         (["average-checkpoints", trained, "--last", 99, "--output", tmp_path / "x"], "99 asked for"),
         (["average-checkpoints", trained, "--output", tmp_path / "x"], "--last N and --best N"),
         (["evaluate", trained, "--source", short, "--reference", corpus / "validation.de"], "has 1 lines"),
@@ -143,7 +178,7 @@ def test_usage_is_status_2() -> None:
 
 
 def test_every_command_has_help_with_an_example() -> None:
-    for command in ("train", "prepare", "translate", "average-checkpoints", "evaluate"):
+    for command in ("train", "prepare", "translate", "score", "average-checkpoints", "evaluate", "export", "serve"):
         assert f"nmt {command} " in run(command, "--help").stdout.decode().partition("Example: ")[2]
 
 

@@ -1,0 +1,76 @@
+"""What a command says beside its results: messages on standard error, a log file, and how it ends."""
+
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from nmt.errors import NmtError
+from nmt.launched import rank
+
+log = logging.getLogger("nmt")
+
+_FIRST_RANKS_TURN = 3.0  # seconds
+
+
+@contextmanager
+def reporting() -> Iterator[None]:
+    """Turn what the user can mend into one message and exit status 1; an interruption into 130."""
+    shown = _StandardError()
+    shown.setFormatter(_Plain())
+    log.addHandler(shown)
+    log.setLevel(logging.DEBUG)
+    log.propagate = False
+    try:
+        yield
+    except NmtError as error:
+        if rank():  # most often all ranks meet the same: the first one says it, and the launcher ends the others
+            time.sleep(_FIRST_RANKS_TURN)
+        log.error("%s", error)
+        raise typer.Exit(1) from None
+    except BrokenPipeError:  # the reader of our output has what it wanted, as in `nmt translate … | head`
+        sys.stdout = None  # or Python complains once more while closing it
+        raise typer.Exit(0) from None
+    except OSError as error:  # such as a disk that is full, under standard output too: nothing more goes there
+        log.error("%s", error)
+        sys.stdout = None
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    finally:
+        for handler in log.handlers:
+            handler.close()
+        log.handlers.clear()
+
+
+class _StandardError(logging.Handler):
+    """Writes above a progress bar rather than through it."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR if rank() else logging.INFO)  # the first rank speaks for the others
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from tqdm import tqdm
+
+        tqdm.write(self.format(record), file=sys.stderr)
+
+
+class _Plain(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        prefix = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
+        return prefix + (f"rank {rank()}: " if rank() else "") + record.getMessage()
+
+
+def keep_log(path: Path) -> None:
+    """Write everything that is logged to a file too, with the time, until the command ends."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handler = logging.FileHandler(path, encoding="utf-8")
+    except OSError as error:
+        raise NmtError(f"{path}: cannot be written: {error.strerror}: choose another run_dir") from None
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(handler)
