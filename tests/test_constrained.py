@@ -302,6 +302,26 @@ def test_a_word_is_said_as_a_whole() -> None:
     assert run(table, [[[[7, 5]]]], [9], OPTIONS, continuing=continuing) == run(table, [[]], [9], OPTIONS)
 
 
+def test_a_word_ends_however_likely_it_goes_on() -> None:
+    """The best output is found though all the likeliest tokens after the word would continue it."""
+    continuing = range(5, 58)
+
+    class Glued(Table):
+        def scores(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
+            found = torch.zeros(*prefixes.shape[:-1], 60, dtype=torch.float64)
+            found[..., EOS] = -20.0
+            found[prefixes[..., -1] == BOS, 4] = 10.0
+            found[..., 5:58] += 5.0 * (prefixes[..., -1:] == 4)
+            found[prefixes[..., -1] == 58, EOS] = 20.0
+            found[..., 58] += 1.0
+            return found
+
+    for size in (2, 4):
+        options = replace(OPTIONS, beam_size=size)
+        [[found]] = run(Glued(0, 60), [[[[4]]]], [2], options, continuing=continuing)
+        assert found.tokens == [4, 58]
+
+
 def test_more_phrases_than_the_beam_is_wide() -> None:
     groups = [[list(range(FIRST + i, FIRST + i + 5))] for i in range(0, 60, 5)]
     options = replace(OPTIONS, beam_size=2)

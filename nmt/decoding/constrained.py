@@ -23,12 +23,12 @@ from nmt.decoding.hypothesis import (
     Stepper,
     length_penalties,
 )
-from nmt.decoding.phrases import NOWHERE, Group, Phrase, Phrases, Said
+from nmt.decoding.phrases import Group, Phrase, Phrases, Said
 
 _WIDEST = 32  # hypotheses that phrases add for; longer ones share
 
 
-def beam_width(groups: Sequence[Group], longest: int, options: Options, continuing: Collection[int] = NOWHERE) -> int:
+def beam_width(groups: Sequence[Group], longest: int, options: Options, continuing: Collection[int] = ()) -> int:
     """The hypotheses that `constrained_beam_search` keeps of a sentence: options.beam_size, or more for phrases.
 
     One is kept for each number of tokens that may still be needed, up to 32: fewer would have to say the phrases
@@ -49,7 +49,7 @@ def constrained_beam_search(
     options: Options,
     required: Sequence[Sequence[Group]],
     rules: Sequence[Rule] = (),
-    continuing: Collection[int] = NOWHERE,
+    continuing: Collection[int] = (),
 ) -> list[list[Hypothesis]]:
     """The best outputs found for each sentence that hold its required phrases, best first; at most n_best.
 
@@ -60,16 +60,14 @@ def constrained_beam_search(
     a phrase's end (▁Haus, es is another word). Raises ValueError where `required` is not as long as `source`.
 
     What leaves a group unmet is returned only where nothing was found that leaves fewer unmet: the caller counts.
-    Groups whose phrases all are over the limit, begin amid a word, or hold EOS or one of options.never, are not
-    searched for. Where
-    the phrases of the others, the shortest of each group, together keep to the limit, one that meets them all is
-    found, unless the model or the rules rule every way to it out.
+    Groups are not searched for whose phrases all are over the limit, begin amid a word, or hold EOS or one of
+    options.never. Where there is room for the others one after the other, the shortest phrase of each, an output
+    that meets them all is found, unless the model or the rules leave no way to it.
 
-    Hypotheses compete with those that need as many more tokens to meet all groups: of each such bank the
-    best is kept, then of each the second, and so on, `beam_width` in all (Post and Vilar 2018, section 3, share
-    the beam among banks alike, but count tokens said). What says the next token of a phrase is among the
-    candidates however unlikely it is. An ending counts that is among the kept; so many endings that meet all
-    finish a sentence.
+    Hypotheses compete with those that need as many more tokens to meet all groups: of each such bank the best is
+    kept, then of each the second, and so on, `beam_width` in all (Post and Vilar 2018, section 3, allot the beam
+    alike, but by tokens said). What says the next token of a phrase is a candidate however unlikely it is. An
+    ending counts that is among the kept; as many endings that meet all finish a sentence.
     """
     if len(required) != len(source):
         raise ValueError(f"{len(required)} lists of required phrases for {len(source)} sentences")

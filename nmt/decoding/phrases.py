@@ -7,9 +7,6 @@ Phrase = Sequence[int]
 Group = Sequence[Phrase]
 
 
-NOWHERE: frozenset[int] = frozenset()
-
-
 @dataclass(frozen=True)
 class Said:
     """What of the phrases an output has said: the node that its last tokens lead to, and the groups met (bits)
@@ -27,7 +24,7 @@ class Phrases:
     word: before one of these a phrase has not been said, as its last word is another one.
     """
 
-    def __init__(self, groups: Sequence[Group], continuing: Collection[int] = NOWHERE):
+    def __init__(self, groups: Sequence[Group], continuing: Collection[int] = ()):
         """Raises ValueError for an empty group, which nothing meets, an empty phrase, which says nothing, and one
         that begins amid a word."""
         if not all(group and all(group) for group in groups):
