@@ -1,7 +1,7 @@
 """Constrained search against beam search and against all possible outputs, on models that are lookup tables."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import pytest
@@ -42,27 +42,37 @@ def run(
     options: Options,
     limiting: Sequence[Rule] = (),
     sentences: Sequence[int] | None = None,
+    continuing: Collection[int] = (),
 ) -> list[list[Hypothesis]]:
     source = torch.tensor([[i, EOS] for i in sentences or range(len(longest))])
-    return constrained_beam_search(table, source, torch.tensor(longest), options, required, limiting)
+    continuing = {token for token in continuing if token < table.table.shape[1]}
+    return constrained_beam_search(table, source, torch.tensor(longest), options, required, limiting, continuing)
 
 
-def holds(tokens: Sequence[int], phrase: Sequence[int]) -> bool:
-    return any(list(tokens[i : i + len(phrase)]) == list(phrase) for i in range(len(tokens) - len(phrase) + 1))
+def holds(tokens: Sequence[int], phrase: Sequence[int], continuing: Collection[int] = ()) -> bool:
+    ends = [i + len(phrase) for i in range(len(tokens)) if list(tokens[i : i + len(phrase)]) == list(phrase)]
+    return any(end == len(tokens) or tokens[end] not in continuing for end in ends)
 
 
-def unmet(tokens: Sequence[int], groups: Sequence[Group]) -> int:
-    return sum(not any(holds(tokens, phrase) for phrase in group) for group in groups)
+def unmet(tokens: Sequence[int], groups: Sequence[Group], continuing: Collection[int] = ()) -> int:
+    return sum(not any(holds(tokens, phrase, continuing) for phrase in group) for group in groups)
 
 
 def tokens_below(vocabulary: int) -> st.SearchStrategy[int]:
     return st.integers(FIRST, vocabulary - 1)
 
 
-def groups_of(vocabulary: int, most: int = 3, longest: int = 3) -> st.SearchStrategy[list[list[list[int]]]]:
-    """So few tokens that phrases overlap, repeat, and begin and contain each other."""
+def groups_of(
+    vocabulary: int, most: int = 3, longest: int = 3, continuing: Collection[int] = ()
+) -> st.SearchStrategy[list[list[list[int]]]]:
+    """So few tokens that phrases overlap, repeat, and begin and contain each other; each begins with a word."""
     phrase = st.lists(tokens_below(vocabulary), min_size=1, max_size=longest)
+    phrase = phrase.filter(lambda tokens: tokens[0] not in continuing)
     return st.lists(st.lists(phrase, min_size=1, max_size=2), max_size=most)
+
+
+# Tokens that continue a word: none, or every second
+continuations = st.sampled_from([frozenset[int](), frozenset(range(FIRST + 1, 20, 2))])
 
 
 def room_for(groups: Sequence[Group]) -> int:
@@ -73,23 +83,24 @@ def room_for(groups: Sequence[Group]) -> int:
 
 
 @settings(max_examples=300, deadline=None)
-@given(vocabulary=st.integers(FIRST + 1, FIRST + 3), data=st.data())
-def test_phrases_are_seen_wherever_they_are(vocabulary: int, data: st.DataObject) -> None:
-    groups = data.draw(groups_of(vocabulary, most=5, longest=4))
-    phrases, said = Phrases(groups), Said()
+@given(vocabulary=st.integers(FIRST + 1, FIRST + 4), continuing=continuations, data=st.data())
+def test_phrases_are_seen_wherever_they_are(vocabulary: int, continuing: frozenset[int], data: st.DataObject) -> None:
+    groups = data.draw(groups_of(vocabulary, most=5, longest=4, continuing=continuing))
+    phrases, said = Phrases(groups, continuing), Said()
     tokens: list[int] = []
     for token in data.draw(st.lists(tokens_below(vocabulary), max_size=12)):
         said = phrases.after(said, token)
         tokens.append(token)
-        assert phrases.unmet(said) == unmet(tokens, groups)
+        assert phrases.unmet(said) == unmet(tokens, groups, continuing)
+        assert (phrases.needed(said) == 0) == (phrases.unmet(said) == 0)
 
 
 @settings(max_examples=300, deadline=None)
-@given(vocabulary=st.integers(FIRST + 1, FIRST + 3), data=st.data())
-def test_so_many_tokens_are_enough(vocabulary: int, data: st.DataObject) -> None:
+@given(vocabulary=st.integers(FIRST + 1, FIRST + 4), continuing=continuations, data=st.data())
+def test_so_many_tokens_are_enough(vocabulary: int, continuing: frozenset[int], data: st.DataObject) -> None:
     """From wherever an output is: some next token leaves fewer to say, and nothing is left once all are met."""
-    groups = data.draw(groups_of(vocabulary, most=5, longest=4))
-    phrases, said = Phrases(groups), Said()
+    groups = data.draw(groups_of(vocabulary, most=5, longest=4, continuing=continuing))
+    phrases, said = Phrases(groups, continuing), Said()
     assert phrases.needed(said) == room_for(groups)
     for token in data.draw(st.lists(tokens_below(vocabulary), max_size=6)):
         said = phrases.after(said, token)
@@ -104,6 +115,11 @@ def test_so_many_tokens_are_enough(vocabulary: int, data: st.DataObject) -> None
 def test_groups_that_are_none(groups: list[list[list[int]]]) -> None:
     with pytest.raises(ValueError, match="at least one"):
         Phrases(groups)
+
+
+def test_a_phrase_that_begins_amid_a_word() -> None:
+    with pytest.raises(ValueError, match="begins with a word"):
+        Phrases([[[5, 4]]], continuing={5})
 
 
 # --------------------------------------------------------------------------- search
@@ -126,39 +142,49 @@ def test_nothing_required_is_beam_search(seed: int, alpha: float, size: int, dat
 
 
 @settings(max_examples=200, deadline=None)
-@given(seed=seeds, size=st.integers(1, 5), spare=st.integers(0, 3), data=st.data())
-def test_what_is_required_appears(seed: int, size: int, spare: int, data: st.DataObject) -> None:
+@given(seed=seeds, size=st.integers(1, 5), spare=st.integers(0, 3), continuing=continuations, data=st.data())
+def test_what_is_required_appears(
+    seed: int, size: int, spare: int, continuing: frozenset[int], data: st.DataObject
+) -> None:
     """Whatever the beam, in every output, as soon as the limit has room for one phrase after the other."""
     vocabulary = data.draw(st.integers(FIRST + 1, 15))
-    required = data.draw(st.lists(groups_of(vocabulary, most=4), min_size=1, max_size=5))
+    groups = groups_of(vocabulary, most=4, continuing=continuing)
+    required = data.draw(st.lists(groups, min_size=1, max_size=5))
     options = replace(OPTIONS, beam_size=size, n_best=size)
     longest = [room_for(groups) + spare for groups in required]
-    for groups, limit, hypotheses in zip(
-        required, longest, run(Table(seed, vocabulary), required, longest, options), strict=True
-    ):
+    found = run(Table(seed, vocabulary), required, longest, options, continuing=continuing)
+    for groups, limit, hypotheses in zip(required, longest, found, strict=True):
         assert hypotheses
         for hypothesis in hypotheses:
-            assert unmet(hypothesis.tokens, groups) == 0
+            assert unmet(hypothesis.tokens, groups, continuing) == 0
             assert len(hypothesis.tokens) <= limit
             assert not {PAD, UNK, BOS, EOS} & set(hypothesis.tokens)
         assert len({tuple(hypothesis.tokens) for hypothesis in hypotheses}) == len(hypotheses)
 
 
 @settings(max_examples=300, deadline=None)
-@given(seed=seeds, alpha=alphas, vocabulary=st.integers(FIRST + 1, FIRST + 3), data=st.data())
-def test_a_wide_enough_beam_is_exhaustive(seed: int, alpha: float, vocabulary: int, data: st.DataObject) -> None:
+@given(
+    seed=seeds,
+    alpha=alphas,
+    vocabulary=st.integers(FIRST + 1, FIRST + 3),
+    continuing=continuations,
+    data=st.data(),
+)
+def test_a_wide_enough_beam_is_exhaustive(
+    seed: int, alpha: float, vocabulary: int, continuing: frozenset[int], data: st.DataObject
+) -> None:
     """The best of all outputs that hold the phrases, or else of those that leave the fewest out."""
     table, longest = Table(seed, vocabulary), data.draw(st.integers(0, 4))
-    groups = data.draw(groups_of(vocabulary))
+    groups = data.draw(groups_of(vocabulary, continuing=continuing))
     outputs = all_outputs(table, 0, longest, alpha)
-    left = [unmet(output.tokens, groups) for output in outputs]
+    left = [unmet(output.tokens, groups, continuing) for output in outputs]
     expected = [output for output, count in zip(outputs, left, strict=True) if count == min(left)]
     options = replace(OPTIONS, beam_size=len(outputs), length_penalty=alpha, n_best=len(outputs))
-    [found] = run(table, [groups], [longest], options)
+    [found] = run(table, [groups], [longest], options, continuing=continuing)
     assert_same(found, expected)
     for mine, other in zip(found, expected, strict=True):
         assert mine.token_scores == pytest.approx(other.token_scores, abs=1e-9)
-    [best] = run(table, [groups], [longest], replace(options, n_best=1))
+    [best] = run(table, [groups], [longest], replace(options, n_best=1), continuing=continuing)
     assert_same(best, expected[:1])
 
 
@@ -261,6 +287,39 @@ def test_an_unlikely_phrase_is_said_where_it_fits() -> None:
     for size in (1, 2, 4):
         [[found]] = run(table, [[[[10, 11, 12]]]], [30], replace(OPTIONS, beam_size=size))
         assert found.tokens == [4, 10, 11, 12, 6, 7]
+
+
+def test_a_word_is_said_as_a_whole() -> None:
+    """4 5 is another word than 4, which is said on its own; what goes on after it may be ever so unlikely."""
+    table = Table(seed=0, vocabulary=60)
+    table.table.zero_()
+    continuing = frozenset(range(5, 58))
+    table.table[:, 5:58] = 5.0
+    [[found]] = run(table, [[[[4]], [[58]]]], [9], OPTIONS, continuing=continuing)
+    assert unmet(found.tokens, [[[4]], [[58]]], continuing) == 0
+    [[found]] = run(table, [[[[4, 5], [4, 6]], [[4]]]], [9], OPTIONS, continuing=continuing)
+    assert unmet(found.tokens, [[[4, 5], [4, 6]], [[4]]], continuing) == 0
+    assert run(table, [[[[7, 5]]]], [9], OPTIONS, continuing=continuing) == run(table, [[]], [9], OPTIONS)
+
+
+def test_a_word_ends_however_likely_it_goes_on() -> None:
+    """The best output is found though all the likeliest tokens after the word would continue it."""
+    continuing = range(5, 58)
+
+    class Glued(Table):
+        def scores(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
+            found = torch.zeros(*prefixes.shape[:-1], 60, dtype=torch.float64)
+            found[..., EOS] = -20.0
+            found[prefixes[..., -1] == BOS, 4] = 10.0
+            found[..., 5:58] += 5.0 * (prefixes[..., -1:] == 4)
+            found[prefixes[..., -1] == 58, EOS] = 20.0
+            found[..., 58] += 1.0
+            return found
+
+    for size in (2, 4):
+        options = replace(OPTIONS, beam_size=size)
+        [[found]] = run(Glued(0, 60), [[[[4]]]], [2], options, continuing=continuing)
+        assert found.tokens == [4, 58]
 
 
 def test_more_phrases_than_the_beam_is_wide() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.decoding.glossary import Glossary
+from nmt.decoding.glossary import Glossary, continues_word
 from nmt.errors import NmtError
 
 
@@ -136,6 +136,11 @@ def test_the_term_whose_case_counts_comes_first() -> None:
     assert glossary.terms("they told us") == [["uns"]]
     assert glossary.terms("The US") == [["USA"]]
     assert glossary.terms("Us in the US, the US in us") == [["uns"], ["USA"]]
+
+
+def test_subwords_that_continue_a_word() -> None:
+    pieces = ["▁Haus", "es", "▁", ".", "s.", "2", "<0xC3>", "</s>", "京", "ー", "ि", "_", "-", "", "▁京", "é"]
+    assert [piece for piece in pieces if continues_word(piece)] == ["es", "s.", "2", "ि", "_", "é"]
 
 
 texts = st.lists(st.sampled_from(["a", "b", "ab", "ba.", "."]), min_size=1, max_size=8).map(" ".join)

@@ -6,7 +6,7 @@ Shapes: B sentences still searched, K live hypotheses a sentence, V subwords, C 
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic
 
@@ -23,18 +23,18 @@ from nmt.decoding.hypothesis import (
     Stepper,
     length_penalties,
 )
-from nmt.decoding.phrases import Group, Phrases, Said
+from nmt.decoding.phrases import Group, Phrase, Phrases, Said
 
 _WIDEST = 32  # hypotheses that phrases add for; longer ones share
 
 
-def beam_width(groups: Sequence[Group], longest: int, options: Options) -> int:
+def beam_width(groups: Sequence[Group], longest: int, options: Options, continuing: Collection[int] = ()) -> int:
     """The hypotheses that `constrained_beam_search` keeps of a sentence: options.beam_size, or more for phrases.
 
     One is kept for each number of tokens that may still be needed, up to 32: fewer would have to say the phrases
     before anything else.
     """
-    return _width(Phrases(_possible(groups, longest, options)), options)
+    return _width(_phrases(groups, longest, options, continuing), options)
 
 
 def _width(phrases: Phrases, options: Options) -> int:
@@ -49,36 +49,41 @@ def constrained_beam_search(
     options: Options,
     required: Sequence[Sequence[Group]],
     rules: Sequence[Rule] = (),
+    continuing: Collection[int] = (),
 ) -> list[list[Hypothesis]]:
     """The best outputs found for each sentence that hold its required phrases, best first; at most n_best.
 
     source [B, S]; max_lengths [B]: the most tokens before EOS; required: for each sentence its groups, for each
     group its phrases in tokens, of which one is to appear, in one piece; empty: nothing is asked. Phrases may
     overlap, and one place may meet several groups. Everything else is as in `beam_search`, which this is for
-    sentences without groups. Raises ValueError where `required` is not as long as `source`.
+    sentences without groups. `continuing` are tokens that go on with a word: what comes before one of these is not
+    a phrase's end (▁Haus, es is another word). Raises ValueError where `required` is not as long as `source`.
 
     What leaves a group unmet is returned only where nothing was found that leaves fewer unmet: the caller counts.
-    Groups whose phrases all are over the limit, or hold EOS or one of options.never, are not searched for. Where
-    the phrases of the others, the shortest of each group, together keep to the limit, one that meets them all is
-    found, unless the model or the rules rule every way to it out.
+    Groups are not searched for whose phrases all are over the limit, begin amid a word, or hold EOS or one of
+    options.never. Where there is room for the others one after the other, the shortest phrase of each, an output
+    that meets them all is found, unless the model or the rules leave no way to it.
 
-    Hypotheses compete with those that need as many more tokens to meet all groups: of each such bank the
-    best is kept, then of each the second, and so on, `beam_width` in all (Post and Vilar 2018, section 3, share
-    the beam among banks alike, but count tokens said). What says the next token of a phrase is among the
-    candidates however unlikely it is. An ending counts that is among the kept; so many endings that meet all
-    finish a sentence.
+    Hypotheses compete with those that need as many more tokens to meet all groups: of each such bank the best is
+    kept, then of each the second, and so on, `beam_width` in all (Post and Vilar 2018, section 3, allot the beam
+    alike, but by tokens said). What says the next token of a phrase is a candidate however unlikely it is. An
+    ending counts that is among the kept; as many endings that meet all finish a sentence.
     """
     if len(required) != len(source):
         raise ValueError(f"{len(required)} lists of required phrases for {len(source)} sentences")
-    return _Search(stepper, source, max_lengths, options, required, rules).run() if len(source) else []
+    return _Search(stepper, source, max_lengths, options, required, rules, continuing).run() if len(source) else []
 
 
-def _possible(groups: Sequence[Group], longest: int, options: Options) -> list[list[list[int]]]:
+def _phrases(groups: Sequence[Group], longest: int, options: Options, continuing: Collection[int]) -> Phrases:
     """The phrases that an output of up to `longest` tokens can hold, of the groups that ask for something."""
     never = {options.eos, *options.never}
-    kept = [[list(phrase) for phrase in group if len(phrase) <= longest] for group in groups]
-    kept = [[phrase for phrase in group if never.isdisjoint(phrase)] for group in kept]
-    return [group for group in kept if group and all(group)]  # an empty phrase is in every output
+
+    def possible(phrase: Phrase) -> bool:
+        return len(phrase) <= longest and never.isdisjoint(phrase) and not (phrase and phrase[0] in continuing)
+
+    kept = [[phrase for phrase in group if possible(phrase)] for group in groups]
+    # an empty phrase is in every output
+    return Phrases([group for group in kept if group and all(map(len, group))], continuing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,9 +126,8 @@ class _Ended:
 class _Sentence:
     """The search of one sentence."""
 
-    def __init__(self, number: int, groups: Sequence[Group], limit: int, options: Options):
-        self.number, self.limit, self.options = number, limit, options
-        self.phrases = Phrases(_possible(groups, limit, options))
+    def __init__(self, number: int, phrases: Phrases, limit: int, options: Options):
+        self.number, self.phrases, self.limit, self.options = number, phrases, limit, options
         self.needed = self.phrases.needed(Said())
         self.width = _width(self.phrases, options)
         self.live = [_Node(None, options.bos, 0.0, Said())]  # none: the search is over
@@ -136,6 +140,12 @@ class _Sentence:
         for row, node in enumerate(self.live):
             yield row, self.options.eos
             yield from ((row, token) for token in self.phrases.next[node.said.node])
+
+    def closing(self) -> list[int]:
+        """The hypotheses in which a group is met unless the next token continues the word."""
+        if not self.phrases.continuing:
+            return []
+        return [row for row, node in enumerate(self.live) if self.phrases.closing(node.said)]
 
     def extend(
         self, totals: dict[tuple[int, int], float], penalty: Tensor, longest: Tensor, dtype: torch.dtype
@@ -208,18 +218,20 @@ class _Search(Generic[Memory, State]):
         options: Options,
         required: Sequence[Sequence[Group]],
         rules: Sequence[Rule],
+        continuing: Collection[int],
     ):
         self.stepper, self.options, self.rules, self.device = stepper, options, rules, source.device
         self.state = stepper.start(stepper.encode(source))
         self.tokens = torch.full((len(source), 1), options.bos, device=source.device)  # [B, K]
         self.live = torch.zeros(len(source), 1, device=source.device)  # [B, K]: log P so far; -inf: not live
-        limits = [int(limit) for limit in max_lengths]
         self.sentences = [
-            _Sentence(i, groups, limit, options) for i, (groups, limit) in enumerate(zip(required, limits, strict=True))
+            _Sentence(number, _phrases(groups, limit, options, continuing), limit, options)
+            for number, (groups, limit) in enumerate(zip(required, map(int, max_lengths.tolist()), strict=True))
         ]
         self.limits = max_lengths.to(source.device)  # [B]
         self.penalties = length_penalties(int(max_lengths.max()) + 1, options)  # of |Y| = 0, 1, …
         self.never = torch.tensor(options.never, dtype=torch.long, device=source.device)
+        self.continuing = torch.tensor(sorted(continuing), dtype=torch.long, device=source.device)
 
     def run(self) -> list[list[Hypothesis]]:
         found: dict[int, list[Hypothesis]] = {}
@@ -252,22 +264,31 @@ class _Search(Generic[Memory, State]):
 
     def _candidates(self, totals: Tensor) -> list[dict[tuple[int, int], float]]:
         """Of each sentence's hypotheses, log P with its likeliest tokens and with those wanted in any case."""
-        wanted = [list(sentence.wanted()) for sentence in self.sentences]
-        most = max(max(Counter(row for row, _ in pairs).values(), default=0) for pairs in wanted)
+        wanted = [(b, *pair) for b, sentence in enumerate(self.sentences) for pair in sentence.wanted()]
+        most = max(Counter(at[:2] for at in wanted).values())
         # A bank holds no more than `width` of a hypothesis's tokens that are not wanted; and these go by likelihood.
         count = min(totals.shape[2], most + max(sentence.width for sentence in self.sentences))
-        best = [found.tolist() for found in totals.topk(count)]  # [B, K, C] each
-        at = [(b, row, token) for b, pairs in enumerate(wanted) for row, token in pairs]
-        chosen = iter(totals[tuple(torch.tensor(at, device=self.device).T)].tolist() if at else [])
-        candidates = []
-        for sentence, pairs, values, tokens in zip(self.sentences, wanted, *best, strict=True):
-            found = {
-                (row, token): value
-                for row in range(len(sentence.live))
-                for value, token in zip(values[row], tokens[row], strict=True)
-            }
-            candidates.append(found | {pair: next(chosen) for pair in pairs})
-        return candidates
+        rows = [(b, row) for b, sentence in enumerate(self.sentences) for row in range(len(sentence.live))]
+        closing = [(b, row) for b, sentence in enumerate(self.sentences) for row in sentence.closing()]
+        found: list[dict[tuple[int, int], float]] = [{} for _ in self.sentences]
+        for (b, row, token), total in zip(wanted, totals[self._index(wanted)].tolist(), strict=True):
+            found[b][row, token] = total
+        self._likeliest(totals, rows, count, found)
+        if closing:  # the likeliest may all continue the word, and so lead to other banks
+            self._likeliest(totals.index_fill(2, self.continuing, -math.inf), closing, count, found)
+        return found
+
+    def _likeliest(
+        self, totals: Tensor, rows: list[tuple[int, int]], count: int, found: list[dict[tuple[int, int], float]]
+    ) -> None:
+        """Add the likeliest tokens of these hypotheses to what has been found."""
+        best = totals[self._index(rows)].topk(count)  # [N, C]
+        for (b, row), values, tokens in zip(rows, best.values.tolist(), best.indices.tolist(), strict=True):
+            pairs = zip(tokens, values, strict=True)
+            found[b].update(((row, token), value) for token, value in pairs if value > -math.inf)
+
+    def _index(self, places: Sequence[tuple[int, ...]]) -> tuple[Tensor, ...]:
+        return tuple(torch.tensor(column, device=self.device) for column in zip(*places, strict=True))
 
     def _follow(self, kept: list[int], dtype: torch.dtype) -> None:
         """Go on with the live hypotheses of these sentences; behind those of a sentence come others that are inert."""

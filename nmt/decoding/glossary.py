@@ -67,6 +67,11 @@ class Glossary:
         return [list(targets) for targets in distinct.values()]
 
 
+def continues_word(piece: str) -> bool:
+    """Whether a subword (▁ for a space) goes on with the word before it, so that a term before it is no whole word."""
+    return bool(piece) and _kind(piece[0]) in (_WORD, _MARK)
+
+
 class _Terms:
     """Terms as units of text. To look at a place costs as many look-ups as terms that begin alike have lengths."""
 
