@@ -234,7 +234,9 @@ def test_the_gradient_is_that_of_one_batch_however_it_is_split(
 
 def steps_with_nothing_for_a_rank(config: Config, micro_batches: int) -> list[int]:
     """Those that two ranks take in so many micro-batches, and that leave the second rank an empty one."""
-    batches: Batches = trainer(config, Ranks(1, 2)).batches
+    alone = trainer(config, ALONE)
+    alone.ranks = Ranks(1, 2)
+    batches: Batches = alone._batches(alone.material.train, config.training.batch_tokens, alone.micro_cells)
     sizes = [[len(batch.source) for batch in step.micro_batches] for step in batches.epoch(0)]
     return [i for i, parts in enumerate(sizes) if 0 in parts and len(parts) == micro_batches]
 

@@ -514,11 +514,12 @@ def test_a_mistake_in_the_settings_is_said_once_by_torchrun_s_ranks(corpus: Path
 
 def test_what_one_rank_alone_lacks_ends_all(corpus: Path, tmp_path: Path) -> None:
     """As on machines of which one was not given the files."""
-    override, words = MISTAKES["missing file"]
     program = tmp_path / "started.py"
     program.write_text(
-        f"import os, sys\nfrom nmt.cli import main\nsys.argv += [{override!r}] * (os.environ['RANK'] == '1')\nmain()\n"
+        "import os\nfrom nmt.cli import main\n"
+        f"os.chdir({str(corpus)!r} if os.environ['RANK'] == '0' else {str(tmp_path)!r})\nmain()\n"
     )
-    done = run(*TORCHRUN, *TWO, program, "train", write_config(corpus, tmp_path), *QUICK)
+    relative = "data.train=[{source: train.en, target: train.de}]"
+    done = run(*TORCHRUN, *TWO, program, "train", write_config(corpus, tmp_path), *QUICK, relative)
     assert (done.status, done.stdout) == (1, "")
-    assert done.stderr.count(f"error: rank 1: {words}\n") == 1
+    assert done.stderr.count("error: rank 1: train.en: no such file\n") == 1
