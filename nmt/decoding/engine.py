@@ -187,7 +187,7 @@ class TransformerEngine:
 
 
 def _width(source: Source, options: Options) -> int:
-    return beam_width(source.required, source.longest, options)
+    return beam_width(source.required, source.longest, options, options.continuing)
 
 
 def _padded(rows: Sequence[Sequence[int]], device: torch.device) -> Tensor:

@@ -85,7 +85,8 @@ class Options:
 
     `never` are ids that no output may hold (padding, BOS, the unknown subword). Without `scores` a search that can
     do without probabilities gives 0 for all of them. With `sampling`, what is found are n_best samples.
-    An output holds no n-gram of no_repeat_ngram tokens twice, and no `banned` word. The coverage penalty is β of Wu
+    An output holds no n-gram of no_repeat_ngram tokens twice, and no `banned` word; `continuing` are
+    the tokens that go on with a word, before which a required phrase has not ended. The coverage penalty is β of Wu
     et al. 2016, equation 14, by which what has ended is ranked once more.
     """
 
@@ -100,6 +101,7 @@ class Options:
     sampling: Sampling | None = None
     no_repeat_ngram: int | None = None
     banned: Words | None = None
+    continuing: frozenset[int] = frozenset()
     coverage_penalty: float = 0.0
 
     def __post_init__(self) -> None:

@@ -93,3 +93,13 @@ class Phrases:
         shortest = {number: length for number, length in self._left[0][0].items() if unmet >> number & 1}
         saved = (length - left[number] for number, length in shortest.items() if number in left)
         return sum(shortest.values()) - max(saved, default=0)
+
+
+def holds(tokens: Sequence[int], group: Group, continuing: Collection[int] = ()) -> bool:
+    """Whether a phrase of the group is there in one piece, with no token behind it that goes on with a word."""
+    return any(
+        list(tokens[i : i + len(phrase)]) == list(phrase)
+        and (i + len(phrase) == len(tokens) or tokens[i + len(phrase)] not in continuing)
+        for phrase in group
+        for i in range(len(tokens) - len(phrase) + 1)
+    )

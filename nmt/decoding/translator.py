@@ -7,6 +7,7 @@ import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice, repeat
 from pathlib import Path
 
@@ -16,9 +17,9 @@ from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding.consensus import by_agreement
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.engine import Engine, Source, TransformerEngine
-from nmt.decoding.glossary import Glossary
+from nmt.decoding.glossary import Glossary, continues_word
 from nmt.decoding.hypothesis import Hypothesis, Options, Sampling, length_penalties
-from nmt.decoding.phrases import Group
+from nmt.decoding.phrases import Group, holds
 from nmt.decoding.precision import prepared
 from nmt.decoding.words import Words
 from nmt.errors import NmtError
@@ -248,7 +249,9 @@ class Translator:
         found = [self._agreed(hypotheses, n_best) for hypotheses in found] if choosing else found
         for source, hypotheses in zip(sources, found, strict=True):
             self.counts.terms += len(source.required)
-            self.counts.unmet += sum(not _holds(hypotheses[0].tokens, group) for group in source.required if hypotheses)
+            if hypotheses and source.required:
+                said = hypotheses[0].tokens
+                self.counts.unmet += sum(not holds(said, group, self._continuing) for group in source.required)
         return found
 
     @property
@@ -282,7 +285,15 @@ class Translator:
             no_repeat_ngram=decoding.no_repeat_ngram,
             banned=self._banned(decoding.banned) if decoding.banned else None,
             coverage_penalty=decoding.coverage_penalty,
+            continuing=frozenset() if self.glossary is None else self._continuing,
         )
+
+    @cached_property
+    def _continuing(self) -> frozenset[int]:
+        """The subwords that go on with the word before them: a term is to be a whole word."""
+        target = self.vocabulary.target
+        pieces = target.pieces(list(range(len(target))))
+        return frozenset(i for i, piece in enumerate(pieces) if continues_word(piece))
 
     def _banned(self, words: tuple[str, ...]) -> Words:
         """The automaton of these words, made once."""
@@ -364,10 +375,3 @@ class Translator:
 
 
 _NOTHING = Hypothesis([], score=0.0, log_probability=0.0, token_scores=[])
-
-
-def _holds(tokens: list[int], group: Group) -> bool:
-    """Whether one of the group's phrases is there, in one piece."""
-    return any(
-        tokens[i : i + len(phrase)] == list(phrase) for phrase in group for i in range(len(tokens) - len(phrase) + 1)
-    )
