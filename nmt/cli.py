@@ -43,8 +43,7 @@ Overrides = Annotated[
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps, or auto: the best one here.")]
 UnusedDevice = Annotated[str, typer.Option(help="Taken as by every command; this one works on the CPU.")]
 ModelFile = Annotated[
-    Path,
-    typer.Argument(metavar="MODEL", help="Model file, a run's folder (its best, else newest), CTranslate2 folder."),
+    Path, typer.Argument(metavar="MODEL", help="Model file, run's folder (its best or newest), or CTranslate2 folder.")
 ]
 BeamSize = Annotated[int | None, typer.Option(min=1, help="Override the model's decoding.beam_size.")]
 LengthPenalty = Annotated[float | None, typer.Option(min=0, help="Override the model's decoding.length_penalty.")]
@@ -295,9 +294,7 @@ def export(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, or a run's folder.")],
     format: Annotated[Literal["ctranslate2", "marian"], typer.Option(help="marian: Hugging Face MarianMTModel.")],
     output: Annotated[Path, typer.Option(help="The folder to write; not there yet, or empty.")],
-    quantization: Annotated[
-        str | None, typer.Option(help="Of ctranslate2: float32, as without, float16, int8, ….")
-    ] = None,
+    quantization: Annotated[str | None, typer.Option(help="With ctranslate2: float32, float16, int8, ….")] = None,
     sample: Annotated[Path | None, typer.Option(help="Text to compare on, a sentence a line.")] = None,
     device: UnusedDevice = "auto",
 ) -> None:
@@ -311,10 +308,9 @@ def export(
     from nmt.data.corpus import read_lines
     from nmt.export import exporting
 
-    lines = None if sample is None else list(read_lines(sample))
-    found = exporting.export(model, format, output, quantization, lines)
-    typer.echo(found)
-    if not output.exists():
+    found = exporting.export(model, format, output, quantization, list(read_lines(sample)) if sample else None)
+    typer.echo(found.parity)
+    if not found.kept:
         raise NmtError(f"{output}: not kept: it does not translate as the model does")
     typer.echo(output)
 

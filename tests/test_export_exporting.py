@@ -24,10 +24,10 @@ def model(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("format", ["ctranslate2", "marian"])
 def test_a_model_file_becomes_a_folder(format: Format, model: Path, tmp_path: Path) -> None:
     found = export(model, format, tmp_path / "deep" / "out", lines=LINES)
-    assert found.holds and found.lines == len(LINES) - 1
+    assert found.kept and found.parity.holds and found.parity.lines == len(LINES) - 1
     assert (tmp_path / "deep" / "out" / "nmt.yaml").is_file()
     assert list((tmp_path / "deep").iterdir()) == [tmp_path / "deep" / "out"]
-    assert export(model, format, tmp_path / "other").lines > 20  # lines of our own
+    assert export(model, format, tmp_path / "other").parity.lines > 20  # lines of our own
 
 
 def test_the_folder_translates_as_the_file(model: Path, tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_what_is_there_is_not_overwritten(model: Path, tmp_path: Path) -> None:
     assert before == {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     (tmp_path / ".new.part").mkdir()  # of one that was killed
     (tmp_path / ".new.part" / "model.bin").write_text("half")
-    assert export(model, "ctranslate2", tmp_path / "new", lines=LINES).holds
+    assert export(model, "ctranslate2", tmp_path / "new", lines=LINES).kept
     assert not (tmp_path / ".new.part").exists()
 
 
@@ -53,9 +53,11 @@ def test_a_float32_folder_that_differs_is_not_kept(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ctranslate2, "_set_feed_forward", without_activation(ctranslate2._set_feed_forward))
-    found = export(model, "ctranslate2", tmp_path / "out", lines=LINES)
-    assert not found.holds and found.greedy
-    assert list(tmp_path.iterdir()) == [model]
+    (tmp_path / "empty").mkdir()
+    for name in ("out", "empty"):
+        found = export(model, "ctranslate2", tmp_path / name, lines=LINES)
+        assert not found.kept and found.parity.greedy
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "empty", model] and not list((tmp_path / "empty").iterdir())
 
 
 def without_activation(set_feed_forward):  # type: ignore[no-untyped-def]
@@ -68,7 +70,7 @@ def without_activation(set_feed_forward):  # type: ignore[no-untyped-def]
 
 def test_a_quantized_folder_is_kept_whatever_differs(model: Path, tmp_path: Path) -> None:
     found = export(model, "ctranslate2", tmp_path / "out", "int8", LINES)
-    assert not found.holds and found.largest > 1e-3
+    assert found.kept and not found.parity.holds and found.parity.largest > 1e-3
     assert (tmp_path / "out" / "model.bin").is_file()
 
 
