@@ -38,10 +38,7 @@ Overrides = Annotated[
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps, or auto: the best one here.")]
 UnusedDevice = Annotated[str, typer.Option(help="Taken as by every command; this one works on the CPU.")]
 ModelFile = Annotated[
-    Path,
-    typer.Argument(
-        metavar="MODEL", help="Model file; a run's folder: its best model, else its newest; a CTranslate2 export."
-    ),
+    Path, typer.Argument(metavar="MODEL", help="Model file, run's folder (its best or newest), or CTranslate2 folder.")
 ]
 DecodingOverrides = Annotated[
     list[str] | None,
@@ -243,9 +240,10 @@ def evaluate(
 
     Example: nmt evaluate runs/demo --source data/demo/test.en --reference data/demo/test.de
     """
-    from nmt import checkpoint, evaluation, exported
+    from nmt import evaluation
     from nmt.data.corpus import read_lines
     from nmt.decoding import lines
+    from nmt.decoding.translator import load_settings
 
     if not reference:
         raise typer.BadParameter("give at least one --reference FILE")
@@ -261,12 +259,7 @@ def evaluate(
         sources = evaluation.Lines(str(source), list(read_lines(source)))
         evaluation.check_alike(sources, references)  # before the work of translating
         translator = _translator(model, device, overrides or (), beam_size, length_penalty)
-        settings = (
-            exported.load_config(model)
-            if exported.is_ctranslate2(model)
-            else checkpoint.load_config(checkpoint.locate(model))
-        )
-        language = language or settings.data.target_language
+        language = language or load_settings(model).data.target_language
         translations = _with_progress(translator.stream(sources.lines), len(sources.lines))
         lines.say_counts(translator)
         scored = evaluation.Lines(f"the translation of {source}", translations)
@@ -339,29 +332,23 @@ def export(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, or a run's folder.")],
     format: Annotated[Literal["ctranslate2", "marian"], typer.Option(help="marian: Hugging Face MarianMTModel.")],
     output: Annotated[Path, typer.Option(help="The folder to write; not there yet, or empty.")],
-    quantization: Annotated[
-        str | None, typer.Option(help="Of ctranslate2: float32 (the default), float16, int8, int8_float32, ….")
-    ] = None,
-    sample: Annotated[
-        Path | None, typer.Option(help="Text to compare on, a sentence a line; else random subwords.")
-    ] = None,
+    quantization: Annotated[str | None, typer.Option(help="With ctranslate2: float32, float16, int8, ….")] = None,
+    sample: Annotated[Path | None, typer.Option(help="Text to compare on, a sentence a line.")] = None,
     device: UnusedDevice = "auto",
 ) -> None:
     """Write a folder that CTranslate2 or Hugging Face transformers loads, and compare it with the model.
 
-    The comparison is printed: lines with the same subwords, the largest difference of a token's log-probability,
-    and each line that differs. A float32 folder that fails it is not kept. `nmt translate` takes a CTranslate2
-    folder as it takes a model file.
+    The comparison is printed, with each line that differs. A float32 folder that fails it is not kept. The other
+    commands take a CTranslate2 folder as they take a model file.
 
     Example: nmt export runs/demo --format ctranslate2 --quantization int8 --output demo-int8
     """
     from nmt.data.corpus import read_lines
     from nmt.export import exporting
 
-    lines = None if sample is None else list(read_lines(sample))
-    found = exporting.export(model, format, output, quantization, lines)
-    typer.echo(found)
-    if not output.exists():
+    found = exporting.export(model, format, output, quantization, list(read_lines(sample)) if sample else None)
+    typer.echo(found.parity)
+    if not found.kept:
         raise NmtError(f"{output}: not kept: it does not translate as the model does")
     typer.echo(output)
 

@@ -133,6 +133,19 @@ def test_average_and_evaluate(trained: Path, corpus: Path, tmp_path: Path) -> No
     assert two.stdout.decode().startswith("BLEU  100.00  nrefs:2|")
 
 
+def test_an_exported_folder_is_a_model_like_the_run(trained: Path, corpus: Path, tmp_path: Path) -> None:
+    source, reference = corpus / "validation.en", corpus / "validation.de"
+    done = run("export", trained, "--format", "ctranslate2", "--output", tmp_path / "out", "--sample", source)
+    assert done.returncode == 0, done.stderr.decode()
+    *figures, folder = done.stdout.decode().removesuffix("\n").split("\n")
+    assert figures[-2] == "of 20 lines the same: subwords in 20, greedy 20, beam 2 20"
+    assert folder == str(tmp_path / "out")
+    text = source.read_bytes()
+    assert run("translate", folder, text=text).stdout == run("translate", trained, text=text).stdout
+    scores = [run("evaluate", model, "--source", source, "--reference", reference) for model in (folder, trained)]
+    assert scores[0].stdout == scores[1].stdout != b""
+
+
 def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_path: Path) -> None:
     short = tmp_path / "short.de"
     short.write_text("eins\n")
@@ -156,6 +169,7 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
         (["score", trained, "--source", short, "--target", corpus / "validation.de"], "ends after line 1"),
         (["average-checkpoints", trained, "--last", 99, "--output", tmp_path / "x"], "99 asked for"),
         (["average-checkpoints", trained, "--output", tmp_path / "x"], "--last N and --best N"),
+        (["export", trained, "--format", "marian", "--output", trained], "exists already"),
         (["evaluate", trained, "--source", short, "--reference", corpus / "validation.de"], "has 1 lines"),
     ]:
         done = run(*arguments)

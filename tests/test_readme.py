@@ -28,7 +28,7 @@ def test_commands_parse(command: list[str]) -> None:
 
 def test_there_are_commands_of_every_kind() -> None:
     names = {command[1] for command in COMMANDS if command and command[0] == "nmt"}
-    assert names == {"train", "prepare", "translate", "serve", "average-checkpoints", "evaluate"}
+    assert names == {"train", "prepare", "translate", "serve", "average-checkpoints", "evaluate", "export"}
 
 
 def test_scripts_and_links_exist() -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _KNOWN = {"bos", "eos", "never", "beam_size", "length_penalty", "n_best", "scores", "normalization"}  # of Options
 _ALMOST_ZERO = 1e-9  # |Y|^this is 1 in float32: scores are sums, but no search ends early as it does with 0
+_IMPOSSIBLE = -1e30  # above what stands for -inf there
 _TOKENS_SCORED = 1000  # at once: each has the scores of the whole vocabulary
 
 
@@ -125,32 +126,29 @@ class CTranslate2Engine:
         """All outputs that ended or were closed, for each source."""
         batches = list(_batches(sources, cells))
         found = self._searched(sources, batches, options)
-        # One number limits the outputs of a batch. A source that went as far as its own lower one goes there alone.
-        over = [
-            [i]
-            for batch in batches
-            for i in batch
-            if sources[i].longest < _limit(sources, batch)
-            and any(len(output.tokens) >= sources[i].longest for output in found[i])
-        ]
-        found |= self._searched(sources, over, options)
+        # A source that went to its longest length goes there once more alone: one number limits a whole batch. With
+        # twice the patience no more end than before, but of those that end and those that are closed all come back.
+        far = [[i] for i, outputs in found.items() if any(len(o.tokens) >= sources[i].longest for o in outputs)]
+        found |= self._searched(sources, far, options, patience=2)
         return [found[i] for i in range(len(sources))]
 
     def _searched(
-        self, sources: Sequence[Source], batches: list[list[int]], options: Options
+        self, sources: Sequence[Source], batches: list[list[int]], options: Options, patience: int = 1
     ) -> dict[int, list["_Output"]]:
         """The outputs of each source, by its number; batches are searched at the same time."""
+        beam = options.beam_size
         pending = [
             self.model.translate_batch(
                 [[self.source_pieces[i] for i in sources[number].ids] for number in batch],
                 asynchronous=True,
-                beam_size=options.beam_size,
-                num_hypotheses=options.beam_size,
+                beam_size=beam,
+                patience=patience,
+                num_hypotheses=beam * patience if beam > 1 else 1,
                 length_penalty=_ALMOST_ZERO,
                 suppress_sequences=[[self.target_pieces[i]] for i in options.never],
                 max_input_length=0,
                 min_decoding_length=sources[batch[0]].shortest,
-                max_decoding_length=_limit(sources, batch),
+                max_decoding_length=max(sources[i].longest for i in batch),
                 return_end_token=True,
                 return_scores=True,
             )
@@ -165,7 +163,7 @@ class CTranslate2Engine:
         for pieces, score in zip(result.hypotheses, result.scores, strict=True):
             tokens = [self.target_ids[piece] for piece in pieces]
             ended = tokens[-1:] == [EOS]
-            if math.isfinite(score):  # else the model has no probabilities
+            if score > _IMPOSSIBLE:  # NaN is not
                 outputs.append(_Output(tokens[:-1] if ended else tokens, score, ended))
         return outputs
 
@@ -185,10 +183,6 @@ class _Output:
 
 def _best(hypotheses: list[Hypothesis], n: int) -> list[Hypothesis]:
     return sorted(hypotheses, key=lambda hypothesis: hypothesis.score, reverse=True)[:n]
-
-
-def _limit(sources: Sequence[Source], batch: list[int]) -> int:
-    return max(sources[i].longest for i in batch)
 
 
 def _batches(sources: Sequence[Source], cells: int) -> Iterator[list[int]]:

@@ -374,4 +374,11 @@ class Translator:
         ]
 
 
+def load_settings(path: Path) -> config.Config:
+    """The settings of what Translator.load opens, without its weights. Raises NmtError as it does."""
+    if exported.is_ctranslate2(path):
+        return exported.load_config(path)
+    return checkpoint.load_config(checkpoint.locate(path))
+
+
 _NOTHING = Hypothesis([], score=0.0, log_probability=0.0, token_scores=[])

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -20,9 +21,17 @@ from nmt.export.parity import Exported, Parity
 Format = Literal["ctranslate2", "marian"]
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """How a folder compares with its model, and whether it is there."""
+
+    parity: Parity
+    kept: bool
+
+
 def export(
     model: Path, format: Format, output: Path, quantization: str | None = None, lines: Sequence[str] | None = None
-) -> Parity:
+) -> Outcome:
     """Export a model file, or the best one of a run's folder, and compare the result with it on the CPU.
 
     quantization: of a CTranslate2 folder, one of nmt.export.ctranslate2.QUANTIZATIONS, float32 without. lines: text
@@ -39,13 +48,14 @@ def export(
         shutil.rmtree(part, ignore_errors=True)  # of an export that was interrupted
         part.mkdir(parents=True)
         found = _written(part, format, loaded, quantization or "float32", lines)
-        if found.holds or quantization not in (None, "float32"):
+        kept = found.holds or quantization not in (None, "float32")
+        if kept:
             part.replace(output)
     except OSError as error:
         raise NmtError(f"{output}: cannot be written: {error}: free some space or choose another --output") from None
     finally:
         shutil.rmtree(part, ignore_errors=True)  # most often it is `output` by now
-    return found
+    return Outcome(found, kept)
 
 
 def _check(format: Format, output: Path, quantization: str | None) -> None:

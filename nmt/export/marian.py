@@ -113,10 +113,12 @@ def _config(loaded: Checkpoint) -> "MarianConfig":
 
 
 def _generation_config(decoding: config.Decoding) -> "GenerationConfig":
-    """Our search as nearly as transformers has it: its length penalty is |Y|^α, and its longest output one number."""
+    """Our search as nearly as transformers has it: the longest output is one number, and the length penalty |Y|^β,
+    with the β whose slope at 20 subwords is that of our ((5+|Y|)/6)^α: at that length both prefer alike."""
     from transformers import GenerationConfig
 
-    of_beams = {"early_stopping": True, "length_penalty": decoding.length_penalty} if decoding.beam_size > 1 else {}
+    beta = decoding.length_penalty * 20 / (5 + 20)
+    of_beams = {"early_stopping": True, "length_penalty": beta} if decoding.beam_size > 1 else {}
     return GenerationConfig(
         num_beams=decoding.beam_size,
         max_length=exported.table_length(decoding),

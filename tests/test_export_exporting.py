@@ -1,0 +1,99 @@
+"""An exported folder is there whole and proven, or not at all."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from export_models import LINES, make_model
+
+import nmt
+from nmt import checkpoint
+from nmt.errors import NmtError
+from nmt.export import ctranslate2
+from nmt.export.exporting import Format, export
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "model.safetensors"
+    checkpoint.save(path, make_model())
+    return path
+
+
+@pytest.mark.parametrize("format", ["ctranslate2", "marian"])
+def test_a_model_file_becomes_a_folder(format: Format, model: Path, tmp_path: Path) -> None:
+    found = export(model, format, tmp_path / "deep" / "out", lines=LINES)
+    assert found.kept and found.parity.holds and found.parity.lines == len(LINES) - 1
+    assert (tmp_path / "deep" / "out" / "nmt.yaml").is_file()
+    assert list((tmp_path / "deep").iterdir()) == [tmp_path / "deep" / "out"]
+    assert export(model, format, tmp_path / "other").parity.lines > 20  # lines of our own
+
+
+def test_the_folder_translates_as_the_file(model: Path, tmp_path: Path) -> None:
+    export(model, "ctranslate2", tmp_path / "out", lines=LINES)
+    assert nmt.load(str(tmp_path / "out"), "cpu").translate(LINES) == nmt.load(str(model), "cpu").translate(LINES)
+
+
+def test_what_is_there_is_not_overwritten(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    export(model, "ctranslate2", tmp_path / "out", lines=LINES)  # nothing in it: nothing is lost
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    for output in (tmp_path / "out", model):
+        with pytest.raises(NmtError, match="exists already: delete it or choose another --output"):
+            export(model, "ctranslate2", output, lines=LINES)
+    assert before == {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    (tmp_path / ".new.part").mkdir()  # of one that was killed
+    (tmp_path / ".new.part" / "model.bin").write_text("half")
+    assert export(model, "ctranslate2", tmp_path / "new", lines=LINES).kept
+    assert not (tmp_path / ".new.part").exists()
+
+
+def test_a_float32_folder_that_differs_is_not_kept(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ctranslate2, "_set_feed_forward", without_activation(ctranslate2._set_feed_forward))
+    (tmp_path / "empty").mkdir()
+    for name in ("out", "empty"):
+        found = export(model, "ctranslate2", tmp_path / name, lines=LINES)
+        assert not found.kept and found.parity.greedy
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "empty", model] and not list((tmp_path / "empty").iterdir())
+
+
+def without_activation(set_feed_forward):  # type: ignore[no-untyped-def]
+    def wrong(spec, feed_forward, norm):  # type: ignore[no-untyped-def]
+        set_feed_forward(spec, feed_forward, norm)
+        spec.linear_1.weight = torch.zeros_like(spec.linear_1.weight)
+
+    return wrong
+
+
+def test_a_quantized_folder_is_kept_whatever_differs(model: Path, tmp_path: Path) -> None:
+    found = export(model, "ctranslate2", tmp_path / "out", "int8", LINES)
+    assert found.kept and not found.parity.holds and found.parity.largest > 1e-3
+    assert (tmp_path / "out" / "model.bin").is_file()
+
+
+def test_mistakes_are_told_before_the_work(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for arguments, words in (
+        ((model, "ctranslate2", tmp_path / "out", "int4"), "--quantization int4: choose one of float32, "),
+        ((model, "marian", tmp_path / "out", "int8"), "--quantization int8: a marian folder is float32"),
+        ((tmp_path / "none", "marian", tmp_path / "out"), "none: no such file"),
+        ((tmp_path, "marian", tmp_path / "out"), "no best.safetensors"),
+        ((model, "marian", model / "out"), "cannot be written"),
+    ):
+        with pytest.raises(NmtError, match=words):
+            export(*arguments)  # type: ignore[arg-type]
+    for package, extra in (("ctranslate2", "ctranslate2"), ("transformers", "marian")):
+        monkeypatch.setitem(sys.modules, package, None)
+        with pytest.raises(NmtError, match=rf"pip install 'nmt\[{extra}\]'"):
+            export(model, extra, tmp_path / "out")  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == [model]
+
+
+def test_what_the_format_cannot_hold_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "pre.safetensors"
+    checkpoint.save(path, make_model("model.norm=pre"))
+    with pytest.raises(NmtError, match=r"model\.norm: pre"):
+        export(path, "marian", tmp_path / "out")
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,87 @@
+"""What Marian can hold is the same model in transformers; what it cannot is refused by name."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+import torch
+from export_models import LINES, SEPARATE, VARIANTS, make_model, make_settings
+
+from nmt.data.vocabulary import BOS, EOS, PAD
+from nmt.decoding.engine import TransformerEngine
+from nmt.errors import NmtError
+from nmt.export import marian, parity
+from nmt.export.marian_engine import MarianEngine
+
+
+@pytest.mark.parametrize("overrides", VARIANTS, ids=" ".join)
+def test_every_variant_is_the_same_model(overrides: tuple[str, ...], tmp_path: Path) -> None:
+    made = make_model(*overrides)
+    marian.write(tmp_path, made)
+    ours = TransformerEngine([made.build()], torch.device("cpu"))
+    lines = [*LINES, *parity.sample(made.vocabulary.source)[::4]]
+    found = parity.compare(ours, MarianEngine(tmp_path), made.vocabulary, made.config.decoding, lines)
+    assert found.holds and not found.greedy and not found.beam, str(found)
+    assert found.largest < 5e-5
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["model.norm=pre"], "model.norm: pre"),
+        (["model.positions=learned", "model.max_positions=300"], "model.positions: learned"),
+        (["model.positions=concatenated"], "model.positions: concatenated"),
+        (["model.key_size=17"], "model.key_size: 17"),
+        (["model.value_size=17"], "model.value_size: 17"),
+        (["model.heads=3", "model.key_size=4", "model.value_size=4"], "model.heads: 3"),
+    ],
+)
+def test_what_marian_cannot_hold_is_refused(overrides: list[str], words: str) -> None:
+    with pytest.raises(NmtError, match=words) as error:
+        marian.check(make_settings(*overrides))
+    assert "--format ctranslate2" in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("overrides", [(), SEPARATE])
+def test_the_folder_is_what_transformers_expects(overrides: tuple[str, ...], tmp_path: Path) -> None:
+    marian.write(tmp_path, make_model(*overrides))
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {
+        "config.json", "generation_config.json", "model.safetensors", "tokenizer_config.json",
+        "vocab.json", "source.spm", "target.spm", "nmt.yaml", *(["target_vocab.json"] if overrides else []),
+    }  # fmt: skip
+    generation = json.loads((tmp_path / "generation_config.json").read_text())
+    assert generation["decoder_start_token_id"] == BOS and generation["eos_token_id"] == EOS
+    assert generation["num_beams"] == 3 and generation["max_length"] == 40 + 12 + 1
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert len(modes) == 1  # whoever may read one may read all
+
+
+def test_text_to_text_as_users_of_transformers_do_it_and_after_saving_again(tmp_path: Path) -> None:
+    """Greedily, where searches do not differ; the tokenizer's text is ours too."""
+    from transformers import MarianMTModel, MarianTokenizer
+
+    made = make_model("decoding.beam_size=1", "decoding.max_extra_tokens=40")
+    (tmp_path / "first").mkdir()
+    marian.write(tmp_path / "first", made)
+    model = MarianMTModel.from_pretrained(tmp_path / "first")
+    tokenizer = MarianTokenizer.from_pretrained(tmp_path / "first")
+    model.save_pretrained(tmp_path / "second")
+    tokenizer.save_pretrained(tmp_path / "second")
+    again = MarianEngine(tmp_path / "second")
+    lines = [line for line in LINES if line]
+    assert again.encode(lines) == made.vocabulary.source.encode(lines)
+    engine = TransformerEngine([made.build()], torch.device("cpu"))
+    found = parity.compare(engine, again, made.vocabulary, made.config.decoding, lines)
+    assert found.holds and not found.greedy
+    output = model.generate(**tokenizer(lines, return_tensors="pt", padding=True), max_length=10)
+    texts = tokenizer.batch_decode(output, skip_special_tokens=True)
+    ids = [[i for i in row if i not in (PAD, BOS, EOS)] for row in output.tolist()]
+    assert texts == [text.strip() for text in made.vocabulary.target.decode(ids)]
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "transformers", None)
+    with pytest.raises(NmtError, match=r"pip install 'nmt\[marian\]'"):
+        marian.load_package()
