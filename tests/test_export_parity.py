@@ -30,13 +30,6 @@ class Other(TransformerEngine):
             for line, ids in zip(lines, MADE.vocabulary.source.encode(list(lines)), strict=True)
         ]
 
-    def score(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> list[list[float]]:
-        scores = []
-        for source, target in zip(sources, targets, strict=True):
-            logits = self.model.logits(self.model(torch.tensor([[*source, 3]]), torch.tensor([[2, *target]])))
-            scores.append(logits[0].log_softmax(-1).gather(1, torch.tensor([[*target, 3]]).T)[:, 0].tolist())
-        return scores
-
 
 def compare(other: Other, lines: Sequence[str] = LINES) -> Parity:
     ours = TransformerEngine([MADE.build()], torch.device("cpu"))

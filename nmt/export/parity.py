@@ -15,7 +15,7 @@ from nmt.decoding.engine import Searcher, Source
 from nmt.decoding.hypothesis import Hypothesis, Options
 from nmt.errors import NmtError
 
-_SAMPLE_LINES, _SAMPLE_SUBWORDS = 32, 24
+_SAMPLE_LINES, _SAMPLE_SUBWORDS = 16, 24
 _ROUNDING = 1e-4  # of a log P, relative to it where it is beyond 1: float32 sums in another order
 
 
@@ -85,7 +85,7 @@ def sample(tokenizer: Tokenizer) -> list[str]:
     pieces = tokenizer.pieces(list(range(len(tokenizer))))
     spelling = [i for i in range(EOS + 1, len(pieces)) if not pieces[i].startswith("<0x")] or [UNK]
     chance = random.Random(1)
-    return tokenizer.decode([chance.choices(spelling, k=1 + n % _SAMPLE_SUBWORDS) for n in range(_SAMPLE_LINES)])
+    return tokenizer.decode([chance.choices(spelling, k=1 + 5 * n % _SAMPLE_SUBWORDS) for n in range(_SAMPLE_LINES)])
 
 
 def compare(
