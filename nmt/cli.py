@@ -309,6 +309,11 @@ def _with_progress(lines: "Iterable[str]", total: int) -> list[str]:
 def _say_counts(translator: "Translator") -> None:
     """Say which lines were not translated whole; nothing where all were."""
     counts, limit = translator.counts, translator.longest_source
+    if counts.split:
+        log.info(
+            "%d of %d lines are longer than %d subwords: split into %d parts",
+            *(counts.split, counts.lines, limit, counts.parts),
+        )
     if counts.cut:
         log.warning("%d of %d lines are longer than %d subwords: cut", counts.cut, counts.lines, limit)
     if counts.skipped:

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -205,9 +205,13 @@ class Decoding:
     length_penalty: float = setting(0.6, "α of the GNMT length penalty ((5+|Y|)/6)^α", at_least=0)
     max_extra_tokens: int = setting(50, "longest output: subwords of the source plus this", at_least=0)
     batch_tokens: int = setting(16_000, "cells searched at once: sentences × beam × source subwords", at_least=1)
-    max_source_tokens: int = setting(1024, "longest source, in subwords, that is translated as it is", at_least=1)
-    long_input: Literal["cut", "skip", "error"] = setting(
-        "cut", "a longer source: translate its beginning, give an empty line, or stop; counted and said"
+    max_source_tokens: int | None = setting(
+        None, "longest source, in subwords, that is translated as it is; null: `data.max_length`", at_least=1
+    )
+    long_input: Literal["split", "cut", "skip", "error"] = setting(
+        "split",
+        "a longer source: translate it in parts (sentences, clauses, …) and rejoin them, translate its beginning, give "
+        "an empty line, or stop; counted and said",
     )
 
 
@@ -220,6 +224,11 @@ class Config:
     model: Model = section(Model, "The Transformer; the defaults are the paper's base model.")
     training: Training = section(Training, "Batches, optimizer, schedule, validation, checkpoints.")
     decoding: Decoding = section(Decoding, "Search, in validation and in `nmt translate`.")
+
+    @property
+    def search(self) -> Decoding:
+        """`decoding` with the longest source as a number: that of training where the settings name no other."""
+        return replace(self.decoding, max_source_tokens=self.decoding.max_source_tokens or self.data.max_length)
 
     def impossible(self) -> list[str]:
         """The combinations of settings that cannot work, each naming the keys that collide."""

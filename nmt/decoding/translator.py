@@ -3,19 +3,20 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from nmt import checkpoint, config
 from nmt import device as devices
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from nmt.decoding import long_input
 from nmt.decoding.engine import Engine, Source, TransformerEngine
 from nmt.decoding.hypothesis import Hypothesis, Options
 from nmt.errors import NmtError
 
 # Whatever some program takes for the end of a line, and the tab, which parts columns.
 _BREAKS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
-_CHUNK_LINES = 2000  # read, sorted by length and translated together
+CHUNK_LINES = 2000  # read, sorted by length and translated together
+_CHUNK_CHARACTERS = 1_000_000  # so that lines as long as books do not fill the memory
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,28 @@ class Translation:
 
 @dataclass
 class Counts:
-    """What became of the lines read."""
+    """What became of the lines read; `parts` are those that the `split` ones were translated in."""
 
     lines: int = 0
     empty: int = 0
     cut: int = 0
     skipped: int = 0
+    split: int = 0
+    parts: int = 0
+
+
+def chunked(lines: Iterable[str], chunk_lines: int = CHUNK_LINES) -> Iterator[list[str]]:
+    """Lines that are translated together: so many, or fewer very long ones. The chunks of a chunk are itself."""
+    chunk: list[str] = []
+    characters = 0
+    for line in lines:
+        chunk.append(line)
+        characters += len(line)
+        if len(chunk) == chunk_lines or characters >= _CHUNK_CHARACTERS:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk
 
 
 class Translator:
@@ -61,14 +78,14 @@ class Translator:
         settings, model = loaded.config, loaded.build().to(chosen)
         model.lay_out_for_search()
         engine = TransformerEngine(model, chosen, settings.training.precision)
-        return cls(engine, loaded.vocabulary, settings.decoding)
+        return cls(engine, loaded.vocabulary, settings.search)
 
     @property
-    def longest_source(self) -> int:
-        """The most subwords of a line that are translated: decoding.max_source_tokens, or fewer where the model
-        has learned fewer positions."""
-        limit = self.decoding.max_source_tokens
-        return limit if self.engine.positions is None else min(limit, self.engine.positions)
+    def longest_source(self) -> int | None:
+        """The most subwords that are translated as they are: decoding.max_source_tokens, or fewer where the model
+        has learned fewer positions; None: any number."""
+        limits = (self.decoding.max_source_tokens, self.engine.positions)
+        return min((limit for limit in limits if limit is not None), default=None)
 
     def translate(self, lines: Sequence[str]) -> list[str]:
         """The best translation of each line. Raises as `stream` does, and TypeError for one text alone."""
@@ -80,18 +97,18 @@ class Translator:
         """The n best translations of each line, best first, with their scores. Raises as `stream` does."""
         return list(self.stream_hypotheses(lines, n_best))
 
-    def stream(self, lines: Iterable[str], chunk_lines: int = _CHUNK_LINES) -> Iterator[str]:
+    def stream(self, lines: Iterable[str], chunk_lines: int = CHUNK_LINES, first: int = 1) -> Iterator[str]:
         """`translate` for any number of lines: one comes out for each that goes in, in order.
 
-        chunk_lines are read before the first comes out: 1 answers line by line. No translation holds a
-        line break or a tab. Raises NmtError for a line over decoding.max_source_tokens where
-        decoding.long_input is `error`, and for a model whose scores are not numbers.
+        At most chunk_lines are read before the first comes out: 1 answers line by line. `first` is the number of
+        the first line, for messages. No translation holds a line break or a tab. Raises NmtError for a line over
+        decoding.max_source_tokens where decoding.long_input is `error`, and for a model whose scores are not numbers.
         """
-        for chunk in self._chunks(lines, chunk_lines, n_best=1, scores=False):
+        for chunk in self._chunks(lines, chunk_lines, first, n_best=1, scores=False):
             yield from self._texts([hypotheses[0].tokens for hypotheses in chunk])
 
     def stream_hypotheses(
-        self, lines: Iterable[str], n_best: int = 1, chunk_lines: int = _CHUNK_LINES
+        self, lines: Iterable[str], n_best: int = 1, chunk_lines: int = CHUNK_LINES, first: int = 1
     ) -> Iterator[list[Translation]]:
         """`hypotheses` for any number of lines, as `stream`. Raises NmtError too where n_best is above the beam."""
         if n_best > self.decoding.beam_size:
@@ -99,14 +116,13 @@ class Translator:
                 f"{n_best} best translations of a beam of {self.decoding.beam_size}: raise decoding.beam_size "
                 "or ask for fewer"
             )
-        for chunk in self._chunks(lines, chunk_lines, n_best):
+        for chunk in self._chunks(lines, chunk_lines, first, n_best):
             yield from map(self._translations, chunk)
 
     def _chunks(
-        self, lines: Iterable[str], chunk_lines: int, n_best: int, scores: bool = True
+        self, lines: Iterable[str], chunk_lines: int, first: int, n_best: int, scores: bool = True
     ) -> Iterator[list[list[Hypothesis]]]:
-        remaining, first = iter(lines), 1
-        while chunk := list(islice(remaining, chunk_lines)):
+        for chunk in chunked(lines, chunk_lines):
             yield self._chunk(chunk, first, n_best, scores)
             first += len(chunk)
 
@@ -123,35 +139,43 @@ class Translator:
             n_best=n_best,
             scores=scores,
         )
-        results = self.engine.search(list(sources.values()), options, self.decoding.batch_tokens)
-        for number, hypotheses in zip(sources, results, strict=True):
-            if not hypotheses:
+        flat = [source for parts in sources.values() for source in parts]
+        results = iter(self.engine.search(flat, options, self.decoding.batch_tokens))
+        for number, parts in sources.items():
+            hypotheses = [next(results) for _ in parts]
+            if not all(hypotheses):
                 raise NmtError(
                     f"line {number}: the model's scores are not numbers: its weights are damaged, or too large "
                     "for its precision: translate with another checkpoint"
                 )
-            found[number - first] = hypotheses
+            found[number - first] = long_input.joined(hypotheses) or [_NOTHING]
         return found
 
-    def _sources(self, lines: list[str], first: int) -> dict[int, Source]:
-        """By line number, what there is to translate, counted; at most as long as model and settings allow."""
-        sources, limit = {}, self.longest_source
+    def _sources(self, lines: list[str], first: int) -> dict[int, list[Source]]:
+        """By line number, the parts to translate, counted; each at most as long as model and settings allow."""
+        sources: dict[int, list[Source]] = {}
+        limit = self.longest_source
         for number, (line, ids) in enumerate(zip(lines, self.vocabulary.source.encode(lines), strict=True), first):
             self.counts.lines += 1
             if not ids or not line.strip():
                 self.counts.empty += 1
-            elif len(ids) <= limit:
-                sources[number] = self._source(ids)
+            elif limit is None or len(ids) <= limit:
+                sources[number] = [self._source(ids)]
+            elif self.decoding.long_input == "split":
+                parts = long_input.split(line, limit, self.vocabulary.source.encode)
+                sources[number] = [self._source(part.ids) for part in parts if part.ids]
+                self.counts.split += 1
+                self.counts.parts += len(sources[number])
             elif self.decoding.long_input == "cut":
                 self.counts.cut += 1
-                sources[number] = self._source(ids[:limit])
+                sources[number] = [self._source(ids[:limit])]
             elif self.decoding.long_input == "skip":
                 self.counts.skipped += 1
             else:
                 key = "model.max_positions - 1" if limit == self.engine.positions else "decoding.max_source_tokens"
                 raise NmtError(
                     f"line {number}: {len(ids)} subwords, more than {key}: {limit}: shorten or split it, or set "
-                    "decoding.long_input to cut or skip"
+                    "decoding.long_input to split, cut or skip"
                 )
         return sources
 
@@ -160,7 +184,7 @@ class Translator:
         return Source(ids, longest if self.engine.positions is None else min(longest, self.engine.positions))
 
     def _texts(self, outputs: list[list[int]]) -> list[str]:
-        return [_BREAKS.sub(" ", text) for text in self.vocabulary.target.decode(outputs)]
+        return [_BREAKS.sub(" ", text) for text in long_input.decode(outputs, self.vocabulary.target.decode)]
 
     def _translations(self, hypotheses: list[Hypothesis]) -> list[Translation]:
         texts = self._texts([hypothesis.tokens for hypothesis in hypotheses])
