@@ -9,10 +9,12 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from enum import Enum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("nmt")
 
 _FIRST_RANKS_TURN = 3.0  # seconds
+# Of a translation's parameters, those that do not change what is said, or are told from their contents.
+_NOT_SAID = {"model", "input", "output", "device", "nproc_per_node", "line_by_line"}
 
 app = typer.Typer(
     help="Train machine-translation models: parallel text and one YAML file in, a translator and its BLEU out.",
@@ -47,6 +51,15 @@ ModelFile = Annotated[
 ]
 BeamSize = Annotated[int | None, typer.Option(min=1, help="Override the model's decoding.beam_size.")]
 LengthPenalty = Annotated[float | None, typer.Option(min=0, help="Override the model's decoding.length_penalty.")]
+
+
+class LongInput(Enum):
+    """What becomes of a line that is too long."""
+
+    SPLIT = "split"
+    CUT = "cut"
+    SKIP = "skip"
+    ERROR = "error"
 
 
 @contextmanager
@@ -172,6 +185,7 @@ def prepare(config: ConfigFile, overrides: Overrides = None, device: UnusedDevic
 @app.command(short_help="Translate a file or standard input.")
 @_reporting()
 def translate(
+    context: typer.Context,
     model: ModelFile,
     input: Annotated[
         Path | None, typer.Argument(metavar="INPUT", help="A sentence a line; none or -: standard input.")
@@ -179,32 +193,50 @@ def translate(
     output: Annotated[Path | None, typer.Option(help="Write here, whole or not at all; else to stdout.")] = None,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
+    long_input: Annotated[LongInput | None, typer.Option(help="Override the model's decoding.long_input.")] = None,
     n_best: Annotated[int | None, typer.Option(min=1, help="So many translations of each line, with scores.")] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Put the score before each translation.")] = False,
     line_by_line: Annotated[
         bool, typer.Option("--line-by-line", help="Answer each line before the next is read, as at a terminal.")
     ] = False,
+    nproc_per_node: Annotated[
+        int | None,
+        typer.Option(min=1, help="From file to file: so many processes, each with a GPU or a share of cores."),
+    ] = None,
     device: Device = "auto",
 ) -> None:
     """Translate a file or standard input, one sentence a line: as many lines out as in.
 
     With --scores a line is `score TAB translation`; with --n-best it is `line number TAB score
     TAB translation`, best first. A score is the log-probability over the length penalty.
+    From a file to --output FILE, a command that was interrupted goes on when it is run again.
 
     Example: echo 'Three hundred and forty-two.' | nmt translate runs/demo
     """
-    translator = _translator(model, device, beam_size, length_penalty)
-    with _lines_in(input) as (lines, interactive), _lines_out(output) as write:
-        chunk = {"chunk_lines": 1} if interactive or line_by_line else {}
-        if n_best is None and not scores:
-            for text in translator.stream(lines, **chunk):
-                write(text)
-        else:
-            for number, found in enumerate(translator.stream_hypotheses(lines, n_best or 1, **chunk), start=1):
-                for translation in found:
-                    place = f"{number}\t" if n_best is not None else ""
-                    write(f"{place}{translation.score:.6f}\t{translation.text}")
-    _say_counts(translator)
+    is_file = input is not None and input.is_file()
+    if nproc_per_node is not None and (not is_file or output is None or line_by_line):
+        raise typer.BadParameter("--nproc-per-node needs INPUT and --output FILE, both files, and no --line-by-line")
+    from nmt.decoding.lines import lines_in, lines_out, rows, say_counts
+    from nmt.decoding.translator import CHUNK_LINES
+
+    load = partial(_translator, model, beam_size=beam_size, length_penalty=length_penalty, long_input=long_input)
+    if is_file and output is not None and not line_by_line:
+        from nmt import checkpoint, file_translation
+        from nmt.decoding.file_job import FileJob
+
+        assert input is not None
+        options = {name: str(value) for name, value in context.params.items() if name not in _NOT_SAID}
+        job = FileJob.of([checkpoint.locate(model)], input, output, options, nproc_per_node or 1)
+        if status := file_translation.translate(
+            job, load, partial(rows, n_best=n_best, scores=scores), device, nproc_per_node
+        ):
+            raise typer.Exit(status)
+        return
+    translator = load(device)
+    with lines_in(input) as (lines, interactive), lines_out(output) as write:
+        for row in rows(translator, lines, n_best, scores, 1 if interactive or line_by_line else CHUNK_LINES):
+            write(row)
+    say_counts(translator.counts, translator.longest_source)
 
 
 @app.command(short_help="Translate and score, or score a file.")
@@ -233,6 +265,7 @@ def evaluate(
     """
     from nmt import checkpoint, evaluation
     from nmt.data.corpus import read_lines
+    from nmt.decoding.lines import lines_out, say_counts
 
     if not reference:
         raise typer.BadParameter("give at least one --reference FILE")
@@ -250,12 +283,12 @@ def evaluate(
         translator = _translator(model, device, beam_size, length_penalty)
         language = language or checkpoint.load_config(checkpoint.locate(model)).data.target_language
         translations = _with_progress(translator.stream(sources.lines), len(sources.lines))
-        _say_counts(translator)
+        say_counts(translator.counts, translator.longest_source)
         scored = evaluation.Lines(f"the translation of {source}", translations)
     scores = evaluation.evaluate(scored, references, language or "")
     typer.echo(evaluation.to_json(scores) if as_json else evaluation.to_text(scores))
     if output is not None:
-        with _lines_out(output) as write:
+        with lines_out(output) as write:
             for text in scored.lines:
                 write(text)
 
@@ -287,16 +320,21 @@ def average_checkpoints(
     typer.echo(output)
 
 
-def _translator(model: Path, device: str, beam_size: int | None, length_penalty: float | None) -> "Translator":
+def _translator(
+    model: Path,
+    device: str,
+    beam_size: int | None = None,
+    length_penalty: float | None = None,
+    long_input: LongInput | None = None,
+) -> "Translator":
     from nmt.decoding.translator import Translator
     from nmt.device import keep_freed_memory
 
     keep_freed_memory()
     translator = Translator.load(model, device)
-    if beam_size is not None:
-        translator.decoding = dataclasses.replace(translator.decoding, beam_size=beam_size)
-    if length_penalty is not None:
-        translator.decoding = dataclasses.replace(translator.decoding, length_penalty=length_penalty)
+    given = {"beam_size": beam_size, "length_penalty": length_penalty, "long_input": long_input and long_input.value}
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    translator.decoding = dataclasses.replace(translator.decoding, **changes)
     return translator
 
 
@@ -304,60 +342,6 @@ def _with_progress(lines: "Iterable[str]", total: int) -> list[str]:
     from tqdm import tqdm
 
     return list(tqdm(lines, "translating", total, unit=" lines", disable=None, leave=False))
-
-
-def _say_counts(translator: "Translator") -> None:
-    """Say which lines were not translated whole; nothing where all were."""
-    counts, limit = translator.counts, translator.longest_source
-    if counts.split:
-        log.info(
-            "%d of %d lines are longer than %d subwords: split into %d parts",
-            *(counts.split, counts.lines, limit, counts.parts),
-        )
-    if counts.cut:
-        log.warning("%d of %d lines are longer than %d subwords: cut", counts.cut, counts.lines, limit)
-    if counts.skipped:
-        log.warning("%d of %d lines are longer than %d subwords: left empty", counts.skipped, counts.lines, limit)
-
-
-@contextmanager
-def _lines_in(path: Path | None) -> "Iterator[tuple[Iterator[str], bool]]":
-    """The lines of a file or of standard input (None or `-`), and whether someone types them."""
-    from nmt.data.corpus import decoded_lines, read_lines
-
-    if path is not None and str(path) != "-":
-        yield read_lines(path), False
-        return
-    if sys.stdin is None:
-        raise NmtError("standard input is closed: give INPUT, a file to translate")
-    interactive = sys.stdin.isatty()
-    if interactive:
-        log.info("type a sentence and Enter; Ctrl-D ends")
-    yield decoded_lines(sys.stdin.buffer, "standard input"), interactive
-
-
-@contextmanager
-def _lines_out(path: Path | None) -> "Iterator[Callable[[str], None]]":
-    """A function that writes a line to a file, there once all are written, or to standard output at once."""
-    if path is None:
-        if sys.stdout is None:
-            raise NmtError("standard output is closed: give --output, a file to write")
-
-        def write(line: str) -> None:
-            sys.stdout.buffer.write(line.encode() + b"\n")
-            sys.stdout.buffer.flush()
-
-        yield write
-        return
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with part.open("w", encoding="utf-8", newline="\n") as file:
-            yield lambda line: print(line, file=file)
-        part.replace(path)
-    except OSError as error:
-        raise NmtError(f"{path}: cannot be written: {error.strerror}: choose another --output") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _keep_log(path: Path) -> None:

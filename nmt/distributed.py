@@ -122,25 +122,36 @@ class Ranks:
             dist.barrier(group)
 
 
-@contextmanager
-def joined(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
-    """Take part in the job this process was started for, if any: its ranks, and this one's device.
+def placed(device_name: str) -> tuple[Ranks, torch.device]:
+    """Which rank of the job this process was started for it is, if any, and its device; without meeting the others.
 
     `cuda` and `auto` stand for the GPU with the number of the local rank. Raises NmtError for a device
     that this machine lacks, or that several ranks would share.
     """
-    if not _launched() or int(os.environ["WORLD_SIZE"]) == 1:
-        yield Ranks(), devices.choose(device_name)
-        return
-    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    ranks = Ranks(rank, size, int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
     where = devices.choose(device_name)
+    if not _launched() or int(os.environ["WORLD_SIZE"]) == 1:
+        return Ranks(), where
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if where.index is not None or where.type == "mps":
         raise NmtError(f"--device {device_name}: {size} ranks cannot share it: choose cpu, cuda or auto")
+    ranks = Ranks(rank, size, int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
     if where.type == "cuda":
         where = devices.choose(f"cuda:{ranks.local_rank}")
         torch.cuda.set_device(where)
     _end_with_the_launcher()
+    return ranks, where
+
+
+@contextmanager
+def joined(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
+    """Take part in the job this process was started for, if any: its ranks, and this one's device.
+
+    Raises as `placed`.
+    """
+    ranks, where = placed(device_name)
+    if ranks.size == 1:
+        yield ranks, where
+        return
     dist.init_process_group("cpu:gloo,cuda:nccl" if where.type == "cuda" else "gloo")
     try:
         yield ranks, where

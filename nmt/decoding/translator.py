@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from nmt import checkpoint, config
@@ -44,6 +44,9 @@ class Counts:
     skipped: int = 0
     split: int = 0
     parts: int = 0
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(*(mine + others for mine, others in zip(astuple(self), astuple(other), strict=True)))
 
 
 def chunked(lines: Iterable[str], chunk_lines: int = CHUNK_LINES) -> Iterator[list[str]]:
