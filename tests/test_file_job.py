@@ -30,13 +30,13 @@ TWO = ("--nproc-per-node", "2")
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny model that says little."""
+    """A tiny model that says something else to almost every line."""
     from conftest import config_text
 
     from nmt import config
 
     folder = tmp_path_factory.mktemp("model")
-    text = config_text(folder, folder / "run").replace("d_model: 32, feed_forward: 64", "d_model: 8, feed_forward: 8")
+    text = config_text(folder, folder / "run").replace("d_model: 32, feed_forward: 64", "d_model: 16, feed_forward: 16")
     text = text.replace("decoding: {beam_size: 2}", "decoding: {beam_size: 2, max_extra_tokens: 0}")
     checkpoint.save(folder / "tiny.safetensors", make_checkpoint(config.parse(text, "test")))
     return folder / "tiny.safetensors"
