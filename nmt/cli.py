@@ -7,6 +7,8 @@ user can mend, 2 for usage, 130 when interrupted.
 import logging
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -149,6 +151,10 @@ def translate(
     line_by_line: Annotated[
         bool, typer.Option("--line-by-line", help="Answer each line before the next is read, as at a terminal.")
     ] = False,
+    nproc_per_node: Annotated[
+        int | None,
+        typer.Option(min=1, help="From file to file: so many processes, each with a GPU or a share of cores."),
+    ] = None,
     device: Device = "auto",
 ) -> None:
     """Translate a file or standard input, one sentence a line: as many lines out as in.
@@ -157,32 +163,38 @@ def translate(
     TAB translation`, best first. A score is the log-probability over the length penalty.
     With --format json it is an object: the line's number and translations, each with its text, score,
     log_probability, pieces, token_scores, and alignment: how much each piece looks at each of source_pieces.
+    From a file to --output FILE, a command that was interrupted goes on when it is run again.
 
     Example: echo 'Three hundred and forty-two.' | nmt translate runs/demo decoding.beam_size=8
     """
+    end_with_the_launcher()
     from nmt.data.corpus import read_lines
     from nmt.decoding import lines, rows
-    from nmt.decoding.translator import CHUNK_LINES
 
     if input is not None and input.startswith("decoding.") and "=" in input:  # a setting, and no INPUT
         overrides, input = [input, *(overrides or ())], None
-    translator = _translator(model, device, overrides or (), beam_size, length_penalty, ensemble or (), glossary)
-    with (
-        lines.lines_in(None if input is None else Path(input)) as (text, interactive),
-        lines.lines_out(output) as write,
-    ):
-        chunk = 1 if interactive or line_by_line else CHUNK_LINES
-        given = None if prefixes is None else read_lines(prefixes)
-        if n_best is None and not scores and format == "text":
-            for row in translator.stream(text, chunk, prefixes=given):
-                write(row)
-        else:
-            aligned = format == "json"
-            found = translator.stream_hypotheses(text, n_best or 1, chunk, alignment=aligned, prefixes=given)
-            for number, translations in enumerate(found, start=1):
-                for row in rows.of(number, translations, format, numbered=n_best is not None):
-                    write(row)
-    lines.say_counts(translator)
+    source = None if input in (None, "-") else Path(str(input))
+    overrides, form = _overrides(overrides, beam_size, length_penalty), rows.Form(n_best, scores, format == "json")
+    load = partial(_translator, model, overrides=overrides, ensemble=ensemble or (), glossary=glossary)
+    read_again = [path for path in (source, glossary, prefixes) if path is not None]
+    in_chunks = source is not None and output is not None and not line_by_line and all(map(Path.is_file, read_again))
+    if nproc_per_node is not None and not in_chunks:
+        raise typer.BadParameter("--nproc-per-node needs INPUT and --output FILE, both files, and no --line-by-line")
+    if in_chunks:
+        from nmt import file_translation
+
+        assert source is not None and output is not None
+        said = {"overrides": overrides, "form": asdict(form)}
+        job = file_translation.job(model, source, output, said, nproc_per_node or 1, ensemble or (), glossary, prefixes)
+        if status := file_translation.translate(job, load, form.rows, device, nproc_per_node):
+            raise typer.Exit(status)
+        return
+    translator = load(device)
+    with lines.lines_in(source) as (text, interactive), lines.lines_out(output) as write:
+        chunk = 1 if interactive or line_by_line else lines.CHUNK_LINES
+        for row in form.rows(translator, text, chunk, prefixes=None if prefixes is None else read_lines(prefixes)):
+            write(row)
+    lines.say_counts(translator.counts, translator.longest_source)
 
 
 @app.command(short_help="How probable given translations are.")
@@ -208,7 +220,7 @@ def score(
     """
     from nmt.decoding import lines, rows
 
-    translator = _translator(model, device, (), None, length_penalty, ensemble or ())
+    translator = _translator(model, device, _overrides((), None, length_penalty), ensemble or ())
     with lines.lines_out(output) as write:
         for number, pairs in rows.pairs(source, target):
             for place, translation in enumerate(translator.score(*pairs), start=number):
@@ -258,10 +270,10 @@ def evaluate(
         assert model is not None and source is not None
         sources = evaluation.Lines(str(source), list(read_lines(source)))
         evaluation.check_alike(sources, references)  # before the work of translating
-        translator = _translator(model, device, overrides or (), beam_size, length_penalty)
+        translator = _translator(model, device, _overrides(overrides, beam_size, length_penalty))
         language = language or load_settings(model).data.target_language
         translations = _with_progress(translator.stream(sources.lines), len(sources.lines))
-        lines.say_counts(translator)
+        lines.say_counts(translator.counts, translator.longest_source)
         scored = evaluation.Lines(f"the translation of {source}", translations)
     scores = evaluation.evaluate(scored, references, language or "")
     typer.echo(evaluation.to_json(scores) if as_json else evaluation.to_text(scores))
@@ -322,7 +334,7 @@ def serve(
     except ModuleNotFoundError as error:
         raise NmtError(f"serving needs the package {error.name}: pip install fastapi uvicorn") from None
     limits, languages = requests.Limits(max_lines, max_characters, max_waiting), server.languages_of(model)
-    translator = _translator(model, device, overrides or (), beam_size, length_penalty)
+    translator = _translator(model, device, _overrides(overrides, beam_size, length_penalty))
     server.serve(translator, languages, host, port, limits, log_requests)
 
 
@@ -353,12 +365,16 @@ def export(
     typer.echo(output)
 
 
+def _overrides(given: Sequence[str] | None, beam_size: int | None, length_penalty: float | None) -> list[str]:
+    """What of a model's decoding settings is overridden, by options or by arguments; the latter come last."""
+    options = {"beam_size": beam_size, "length_penalty": length_penalty}
+    return [*(f"decoding.{key}={value}" for key, value in options.items() if value is not None), *(given or ())]
+
+
 def _translator(
     model: Path,
     device: str,
     overrides: Sequence[str] = (),
-    beam_size: int | None = None,
-    length_penalty: float | None = None,
     ensemble: Sequence[Path] = (),
     glossary: Path | None = None,
 ) -> "Translator":
@@ -366,8 +382,6 @@ def _translator(
     from nmt.device import keep_freed_memory
 
     keep_freed_memory()
-    options = {"beam_size": beam_size, "length_penalty": length_penalty}
-    overrides = [*(f"decoding.{key}={value}" for key, value in options.items() if value is not None), *overrides]
     return Translator.load(model, device, ensemble, overrides, glossary)
 
 

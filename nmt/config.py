@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -244,9 +244,13 @@ class Decoding:
         "models faster, and not quite the same",
     )
     batch_tokens: int = setting(16_000, "cells searched at once: sentences × beam × source subwords", at_least=1)
-    max_source_tokens: int = setting(1024, "longest source, in subwords, that is translated as it is", at_least=1)
-    long_input: Literal["cut", "skip", "error"] = setting(
-        "cut", "a longer source: translate its beginning, give an empty line, or stop; counted and said"
+    max_source_tokens: int | None = setting(
+        None, "longest source, in subwords, that is translated as it is; null: `data.max_length`", at_least=1
+    )
+    long_input: Literal["split", "cut", "skip", "error"] = setting(
+        "split",
+        "a longer source: translate it in parts (sentences, clauses, …) and rejoin them, translate its beginning, give "
+        "an empty line, or stop; counted and said",
     )
 
     def impossible(self, where: str) -> Iterator[str]:
@@ -280,6 +284,16 @@ class Config:
     model: Model = section(Model, "The Transformer; the defaults are the paper's base model.")
     training: Training = section(Training, "Batches, optimizer, schedule, validation, checkpoints.")
     decoding: Decoding = section(Decoding, "Search, in validation and in `nmt translate`.")
+
+    @property
+    def longest_source(self) -> int:
+        """The longest source that is translated as it is: of training where `decoding` names no other."""
+        return self.decoding.max_source_tokens or self.data.max_length
+
+    @property
+    def search(self) -> Decoding:
+        """`decoding` with the longest source as a number."""
+        return replace(self.decoding, max_source_tokens=self.longest_source)
 
     def impossible(self) -> list[str]:
         """The combinations of settings that cannot work, each naming the keys that collide."""

@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
 
 from nmt import device as devices
 from nmt.errors import NmtError
@@ -124,27 +125,40 @@ class Ranks:
             dist.barrier(group)
 
 
-@contextmanager
-def joined(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
-    """Take part in the job this process was started for, if any: its ranks, and this one's device.
+def placed(device_name: str) -> tuple[Ranks, torch.device]:
+    """Which rank of the job this process was started for it is, if any, and its device; without meeting the others.
 
     `cuda` and `auto` stand for the GPU with the number of the local rank. Raises NmtError for a device
     that this machine lacks, or that several ranks would share.
     """
-    if not launched() or int(os.environ["WORLD_SIZE"]) == 1:
-        yield Ranks(), devices.choose(device_name)
-        return
-    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    ranks = Ranks(rank, size, int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
     where = devices.choose(device_name)
+    if not launched() or int(os.environ["WORLD_SIZE"]) == 1:
+        return Ranks(), where
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if where.index is not None or where.type == "mps":
         raise NmtError(f"--device {device_name}: {size} ranks cannot share it: choose cpu, cuda or auto")
+    ranks = Ranks(rank, size, int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
     if where.type == "cuda":
         where = devices.choose(f"cuda:{ranks.local_rank}")
         torch.cuda.set_device(where)
+    return ranks, where
+
+
+@contextmanager
+def joined(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
+    """Take part in the job this process was started for, if any: its ranks, and this one's device.
+
+    Raises as `placed`.
+    """
+    ranks, where = placed(device_name)
+    if ranks.size == 1:
+        yield ranks, where
+        return
     backend = "cpu:gloo,cuda:nccl" if where.type == "cuda" else "gloo"
-    launchers, *_ = next(dist.rendezvous("env://", timeout=_MEETING))
-    dist.init_process_group(backend, store=meeting(launchers, rank, size), rank=rank, world_size=size)
+    launchers, *_ = next(rendezvous("env://", timeout=_MEETING))
+    dist.init_process_group(
+        backend, store=meeting(launchers, ranks.rank, ranks.size), rank=ranks.rank, world_size=ranks.size
+    )
     try:
         yield ranks, where
     except NmtError:

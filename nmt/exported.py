@@ -47,7 +47,8 @@ def load_vocabulary(folder: Path) -> Vocabulary:
     return Vocabulary(source, source if source.proto == target.proto else target)
 
 
-def table_length(decoding: config.Decoding) -> int:
+def table_length(settings: Config) -> int:
     """The positions exported of a model whose own have no end: those of the longest source and of the longest
     output for it, EOS or BOS counted."""
-    return int(decoding.max_source_tokens * max(1.0, decoding.max_length_ratio)) + decoding.max_extra_tokens + 1
+    decoding = settings.decoding
+    return int(settings.longest_source * max(1.0, decoding.max_length_ratio)) + decoding.max_extra_tokens + 1

@@ -24,11 +24,12 @@ _SECONDS_TO_SAVE = "3600"
 _FORWARDED = {*STOPPING, signal.SIGQUIT}
 
 
-def launch(arguments: Sequence[str], ranks: int, restarts: int) -> int:
+def launch(arguments: Sequence[str], ranks: int, restarts: int, *, saves: bool = True) -> int:
     """Run `nmt ARGUMENTS` in so many processes, each a rank; returns the exit status of the whole.
 
     A rank that is killed, by the system or a crash below Python, ends the others, and all start again, at most
     `restarts` times. A rank that ends with an error of its own has said why, and ends the job.
+    `saves`: ranks that a signal asks to stop save, and have then ended well.
     """
     os.environ.setdefault(STARTED, str(time.time()))  # training.max_seconds counts from the first start
     os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", _SECONDS_TO_SAVE)
@@ -41,7 +42,8 @@ def launch(arguments: Sequence[str], ranks: int, restarts: int) -> int:
             with tempfile.TemporaryDirectory(prefix="nmt-ranks-") as folder:
                 elastic_launch(_one_machine(ranks, folder), sys.executable)("-m", "nmt", *arguments)
         except SignalException as stopped:  # passed on to the ranks, which have ended
-            return 0 if stopped.sigval in STOPPING and stopped.sigval != signal.SIGINT else 128 + stopped.sigval
+            well = saves and stopped.sigval in STOPPING and stopped.sigval != signal.SIGINT
+            return 0 if well else 128 + stopped.sigval
         except ChildFailedError as failed:
             ended = {rank: failure.exitcode for rank, failure in failed.failures.items()}
             # The launcher itself ends the others by SIGTERM: one that was sent by others comes alone.

@@ -44,13 +44,13 @@ class Validator:
         self.bleu, self.chrf = bleu_metric(config.data.target_language, quiet=True), CHRF()
 
     def __call__(self, model: Transformer) -> ValidationScores:
-        """Search with config.decoding on the device that the model is on; its train or eval mode stays.
+        """Search with config.search on the device that the model is on; its train or eval mode stays.
 
         Collective, with one result for all ranks.
         """
         device = next(model.parameters()).device
         engine = TransformerEngine([model], device, self.config.training.precision)
-        translator = Translator(engine, self.vocabulary, self.config.decoding)
+        translator = Translator(engine, self.vocabulary, self.config.search)
         # Every so-manieth sentence is a rank's, so that each has its share of the long ones.
         shares = self.ranks.collected(translator.translate(self.sources[self.ranks.rank :: self.ranks.size]))
         translations = [shares[i % self.ranks.size][i // self.ranks.size] for i in range(len(self.sources))]

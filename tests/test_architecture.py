@@ -16,6 +16,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = [
     {"__main__"},
     {"cli"},
+    {"file_translation"},
     {"training_run", "launching", "serving", "export"},
     {"training", "decoding", "evaluation", "averaging", "validation"},
     {"checkpoint", "exported"},

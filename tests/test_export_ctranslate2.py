@@ -31,7 +31,7 @@ def test_every_variant_is_the_same_model(overrides: tuple[str, ...], tmp_path: P
     ctranslate2.write(tmp_path, made)
     ours, theirs = TransformerEngine([made.build()], torch.device("cpu")), CTranslate2Engine(tmp_path, "cpu")
     lines = [*LINES, *parity.sample(made.vocabulary.source)]
-    found = parity.compare(ours, theirs, made.vocabulary, made.config.decoding, lines)
+    found = parity.compare(ours, theirs, made.vocabulary, made.config, lines)
     assert found.holds and not found.greedy and not found.beam, str(found)
     assert found.largest < 5e-5
 
@@ -62,7 +62,7 @@ def test_quantized_weights_are_smaller_and_near(quantization: str, tmp_path: Pat
         TransformerEngine([made.build()], torch.device("cpu")),
         CTranslate2Engine(tmp_path / quantization, "cpu"),
     )
-    found = parity.compare(ours, theirs, made.vocabulary, made.config.decoding, LINES)
+    found = parity.compare(ours, theirs, made.vocabulary, made.config, LINES)
     assert found.largest < 1
     assert found.holds == (quantization == "float32")
 

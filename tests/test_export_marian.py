@@ -21,7 +21,7 @@ def test_every_variant_is_the_same_model(overrides: tuple[str, ...], tmp_path: P
     marian.write(tmp_path, made)
     ours = TransformerEngine([made.build()], torch.device("cpu"))
     lines = [*LINES, *parity.sample(made.vocabulary.source)[::2]]
-    found = parity.compare(ours, MarianEngine(tmp_path), made.vocabulary, made.config.decoding, lines)
+    found = parity.compare(ours, MarianEngine(tmp_path), made.vocabulary, made.config, lines)
     assert found.holds and not found.greedy and not found.beam, str(found)
     assert found.largest < 5e-5
 
@@ -73,7 +73,7 @@ def test_text_to_text_as_users_of_transformers_do_it_and_after_saving_again(tmp_
     lines = [line for line in LINES if line]
     assert again.encode(lines) == made.vocabulary.source.encode(lines)
     engine = TransformerEngine([made.build()], torch.device("cpu"))
-    found = parity.compare(engine, again, made.vocabulary, made.config.decoding, lines)
+    found = parity.compare(engine, again, made.vocabulary, made.config, lines)
     assert found.holds and not found.greedy
     output = model.generate(**tokenizer(lines, return_tensors="pt", padding=True), max_length=10)
     texts = tokenizer.batch_decode(output, skip_special_tokens=True)

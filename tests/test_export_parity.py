@@ -34,7 +34,7 @@ class Other(TransformerEngine):
 def compare(other: Other, lines: Sequence[str] = LINES) -> Parity:
     ours = TransformerEngine([MADE.build()], torch.device("cpu"))
     with torch.inference_mode():
-        return parity.compare(ours, other, MADE.vocabulary, MADE.config.decoding, lines)
+        return parity.compare(ours, other, MADE.vocabulary, MADE.config, lines)
 
 
 def disturbed(by: float) -> Checkpoint:

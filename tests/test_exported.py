@@ -48,4 +48,4 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
 
 
 def test_positions_reach_from_the_longest_source_to_its_longest_output() -> None:
-    assert exported.table_length(make_settings().decoding) == 40 + 12 + 1
+    assert exported.table_length(make_settings()) == 40 + 12 + 1

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from nmt.decoding import rows
-from nmt.decoding.translator import CHUNK_LINES, Translation
+from nmt.decoding.lines import CHUNK_LINES
+from nmt.decoding.translator import Translation
 from nmt.errors import NmtError
 
 ONE = Translation("ein „Hund“", -1.25, -2.5, ["▁ein", "</s>"], [-2.0, -0.5])

@@ -52,7 +52,7 @@ def test_what_else_there_is_to_ask() -> None:
 
 
 def test_errors_are_json_with_a_line() -> None:
-    with service(Gated(max_source_tokens=20), Limits(lines=3, characters=200)) as (served, _):
+    with service(Gated(max_source_tokens=20, long_input="error"), Limits(lines=3, characters=200)) as (served, _):
         for answer, status, words in (
             (served.post_bytes(b"{", "application/json"), 400, "the body is not application/json, in UTF-8"),
             (served.post({"text": "one", "n_best": 9}), 400, "9 best translations asked for: at most 3"),

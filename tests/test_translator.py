@@ -27,8 +27,10 @@ from nmt.decoding import engine as engine_module
 from nmt.decoding.consensus import by_agreement
 from nmt.decoding.engine import TransformerEngine
 from nmt.decoding.hypothesis import Options
+from nmt.decoding.lines import Counts
+from nmt.decoding.long_input import split
 from nmt.decoding.search import search
-from nmt.decoding.translator import Counts, Translation, Translator
+from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
 from nmt.model.transformer import Memory, State, Transformer
 
@@ -290,7 +292,7 @@ def test_a_translation_is_one_line_and_one_column() -> None:
 
 @pytest.mark.parametrize("learned", [False, True])
 def test_long_sources(learned: bool) -> None:
-    """Cut, skipped or refused by decoding.long_input; over the setting, or over what positions were learned."""
+    """Split, cut, skipped or refused by decoding.long_input; over the setting, or over what positions were learned."""
     if learned:
         model, limit, extra = new_model(replace(SIZES, positions="learned")), 39, {}
     else:
@@ -302,6 +304,25 @@ def test_long_sources(learned: bool) -> None:
     expected = new_translator(model).translate([shortened, fits])
     assert cutting.translate([long, fits]) == expected
     assert cutting.counts == Counts(lines=2, cut=1)
+    splitting = new_translator(model, long_input="split", **extra)
+    parts = [part.text for part in split(long, limit, VOCABULARY.source.encode)]
+    [[found, _], _] = splitting.hypotheses([long, fits], 2)
+    ones = new_translator(model).hypotheses(parts)
+    assert found.text == " ".join(one.text for [one] in ones)
+    assert found.log_probability == pytest.approx(sum(one.log_probability for [one] in ones), abs=1e-3)
+    assert found.pieces == [piece for [one] in ones for piece in one.pieces]
+    assert len(found.pieces) == len(found.token_scores)
+    assert splitting.counts == Counts(lines=2, split=1, parts=len(parts))
+    assert splitting.translate([long, fits]) == [found.text, expected[1]]
+    [[aligned, other], _] = splitting.hypotheses([long, fits], 2, alignment=True)
+    assert aligned.source_pieces is not None and aligned.alignment is not None
+    own = [len(VOCABULARY.source.encode([part])[0]) + 1 for part in parts]
+    widths = [width for width, [one] in zip(own, ones, strict=True) for _ in one.pieces]
+    assert len(aligned.source_pieces) == sum(own) and list(map(len, aligned.alignment)) == widths
+    assert other.alignment is not None and len(other.alignment) == len(other.pieces)
+    begun = splitting.translate([long, fits])
+    assert splitting.hypotheses([long, fits], prefixes=["nine", ""])[0][0].text.startswith("nine")
+    assert splitting.translate([long, fits]) == begun
     skipping = new_translator(model, long_input="skip", **extra)
     assert skipping.translate([long, fits]) == ["", expected[1]]
     assert skipping.counts == Counts(lines=2, skipped=1)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Pair = tuple[str, str]  # source sentence, target sentence
 Columns = Mapping[str, tuple[str, ...]]  # a column's dotted path, and the keys that lead there
+_BLOCK_BYTES = 1 << 20
 BATCH_ROWS = 2000  # rows of an Arrow table turned into text at a time
 _BREAKS = str.maketrans("\n\r\t", "   ")
 
@@ -62,6 +63,17 @@ def read_lines(path: Path) -> Iterator[str]:
     """
     with _reading(path), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
         yield from decoded_lines(stream, str(path))
+
+
+def survey(path: Path) -> tuple[str, int]:
+    """A digest of what a text file holds, unpacked, and how many lines `read_lines` finds in it; raises as it does."""
+    digest, lines, last = hashlib.sha256(), 0, b""
+    with _reading(path), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+        while block := stream.read(_BLOCK_BYTES):
+            digest.update(block)
+            lines += block.count(b"\n")
+            last = block[-1:]
+    return digest.hexdigest(), lines + (last not in (b"", b"\n"))
 
 
 def decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
@@ -302,10 +314,10 @@ def fingerprint(corpus: config.Corpus, default_split: str) -> str:
     if corpus.hub:
         content += [corpus.name, corpus.split or default_split, *_hub_content(corpus)]
     elif corpus.file:
-        content.append(_file_digest(Path(corpus.file)))
+        content.append(file_digest(Path(corpus.file)))
     else:
         assert corpus.source and corpus.target
-        content += [_file_digest(Path(corpus.source)), _file_digest(Path(corpus.target))]
+        content += [file_digest(Path(corpus.source)), file_digest(Path(corpus.target))]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
@@ -315,7 +327,7 @@ def _hub_content(corpus: config.Corpus) -> list[str]:
     if folder.is_dir():
         names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
         visible = [name for name in names if not re.search(r"(^|/)\.", name)]  # the library skips hidden files too
-        return [part for name in visible for part in (name, _file_digest(folder / name))]
+        return [part for name in visible for part in (name, file_digest(folder / name))]
     if corpus.revision and re.fullmatch("[0-9a-f]{40}", corpus.revision):
         return [corpus.hub, corpus.revision]
     datasets = _datasets_library(corpus)
@@ -323,6 +335,7 @@ def _hub_content(corpus: config.Corpus) -> list[str]:
         return [corpus.hub, datasets.load_dataset_builder(corpus.hub, corpus.name, revision=corpus.revision).hash]
 
 
-def _file_digest(path: Path) -> str:
+def file_digest(path: Path) -> str:
+    """A digest of a file's bytes. Raises NmtError where it cannot be read."""
     with _reading(path), path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

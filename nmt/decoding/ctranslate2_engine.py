@@ -69,7 +69,7 @@ class CTranslate2Engine:
         """The longest source or output, EOS left out, that the folder's table of positions covers."""
         sizes = self.settings.model
         learned = sizes.positions == "learned"
-        return (sizes.max_positions if learned else exported.table_length(self.settings.decoding)) - 1
+        return (sizes.max_positions if learned else exported.table_length(self.settings)) - 1
 
     def search(self, sources: Sequence[Source], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
         """As nmt.decoding.engine.Engine. Raises NmtError for an option that CTranslate2 has not.

@@ -1,15 +1,44 @@
 """What is written for a line: text, scores, or JSON."""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 from nmt.data.corpus import read_lines
-from nmt.decoding.translator import CHUNK_LINES, Translation
+from nmt.decoding.lines import CHUNK_LINES
+from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
+
+
+@dataclass(frozen=True)
+class Form:
+    """What is written for each line: its translation; or, with scores, n_best or json, the rows that `of` gives."""
+
+    n_best: int | None = None
+    scores: bool = False
+    json: bool = False
+
+    def rows(
+        self,
+        translator: Translator,
+        lines: Iterable[str],
+        chunk_lines: int = CHUNK_LINES,
+        *,
+        first: int = 1,
+        prefixes: Iterable[str] | None = None,
+    ) -> Iterator[str]:
+        """The rows for lines of which the first has the number `first`. Raises as `Translator.stream_hypotheses`."""
+        if self.n_best is None and not self.scores and not self.json:
+            yield from translator.stream(lines, chunk_lines, prefixes=prefixes, first=first)
+            return
+        found = translator.stream_hypotheses(
+            lines, self.n_best or 1, chunk_lines, alignment=self.json, prefixes=prefixes, first=first
+        )
+        for number, translations in enumerate(found, start=first):
+            yield from of(number, translations, "json" if self.json else "text", numbered=self.n_best is not None)
 
 
 def of(

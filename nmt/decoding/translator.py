@@ -14,11 +14,14 @@ from pathlib import Path
 from nmt import checkpoint, config, exported
 from nmt import device as devices
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from nmt.decoding import long_input
 from nmt.decoding.consensus import by_agreement
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.engine import Engine, Source, TransformerEngine
 from nmt.decoding.glossary import Glossary, continues_word
 from nmt.decoding.hypothesis import Hypothesis, Options, Sampling, length_penalties
+from nmt.decoding.lines import CHUNK_LINES, Counts, chunked
+from nmt.decoding.long_input import Part
 from nmt.decoding.phrases import Group, holds
 from nmt.decoding.precision import prepared
 from nmt.decoding.words import Words
@@ -26,7 +29,6 @@ from nmt.errors import NmtError
 
 # Whatever some program takes for the end of a line, and the tab, which parts columns.
 _BREAKS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
-CHUNK_LINES = 2000  # read, sorted by length and translated together
 # One search at a time in a process, as all its threads share PyTorch's number of threads, and a model its mode and
 # its counts. Nothing is lost by waiting: a search uses every core by itself.
 _SEARCHING = threading.Lock()
@@ -39,6 +41,8 @@ class Translation:
     score is log P(Y|X) over the length penalty; pieces are its subwords and the end of sentence, and
     token_scores the log P of each. The translation of a line without words is empty, with score 0 and no pieces.
     On request alignment tells how much each piece looks at each of source_pieces, the end of sentence last in both.
+    Where a line was translated in parts, each has its end in pieces and source_pieces, and a row of the alignment
+    is over the source pieces of its own part.
     """
 
     text: str
@@ -50,17 +54,7 @@ class Translation:
     alignment: list[list[float]] | None = None
 
 
-@dataclass
-class Counts:
-    """What became of the lines read."""
-
-    lines: int = 0
-    empty: int = 0
-    cut: int = 0
-    skipped: int = 0
-    unruly: int = 0  # no output met the rules: translated without them
-    terms: int = 0  # of the glossary, found in the lines
-    unmet: int = 0  # of these, without any of their translations in the best one found
+Parts = dict[int, list[Source]]  # by a line's place in its chunk, what it is translated in: itself, most often
 
 
 class Translator:
@@ -98,7 +92,7 @@ class Translator:
             if glossary is not None:
                 raise NmtError(f"{path}: an exported folder knows no glossary: translate with the model file")
             engine = CTranslate2Engine(Path(path), device)
-            return cls(engine, engine.vocabulary, config.overridden(engine.settings, overrides).decoding)
+            return cls(engine, engine.vocabulary, config.overridden(engine.settings, overrides).search)
         chosen = devices.choose(device)
         loaded = [checkpoint.load(checkpoint.locate(Path(one))) for one in (path, *ensemble)]
         first = loaded[0]
@@ -107,7 +101,7 @@ class Translator:
                 raise NmtError(
                     f"{name}: its vocabulary is not that of {path}: an ensemble needs models of one vocabulary"
                 )
-        decoding = config.overridden(first.config, overrides).decoding
+        decoding = config.overridden(first.config, overrides).search
         models = [prepared(one.build(), chosen, decoding.precision) for one in loaded]
         trained_in = first.config.training.precision if decoding.precision == "model" else "float32"
         translator = cls(TransformerEngine(models, chosen, trained_in), first.vocabulary, decoding)
@@ -115,11 +109,11 @@ class Translator:
         return translator
 
     @property
-    def longest_source(self) -> int:
-        """The most subwords of a line that are translated: decoding.max_source_tokens, or fewer where the model
-        has learned fewer positions."""
-        limit = self.decoding.max_source_tokens
-        return limit if self.engine.positions is None else min(limit, self.engine.positions)
+    def longest_source(self) -> int | None:
+        """The most subwords that are translated as they are: decoding.max_source_tokens, or fewer where the model
+        has learned fewer positions; None: any number."""
+        limits = (self.decoding.max_source_tokens, self.engine.positions)
+        return min((limit for limit in limits if limit is not None), default=None)
 
     def translate(self, lines: Sequence[str]) -> list[str]:
         """The best translation of each line. Raises as `stream` does, and TypeError for one text alone."""
@@ -142,15 +136,21 @@ class Translator:
         return list(self.stream_hypotheses(lines, n_best, alignment=alignment, prefixes=prefixes))
 
     def stream(
-        self, lines: Iterable[str], chunk_lines: int = CHUNK_LINES, *, prefixes: Iterable[str] | None = None
+        self,
+        lines: Iterable[str],
+        chunk_lines: int = CHUNK_LINES,
+        *,
+        prefixes: Iterable[str] | None = None,
+        first: int = 1,
     ) -> Iterator[str]:
         """`translate` for any number of lines: one comes out for each that goes in, in order.
 
-        chunk_lines are read before the first comes out: 1 answers line by line. No translation holds a
-        line break or a tab. Raises NmtError for a line over decoding.max_source_tokens where
-        decoding.long_input is `error`, and for a model whose scores are not numbers.
+        At most chunk_lines are read before the first comes out: 1 answers line by line. `first` is the number of
+        the first line, for messages. No translation holds a line break or a tab. Raises NmtError for a line over
+        decoding.max_source_tokens where decoding.long_input is `error`, for prefixes that are more or fewer than the
+        lines, and for a model whose scores are not numbers.
         """
-        for _, chunk in self._chunks(lines, chunk_lines, 1, prefixes, scores=False):
+        for _, chunk in self._chunks(lines, chunk_lines, 1, prefixes, first, scores=False):
             yield from self._texts([hypotheses[0].tokens for hypotheses in chunk])
 
     def stream_hypotheses(
@@ -161,6 +161,7 @@ class Translator:
         *,
         alignment: bool = False,
         prefixes: Iterable[str] | None = None,
+        first: int = 1,
     ) -> Iterator[list[Translation]]:
         """`hypotheses` for any number of lines, as `stream`. Raises NmtError too where n_best is above the beam."""
         decoding = self.decoding
@@ -169,7 +170,7 @@ class Translator:
                 f"{n_best} best translations of a beam of {decoding.beam_size}: raise decoding.beam_size "
                 "or ask for fewer"
             )
-        for sources, chunk in self._chunks(lines, chunk_lines, n_best, prefixes):
+        for sources, chunk in self._chunks(lines, chunk_lines, n_best, prefixes, first):
             translations = [self._translations(hypotheses) for hypotheses in chunk]
             yield from self._aligned(sources, translations, chunk) if alignment else translations
 
@@ -203,13 +204,13 @@ class Translator:
         chunk_lines: int,
         n_best: int,
         prefixes: Iterable[str] | None,
+        first: int,
         *,
         scores: bool = True,
-    ) -> Iterator[tuple[dict[int, Source], list[list[Hypothesis]]]]:
+    ) -> Iterator[tuple[Parts, list[list[Hypothesis]]]]:
         """What was translated, by its place in the chunk, and the hypotheses of each line; a chunk at a time."""
-        remaining, first = iter(lines), 1
         remaining_prefixes = repeat("") if prefixes is None else iter(prefixes)
-        while chunk := list(islice(remaining, chunk_lines)):
+        for chunk in chunked(lines, chunk_lines):
             given = list(islice(remaining_prefixes, len(chunk)))
             if len(given) < len(chunk):
                 raise NmtError(f"line {first + len(given)}: no prefix: there must be as many prefixes as lines")
@@ -218,20 +219,21 @@ class Translator:
                 found = self._chunk(sources, len(chunk), first, n_best, scores)
             yield sources, found
             first += len(chunk)
+        if prefixes is not None and next(remaining_prefixes, None) is not None:
+            raise NmtError(f"line {first}: a prefix and no line: there must be as many prefixes as lines")
 
-    def _chunk(
-        self, sources: dict[int, Source], lines: int, first: int, n_best: int, scores: bool
-    ) -> list[list[Hypothesis]]:
+    def _chunk(self, sources: Parts, lines: int, first: int, n_best: int, scores: bool) -> list[list[Hypothesis]]:
         """The hypotheses for each of so many lines, at least one each; `first` is the number of the first line."""
         found = [[_NOTHING]] * lines
-        results = self._search(list(sources.values()), n_best, scores)
-        for place, hypotheses in zip(sources, results, strict=True):
-            if not hypotheses:
+        results = iter(self._search([source for parts in sources.values() for source in parts], n_best, scores))
+        for place, parts in sources.items():
+            hypotheses = [next(results) for _ in parts]
+            if not all(hypotheses):
                 raise NmtError(
                     f"line {first + place}: the model's scores are not numbers: its weights are damaged, or too large "
                     "for its precision: translate with another checkpoint"
                 )
-            found[place] = hypotheses
+            found[place] = long_input.joined(hypotheses)
         return found
 
     def _search(self, sources: list[Source], n_best: int, scores: bool) -> list[list[Hypothesis]]:
@@ -302,37 +304,50 @@ class Translator:
             self._words = words, Words(words, target.pieces(list(range(len(target)))), EOS)
         return self._words[1]
 
-    def _sources(self, lines: list[str], prefixes: list[str], first: int) -> dict[int, Source]:
-        """By place, what there is to translate, counted; at most as long as model and settings allow."""
-        sources, limit = {}, self.longest_source
+    def _sources(self, lines: list[str], prefixes: list[str], first: int) -> Parts:
+        """By place, the parts to translate, counted; each at most as long as model and settings allow."""
+        sources: Parts = {}
+        limit = self.longest_source
         encoded = zip(lines, self.vocabulary.source.encode(lines), self.vocabulary.target.encode(prefixes), strict=True)
         for place, (line, ids, prefix) in enumerate(encoded):
             self.counts.lines += 1
             if not ids or not line.strip():
                 self.counts.empty += 1
-            elif len(ids) <= limit:
-                sources[place] = self._source(line, ids, prefix)
+            elif limit is None or len(ids) <= limit:
+                sources[place] = [self._source(Part(line, ids), prefix)]
+            elif self.decoding.long_input == "split":
+                parts = [part for part in long_input.split(line, limit, self.vocabulary.source.encode) if part.ids]
+                begins = [prefix, *([] for _ in parts[1:])]
+                if parts:
+                    sources[place] = [self._source(*each) for each in zip(parts, begins, strict=True)]
+                self.counts.split += 1
+                self.counts.parts += len(parts)
             elif self.decoding.long_input == "cut":
                 self.counts.cut += 1
-                sources[place] = self._source(line, ids[:limit], prefix)
+                sources[place] = [self._source(Part(line, ids[:limit]), prefix)]
             elif self.decoding.long_input == "skip":
                 self.counts.skipped += 1
             else:
                 key = "model.max_positions - 1" if limit == self.engine.positions else "decoding.max_source_tokens"
                 raise NmtError(
                     f"line {first + place}: {len(ids)} subwords, more than {key}: {limit}: shorten or split it, or set "
-                    "decoding.long_input to cut or skip"
+                    "decoding.long_input to split, cut or skip"
                 )
         return sources
 
-    def _source(self, line: str, ids: list[int], prefix: list[int]) -> Source:
-        decoding = self.decoding
+    def _source(self, part: Part, prefix: list[int]) -> Source:
+        decoding, ids = self.decoding, part.ids
         longest = int(len(ids) * decoding.max_length_ratio) + decoding.max_extra_tokens
         for limit in (decoding.max_length, self.engine.positions):
             longest = longest if limit is None else min(longest, limit)
         shortest = min(longest, max(decoding.min_length, math.ceil(len(ids) * decoding.min_length_ratio)))
         return Source(
-            ids, longest, shortest, tuple(prefix), zlib.crc32(line.encode(), decoding.seed), self._required(line)
+            ids,
+            longest,
+            shortest,
+            tuple(prefix),
+            zlib.crc32(part.text.encode(), decoding.seed),
+            self._required(part.text),
         )
 
     def _required(self, line: str) -> tuple[Group, ...]:
@@ -344,21 +359,27 @@ class Translator:
         return tuple(self.vocabulary.target.encode(targets) for targets in self.glossary.terms(line))
 
     def _aligned(
-        self, sources: dict[int, Source], lines: list[list[Translation]], found: list[list[Hypothesis]]
+        self, sources: Parts, lines: list[list[Translation]], found: list[list[Hypothesis]]
     ) -> list[list[Translation]]:
-        pairs = [(source.ids, one.tokens) for place, source in sources.items() for one in found[place]]
+        pairs = [
+            (source.ids, output)
+            for place, parts in sources.items()
+            for one in found[place]
+            for source, output in zip(parts, long_input.parted(one.tokens), strict=True)
+        ]
         with _SEARCHING:
             weights = iter(self.engine.align(pairs, self.decoding.batch_tokens))
         lines = list(lines)
-        for place, source in sources.items():
-            pieces = self.vocabulary.source.pieces([*source.ids, EOS])
+        for place, parts in sources.items():
+            pieces = [piece for source in parts for piece in self.vocabulary.source.pieces([*source.ids, EOS])]
             lines[place] = [
-                dataclasses.replace(one, source_pieces=pieces, alignment=next(weights)) for one in lines[place]
+                dataclasses.replace(one, source_pieces=pieces, alignment=[row for _ in parts for row in next(weights)])
+                for one in lines[place]
             ]
         return lines
 
     def _texts(self, outputs: list[list[int]]) -> list[str]:
-        return [_BREAKS.sub(" ", text) for text in self.vocabulary.target.decode(outputs)]
+        return [_BREAKS.sub(" ", text) for text in long_input.decode(outputs, self.vocabulary.target.decode)]
 
     def _translations(self, hypotheses: list[Hypothesis]) -> list[Translation]:
         texts = self._texts([hypothesis.tokens for hypothesis in hypotheses])

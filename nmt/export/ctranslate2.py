@@ -55,7 +55,7 @@ def _spec(loaded: Checkpoint) -> "TransformerSpec":
         transformer_spec.TransformerEncoderSpec(len(model.encoder), **shape),
         transformer_spec.TransformerDecoderSpec(len(model.decoder), **shape),
     )
-    positions = exported.table_length(loaded.config.decoding)
+    positions = exported.table_length(loaded.config)
     _set_side(spec.encoder, model.encoder, model.encoder_norm, model.source_positions, positions)
     _set_side(spec.decoder, model.decoder, model.decoder_norm, model.target_positions, positions)
     spec.encoder.embeddings[0].weight = model.source_embedding.weight.detach()

@@ -84,4 +84,4 @@ def _written(
         theirs = MarianEngine(folder)
     ours = TransformerEngine([loaded.build()], torch.device("cpu"))
     text = parity.sample(loaded.vocabulary.source) if lines is None else lines
-    return parity.compare(ours, theirs, loaded.vocabulary, loaded.config.decoding, text)
+    return parity.compare(ours, theirs, loaded.vocabulary, loaded.config, text)

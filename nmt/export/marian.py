@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from nmt import config, exported
+from nmt import exported
 from nmt.checkpoint import Checkpoint
 from nmt.config import Config
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
@@ -72,7 +72,7 @@ def write(folder: Path, loaded: Checkpoint) -> None:
     check(loaded.config)
     ours = loaded.build()
     theirs = transformers.MarianMTModel(_config(loaded))
-    theirs.generation_config = _generation_config(loaded.config.decoding)
+    theirs.generation_config = _generation_config(loaded.config)
     theirs.load_state_dict(dict(_weights(ours)), strict=False)  # without positions, computed, and a bias of zeros
     theirs.save_pretrained(folder)
     exported.write(folder, loaded.config, loaded.vocabulary)
@@ -91,7 +91,7 @@ def _config(loaded: Checkpoint) -> "MarianConfig":
         decoder_vocab_size=len(vocabulary.target),
         share_encoder_decoder_embeddings=sizes.tie == "all",
         tie_word_embeddings=sizes.tie != "none",
-        max_position_embeddings=exported.table_length(loaded.config.decoding),
+        max_position_embeddings=exported.table_length(loaded.config),
         d_model=sizes.d_model,
         scale_embedding=True,
         encoder_layers=sizes.encoder_layers or sizes.layers,
@@ -112,16 +112,17 @@ def _config(loaded: Checkpoint) -> "MarianConfig":
     )
 
 
-def _generation_config(decoding: config.Decoding) -> "GenerationConfig":
+def _generation_config(settings: Config) -> "GenerationConfig":
     """Our search as nearly as transformers has it: the longest output is one number, and the length penalty |Y|^β,
     with the β whose slope at 20 subwords is that of our ((5+|Y|)/6)^α: at that length both prefer alike."""
     from transformers import GenerationConfig
 
+    decoding = settings.decoding
     beta = decoding.length_penalty * 20 / (5 + 20)
     of_beams = {"early_stopping": True, "length_penalty": beta} if decoding.beam_size > 1 else {}
     return GenerationConfig(
         num_beams=decoding.beam_size,
-        max_length=exported.table_length(decoding),
+        max_length=exported.table_length(settings),
         bad_words_ids=[[PAD], [UNK], [BOS]],
         decoder_start_token_id=BOS,
         bos_token_id=BOS,
@@ -210,7 +211,7 @@ def _write_tokenizer(folder: Path, loaded: Checkpoint) -> None:
         pad_token=pad,
         unk_token=unknown,
         eos_token=end,
-        model_max_length=settings.decoding.max_source_tokens + 1,
+        model_max_length=settings.longest_source + 1,
         clean_up_tokenization_spaces=False,
     ).save_pretrained(folder)
 

@@ -89,14 +89,15 @@ def sample(tokenizer: Tokenizer) -> list[str]:
 
 
 def compare(
-    ours: Searcher, theirs: Exported, vocabulary: Vocabulary, decoding: config.Decoding, lines: Sequence[str]
+    ours: Searcher, theirs: Exported, vocabulary: Vocabulary, settings: config.Config, lines: Sequence[str]
 ) -> Parity:
     """Translate lines with both engines; those that are empty or too long for either are left out.
 
     Raises NmtError where a model's scores are not numbers, or an engine cannot search so.
     """
     positions = min((engine.positions for engine in (ours, theirs) if engine.positions is not None), default=None)
-    limit = decoding.max_source_tokens if positions is None else min(decoding.max_source_tokens, positions)
+    decoding, limit = settings.decoding, settings.longest_source
+    limit = limit if positions is None else min(limit, positions)
     cut = enumerate(vocabulary.source.encode(list(lines)), start=1)
     kept = {number: ids for number, ids in cut if 0 < len(ids) <= limit}
     sources = [Source(ids, _longest(ids, decoding, positions)) for ids in kept.values()]

@@ -99,7 +99,7 @@ class BatchingQueue:
         lengths = [len(ids) for ids in self.translator.vocabulary.source.encode(lines)]
         if decoding.long_input in ("cut", "skip", "error"):
             for number, length in enumerate(lengths, start=1):
-                if length > limit:
+                if limit is not None and length > limit:
                     raise NmtError(f"line {number}: {length} subwords, more than {limit}: shorten or split it")
         return sum(lengths)
 

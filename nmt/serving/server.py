@@ -9,8 +9,7 @@ from pathlib import Path
 
 import uvicorn
 
-from nmt import checkpoint
-from nmt.decoding.translator import Translator
+from nmt.decoding.translator import Translator, load_settings
 from nmt.errors import NmtError
 from nmt.serving import app
 from nmt.serving.batching import BatchingQueue
@@ -56,8 +55,8 @@ def serve(
 
 
 def languages_of(model: Path) -> Languages:
-    """The languages of a model file or a run's folder. Raises NmtError as loading it does."""
-    data = checkpoint.load_config(checkpoint.locate(model)).data
+    """The languages of what Translator.load opens. Raises NmtError as loading it does."""
+    data = load_settings(model).data
     return Languages(data.source_language, data.target_language)
 
 

@@ -1,0 +1,136 @@
+"""Sources longer than the model was trained on: split into parts that it knows how to translate, and rejoined."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from nmt.data.vocabulary import EOS
+from nmt.decoding.hypothesis import Hypothesis
+
+Encode = Callable[[list[str]], list[list[int]]]
+
+_CLOSING = "[\"'”’»›)\\]}」』）】》〉]*"
+# What ends a sentence: before a space in most scripts, anywhere in those that do without.
+_SENTENCE_END = re.compile(rf"(?:[.!?…؟۔।॥]+{_CLOSING}(?=\s)|[。！？｡…]*[。！？｡]{_CLOSING})\s*")
+_CLAUSE_END = re.compile(r"(?:[,;:–—،؛](?=\s)|[，、；：])\s*")
+_SPACE = re.compile(r"\s+")
+_INITIAL = re.compile(r"(?:^|[\W_])[^\W\d_]\.\Z")  # the end of `J.`, `z. B.`, `U.S.`
+# Scripts written without spaces: Thai to Myanmar, Khmer, CJK with its punctuation and kana, full-width forms.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uff00-\uffef\U00020000-\U0003ffff]"
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a text and its subwords, without EOS."""
+
+    text: str
+    ids: list[int]
+
+
+class Decode(Protocol):
+    def __call__(self, ids: list[list[int]], /) -> list[str]: ...
+
+
+def split(text: str, limit: int, encode: Encode) -> list[Part]:
+    """A text as parts of at most `limit` subwords each, whose texts joined are the text again.
+
+    A part is a sentence. One that is too long is halved until it fits: near its middle at the end of a clause, else
+    at white space, else between characters. The subwords of a character that alone has too many are parted, and the
+    first part has its text. `encode` gives each text's subwords; a part without words may have none.
+    """
+    return [part for sentence in sentences(text) for part in _fitting(sentence, limit, encode)]
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences of a text, each with the white space behind it; joined they are the text again.
+
+    A full stop ends none after a single letter (an initial, most abbreviations) or before a small letter.
+    """
+    start = 0
+    for end in _SENTENCE_END.finditer(text):
+        if end.end() < len(text) and not _is_abbreviation(text, end):
+            yield text[start : end.end()]
+            start = end.end()
+    if start < len(text):
+        yield text[start:]
+
+
+def _is_abbreviation(text: str, end: re.Match[str]) -> bool:
+    stops = end[0].strip()
+    if stops[0] not in ".…":
+        return False
+    return text[end.end()].islower() or (stops == "." and bool(_INITIAL.search(text, 0, end.start() + 1)))
+
+
+def _fitting(text: str, limit: int, encode: Encode) -> list[Part]:
+    [ids] = encode([text])
+    if len(ids) <= limit:
+        return [Part(text, ids)]
+    if len(text) > 1:
+        middle = _middle(text)
+        return [*_fitting(text[:middle], limit, encode), *_fitting(text[middle:], limit, encode)]
+    return [Part("" if start else text, ids[start : start + limit]) for start in range(0, len(ids), limit)]
+
+
+def _middle(text: str) -> int:
+    """Where to halve a text of two characters or more: as near the middle as there is a good place."""
+    least, most = len(text) // 4, len(text) - len(text) // 4
+    for boundary in (_CLAUSE_END, _SPACE):
+        places = [found.end() for found in boundary.finditer(text, least, most)]
+        if places := [place for place in places if 0 < place < len(text)]:
+            return min(places, key=lambda place: abs(2 * place - len(text)))
+    return len(text) // 2
+
+
+def joined(parts: Sequence[list[Hypothesis]]) -> list[Hypothesis]:
+    """The hypotheses for a line from those for its parts, each best first: the i-th of a line is made of the i-th
+    of each part, or its last where it has fewer.
+
+    EOS stands between the parts' tokens, so that token_scores stay log P of each; log_probability is the sum of the
+    parts', and so is score, which is therefore not comparable with that of a line translated as it is.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    lines = []
+    for i in range(max(map(len, parts), default=0)):
+        chosen = [part[min(i, len(part) - 1)] for part in parts]
+        tokens = [token for hypothesis in chosen for token in (*hypothesis.tokens, EOS)][:-1]
+        lines.append(
+            Hypothesis(
+                tokens,
+                sum(hypothesis.score for hypothesis in chosen),
+                sum(hypothesis.log_probability for hypothesis in chosen),
+                [score for hypothesis in chosen for score in hypothesis.token_scores],
+            )
+        )
+    return lines
+
+
+def decode(outputs: list[list[int]], by: Decode) -> list[str]:
+    """The text of each output: its parts, which EOS separates, decoded for themselves and rejoined."""
+    parts = [parted(output) for output in outputs]
+    texts = iter(by([part for output in parts for part in output]))
+    return [rejoin([next(texts) for _ in output]) for output in parts]
+
+
+def parted(tokens: list[int]) -> list[list[int]]:
+    """The parts' tokens in a joined hypothesis."""
+    parts: list[list[int]] = [[]]
+    for token in tokens:
+        if token == EOS:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
+
+def rejoin(texts: Sequence[str]) -> str:
+    """Translations of parts as one line: with a space in between, but none beside a script that has no spaces."""
+    line = ""
+    for text in texts:
+        spaced = line and text and not _UNSPACED.match(line[-1]) and not _UNSPACED.match(text)
+        line += (" " if spaced else "") + text
+    return line

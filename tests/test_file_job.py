@@ -1,0 +1,259 @@
+"""A file translated to a file, by one process or several: nothing is lost, and what was killed goes on."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import filelock
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from model_files import make_checkpoint
+
+from nmt import checkpoint, file_translation
+from nmt.data.corpus import read_lines, survey
+from nmt.decoding.file_job import FileJob
+from nmt.decoding.lines import Counts
+from nmt.decoding.rows import Form
+from nmt.decoding.translator import Translator
+from nmt.errors import NmtError
+
+HOSTILE = [
+    "", "   ", "x" * 10_000, "👩‍👩‍👧 😀", "a\x00b\x01\x1f\x7f", "مرحبا بالعالم. שלום", "a\u2028b\u2029c\x85d\x0be\x0cf",
+    "a\rb", "\r", "é" * 300, "好" * 400, "\u202eevil", "one. two! " * 60, "\u2585 ▁", "\t tab \t", "\ufffd", "last",
+]  # fmt: skip
+TWO = ("--nproc-per-node", "2")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model that says something else to almost every line."""
+    from conftest import config_text
+
+    from nmt import config
+
+    folder = tmp_path_factory.mktemp("model")
+    text = config_text(folder, folder / "run").replace("d_model: 32, feed_forward: 64", "d_model: 16, feed_forward: 16")
+    text = text.replace("decoding: {beam_size: 2}", "decoding: {beam_size: 2, max_extra_tokens: 0}")
+    checkpoint.save(folder / "tiny.safetensors", make_checkpoint(config.parse(text, "test")))
+    return folder / "tiny.safetensors"
+
+
+@pytest.fixture(scope="module")
+def translator(model: Path) -> Translator:
+    return Translator.load(model, "cpu")
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_bytes("".join(f"{line}\n" for line in lines).encode())
+    return path
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "nmt", "translate", *map(str, arguments)]
+
+
+def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
+    environment = {name: value for name, value in os.environ.items() if name != "WORLD_SIZE"} | {"OMP_NUM_THREADS": "1"}
+    return subprocess.run(command(*arguments), capture_output=True, text=True, env=environment, timeout=120)
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_hostile_lines_come_out_one_for_one_from_one_process_and_two(model: Path, tmp_path: Path) -> None:
+    source = write(tmp_path / "in", HOSTILE * 3)
+    for name, many in (("one", ()), ("two", TWO)):
+        done = run(model, source, "--output", tmp_path / name, "--n-best", 2, *many)
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+        assert done.stderr.count("\n") == 1 and "12 of 51 lines are longer than 256 subwords: split into" in done.stderr
+    one, two = ([row.split("\t") for row in read_lines(tmp_path / name)] for name in ("one", "two"))
+    assert [(number, text) for number, _, text in one] == [(number, text) for number, _, text in two]
+    # Batches are others in smaller chunks, and rounding depends on them.
+    assert [float(score) for _, score, _ in one] == pytest.approx([float(score) for _, score, _ in two], abs=1e-3)
+    numbers = [int(number) for number, _, _ in one]
+    assert numbers == sorted(numbers) and set(numbers) == set(range(1, 52))
+    assert names(tmp_path) == {"in", "one", "two"}
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    lines=st.lists(
+        st.sampled_from(HOSTILE[3:9]) | st.text(st.characters(exclude_characters="\n"), max_size=9), max_size=30
+    ),
+    chunk_lines=st.integers(1, 7),
+    processes=st.integers(1, 3),
+)
+def test_any_lines_in_any_chunks_keep_their_order(
+    lines: list[str], chunk_lines: int, processes: int, translator: Translator, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("job")
+    source = write(folder / "in", lines)
+    job = FileJob(source, folder / "out", "0" * 16, survey(source)[1], chunk_lines)
+    with job.held():
+        for process in range(processes):
+            job.translate(translator, echo, process, processes)
+        counts, _ = job.finish()
+    assert list(read_lines(folder / "out")) == [
+        f"{n} {line}".rstrip() + "." for n, line in enumerate(read_lines(source), 1)
+    ]
+    assert counts == Counts(lines=len(lines))
+    assert names(folder) == {"in", "out"}
+
+
+def echo(translator: Translator, lines: list[str], first: int, prefixes: object) -> list[str]:
+    translator.counts.lines += len(lines)
+    return [f"{number} {line}".rstrip() + "." for number, line in enumerate(lines, first)]
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_survey_counts_what_is_read(tmp_path: Path, end: str) -> None:
+    plain, packed = tmp_path / "plain", tmp_path / "packed.gz"
+    for text in ("", "\n", "a", "a\r\nb\u2028", "\ufeff"):
+        plain.write_bytes((text + end).encode())
+        packed.write_bytes(gzip.compress((text + end).encode()))
+        assert survey(plain) == survey(packed)
+        assert survey(plain)[1] == len(list(read_lines(plain)))
+
+
+@pytest.mark.parametrize("many", [(), TWO])
+def test_killed_and_run_again_it_gives_the_same_bytes(model: Path, tmp_path: Path, many: tuple[str, ...]) -> None:
+    """Killed as soon as there is a chunk; what was there is not translated again."""
+    source = write(tmp_path / "in", ["one two three four five six seven"] * 12_000)
+    process = subprocess.Popen(command(model, source, "--output", tmp_path / "out", "--scores", *many), stderr=-1)
+    end = time.monotonic() + 100
+    while not (kept := sorted(tmp_path.glob(".out.*.part/*-[0-9]*000"))) and time.monotonic() < end:
+        time.sleep(0.002)
+    process.kill()
+    process.communicate()
+    assert kept and not (tmp_path / "out").exists()
+    kept[0].write_text(kept[0].read_text().replace("\t", "\tkept ", 1))
+    done = run(model, source, "--output", tmp_path / "out", "--scores", *many)
+    assert done.returncode == 0 and "of 12,000 lines are translated: going on from there" in done.stderr
+    whole = run(model, source, "--output", tmp_path / "whole", "--scores")
+    assert whole.returncode == 0
+    text = (tmp_path / "out").read_text()
+    assert text.count("\tkept ") == 1
+    assert text.replace("\tkept ", "\t") == (tmp_path / "whole").read_text()
+    assert names(tmp_path) == {"in", "out", "whole"}
+
+
+def job_of(model: Path, folder: Path, **options: object) -> FileJob:
+    return FileJob.of({"model": [model]}, folder / "in", folder / "out", options)
+
+
+def test_what_is_half_written_is_not_continued_with_anything_else(
+    model: Path, translator: Translator, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path / "in", ["one", "two"])
+    caplog.set_level("INFO", "nmt")
+    old = job_of(model, tmp_path, beam_size=2)
+    with old.held():
+        old.translate(translator, Form().rows)
+    new = job_of(model, tmp_path, beam_size=3)
+    with new.held():
+        assert "another model, input or options" in caplog.text
+        assert "2 of 2 lines" not in caplog.text
+        with pytest.raises(NmtError, match="another nmt is writing it"), new.held():
+            pass
+        new.translate(translator, Form().rows)
+        new.finish()
+    assert names(tmp_path) == {"in", "out"}
+    keys = {job_of(model, tmp_path).key, old.key, new.key}
+    write(tmp_path / "in", ["one", "three"])
+    assert len({*keys, job_of(model, tmp_path).key}) == 4
+
+
+def test_prefixes_and_json_are_shared_out_with_the_lines(model: Path, tmp_path: Path) -> None:
+    source = write(tmp_path / "in", ["one", "", "two", "three " * 300, "four"])
+    prefixes = write(tmp_path / "prefixes", ["", "", "zwei", "drei", "vier"])
+    extra = ("--prefixes", prefixes, "--format", "json", "--n-best", 2)
+    for name, many in (("one", ()), ("two", TWO)):
+        done = run(model, source, "--output", tmp_path / name, *extra, *many)
+        assert done.returncode == 0, done.stderr
+    one, two = ([json.loads(row) for row in read_lines(tmp_path / name)] for name in ("one", "two"))
+    assert [row["line"] for row in one] == [1, 2, 3, 4, 5]
+    texts = [[[found["text"] for found in row["translations"]] for row in rows] for rows in (one, two)]
+    assert texts[0] == texts[1]
+    assert all(text.startswith("zwei") for text in texts[0][2])
+    assert all(text.startswith("drei") for text in texts[0][3])
+    few = write(tmp_path / "few", ["", ""])
+    done = run(model, source, "--output", tmp_path / "three", "--prefixes", few)
+    assert done.returncode == 1 and "few: 2 lines, and" in done.stderr
+    assert "has 5: give a prefix for each line" in done.stderr
+
+
+def test_a_part_is_of_its_ensemble_and_glossary(model: Path, tmp_path: Path) -> None:
+    source, out, terms = write(tmp_path / "in", ["one"]), tmp_path / "out", write(tmp_path / "terms", ["one\teins"])
+    alone = file_translation.job(model, source, out, {})
+    together = file_translation.job(model, source, out, {}, ensemble=[model])
+    named = file_translation.job(model, source, out, {}, glossary=terms)
+    write(terms, ["one\tuno"])
+    renamed = file_translation.job(model, source, out, {}, glossary=terms)
+    begun = file_translation.job(model, source, out, {}, prefixes=source)
+    keys = [job.key for job in (alone, together, named, renamed, begun)]
+    assert len(set(keys)) == 5 and keys[0] == file_translation.job(model, source, out, {}).key
+
+
+def test_another_command_with_the_same_output_keeps_its_part(
+    model: Path, translator: Translator, tmp_path: Path
+) -> None:
+    write(tmp_path / "in", ["one"])
+    other, mine = job_of(model, tmp_path, n=1), job_of(model, tmp_path, n=2)
+    other.folder.mkdir()
+    with filelock.FileLock(other.folder / "lock"), mine.held():
+        mine.translate(translator, Form().rows)
+        mine.finish()
+        assert other.folder.is_dir()
+
+
+def test_an_input_that_changes_is_found(model: Path, translator: Translator, tmp_path: Path) -> None:
+    write(tmp_path / "in", ["one", "two"])
+    job = job_of(model, tmp_path)
+    write(tmp_path / "in", ["one"])
+    with pytest.raises(NmtError, match="in: has changed while it was translated"), job.held():
+        job.translate(translator, Form().rows)
+        job.finish()
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_error_in_a_rank_ends_all_with_one_line(model: Path, tmp_path: Path) -> None:
+    """Of the lines in the share of the second rank one is too long."""
+    source = write(tmp_path / "in", [*["one"] * 40, "one " * 400, *["one"] * 39])
+    for extra, words in [
+        (("decoding.long_input=error",), "subwords, more than decoding.max_source_tokens: 256"),
+        (("--device", "cuda:99"), "--device cuda:99"),
+        (("--n-best", "9"), "decoding.beam_size"),
+    ]:
+        done = run(model, source, "--output", tmp_path / words, *TWO, *extra)
+        assert done.returncode == 1 and done.stderr.count("\n") == 1 and words in done.stderr, done.stderr
+        assert not (tmp_path / words).exists()
+
+
+def test_several_processes_need_files(model: Path, tmp_path: Path) -> None:
+    source = write(tmp_path / "in", ["one"])
+    for arguments in [(), ("-",), (source,), (source, "--output", tmp_path / "out", "--line-by-line")]:
+        assert run(model, *arguments, *TWO).returncode == 2
+    assert run(model, source, "--output", tmp_path).returncode == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stopped_it_does_not_end_well(model: Path, tmp_path: Path, number: signal.Signals) -> None:
+    source = write(tmp_path / "in", ["one two three four five six seven"] * 30_000)
+    process = subprocess.Popen(
+        command(model, source, "--output", tmp_path / "out", *TWO), stderr=-1, start_new_session=True
+    )
+    end = time.monotonic() + 100
+    while not list(tmp_path.glob(".out.*.part/*-[0-9]*000")) and time.monotonic() < end:
+        time.sleep(0.002)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, said
+    assert b"Traceback" not in said
+    assert not (tmp_path / "out").exists() and list(tmp_path.glob(".out.*.part/*-[0-9]*"))
