@@ -274,7 +274,7 @@ def test_an_unlikely_phrase_is_said_where_it_fits() -> None:
     """Not first of all: a hypothesis that has said nothing of it yet lives on beside those that have."""
     table = Table(seed=0, vocabulary=20)
 
-    def scores(sentences: Tensor, prefixes: Tensor) -> Tensor:
+    def after(sentences: Tensor, prefixes: Tensor) -> Tensor:
         """The model says 4 5 6 7 EOS, and takes 10 11 12 for 5."""
         expected = {BOS: 4, 4: 5, 5: 6, 6: 7, 7: EOS, 10: 11, 11: 12, 12: 6}
         found = torch.zeros(*prefixes.shape[:-1], 20, dtype=torch.float64)
@@ -283,7 +283,7 @@ def test_an_unlikely_phrase_is_said_where_it_fits() -> None:
             row[10] += 3.0 * (last == 4)
         return found
 
-    table.scores = scores  # type: ignore[method-assign]
+    table.after = after  # type: ignore[method-assign]
     for size in (1, 2, 4):
         [[found]] = run(table, [[[[10, 11, 12]]]], [30], replace(OPTIONS, beam_size=size))
         assert found.tokens == [4, 10, 11, 12, 6, 7]
@@ -307,7 +307,7 @@ def test_a_word_ends_however_likely_it_goes_on() -> None:
     continuing = range(5, 58)
 
     class Glued(Table):
-        def scores(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
+        def after(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
             found = torch.zeros(*prefixes.shape[:-1], 60, dtype=torch.float64)
             found[..., EOS] = -20.0
             found[prefixes[..., -1] == BOS, 4] = 10.0
@@ -383,8 +383,8 @@ def test_a_rule_in_the_way() -> None:
 @pytest.mark.parametrize("bad", [math.nan, -math.inf, math.inf])
 def test_scores_that_are_no_probabilities(bad: float) -> None:
     class Spoiled(Table):
-        def scores(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
-            return torch.where((sentences == 1)[..., None], bad, super().scores(sentences, prefixes))
+        def after(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
+            return torch.where((sentences == 1)[..., None], bad, super().after(sentences, prefixes))
 
     required = [[[[4, 5]]]] * 3
     found = run(Spoiled(seed=2, vocabulary=100), required, [6] * 3, OPTIONS)

@@ -38,7 +38,7 @@ class Table:
         self.table = torch.randn(rows, vocabulary, generator=generator, dtype=torch.float64) * spread
         self.steps: list[int] = []  # sentences in each step
 
-    def scores(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
+    def after(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
         """sentences [...], prefixes [..., T], BOS first → [..., V]."""
         key = sentences.clone()
         for column in prefixes.unbind(-1):
@@ -55,7 +55,10 @@ class Table:
         assert tokens.shape == state.sentences.shape
         self.steps.append(len(tokens))
         state = Prefixes(state.sentences, torch.cat([state.tokens, tokens[:, :, None]], dim=2))
-        return self.scores(state.sentences, state.tokens), state
+        return self.after(state.sentences, state.tokens), state
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        return hidden
 
     def reorder(self, state: Prefixes, rows: Tensor) -> Prefixes:
         old = state.sentences.shape[1]
@@ -65,7 +68,7 @@ class Table:
 
 
 def log_probabilities(table: Table, sentence: int, prefix: list[int]) -> list[float]:
-    scores = table.scores(torch.tensor(sentence), torch.tensor([BOS, *prefix]))
+    scores = table.after(torch.tensor(sentence), torch.tensor([BOS, *prefix]))
     return scores.log_softmax(-1).tolist()
 
 
@@ -128,11 +131,13 @@ seeds = st.integers(0, 10**6)
 @settings(max_examples=150, deadline=None)
 @given(seed=seeds, alpha=alphas, size=st.integers(1, 6), data=st.data())
 def test_equals_the_plain_beam_search(seed: int, alpha: float, size: int, data: st.DataObject) -> None:
-    """Batched, stopping early, dropping finished sentences = one by one, running to the end, copying lists."""
+    """Batched, in parts, stopping early, dropping finished sentences = one by one, running to the end, copying lists."""
     table = Table(seed, vocabulary=data.draw(st.integers(5, 12)))
     options = replace(OPTIONS, beam_size=size, length_penalty=alpha, n_best=data.draw(st.integers(1, size)))
     longest = data.draw(st.lists(st.integers(0, 7), min_size=1, max_size=12))
-    found = run(table, list(range(len(longest))), longest, options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(beam_module, "_ROWS", data.draw(st.sampled_from([1, 8, 256])))
+        found = run(table, list(range(len(longest))), longest, options)
     assert len(found) == len(longest)
     for sentence, hypotheses in enumerate(found):
         assert_same(hypotheses, plain_beam(table, sentence, longest[sentence], options))
@@ -244,8 +249,8 @@ def test_scores_that_are_no_probabilities(size: int, bad: float) -> None:
     options = replace(OPTIONS, beam_size=size, n_best=size)
 
     class Spoiled(Table):
-        def scores(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
-            scores = super().scores(sentences, prefixes)
+        def after(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
+            scores = super().after(sentences, prefixes)
             return torch.where((sentences == 1)[..., None], bad, scores)
 
     found = run(Spoiled(seed=2, vocabulary=100), [0, 1, 2], [6, 6, 6], options)
@@ -258,8 +263,8 @@ def test_dead_hypotheses_beside_live_ones(size: int) -> None:
     """One NaN spoils the row it is in and no other; what the model rules out is never produced."""
 
     class Holes(Table):
-        def scores(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
-            scores = super().scores(sentences, prefixes).clone()
+        def after(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
+            scores = super().after(sentences, prefixes).clone()
             scores[..., 6] = -math.inf
             if prefixes.shape[-1] > 1:
                 scores[..., 4] = torch.where(prefixes[..., -1] == 5, math.nan, scores[..., 4])

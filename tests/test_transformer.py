@@ -162,7 +162,8 @@ def step_by_step(model: Transformer, source: Tensor, target: Tensor) -> Tensor:
     """Scores [B, T, V] of feeding target [B, T] a token at a time."""
     state, scores = model.start(model.encode(source)), []
     for t in range(target.shape[1]):
-        now, state = model.step(state, target[:, t : t + 1])
+        hidden, state = model.step(state, target[:, t : t + 1])
+        now = model.scores(hidden)
         assert now.dtype == torch.float32
         scores.append(now)
     return torch.cat(scores, dim=1)
@@ -227,7 +228,8 @@ def assert_next_scores(
 ) -> State:
     """`state` gives each hypothesis the scores that its whole prefix gives; prefixes [B][K], newest token last."""
     newest = torch.tensor([[prefix[-1] for prefix in row] for row in prefixes])
-    scores, state = model.step(state, newest)
+    hidden, state = model.step(state, newest)
+    scores = model.scores(hidden)
     for b, row in enumerate(prefixes):
         for k, prefix in enumerate(row):
             expected = model.logits(model(source[b][None], torch.tensor([prefix])))[0, -1]

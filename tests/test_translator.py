@@ -109,7 +109,10 @@ class Recomputing:
         state = self.Prefixes(state.source, torch.cat([state.tokens, tokens[:, :, None]], dim=2))
         source = state.source.repeat_interleave(tokens.shape[1], dim=0)
         states = MODEL(source, state.tokens.flatten(0, 1))
-        return MODEL.logits(states[:, -1]).view(*tokens.shape, -1), state
+        return states[:, -1].view(*tokens.shape, -1), state
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        return MODEL.logits(hidden)
 
     def reorder(self, state: Prefixes, rows: Tensor) -> Prefixes:
         old = state.tokens.shape[1]
@@ -269,9 +272,13 @@ class Script(Transformer):
     words: Sequence[int] = ()
 
     def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
-        scores, after = super().step(state, tokens)
+        hidden, after = super().step(state, tokens)
         said = self.words[state.length] if state.length < len(self.words) else EOS
-        return torch.full_like(scores, -50.0).index_fill_(2, torch.tensor(said), 0.0), after
+        return torch.full_like(hidden, said), after
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        scores = hidden.new_full((*hidden.shape[:-1], self.output.out_features), -50.0)
+        return scores.scatter_(2, hidden[:, :, :1].long(), 0.0)
 
 
 def test_a_translation_is_one_line_and_one_column() -> None:

@@ -53,6 +53,9 @@ def beam_search(
     return _Search(stepper, source, max_lengths, options, rules).run() if len(source) else []
 
 
+_ROWS = 256  # hypotheses whose scores are computed at once on the CPU
+
+
 class _Search(Generic[Memory, State]):
     """One call of `beam_search`. Line b of every tensor belongs to sentence `sentences[b]` of the source."""
 
@@ -80,8 +83,8 @@ class _Search(Generic[Memory, State]):
 
     def run(self) -> list[list[Hypothesis]]:
         for length in itertools.count():  # tokens that each live hypothesis has
-            scores, self.state = self.stepper.step(self.state, self.tokens)
-            rows = self._extend(self._log_probabilities(scores, length), length)
+            hidden, self.state = self.stepper.step(self.state, self.tokens)
+            rows = self._extend(self._candidates(hidden, length), length)
             done = self._done()
             self.live = self.live.masked_fill(done[:, None], -math.inf)  # inert, however long they stay in the batch
             finished = int(done.sum())
@@ -99,29 +102,44 @@ class _Search(Generic[Memory, State]):
                 self.state = self.stepper.reorder(self.state, rows)
         return self.trail.hypotheses()
 
-    def _log_probabilities(self, scores: Tensor, length: int) -> Tensor:
-        """Scores [B, K, V] → log-probabilities, -inf where a token may not come next."""
+    def _candidates(self, hidden: Tensor, length: int) -> tuple[Tensor, Tensor, Tensor]:
+        """What `stepper.step` gave, [B, K, D] → the best continuations of each sentence, as `_best` gives them."""
+        size, old = self.options.beam_size, self.live.shape[1]
+        # 2K candidates hold K that do not end, as each hypothesis has one way of ending. One is all that a
+        # greedy search needs: it goes on or it ends.
+        count = 1 if size == 1 else 2 * size
+        # On the CPU by parts, whose scores stay in the processor's cache until they have been looked through.
+        whole = bool(self.rules) or hidden.device.type != "cpu"
+        parts = [slice(None)] if whole else _slices(len(hidden), max(1, _ROWS // old))
+        found = [
+            _best(self._log_probabilities(self.stepper.scores(hidden[i]), self.limits[i], length), self.live[i], count)
+            for i in parts
+        ]
+        if len(found) == 1:
+            return found[0]
+        totals, parents, tokens = (torch.cat(each) for each in zip(*found, strict=True))
+        return totals, parents, tokens
+
+    def _log_probabilities(self, scores: Tensor, limits: Tensor, length: int) -> Tensor:
+        """Scores [B', K, V] and limits [B'] of sentences → log-probabilities, -inf where a token may not come next."""
         # Over the whole vocabulary: what is never produced keeps its share, so that these are the model's own.
         log_p = torch.log_softmax(scores, dim=-1, out=scores)
         log_p.index_fill_(2, self.never, -math.inf)
         if length >= self.first_limit:
-            full = self.limits <= length  # [B]
+            full = limits <= length  # [B']
             not_eos = torch.arange(log_p.shape[2], device=log_p.device) != self.options.eos  # [V]
             log_p.masked_fill_(full[:, None, None] & not_eos, -math.inf)
         for rule in self.rules:
             rule.forbid(log_p, length)
         return log_p
 
-    def _extend(self, log_p: Tensor, length: int) -> Tensor:
+    def _extend(self, candidates: tuple[Tensor, Tensor, Tensor], length: int) -> Tensor:
         """One more token for every hypothesis: those that end join `ended`, the others are the new live ones.
 
-        log_p [B, K, V] → for each new live hypothesis the old row that it continues, [B, K'].
+        Candidates as `_best` gives them → for each new live hypothesis the old row that it continues, [B, K'].
         """
         size, old = self.options.beam_size, self.live.shape[1]
-        # 2K candidates hold K that do not end, as each hypothesis has one way of ending. One is all that a
-        # greedy search needs: it goes on or it ends.
-        candidates = 1 if size == 1 else 2 * size
-        totals, parents, tokens = _best(log_p, self.live, candidates)  # [B, C], best first
+        totals, parents, tokens = candidates  # [B, C], best first
         rows = parents + old * torch.arange(len(parents), device=parents.device)[:, None]
         ends = tokens == self.options.eos
         ending = ends[:, :size] & (totals[:, :size] > -math.inf)
@@ -152,6 +170,12 @@ class _Search(Generic[Memory, State]):
         self.ended_count, self.sentences, self.limits = self.ended_count[kept], self.sentences[kept], self.limits[kept]
         self.first_limit = int(self.limits.min())
         return rows[kept]
+
+
+def _slices(length: int, size: int) -> list[slice]:
+    """Of so much, as few parts of at most this size as there can be, all about as large."""
+    parts = -(-length // size)
+    return [slice(length * i // parts, length * (i + 1) // parts) for i in range(parts)]
 
 
 def _best(log_p: Tensor, live: Tensor, count: int, block: int = BLOCK) -> tuple[Tensor, Tensor, Tensor]:

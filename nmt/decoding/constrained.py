@@ -236,8 +236,8 @@ class _Search(Generic[Memory, State]):
     def run(self) -> list[list[Hypothesis]]:
         found: dict[int, list[Hypothesis]] = {}
         for length in itertools.count():  # tokens that each live hypothesis has
-            scores, self.state = self.stepper.step(self.state, self.tokens)
-            totals = self._totals(scores, length)
+            hidden, self.state = self.stepper.step(self.state, self.tokens)
+            totals = self._totals(self.stepper.scores(hidden), length)
             for sentence, candidates in zip(self.sentences, self._candidates(totals), strict=True):
                 longest = self.penalties[sentence.limit + 1]
                 sentence.extend(candidates, self.penalties[length + 1], longest, totals.dtype)

@@ -22,11 +22,17 @@ class Ensemble:
         return [model.start(one) for model, one in zip(self.models, memory, strict=True)]
 
     def step(self, state: list[State], tokens: Tensor) -> tuple[Tensor, list[State]]:
-        """[B, K] → log of the mean probabilities [B, K, V], and the states after."""
-        scores, states = zip(
+        """[B, K] → the models' outputs side by side, [B, K, sum of D], and the states after."""
+        hidden, states = zip(
             *(model.step(one, tokens) for model, one in zip(self.models, state, strict=True)), strict=True
         )
-        return mean_probability([torch.log_softmax(one, dim=-1) for one in scores]), list(states)
+        return torch.cat(hidden, dim=-1), list(states)
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        """log of the mean probabilities, [B, K, V]."""
+        each = torch.split(hidden, [model.sizes.d_model for model in self.models], dim=-1)
+        scores = (model.scores(one) for model, one in zip(self.models, each, strict=True))
+        return mean_probability([torch.log_softmax(one, dim=-1) for one in scores])
 
     def reorder(self, state: list[State], rows: Tensor) -> list[State]:
         return [model.reorder(one, rows) for model, one in zip(self.models, state, strict=True)]

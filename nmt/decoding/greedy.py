@@ -26,8 +26,8 @@ def greedy(
     first_limit, tokens = int(max_lengths.min()), torch.full_like(sentences, options.bos)
     state = stepper.start(stepper.encode(source))
     for length in itertools.count():  # tokens that each output has
-        scores, state = stepper.step(state, tokens[:, None])
-        scores = scores[:, 0]  # [B, V]
+        hidden, state = stepper.step(state, tokens[:, None])
+        scores = stepper.scores(hidden)[:, 0]  # [B, V]
         if options.scores:  # over the whole vocabulary, as these are to be the model's own
             torch.log_softmax(scores, dim=-1, out=scores)
         best, tokens = _likeliest(scores.index_fill_(1, never, -math.inf))  # [B]

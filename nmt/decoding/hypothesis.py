@@ -1,6 +1,6 @@
 """What search is given and what it finds: a model's scores and source ids, options, hypotheses.
 
-Search knows ids and scores only: anything with the four methods of `Stepper` can be searched.
+Search knows ids and scores only: anything with the five methods of `Stepper` can be searched.
 Shapes: B sentences still searched, K live hypotheses a sentence, V subwords.
 """
 
@@ -29,7 +29,10 @@ class Stepper(Protocol[Memory, State]):
         """The state before the first output token: B sentences of one hypothesis each."""
 
     def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
-        """The newest token of each hypothesis [B, K] → scores of the next, [B, K, V], and the state after it.
+        """The newest token of each hypothesis [B, K] → what `scores` takes, [B, K, D], and the state after it."""
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        """What `step` gave for some sentences, [B', K, D] → scores of the next token, [B', K, V].
 
         Scores are log-probabilities up to a constant a row, in float32 or float64; search overwrites them.
         """

@@ -48,7 +48,8 @@ def sample(
     log_p_of = torch.zeros(draws.shape, device=device)
     state, tokens = stepper.start(stepper.encode(source)), torch.full((len(source), 1), options.bos, device=device)
     for length in itertools.count():  # tokens that each output has
-        scores, state = stepper.step(state, tokens)
+        hidden, state = stepper.step(state, tokens)
+        scores = stepper.scores(hidden)
         log_p = torch.log_softmax(scores, dim=-1, out=scores).index_fill_(2, never, -math.inf)
         full = limits <= length
         if full.any():

@@ -262,7 +262,7 @@ class Transformer(nn.Module):
         return State(source, past, 0)
 
     def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
-        """The newest token of every hypothesis, ids [B, K] → float32 scores of the next, [B, K, V]."""
+        """The newest token of every hypothesis, ids [B, K] → the decoder's output [B, K, D], for `scores`."""
         y = torch.add(
             self.target_positions(state.length, 1), self.target_embedding(tokens), alpha=self.scale
         )  # [B, K, D]: each at the same position
@@ -270,8 +270,11 @@ class Transformer(nn.Module):
         mask = past.mask_by_head()
         for layer, own, cross in zip(self.decoder, past.pools, state.source.layers, strict=True):
             y = layer.step(y, own, mask, rows, cross, state.source.mask)  # type: ignore[operator]
-        scores = self.logits(self.decoder_norm(y)).float()
-        return scores, State(state.source, past, state.length + 1)
+        return self.decoder_norm(y), State(state.source, past, state.length + 1)
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        """The decoder's output [..., D] → float32 scores of the next token, [..., V]."""
+        return self.logits(hidden).float()
 
     def reorder(self, state: State, rows: Tensor) -> State:
         """The state of other hypotheses: rows [B', K'] index the B·K old ones.
