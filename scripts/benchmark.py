@@ -1,7 +1,7 @@
 """Measure nmt: how fast it trains and translates beside others, and what preparing a large corpus takes.
 
     python scripts/benchmark.py train CONFIG [section.key=value …] [--size base] [--against COMMAND] [--rounds 5]
-    python scripts/benchmark.py translate MODEL INPUT [decoding.key=value …] [--beside MODEL_OR_FOLDER …]
+    python scripts/benchmark.py translate MODEL INPUT [decoding.key=value …] [--beside MODEL …] [--nproc-per-node N]
     python scripts/benchmark.py loss [--vocabulary 32000]
     python scripts/benchmark.py prepare [--pairs 10000000]
 
@@ -9,7 +9,8 @@
 which must print `target_tokens_per_second=NUMBER`; the ratio is taken round by round, so that it holds on a machine
 whose speed drifts. Beside speed it gives the peak of resident memory of both, and of ours padding, waiting for data
 and the share of what a large matrix product reaches on the device. `translate` gives target subwords a second of
-MODEL and, in turn, of others, such as its export for CTranslate2; loading and a first warming batch are not counted.
+MODEL and, in turn, of others, such as its export for CTranslate2, by one process or by several that share the lines;
+loading and a first warming batch are not counted.
 `loss` measures the loss alone beside PyTorch's.
 `prepare` generates a corpus, prepares it and trains a few steps on it, each in a process of its own, and gives
 seconds and the peak of resident memory.
@@ -31,6 +32,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
+from nmt.cores import usable_cores
 
 NMT = [sys.executable, "-m", "nmt"]
 Cost = tuple[float, float, str]
@@ -129,20 +132,55 @@ def device_peak(arguments: argparse.Namespace, overrides: Sequence[str]) -> floa
 
 
 TRANSLATE = """
-import sys, time, nmt.device
+import sys, nmt.device
 from nmt.decoding.translator import Translator
 nmt.device.keep_freed_memory()
-model, path, device, *overrides = sys.argv[1:]
+model, path, device, process, processes, *overrides = sys.argv[1:]
 translator = Translator.load(model, device, overrides=overrides)
 with open(path, encoding="utf-8", newline="\\n") as file:
-    lines = [line.rstrip("\\n") for line in file]
+    lines = [line.rstrip("\\n") for line in file][int(process)::int(processes)]
 translator.translate(lines[:64])
-start = time.perf_counter()
+print("ready", flush=True)
+sys.stdin.readline()
 texts = translator.translate(lines)
-seconds = time.perf_counter() - start
-subwords = sum(len(ids) + 1 for ids, line in zip(translator.vocabulary.target.encode(texts), lines) if line.strip())
-print(f"target_tokens_per_second={subwords / seconds}")
+print("done", flush=True)
+print(sum(len(ids) + 1 for ids, line in zip(translator.vocabulary.target.encode(texts), lines) if line.strip()))
 """
+
+
+def run_translator(model: str, arguments: argparse.Namespace) -> Measured:
+    """So many processes that each translate every so-manieth line, started together; SystemExit where one fails."""
+    number = arguments.nproc_per_node
+    environment = os.environ | {"OMP_NUM_THREADS": str(max(1, usable_cores() // number))}
+    command = [sys.executable, "-c", TRANSLATE, model, str(arguments.input), arguments.device]
+    processes = [
+        subprocess.Popen(
+            [*command, str(process), str(number), *arguments.overrides],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        for process in range(number)
+    ]
+
+    def said(process: subprocess.Popen[str]) -> str:
+        assert process.stdout
+        return process.stdout.readline().strip() or sys.exit(f"benchmark: {model} was not translated with")
+
+    for process in processes:
+        said(process)
+    start = time.perf_counter()
+    for process in processes:
+        assert process.stdin
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in processes:
+        said(process)
+    seconds = time.perf_counter() - start
+    subwords = sum(int(said(process)) for process in processes)
+    memory = sum(os.wait4(process.pid, 0)[2].ru_maxrss for process in processes) / 2**20
+    return Measured(subwords / seconds, memory, [])
 
 
 def translate(arguments: argparse.Namespace) -> None:
@@ -153,8 +191,7 @@ def translate(arguments: argparse.Namespace) -> None:
     for number in range(1, arguments.rounds + 1):
         line = f"{number:5d}"
         for model, rounds in zip(models, found, strict=True):
-            command = [sys.executable, "-c", TRANSLATE, model, str(arguments.input), arguments.device]
-            rounds.append(run_other(shlex.join([*command, *arguments.overrides])))
+            rounds.append(run_translator(model, arguments))
             line += f"  {rounds[-1].speed:20,.0f}  {rounds[-1].memory:5.2f}"
         print(line, flush=True)
     for model, rounds in zip(models[1:], found[1:], strict=True):
@@ -298,6 +335,9 @@ def main() -> None:
     translating.add_argument("overrides", nargs="*", metavar="decoding.key=value", help="for all of the models")
     translating.add_argument("--beside", action="append", metavar="MODEL", help="another one, in turn; any number")
     translating.add_argument("--device", default="auto", help="cpu, cuda, cuda:N, mps or auto")
+    translating.add_argument(
+        "--nproc-per-node", type=at_least_one, default=1, metavar="N", help="share the lines among so many processes"
+    )
     translating.add_argument("--rounds", type=at_least_one, default=5)
     translating.set_defaults(run=translate)
     losing = commands.add_parser("loss", help="seconds and memory of the loss over a vocabulary, on the CPU")
