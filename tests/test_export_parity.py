@@ -24,7 +24,7 @@ class Other(TransformerEngine):
         super().__init__([made.build()], torch.device("cpu"))
         self.vocabulary, self.wrong = made.vocabulary, wrong
 
-    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+    def subwords(self, lines: Sequence[str]) -> list[list[int]]:
         return [
             ids[:-1] if line in self.wrong else ids
             for line, ids in zip(lines, MADE.vocabulary.source.encode(list(lines)), strict=True)

@@ -533,3 +533,14 @@ def test_a_glossarys_terms_are_said(tmp_path: Path) -> None:
     translator.decoding = replace(translator.decoding, method="sample")
     with pytest.raises(NmtError, match=r"a glossary needs decoding\.method: beam"):
         translator.translate(["two"])
+
+
+def test_encode_gives_the_encoders_output() -> None:
+    translator = new_translator()
+    found = translator.encode([*LINES, ""])
+    for line, states in zip([*LINES, ""], found, strict=True):
+        source = torch.tensor([[*VOCABULARY.source.encode([line])[0], EOS]])
+        torch.testing.assert_close(states, MODEL.encode(source).states[0], rtol=1e-5, atol=1e-5)
+    translator.decoding = replace(DECODING, max_source_tokens=1)
+    with pytest.raises(NmtError, match=r"line 1: [0-9]+ subwords, more than 1: shorten or split it"):
+        translator.encode(LINES)

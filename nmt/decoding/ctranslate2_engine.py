@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from nmt import exported
 from nmt.data.vocabulary import EOS, Tokenizer
@@ -90,10 +91,6 @@ class CTranslate2Engine:
             best = [_best(each, options.n_best) for each in best]
         return best
 
-    def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Each line's subword ids, without EOS."""
-        return self.vocabulary.source.encode(list(lines))
-
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
         """As nmt.decoding.engine.Engine."""
         results = self.model.score_batch(
@@ -108,6 +105,14 @@ class CTranslate2Engine:
     def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
         """Raises NmtError: CTranslate2 gives the attention of a search alone, and of other heads."""
         raise NmtError("a CTranslate2 folder gives no alignment: translate with the model file for it")
+
+    def subwords(self, lines: Sequence[str]) -> list[list[int]]:
+        """Each line's subword ids, without EOS."""
+        return self.vocabulary.source.encode(list(lines))
+
+    def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list[Tensor]:
+        """Raises NmtError: CTranslate2 keeps the encoder's output to itself."""
+        raise NmtError("a CTranslate2 folder gives no encoder output: encode with the model file")
 
     def _score(
         self,

@@ -67,6 +67,9 @@ class Engine(Searcher, Protocol):
     def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
         """How much each token of a target looks at each of its source: rows of 1 in sum; EOS last in both."""
 
+    def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list[Tensor]:
+        """The encoder's output for each source, EOS last: float32 on the CPU, [its tokens + 1, d_model]."""
+
 
 class TransformerEngine:
     """Our own models and search."""
@@ -126,6 +129,13 @@ class TransformerEngine:
             [row[: len(source) + 1] for row in rows[: len(target) + 1]]
             for rows, (source, target) in zip(self._forced(found, pairs, batch_tokens), pairs, strict=True)
         ]
+
+    def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list[Tensor]:
+        def found(source: Tensor, _: Tensor) -> list[Tensor]:
+            return list(forced.states(self.models[0], source).cpu())
+
+        states = self._forced(found, [(source, []) for source in sources], batch_tokens)
+        return [one[: len(source) + 1].clone() for one, source in zip(states, sources, strict=True)]
 
     def _forced(self, found: Callable[[Tensor, Tensor], list[T]], pairs: Sequence[Pair], batch_tokens: int) -> list[T]:
         """What `found` gives for padded batches of pairs of similar length, for each pair in order."""

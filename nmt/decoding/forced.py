@@ -38,6 +38,12 @@ def alignment(models: Sequence[Transformer], source: Tensor, target: Tensor, bos
     return torch.stack(weights).mean(dim=0).float()
 
 
+@torch.inference_mode()
+def states(model: Transformer, source: Tensor) -> Tensor:
+    """The encoder's output in float32, [B, S, D]."""
+    return model.encode(source).states.float()
+
+
 def _before(target: Tensor, bos: int) -> Tensor:
     """What the decoder is given: BOS, then all tokens but the last."""
     return torch.cat([target.new_full((len(target), 1), bos), target[:, :-1]], dim=1)

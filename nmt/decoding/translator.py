@@ -11,6 +11,8 @@ from functools import cached_property
 from itertools import islice, repeat
 from pathlib import Path
 
+from torch import Tensor
+
 from nmt import checkpoint, config, exported
 from nmt import device as devices
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
@@ -197,6 +199,21 @@ class Translator:
             dataclasses.replace(one, text=text)
             for one, text in zip(self._translations(hypotheses), targets, strict=True)
         ]
+
+    def encode(self, lines: Sequence[str]) -> list[Tensor]:
+        """The encoder's output for each line, float32 on the CPU, [subwords + 1, d_model], the end of sentence last.
+
+        Of an ensemble it is the first model's. Raises NmtError for a line over `longest_source`, and for an exported
+        folder.
+        """
+        sources = self.vocabulary.source.encode(list(lines))
+        for number, ids in enumerate(sources, start=1):
+            if self.longest_source is not None and len(ids) > self.longest_source:
+                raise NmtError(
+                    f"line {number}: {len(ids)} subwords, more than {self.longest_source}: shorten or split it"
+                )
+        with _SEARCHING:
+            return self.engine.encode(sources, self.decoding.batch_tokens)
 
     def _chunks(
         self,

@@ -35,7 +35,7 @@ class MarianEngine:
     def positions(self) -> int:
         return int(self.model.config.max_position_embeddings) - 1
 
-    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+    def subwords(self, lines: Sequence[str]) -> list[list[int]]:
         """Each line's subword ids, without EOS."""
         return [ids[:-1] for ids in self.tokenizer(list(lines))["input_ids"]]
 

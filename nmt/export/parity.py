@@ -22,7 +22,7 @@ _ROUNDING = 1e-4  # of a log P, relative to it where it is beyond 1: float32 sum
 class Exported(Searcher, Protocol):
     """An engine on an exported folder."""
 
-    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+    def subwords(self, lines: Sequence[str]) -> list[list[int]]:
         """Each line's subword ids, without EOS, by the folder's own tokenizer."""
 
 
@@ -101,7 +101,7 @@ def compare(
     cut = enumerate(vocabulary.source.encode(list(lines)), start=1)
     kept = {number: ids for number, ids in cut if 0 < len(ids) <= limit}
     sources = [Source(ids, _longest(ids, decoding, positions)) for ids in kept.values()]
-    others = theirs.encode([lines[number - 1] for number in kept])
+    others = theirs.subwords([lines[number - 1] for number in kept])
 
     def found(engine: Searcher, beam_size: int) -> dict[int, Hypothesis]:
         options = Options(
