@@ -121,7 +121,7 @@ class _Search(Generic[Memory, State]):
         # 2K candidates hold K that do not end, as each hypothesis has one way of ending. One is all that a
         # greedy search needs: it goes on or it ends.
         candidates = 1 if size == 1 else 2 * size
-        totals, parents, tokens = _best(log_p, self.live, candidates)  # [B, C], best first
+        totals, parents, tokens = best_candidates(log_p, self.live, candidates)  # [B, C], best first
         rows = parents + old * torch.arange(len(parents), device=parents.device)[:, None]
         ends = tokens == self.options.eos
         ending = ends[:, :size] & (totals[:, :size] > -math.inf)
@@ -154,7 +154,7 @@ class _Search(Generic[Memory, State]):
         return rows[kept]
 
 
-def _best(log_p: Tensor, live: Tensor, count: int, block: int = BLOCK) -> tuple[Tensor, Tensor, Tensor]:
+def best_candidates(log_p: Tensor, live: Tensor, count: int, block: int = BLOCK) -> tuple[Tensor, Tensor, Tensor]:
     """The best continuations of each sentence's hypotheses.
 
     log_p [B, K, V], live [B, K] → their log P, the hypothesis that each continues, its token; [B, C] each,
