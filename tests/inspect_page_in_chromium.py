@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from inspection_models import SENTENCES, new_inspector
-from page_in_chromium import WIDTHS, Browser, browser, contrast  # noqa: F401: a fixture
+from page_in_chromium import WIDTHS, Browser, browser, contrast  # noqa: F401
 from services import until
 
 from nmt.inspection.inspecting import Inspection

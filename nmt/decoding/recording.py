@@ -78,8 +78,8 @@ class Recorder:
 
     def follow(self, rows: Tensor, tokens: Tensor) -> None:
         """Of the candidates, those that the search goes on with, [1, K]."""
-        for place in self._going():
-            self.nodes[place].fate = "dropped"  # until the search says otherwise
+        for at in self._going():
+            self.nodes[at].fate = "dropped"  # until the search says otherwise
         # What is not among the candidates has no probability: a place of the beam that stays empty.
         self._parents = [self._candidates.get(at) for at in zip(rows[0].tolist(), tokens[0].tolist(), strict=True)]
         for place in self._parents:

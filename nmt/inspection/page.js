@@ -123,7 +123,7 @@ function showPicked() {
   const between = [];
   table.forEach((row, y) => row.forEach((part, x) => {
     const hidden = picked && (picked.side === "from" ? picked.index !== y : picked.index !== x);
-    if (!hidden && part >= FAINTEST) between.push([buttons.from[y], buttons.to[x], picked ? part : 0.6 * part]);
+    if (!hidden && part >= FAINTEST) between.push([buttons.from[y], buttons.to[x], picked ? Math.sqrt(part) : part]);
   }));
   lines(at("lines"), between, false);
 }

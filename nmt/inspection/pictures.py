@@ -12,10 +12,10 @@ import matplotlib
 import torch.nn.functional as F
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from nmt.errors import NmtError
 from nmt.inspection import fonts
 from nmt.inspection.inspecting import KINDS, Inspection
 from nmt.inspection.text import position_title
@@ -35,27 +35,25 @@ _COLOURS = "magma_r"
 def write(seen: Inspection, folder: Path, layer: int | None = None) -> list[Path]:
     """All pictures of an inspection → the files written.
 
-    An overview of each kind of attention, each head of one layer of each kind (`layer`, from 0; None: that of the
-    alignment, or the last), the alignment of words, and the positions. Raises NmtError where there is no such layer.
+    An overview of each kind of attention, each head of one layer of each kind (`layer`, from 0, or its last where it
+    has fewer; None: that of the alignment), the alignment of words, and the positions.
     """
-    deepest = max(len(weights) for weights in seen.attention.values())
-    if layer is not None and layer >= deepest:
-        raise NmtError(f"--layer {layer + 1}: this model has {deepest} layers: give a number from 1 to {deepest}")
     texts = [
         *seen.source.pieces,
         *seen.target.pieces,
         *(word.text for word in (*seen.source.words, *seen.target.words)),
     ]
     figures: dict[str, Figure] = {}
-    style = {"font.family": fonts.families(texts, (seen.source.language, seen.target.language)), "font.size": 9}
-    with matplotlib.rc_context(style), warnings.catch_warnings():
+    families = fonts.families(texts, (seen.source.language, seen.target.language))
+    # Labels are text, whatever dollars they hold.
+    style = matplotlib.rc_context({"font.family": families, "font.size": 9, "text.parse_math": False})
+    with style, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # `families` has said so, in one line
         for kind in KINDS:
             weights = seen.attention[kind]
             figures[f"attention-{kind}"] = _overview(kind, weights)
-            chosen = min(seen.alignment_layer, len(weights) - 1) if layer is None else layer
-            if chosen < len(weights):
-                figures[f"attention-{kind}-layer-{chosen + 1}"] = _heads(seen, kind, weights[chosen], chosen)
+            chosen = min(seen.alignment_layer if layer is None else layer, len(weights) - 1)
+            figures[f"attention-{kind}-heads"] = _heads(seen, kind, weights[chosen], chosen)
         figures["alignment"] = _alignment(seen)
         figures["positions"] = _positions(seen)
         return [_save(figure, folder / f"{name}.png") for name, figure in figures.items()]
@@ -139,11 +137,11 @@ def _alignment(seen: Inspection) -> Figure:
     return figure
 
 
-def _labelled(panel: Axes, weights: Tensor, rows: Sequence[str], columns: Sequence[str]):  # type: ignore[no-untyped-def]
-    """A heat map [T, S] with a label for each row and column; labels are text, whatever dollars they hold."""
+def _labelled(panel: Axes, weights: Tensor, rows: Sequence[str], columns: Sequence[str]) -> AxesImage:
+    """A heat map [T, S] with a label for each row and column."""
     image = panel.imshow(weights.numpy(), cmap=_COLOURS, vmin=0, vmax=1, aspect="auto")
-    panel.set_xticks(range(len(columns)), columns, rotation=90, fontsize=8, parse_math=False)
-    panel.set_yticks(range(len(rows)), rows, fontsize=8, parse_math=False)
+    panel.set_xticks(range(len(columns)), columns, rotation=90, fontsize=8)
+    panel.set_yticks(range(len(rows)), rows, fontsize=8)
     panel.tick_params(length=0)
     return image
 

@@ -21,10 +21,9 @@ def _lines(seen: Inspection) -> Iterator[str]:
     yield f"{'given' if seen.given else 'translation':12} {seen.target.text}"
     yield f"             score {one.score:.4f}, log P {one.log_probability:.4f}, {len(one.pieces)} subwords"
     yield ""
-    heads, layers = seen.attention["cross"].shape[1], len(seen.attention["cross"])
-    yield (
-        f"word alignment: cross-attention of decoder layer {seen.alignment_layer + 1} of {layers}, mean of {heads} heads"
-    )
+    layers, heads = seen.attention["cross"].shape[:2]
+    layer = f"layer {seen.alignment_layer + 1} of {layers}"
+    yield f"word alignment: cross-attention of decoder {layer}, mean of {heads} heads"
     for target, source, share in links(seen):
         yield f"  {share:4.0%}  {target} ← {source}"
     yield ""
