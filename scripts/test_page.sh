@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Tests the pages of `nmt serve` and `nmt inspect` in headless Chromium (Debian: apt-get install chromium chromium-driver), which
-# scripts/test.sh does without. SCREENSHOTS names a folder for pictures of them; arguments go to pytest.
+# Tests the pages of `nmt serve` and `nmt inspect` in headless Chromium (Debian: apt-get install chromium
+# chromium-driver), which scripts/test.sh does without. SCREENSHOTS names a folder for pictures of them; arguments go
+# to pytest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 for program in chromium chromedriver; do

@@ -23,7 +23,7 @@ from nmt.inspection.text import position_title
 _TITLES = {"encoder": "Encoder self-attention", "decoder": "Decoder self-attention", "cross": "Cross-attention"}
 _AXES = {  # what the rows and the columns are
     "encoder": ("source subword", "source subword it looks at"),
-    "decoder": ("target subword to be said", "what has been said that it looks at"),
+    "decoder": ("target subword to be said", "earlier target subword it looks at"),
     "cross": ("target subword to be said", "source subword it looks at"),
 }
 _SMALL = 0.85  # inches: the width of a heat map of an overview, at least
@@ -72,9 +72,8 @@ def _overview(kind: str, weights: Tensor) -> Figure:
     tall, wide = tiles.shape[2:]
     mosaic = tiles.transpose(1, 2).reshape(layers * tall, heads * wide)[: -gap[0], : -gap[1]]
     inches = max(_SMALL, min(1.6, 12 / heads))
-    figure = Figure(
-        (inches * heads + 1.4, inches * min(max(rows / columns, 0.4), 2.5) * layers + 1.1), layout="constrained"
-    )
+    height = inches * min(max(rows / columns, 0.4), 2.5)
+    figure = Figure(_inches(inches * heads + 1.4, height * layers + 1.1), layout="constrained")
     panel = figure.subplots()
     image = panel.imshow(mosaic.numpy(), cmap=_COLOURS, vmin=0, vmax=1, aspect="auto")
     panel.set_xticks(
@@ -85,9 +84,8 @@ def _overview(kind: str, weights: Tensor) -> Figure:
     )
     panel.tick_params(length=0, labeltop=True, labelbottom=False)
     panel.spines[:].set_visible(False)
-    figure.suptitle(
-        f"{_TITLES[kind]}: rows are each {_AXES[kind][0]}, columns {_AXES[kind][1]}", fontsize=10, wrap=True
-    )
+    row, column = _AXES[kind]
+    figure.suptitle(f"{_TITLES[kind]}\na row for each {row}, a column for each {column}", fontsize=10)
     figure.colorbar(image, ax=panel, shrink=0.6, pad=0.02, aspect=30)
     return figure
 
@@ -99,14 +97,15 @@ def _heads(seen: Inspection, kind: str, weights: Tensor, layer: int) -> Figure:
     across = min(heads, 2 if len(columns) > 16 else 4 if heads > 4 else heads)
     down = math.ceil(heads / across)
     wide, tall = 0.17 * len(columns) + 1.3, 0.17 * len(rows) + 1.3
-    size = (max(5.0, wide * across + 0.8), tall * down + 0.8)
-    figure = Figure(_at_most(size), layout="constrained")
+    size = _inches(wide * across + 0.8, tall * down + 0.8)
+    crowded = min(1.0, size[0] / (wide * across), size[1] / (tall * down))  # below 1: less room than labels want
+    figure = Figure(size, layout="constrained")
     panels = figure.subplots(down, across, squeeze=False).flatten()
     for head, panel in enumerate(panels):
         if head >= heads:
             panel.axis("off")
             continue
-        image = _labelled(panel, weights[head], rows, columns)
+        image = _labelled(panel, weights[head], rows, columns, 8 * crowded)
         panel.set_title(f"head {head + 1}", fontsize=9)
     figure.suptitle(f"{_TITLES[kind]}, layer {layer + 1}", fontsize=11)
     figure.supylabel(_AXES[kind][0], fontsize=9)
@@ -119,7 +118,7 @@ def _alignment(seen: Inspection) -> Figure:
     """Attention between words, with its shares in numbers."""
     rows, columns = ([word.text for word in side.words] for side in (seen.target, seen.source))
     size = (0.42 * len(columns) + 2.2, 0.32 * len(rows) + 1.9)
-    figure = Figure(_at_most(size), layout="constrained")
+    figure = Figure(_inches(*size), layout="constrained")
     panel = figure.subplots()
     image = _labelled(panel, seen.alignment, rows, columns)
     if size[0] <= _LARGEST and size[1] <= _LARGEST:
@@ -137,11 +136,13 @@ def _alignment(seen: Inspection) -> Figure:
     return figure
 
 
-def _labelled(panel: Axes, weights: Tensor, rows: Sequence[str], columns: Sequence[str]) -> AxesImage:
-    """A heat map [T, S] with a label for each row and column."""
+def _labelled(
+    panel: Axes, weights: Tensor, rows: Sequence[str], columns: Sequence[str], points: float = 8
+) -> AxesImage:
+    """A heat map [T, S] with a label of this size for each row and column."""
     image = panel.imshow(weights.numpy(), cmap=_COLOURS, vmin=0, vmax=1, aspect="auto")
-    panel.set_xticks(range(len(columns)), columns, rotation=90, fontsize=8)
-    panel.set_yticks(range(len(rows)), rows, fontsize=8)
+    panel.set_xticks(range(len(columns)), columns, rotation=90, fontsize=points)
+    panel.set_yticks(range(len(rows)), rows, fontsize=points)
     panel.tick_params(length=0)
     return image
 
@@ -160,5 +161,6 @@ def _positions(seen: Inspection) -> Figure:
     return figure
 
 
-def _at_most(size: tuple[float, float]) -> tuple[float, float]:
-    return min(size[0], _LARGEST), min(size[1], _LARGEST)
+def _inches(wide: float, tall: float) -> tuple[float, float]:
+    """A picture's size: room for its title, and not without end."""
+    return min(max(wide, 6.8), _LARGEST), min(max(tall, 3.4), _LARGEST)
