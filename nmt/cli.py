@@ -365,6 +365,44 @@ def export(
     typer.echo(output)
 
 
+@app.command(short_help="Look inside: attention, alignment, beam.")
+@terminal.reporting()
+def inspect(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, or a run's folder.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="One sentence to translate.")],
+    overrides: DecodingOverrides = None,
+    target: Annotated[str | None, typer.Option(help="Look at this translation, rather than the search's.")] = None,
+    output: Annotated[Path | None, typer.Option(help="A folder for a page, pictures and all numbers.")] = None,
+    layer: Annotated[
+        int | None, typer.Option(min=1, help="Whose heads have a picture each; else that of the alignment.")
+    ] = None,
+    pictures: Annotated[
+        bool, typer.Option("--pictures/--no-pictures", help="PNG files beside the page; they need matplotlib.")
+    ] = True,
+    beam_size: BeamSize = None,
+    length_penalty: LengthPenalty = None,
+    device: Device = "auto",
+) -> None:
+    """Look at how a sentence is translated: what words look at, what aligns with what, what the beam tries.
+
+    Prints the translation, the alignment of words and what the search found. With --output DIR there are also
+    DIR/index.html, to open in a browser (all heads, all layers, the whole beam, positions), heat maps as PNG
+    files, and the numbers in DIR/inspection.json.
+
+    Example: nmt inspect runs/demo 'Three hundred and forty-two.' --output inside
+    """
+    from nmt.inspection import text as printing
+    from nmt.inspection import writing
+    from nmt.inspection.inspecting import Inspector
+
+    if output is not None and pictures:
+        writing.check_pictures()
+    seen = Inspector.load(model, device, _overrides(overrides, beam_size, length_penalty)).inspect(text, target)
+    typer.echo(printing.to_text(seen))
+    if output is not None:
+        writing.write(seen, output, None if layer is None else layer - 1, pictures=pictures)
+
+
 def _overrides(given: Sequence[str] | None, beam_size: int | None, length_penalty: float | None) -> list[str]:
     """What of a model's decoding settings is overridden, by options or by arguments; the latter come last."""
     options = {"beam_size": beam_size, "length_penalty": length_penalty}

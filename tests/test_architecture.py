@@ -17,7 +17,7 @@ LAYERS = [
     {"__main__"},
     {"cli"},
     {"file_translation"},
-    {"training_run", "launching", "serving", "export"},
+    {"training_run", "launching", "serving", "export", "inspection"},
     {"training", "decoding", "evaluation", "averaging", "validation"},
     {"checkpoint", "exported"},
     {"data", "model"},
@@ -99,6 +99,7 @@ def test_what_is_heavy_or_may_be_missing_is_imported_where_it_is_used(path: Path
     found = {module.partition(".")[0] for module in imports(tree(path), everywhere=False)}
     assert not found & {"datasets", "pyarrow", "tensorboard", "ctranslate2", "transformers"}
     assert part_of(module_of(path)) == "serving" or not found & {"fastapi", "starlette", "uvicorn"}
+    assert module_of(path) in ("nmt.inspection.pictures", "nmt.inspection.fonts") or "matplotlib" not in found
 
 
 @pytest.mark.parametrize("module", ["nmt", "nmt.config", "nmt.cli"])

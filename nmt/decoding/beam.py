@@ -103,7 +103,7 @@ class _Search(Generic[Memory, State]):
         return self.trail.hypotheses()
 
     def _candidates(self, hidden: Tensor, length: int) -> tuple[Tensor, Tensor, Tensor]:
-        """What `stepper.step` gave, [B, K, D] → the best continuations of each sentence, as `_best` gives them."""
+        """What `stepper.step` gave, [B, K, D] → each sentence's `best_candidates`."""
         size, old = self.options.beam_size, self.live.shape[1]
         # 2K candidates hold K that do not end, as each hypothesis has one way of ending. One is all that a
         # greedy search needs: it goes on or it ends.
@@ -112,7 +112,9 @@ class _Search(Generic[Memory, State]):
         whole = bool(self.rules) or hidden.device.type != "cpu"
         parts = [slice(None)] if whole else _slices(len(hidden), max(1, _ROWS // old))
         found = [
-            _best(self._log_probabilities(self.stepper.scores(hidden[i]), self.limits[i], length), self.live[i], count)
+            best_candidates(
+                self._log_probabilities(self.stepper.scores(hidden[i]), self.limits[i], length), self.live[i], count
+            )
             for i in parts
         ]
         if len(found) == 1:
@@ -136,7 +138,7 @@ class _Search(Generic[Memory, State]):
     def _extend(self, candidates: tuple[Tensor, Tensor, Tensor], length: int) -> Tensor:
         """One more token for every hypothesis: those that end join `ended`, the others are the new live ones.
 
-        Candidates as `_best` gives them → for each new live hypothesis the old row that it continues, [B, K'].
+        `best_candidates` → for each new live hypothesis the old row that it continues, [B, K'].
         """
         size, old = self.options.beam_size, self.live.shape[1]
         totals, parents, tokens = candidates  # [B, C], best first
@@ -178,7 +180,7 @@ def _slices(length: int, size: int) -> list[slice]:
     return [slice(length * i // parts, length * (i + 1) // parts) for i in range(parts)]
 
 
-def _best(log_p: Tensor, live: Tensor, count: int, block: int = BLOCK) -> tuple[Tensor, Tensor, Tensor]:
+def best_candidates(log_p: Tensor, live: Tensor, count: int, block: int = BLOCK) -> tuple[Tensor, Tensor, Tensor]:
     """The best continuations of each sentence's hypotheses.
 
     log_p [B, K, V], live [B, K] → their log P, the hypothesis that each continues, its token; [B, C] each,

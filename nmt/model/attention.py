@@ -63,6 +63,11 @@ class MultiHeadAttention(nn.Module):
         weights: Tensor = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
         return weights
 
+    def self_weights(self, x: Tensor, mask: Tensor) -> Tensor:
+        """The weights of self-attention, [B, H, T, T]: x and mask as in `forward`."""
+        key, _ = self.keys_values(x)
+        return self.weights(self.queries(x), key, mask)
+
     def look(self, x: Tensor, seen: cache.KeysValues, mask: Tensor) -> Tensor:
         """Cross-attention of the newest position of K hypotheses: x [B, K, D], mask [B·H, 1, N] → [B, K, D]."""
         rows = self.rows[0]

@@ -81,6 +81,10 @@ class EncoderLayer(nn.Module):
         around = self.feed_forward_around
         return around.after(x, self.feed_forward(around.before(x)))
 
+    def self_weights(self, x: Tensor, mask: Tensor) -> Tensor:
+        """As `forward` → how much each position sees of each other, [B, H, S, S]."""
+        return self.self_attention.self_weights(self.self_attention_around.before(x), mask)
+
 
 class DecoderLayer(nn.Module):
     def __init__(self, sizes: config.Model):
@@ -98,6 +102,11 @@ class DecoderLayer(nn.Module):
         x = around.after(x, self.cross_attention.attend(query, cross, memory.mask))
         around = self.feed_forward_around
         return around.after(x, self.feed_forward(around.before(x)))
+
+    def self_weights(self, x: Tensor) -> Tensor:
+        """x [B, T, D] → how much each position sees of those up to it, [B, H, T, T]."""
+        earlier = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+        return self.self_attention.self_weights(self.self_attention_around.before(x), earlier)
 
     def cross_weights(self, x: Tensor, memory: "Memory") -> Tensor:
         """x [B, T, D] → how much each position's cross-attention sees of each source position, [B, H, T, S]."""
@@ -131,6 +140,18 @@ class Memory:
 
     states: Tensor
     mask: Tensor
+
+
+@dataclass(frozen=True)
+class AttentionWeights:
+    """What every head of every layer looks at, layer by layer; each row is 1 in sum, and 0 where nothing may be seen.
+
+    encoder: [B, H, S, S] each; decoder: [B, H, T, T]; cross: [B, H, T, S].
+    """
+
+    encoder: list[Tensor]
+    decoder: list[Tensor]
+    cross: list[Tensor]
 
 
 @dataclass(frozen=True)
@@ -238,6 +259,25 @@ class Transformer(nn.Module):
             y = below(y, memory)
         weights: Tensor = self.decoder[layer].cross_weights(y, memory)  # type: ignore[operator]
         return weights
+
+    def attention_weights(self, source: Tensor, target: Tensor) -> AttentionWeights:
+        """The attention of all layers: source ids [B, S], the decoder's input ids [B, T].
+
+        The fused attention of `forward` keeps no weights: each layer computes them again from what it is given there.
+        """
+        mask = (source != self.padding)[:, None, None, :]
+        found = AttentionWeights([], [], [])
+        x = self._embed(source, self.source_embedding, self.source_positions, 0)
+        for layer in self.encoder:
+            found.encoder.append(layer.self_weights(x, mask))  # type: ignore[operator]
+            x = layer(x, mask)
+        memory = Memory(self.encoder_norm(x), mask)
+        y = self._embed(target, self.target_embedding, self.target_positions, 0)
+        for layer in self.decoder:
+            found.decoder.append(layer.self_weights(y))  # type: ignore[operator]
+            found.cross.append(layer.cross_weights(y, memory))  # type: ignore[operator]
+            y = layer(y, memory)
+        return found
 
     def logits(self, states: Tensor) -> Tensor:
         """Decoder states [..., D] → unnormalised scores [..., V]."""

@@ -1,0 +1,1 @@
+"""Looking inside a model: what it attends to, how its search went, its positions."""

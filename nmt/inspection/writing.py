@@ -1,0 +1,58 @@
+"""The files of an inspection: page, data and pictures."""
+
+import json
+import logging
+from pathlib import Path
+
+from nmt.decoding.lines import lines_out
+from nmt.errors import NmtError
+from nmt.inspection.inspecting import Inspection
+from nmt.inspection.page import page
+from nmt.inspection.text import to_data
+
+log = logging.getLogger("nmt")
+
+PAGE, DATA = "index.html", "inspection.json"
+_MATPLOTLIB = (3, 11)  # the first that joins Arabic letters and puts right-to-left text in order
+
+
+def check_pictures() -> None:
+    """Raise NmtError where there is nothing to draw pictures with."""
+    try:
+        import matplotlib
+    except ModuleNotFoundError:
+        raise NmtError(
+            "pictures need the package matplotlib: pip install 'matplotlib>=3.11', or add --no-pictures for the page "
+            "alone"
+        ) from None
+    if matplotlib.__version_info__[:2] < _MATPLOTLIB:
+        raise NmtError(
+            f"pictures need matplotlib 3.11 or newer, for text in all scripts, and {matplotlib.__version__} is "
+            "installed: pip install --upgrade matplotlib, or add --no-pictures for the page alone"
+        )
+
+
+def write(seen: Inspection, folder: Path, layer: int | None = None, *, pictures: bool = True) -> list[Path]:
+    """Write all files into a folder, made if it is not there, over those of an earlier inspection; return them.
+
+    layer: from 0, which the pictures show head by head. Raises NmtError where there is no such layer or the folder
+    cannot be written.
+    """
+    layers = max(len(weights) for weights in seen.attention.values())
+    if layer is not None and layer >= layers:
+        raise NmtError(f"--layer {layer + 1}: this model has {layers} layers: give a number from 1 to {layers}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise NmtError(f"{folder}: cannot be made: {error.strerror}: choose another --output") from None
+    data = json.dumps(to_data(seen), ensure_ascii=False)
+    for name, content in ((PAGE, page(seen)), (DATA, data)):
+        with lines_out(folder / name) as write_line:
+            write_line(content)
+    written = [folder / PAGE, folder / DATA]
+    if pictures:
+        from nmt.inspection import pictures as drawing
+
+        written += drawing.write(seen, folder, layer)
+    log.info("%s: written, to open in a browser; beside it %s", written[0], ", ".join(one.name for one in written[1:]))
+    return written
