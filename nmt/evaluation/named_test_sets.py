@@ -16,7 +16,7 @@ log = logging.getLogger("nmt")
 
 
 @dataclass(frozen=True)
-class TestSet:
+class NamedTestSet:
     """A source and its reference translations, and the language that they are in."""
 
     source: Lines
@@ -24,7 +24,7 @@ class TestSet:
     target_language: str
 
 
-def load(name: str, language_pair: str) -> TestSet:
+def load(name: str, language_pair: str) -> NamedTestSet:
     """The test set for a pair such as en-de, downloaded by sacreBLEU if it is not there yet.
 
     Raises NmtError for a name or a pair that sacreBLEU does not know, and where the download fails.
@@ -48,4 +48,4 @@ def load(name: str, language_pair: str) -> TestSet:
             "--source and --reference, or delete that folder and try again where the network allows it"
         ) from None
     texts = [Lines(f"{name} {Path(path).name}", list(read_lines(Path(path)))) for path in (source, *references)]
-    return TestSet(texts[0], texts[1:], language_pair.partition("-")[2])
+    return NamedTestSet(texts[0], texts[1:], language_pair.partition("-")[2])
