@@ -233,11 +233,13 @@ def evaluate(
     models: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="MODEL… DECODING.KEY=VALUE…",
+            metavar="MODEL|DECODING.KEY=VALUE",
             help="Model files, runs' folders, exported folders; settings that override theirs (configs/README.md).",
         ),
     ] = None,
-    source: Annotated[Path | None, typer.Option(help="Text to translate; without a model, for --details.")] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="Text to translate; without a model, for --details and --comet.")
+    ] = None,
     reference: Annotated[
         list[Path] | None, typer.Option(help="Its right translation; again for each further one.")
     ] = None,

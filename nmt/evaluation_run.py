@@ -51,6 +51,10 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None]:
 
     Raises NmtError for files that are missing or do not belong together, and for what a model or a metric lacks.
     """
+    if request.comet is not None:  # before any work
+        comet.check_installed()
+        if request.source is None and request.test_set is None:
+            raise NmtError(f"--comet {request.comet}: looks at the source too: give --source FILE")
     source, references, of_set = _texts(request)
     hypotheses = [_read(path) for path in request.hypotheses]
     for text in (source, *hypotheses):  # before the work of translating
@@ -62,8 +66,7 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None]:
     systems = [*_translations(request, source), *hypotheses]
     found = scores.score(systems, references, language, request.test_set, request.language_pair)
     if request.comet is not None:
-        if source is None:
-            raise NmtError(f"--comet {request.comet}: looks at the source too: give --source FILE")
+        assert source is not None
         found += comet.score(request.comet, source, systems, references[0], request.device)
     if not (request.details or request.training_texts):
         return found, None

@@ -5,6 +5,7 @@ Section 6.1 of the paper averages the last 5 (base) or 20 (big); which number is
 
 import dataclasses
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,7 +81,7 @@ def select(run: Path, device_name: str) -> tuple[Checkpoint, list[Tried]]:
     devices.keep_freed_memory()
     tried = []
     for candidate in tqdm(among, "trying", unit=" candidates", disable=None, leave=False):
-        tried.append(_try(candidate, validator, device))
+        tried.append(_try(candidate, validator, pairs, device))
         log.info("%s: BLEU %.2f", candidate.name, tried[-1].bleu)
     best = min(tried, key=lambda one: (-one.bleu, len(one.candidate.paths)))
     mean = averaging.average(best.candidate.paths)
@@ -116,12 +117,13 @@ def _validation(run: Path, settings: config.Config) -> list[Pair]:
     return pairs
 
 
-def _try(candidate: Candidate, validator: Validator, device: torch.device) -> Tried:
+def _try(candidate: Candidate, validator: Validator, pairs: Sequence[Pair], device: torch.device) -> Tried:
+    """The loss over all pairs, as in training; the search over those of training.validation_sentences."""
     model = averaging.average(candidate.paths).build().to(device)
     scores = validator(model)
     engine = TransformerEngine([model], device, validator.config.training.precision)
-    vocabulary = validator.vocabulary
-    sources, targets = vocabulary.source.encode(validator.sources), vocabulary.target.encode(validator.references)
-    found = engine.score(list(zip(sources, targets, strict=True)), validator.config.search.batch_tokens)
-    logarithms = [one for line in found for one in line]
-    return Tried(candidate, -sum(logarithms) / len(logarithms), scores.bleu, scores.chrf)
+    tokenizers = validator.vocabulary.source, validator.vocabulary.target
+    ids = [tokenizer.encode(list(side)) for tokenizer, side in zip(tokenizers, zip(*pairs, strict=True), strict=True)]
+    found = engine.score(list(zip(*ids, strict=True)), validator.config.search.batch_tokens)
+    log_probabilities = [one for line in found for one in line]
+    return Tried(candidate, -math.fsum(log_probabilities) / len(log_probabilities), scores.bleu, scores.chrf)

@@ -101,7 +101,8 @@ def test_a_model_that_is_not_there(loaded: tuple[list[str], Model, Model]) -> No
         comet.score("nowhere", SOURCE, SYSTEMS, REFERENCE, "cpu")
 
 
-def test_the_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "comet", None)
-    with pytest.raises(NmtError, match=r"^--comet needs the package comet: pip install unbabel-comet"):
+@pytest.mark.parametrize("module", [None, types.ModuleType("comet")], ids=["missing", "another"])
+def test_the_package_is_missing(monkeypatch: pytest.MonkeyPatch, module: types.ModuleType | None) -> None:
+    monkeypatch.setitem(sys.modules, "comet", module)
+    with pytest.raises(NmtError, match=r"^--comet needs the package unbabel-comet .*: pip install 'nmt\[comet\]', in"):
         comet.score("with", SOURCE, SYSTEMS, REFERENCE, "cpu")

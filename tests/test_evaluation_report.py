@@ -76,7 +76,9 @@ def test_sentences_are_shown_with_all_that_belongs_to_them() -> None:
     text = report.to_text(score(of, [REFERENCE], "de"), details(of, 1))
     assert text.count("  source       Dog number ") == 3  # the worst of each, and the one most worse
     assert "  system 1     Der Hund Nummer" in text and "  system 2     Der Hund Nummer" in text
-    assert "System 2, 1.de, translates 12 lines otherwise than system 1" in text
+    assert "System 2 translates 12 lines differently from system 1" in text
+    one = report.to_text(score(of[:1], [REFERENCE], "de"), details(of[:1], 1))
+    assert "\n\nThe worst lines, by chrF\n\nline " in one and "system 1" not in one
 
 
 def test_json_is_a_list_of_scores_and_with_details_an_object() -> None:

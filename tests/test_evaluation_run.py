@@ -1,5 +1,7 @@
 """An evaluation from files and models to scores: what is compared with what, and what is refused."""
 
+import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,8 +13,9 @@ from nmt import checkpoint, cli
 from nmt.config import Config
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
-from nmt.evaluation import named_test_sets
+from nmt.evaluation import comet, named_test_sets, report
 from nmt.evaluation.named_test_sets import NamedTestSet
+from nmt.evaluation.scores import Score
 from nmt.evaluation.texts import Lines
 from nmt.evaluation_run import Request, evaluate
 
@@ -114,9 +117,27 @@ def test_lines_are_counted_before_anything_is_translated(
             evaluate(Request(**given))
 
 
-def test_comet_needs_the_source(texts: dict[str, Path]) -> None:
+def test_comet_is_asked_for_before_any_work(texts: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    request = Request(hypotheses=[texts["first"]], references=[texts["reference"].parent / "gone"], comet="x")
+    monkeypatch.setitem(sys.modules, "comet", None)
+    with pytest.raises(NmtError, match=r"pip install 'nmt\[comet\]'"):
+        evaluate(request)
+    monkeypatch.setattr(comet, "check_installed", lambda: None)
     with pytest.raises(NmtError, match=r"--comet x: looks at the source too: give --source"):
-        evaluate(Request(hypotheses=[texts["first"]], references=[texts["reference"]], comet="x"))
+        evaluate(request)
+
+
+def test_comet_is_a_further_score(texts: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    def score(name: str, source: Lines, systems: list[Lines], reference: Lines, device: str) -> list[Score]:
+        assert (name, source.name, reference.name) == ("x", str(texts["source"]), str(texts["reference"]))
+        return [Score(system.name, "COMET", 0.8123, None, None, "model:x") for system in systems]
+
+    monkeypatch.setattr(comet, "check_installed", lambda: None)
+    monkeypatch.setattr(comet, "score", score)
+    files = [texts["first"], texts["second"]]
+    found, _ = evaluate(Request(hypotheses=files, source=texts["source"], references=[texts["reference"]], comet="x"))
+    text = report.to_text(found)
+    assert re.search(r"\nCOMET +0\.8123 +0\.8123\n", text) and text.endswith("\nCOMET  model:x")
 
 
 @pytest.mark.parametrize(

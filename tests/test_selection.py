@@ -25,7 +25,7 @@ def trained(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("selection") / "run"
     overrides = [
         "training.max_steps=96", "training.validate_every=16", "training.checkpoint_every=16", "training.keep_last=6",
-        "training.keep_best=6", "training.ema_decay=0.9",
+        "training.keep_best=6", "training.ema_decay=0.9", "training.validation_sentences=12",
     ]  # fmt: skip
     training_run.train(settings.parse(Config, config_text(corpus, run), "test config", overrides), "cpu")
     return run

@@ -11,19 +11,26 @@ from nmt.evaluation.scores import Score
 from nmt.evaluation.texts import Lines
 
 
+def check_installed() -> None:
+    """Raises NmtError where the package is not there (another one on PyPI is called comet)."""
+    try:
+        from comet import download_model, load_from_checkpoint  # noqa: F401
+    except ImportError as error:
+        raise NmtError(
+            f"--comet needs the package unbabel-comet ({error}): pip install 'nmt[comet]', in an environment of its "
+            "own, as it asks for older packages than the other extras"
+        ) from None
+
+
 def score(name: str, source: Lines, systems: Sequence[Lines], reference: Lines, device: str) -> list[Score]:
     """A score for each system by a COMET model: its name on the Hugging Face hub, or a checkpoint file.
 
     Most models give about 0 to 1, more is better. A model that needs no reference is not shown one. `device` is
     as in nmt.device. Raises NmtError where the package is not installed or the model cannot be had.
     """
-    try:
-        import comet
-    except ModuleNotFoundError as error:
-        raise NmtError(
-            f"--comet needs the package {error.name}: pip install unbabel-comet, in an environment of its own: it asks "
-            "for older packages than nmt's other extras"
-        ) from None
+    check_installed()
+    import comet
+
     path = name
     if not Path(name).is_file():
         try:

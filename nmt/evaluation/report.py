@@ -39,7 +39,11 @@ def to_text(scores: Sequence[Score], details: Details | None = None) -> str:
         sections += [
             *map(_lengths, details.lengths),
             _frequencies(details.frequencies),
-            *(_worst(one, number) for number, one in enumerate(details.worst, start=1) if one.sentences),
+            *(
+                _worst(one, number if len(systems) > 1 else None)
+                for number, one in enumerate(details.worst, start=1)
+                if one.sentences
+            ),
             *(_changed(one, number) for number, one in enumerate(details.changed, start=2)),
         ]
     return "\n\n".join(section for section in sections if section)
@@ -150,17 +154,18 @@ def _share(value: float | None) -> str:
 # --------------------------------------------------------------------------- sentences
 
 
-def _worst(found: Worst, number: int) -> str:
+def _worst(found: Worst, number: int | None) -> str:
+    of = "" if number is None else f" of system {number}"
     blocks = [_sentence(sentence, ["translation"]) for sentence in found.sentences]
-    return "\n\n".join([f"The worst lines of system {number} by chrF, {found.system}", *blocks])
+    return "\n\n".join([f"The worst lines{of}, by chrF", *blocks])
 
 
 def _changed(found: Changed, number: int) -> str:
     names = ["system 1", f"system {number}"]
-    blocks = [f"System {number}, {found.system}, translates {found.different:,} lines otherwise than system 1"]
-    for what, sentences in (("most better", found.better), ("most worse", found.worse)):
+    blocks = [f"System {number} translates {found.different:,} lines differently from system 1"]
+    for what, sentences in (("Raised", found.better), ("Lowered", found.worse)):
         if sentences:
-            blocks += [f"By chrF {what}:", *(_sentence(sentence, names) for sentence in sentences)]
+            blocks += [f"{what} most, by chrF:", *(_sentence(sentence, names) for sentence in sentences)]
     return "\n\n".join(blocks)
 
 
