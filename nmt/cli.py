@@ -6,7 +6,7 @@ user can mend, 2 for usage, 130 when interrupted.
 
 import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -227,60 +227,89 @@ def score(
                 write(rows.scored(place, translation, format))
 
 
-@app.command(short_help="Translate and score, or score a file.")
+@app.command(short_help="Score, and compare, models or files.")
 @terminal.reporting()
 def evaluate(
-    model: Annotated[
-        Path | None, typer.Argument(metavar="MODEL", help="Model file or run's folder; none with --hypothesis.")
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="MODEL|DECODING.KEY=VALUE",
+            help="Model files, runs' folders, exported folders; settings that override theirs (configs/README.md).",
+        ),
     ] = None,
-    source: Annotated[Path | None, typer.Option(help="Text to translate.")] = None,
-    overrides: DecodingOverrides = None,
+    source: Annotated[
+        Path | None, typer.Option(help="Text to translate; without a model, for --details and --comet.")
+    ] = None,
     reference: Annotated[
         list[Path] | None, typer.Option(help="Its right translation; again for each further one.")
     ] = None,
-    hypothesis: Annotated[Path | None, typer.Option(help="Score this file of translations, without a model.")] = None,
-    output: Annotated[Path | None, typer.Option(help="Keep the model's translations here.")] = None,
-    language: Annotated[
-        str | None, typer.Option(help="Target language, for BLEU's tokeniser; with a model, the model's.")
+    hypothesis: Annotated[
+        list[Path] | None, typer.Option(help="Score this file of translations too, or alone; again for each.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON rather than a table.")] = False,
+    test_set: Annotated[
+        str | None, typer.Option(help="For --source and --reference: a test set of sacreBLEU's, such as wmt14.")
+    ] = None,
+    language_pair: Annotated[str | None, typer.Option(help="Of the test set, such as en-de.")] = None,
+    output: Annotated[
+        list[Path] | None, typer.Option(help="Keep the model's translations here; again for each further model.")
+    ] = None,
+    language: Annotated[
+        str | None, typer.Option(help="Target language, for BLEU's tokeniser; else the model's or the test set's.")
+    ] = None,
+    details: Annotated[
+        bool, typer.Option("--details", help="By length, by word frequency; the worst and most changed sentences.")
+    ] = False,
+    training_text: Annotated[
+        list[Path] | None, typer.Option(help="With the details: count words here, not in the reference.")
+    ] = None,
+    sentences: Annotated[int, typer.Option(min=0, help="With the details: so many sentences of each kind.")] = 5,
+    comet: Annotated[str | None, typer.Option(metavar="MODEL", help="Score by this COMET model too.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON rather than tables.")] = False,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
     device: Device = "auto",
 ) -> None:
-    """Translate and score: BLEU, chrF and TER, each with sacreBLEU's signature.
+    """Score translations, of models or in files: BLEU, chrF and TER, each with its 95% interval and signature.
+
+    Several systems, models first, are compared with the first one: a p-value says whether chance explains a difference.
 
     Example: nmt evaluate runs/demo --source data/demo/test.en --reference data/demo/test.de
     """
-    from nmt import evaluation
-    from nmt.data.corpus import read_lines
-    from nmt.decoding import lines
-    from nmt.decoding.translator import load_settings
+    from nmt import evaluation_run
+    from nmt.evaluation import report
 
-    if not reference:
-        raise typer.BadParameter("give at least one --reference FILE")
-    if (model is None) == (hypothesis is None) or (model is None) != (source is None):
-        raise typer.BadParameter("give MODEL and --source FILE, or --hypothesis FILE alone")
-    if model is None and (output or beam_size is not None or length_penalty is not None or overrides):
+    given = [one for one in models or () if one.startswith("decoding.") and "=" in one]
+    paths = [Path(one) for one in models or () if one not in given]
+    if (test_set is None) == (not reference) or (test_set is None) != (language_pair is None):
+        raise typer.BadParameter("give at least one --reference FILE, or --test-set NAME with --language-pair")
+    if test_set is not None and source is not None:
+        raise typer.BadParameter("--test-set brings the source: leave --source out")
+    if not (paths or hypothesis) or (paths and source is None and test_set is None):
+        raise typer.BadParameter("give MODEL and --source FILE, or --hypothesis FILE, or both")
+    overrides = _overrides(given, beam_size, length_penalty)
+    if not paths and (output or overrides):
         raise typer.BadParameter("--output and decoding settings are for translating: give MODEL")
-    references = [evaluation.Lines(str(path), list(read_lines(path))) for path in reference]
-    if hypothesis is not None:
-        scored = evaluation.Lines(str(hypothesis), list(read_lines(hypothesis)))
-    else:
-        assert model is not None and source is not None
-        sources = evaluation.Lines(str(source), list(read_lines(source)))
-        evaluation.check_alike(sources, references)  # before the work of translating
-        translator = _translator(model, device, _overrides(overrides, beam_size, length_penalty))
-        language = language or load_settings(model).data.target_language
-        translations = _with_progress(translator.stream(sources.lines), len(sources.lines))
-        lines.say_counts(translator.counts, translator.longest_source)
-        scored = evaluation.Lines(f"the translation of {source}", translations)
-    scores = evaluation.evaluate(scored, references, language or "")
-    typer.echo(evaluation.to_json(scores) if as_json else evaluation.to_text(scores))
-    if output is not None:
-        with lines.lines_out(output) as write:
-            for text in scored.lines:
-                write(text)
+    if output and len(output) != len(paths):
+        raise typer.BadParameter(f"{len(paths)} models and {len(output)} --output: give one for each, or none")
+    scores, found = evaluation_run.evaluate(
+        evaluation_run.Request(
+            models=paths,
+            overrides=overrides,
+            hypotheses=hypothesis or (),
+            source=source,
+            references=reference or (),
+            test_set=test_set,
+            language_pair=language_pair,
+            language=language,
+            outputs=output or (),
+            details=details,
+            training_texts=training_text or (),
+            sentences=sentences,
+            comet=comet,
+            device=device,
+        )
+    )
+    typer.echo(report.to_json(scores, found) if as_json else report.to_text(scores, found))
 
 
 @app.command("average-checkpoints", short_help="Write the mean of checkpoints.")
@@ -290,19 +319,36 @@ def average_checkpoints(
     output: Annotated[Path, typer.Option(help="The model file to write.")],
     last: Annotated[int | None, typer.Option(min=1, help="Of a run: the newest so many.")] = None,
     best: Annotated[int | None, typer.Option(min=1, help="Of a run: the so many that validated best.")] = None,
-    device: UnusedDevice = "auto",
+    select: Annotated[
+        bool, typer.Option("--select", help="Of a run: those of the highest BLEU on its validation set.")
+    ] = False,
+    device: Annotated[str, typer.Option(help="With --select: cpu, cuda, cuda:N, mps, or auto.")] = "auto",
 ) -> None:
     """Write the mean of checkpoints: a run's last or best ones, or the files named.
+
+    With --select the last and the best 1, 3, 5, 10 and 20 and the weights' moving average, as far as the run has them,
+    each translate the run's validation set; what each scored is printed, and the winner written.
 
     Example: nmt average-checkpoints runs/demo --last 5 --output averaged.safetensors
     """
     from nmt import averaging, checkpoint
 
     folders = [path for path in sources if path.is_dir()]
-    if folders and (len(sources) > 1 or (last is None) == (best is None)):
-        raise NmtError(f"{folders[0]}: for a run's folder, alone, give one of --last N and --best N")
-    if not folders and (last or best):
-        raise NmtError(f"--{'last' if last else 'best'} chooses from a run's folder, and {sources[0]} is not a folder")
+    if folders and (len(sources) > 1 or sum([last is not None, best is not None, select]) != 1):
+        raise NmtError(f"{folders[0]}: for a run's folder, alone, give one of --last N and --best N, or --select")
+    if not folders and (last or best or select):
+        option = "select" if select else "last" if last else "best"
+        raise NmtError(f"--{option} chooses from a run's folder, and {sources[0]} is not a folder")
+    if select:
+        from nmt import selection
+
+        if output.is_dir():
+            raise NmtError(f"{output}: a folder: name the model file to write")
+        winner, tried = selection.select(sources[0], device)
+        checkpoint.save(output, winner)
+        typer.echo(selection.to_text(tried, winner.provenance["selected"]))
+        typer.echo(output)
+        return
     paths = averaging.of_run(sources[0], last=last, best=best) if folders else sources
     mean = averaging.average(paths)
     checkpoint.save(output, mean)
@@ -421,12 +467,6 @@ def _translator(
 
     keep_freed_memory()
     return Translator.load(model, device, ensemble, overrides, glossary)
-
-
-def _with_progress(lines: "Iterable[str]", total: int) -> list[str]:
-    from tqdm import tqdm
-
-    return list(tqdm(lines, "translating", total, unit=" lines", disable=None, leave=False))
 
 
 def main() -> None:

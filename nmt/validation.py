@@ -13,7 +13,7 @@ from nmt.data.vocabulary import Vocabulary
 from nmt.decoding.engine import TransformerEngine
 from nmt.decoding.translator import Translator
 from nmt.distributed import Ranks
-from nmt.evaluation import bleu_metric
+from nmt.evaluation.metrics import bleu_metric
 from nmt.model.transformer import Transformer
 
 

@@ -17,7 +17,7 @@ LAYERS = [
     {"__main__"},
     {"cli"},
     {"file_translation"},
-    {"training_run", "launching", "serving", "export", "inspection"},
+    {"training_run", "launching", "serving", "export", "inspection", "evaluation_run", "selection"},
     {"training", "decoding", "evaluation", "averaging", "validation"},
     {"checkpoint", "exported"},
     {"data", "model"},

@@ -128,9 +128,17 @@ def test_average_and_evaluate(trained: Path, corpus: Path, tmp_path: Path) -> No
     assert [score["name"] for score in scores] == ["BLEU", "chrF2", "TER"]
     assert all("version:" in score["signature"] for score in scores)
     again = run("evaluate", "--hypothesis", kept, "--reference", reference, "--language", "de", "--json")
-    assert json.loads(again.stdout) == scores
+    assert [score | {"system": str(averaged)} for score in json.loads(again.stdout)] == scores
     two = run("evaluate", "--hypothesis", kept, "--reference", reference, "--reference", kept)
-    assert two.stdout.decode().startswith("BLEU  100.00  nrefs:2|")
+    assert two.stdout.decode().startswith("BLEU    100.00 ± ") and "\nBLEU   nrefs:2|" in two.stdout.decode()
+
+    selected = tmp_path / "selected.safetensors"
+    *_, path = run("average-checkpoints", trained, "--select", "--output", selected).stdout.decode().split("\n")[:-1]
+    assert path == str(selected)
+    done = run("evaluate", selected, trained, "decoding.beam_size=1", "--source", source, "--reference", reference,
+               "--hypothesis", kept, "--details")  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
+    assert f"system 1  {selected}  (the baseline)\nsystem 2  {trained}\nsystem 3  {kept}" in done.stdout.decode()
 
 
 def test_an_exported_folder_is_a_model_like_the_run(trained: Path, corpus: Path, tmp_path: Path) -> None:
@@ -169,8 +177,11 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
         (["score", trained, "--source", short, "--target", corpus / "validation.de"], "ends after line 1"),
         (["average-checkpoints", trained, "--last", 99, "--output", tmp_path / "x"], "99 asked for"),
         (["average-checkpoints", trained, "--output", tmp_path / "x"], "--last N and --best N"),
+        (["average-checkpoints", trained, "--select", "--device", "gpu", "--output", tmp_path / "x"], "--device gpu"),
         (["export", trained, "--format", "marian", "--output", trained], "exists already"),
         (["evaluate", trained, "--source", short, "--reference", corpus / "validation.de"], "has 1 lines"),
+        (["evaluate", "--hypothesis", short, "--test-set", "wmt", "--language-pair", "en-de"], "no such test set"),
+        (["evaluate", "--hypothesis", short, "--source", short, "--reference", short, "--comet", "x"], "pip install"),
     ]:
         done = run(*arguments)
         *_, message = done.stderr.decode().removesuffix("\n").split("\n")

@@ -76,7 +76,7 @@ def test_the_commands_in_the_header_are_right(path: Path) -> None:
                 assert ROOT / given["config"] == path
                 trained.append(config.load(path, given["overrides"] or ()))
             else:
-                of_run = given["sources"] if command == "average-checkpoints" else [given["model"]]
+                of_run = given.get("sources") or given.get("models") or [given["model"]]
                 assert str(of_run[0]).startswith(f"runs/{path.stem}")
             if command == "average-checkpoints":
                 assert given["last"] <= config.load(path).training.keep_last

@@ -1,0 +1,129 @@
+"""Averages of a run's checkpoints tried on its validation set: the last ones, the best ones, the moving average.
+
+Section 6.1 of the paper averages the last 5 (base) or 20 (big); which number is best depends on the run.
+"""
+
+import dataclasses
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+
+from nmt import averaging, checkpoint, config
+from nmt import device as devices
+from nmt.checkpoint import Checkpoint
+from nmt.data import corpus
+from nmt.data.cleaning import without_empty
+from nmt.data.corpus import Pair
+from nmt.decoding.engine import TransformerEngine
+from nmt.errors import NmtError
+from nmt.validation import Validator
+
+log = logging.getLogger("nmt")
+
+_COUNTS = (1, 3, 5, 10, 20)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One or more files whose mean is tried, and what to call it: `last 5`, or `last 5, best 5` where these are one."""
+
+    name: str
+    paths: tuple[Path, ...]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A candidate's scores on the validation set: the loss in nats a target subword, BLEU and chrF of its search."""
+
+    candidate: Candidate
+    loss: float
+    bleu: float
+    chrf: float
+
+
+def candidates(run: Path) -> list[Candidate]:
+    """The last and the best 1, 3, 5, 10 and 20 checkpoints, as far as there are so many, and the moving average.
+
+    Each set of files once. Raises NmtError where there are none.
+    """
+    named: dict[frozenset[Path], list[str]] = {}
+    orders = {"last": checkpoint.last(run, _COUNTS[-1]), "best": checkpoint.best(run, _COUNTS[-1])}
+    for name, paths in orders.items():
+        for count in _COUNTS:
+            if count <= len(paths):
+                chosen = paths[-count:] if name == "last" else paths[:count]
+                named.setdefault(frozenset(chosen), []).append(f"{name} {count}")
+    if (run / checkpoint.EMA).is_file():
+        named[frozenset([run / checkpoint.EMA])] = ["moving average"]
+    if not named:
+        raise NmtError(f"{run}: no checkpoints to choose from: give the folder of a run that has some")
+    return [Candidate(", ".join(names), tuple(sorted(paths))) for paths, names in named.items()]
+
+
+def select(run: Path, device_name: str) -> tuple[Checkpoint, list[Tried]]:
+    """The mean with the highest BLEU on the run's validation set (of equal ones, of the fewest files), and all tried.
+
+    They are searched as the run's validation searched, with the model's `decoding`. The text is the one that
+    RUN/config.yaml names. The provenance of the winner has its scores. Raises NmtError where the run has no
+    checkpoints, its validation text is not there, or the device is not.
+    """
+    device = devices.choose(device_name)
+    among = candidates(run)
+    newest = checkpoint.load(among[0].paths[-1])
+    pairs = _validation(run, config.load(run / "config.yaml"))
+    validator = Validator(newest.vocabulary, pairs, newest.config)
+    log.info("%d candidates, each to translate %s validation lines", len(among), f"{len(validator.sources):,}")
+    devices.keep_freed_memory()
+    tried = []
+    for candidate in tqdm(among, "trying", unit=" candidates", disable=None, leave=False):
+        tried.append(_try(candidate, validator, pairs, device))
+        log.info("%s: BLEU %.2f", candidate.name, tried[-1].bleu)
+    best = min(tried, key=lambda one: (-one.bleu, len(one.candidate.paths)))
+    mean = averaging.average(best.candidate.paths)
+    scores = {"validation_loss": best.loss, "bleu": best.bleu, "chrf": best.chrf, "selected": best.candidate.name}
+    return dataclasses.replace(mean, provenance={**mean.provenance, **scores}), tried
+
+
+def to_text(tried: Sequence[Tried], kept: str) -> str:
+    """A row for each candidate; a star at the one of that name."""
+    width = max(len("candidate"), *(len(one.candidate.name) for one in tried))
+    rows = [f"  {'candidate':<{width}}  files    loss   BLEU   chrF"]
+    for one in tried:
+        mark, name = "*" if one.candidate.name == kept else " ", one.candidate.name
+        rows.append(
+            f"{mark} {name:<{width}}  {len(one.candidate.paths):>5}  {one.loss:.4f}  {one.bleu:5.2f}  {one.chrf:5.2f}"
+        )
+    return "\n".join(rows)
+
+
+def _validation(run: Path, settings: config.Config) -> list[Pair]:
+    """The pairs that the run was validated on. NmtError naming the key where they cannot be read."""
+    given = settings.data.validation
+    if given is None:
+        raise NmtError(f"{run}/config.yaml: data.validation is not set: --select needs a text to choose by")
+    try:
+        pairs = without_empty(list(corpus.read_pairs(given, settings.data, "validation")))
+    except NmtError as error:
+        raise NmtError(
+            f"{run}/config.yaml: data.validation: {error}: bring it back, or change the path there"
+        ) from None
+    if not pairs:
+        raise NmtError(f"{run}/config.yaml: data.validation: every pair has an empty side: it needs some text")
+    return pairs
+
+
+def _try(candidate: Candidate, validator: Validator, pairs: Sequence[Pair], device: torch.device) -> Tried:
+    """The loss over all pairs, as in training; the search over those of training.validation_sentences."""
+    model = averaging.average(candidate.paths).build().to(device)
+    scores = validator(model)
+    engine = TransformerEngine([model], device, validator.config.training.precision)
+    tokenizers = validator.vocabulary.source, validator.vocabulary.target
+    ids = [tokenizer.encode(list(side)) for tokenizer, side in zip(tokenizers, zip(*pairs, strict=True), strict=True)]
+    found = engine.score(list(zip(*ids, strict=True)), validator.config.search.batch_tokens)
+    log_probabilities = [one for line in found for one in line]
+    return Tried(candidate, -math.fsum(log_probabilities) / len(log_probabilities), scores.bleu, scores.chrf)

@@ -1,0 +1,37 @@
+"""sacreBLEU's metrics as they are set up for languages."""
+
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+
+from nmt.evaluation.metrics import bleu_metric, ter_metric
+
+
+@pytest.mark.parametrize(("language", "tokenizer"), [("de", "13a"), ("", "13a"), ("zh-CN", "zh"), ("zh_TW", "zh")])
+def test_the_language_chooses_the_tokenizer(language: str, tokenizer: str) -> None:
+    assert bleu_metric(language).tokenizer.signature() == tokenizer
+
+
+def test_single_sentences_are_scored_by_the_orders_that_fit() -> None:
+    short = bleu_metric("de", sentences=True).sentence_score("Nichts da", ["Nichts da"])
+    assert short.score == pytest.approx(BLEU(effective_order=True).sentence_score("Nichts da", ["Nichts da"]).score)
+    assert short.score > bleu_metric("de").corpus_score(["Nichts da"], [["Nichts da"]]).score
+
+
+def test_ter_of_languages_that_do_not_part_words_is_by_characters() -> None:
+    assert ter_metric("zh").corpus_score(["我们喜欢苹果"], [["我们喜欢梨"]]).score == pytest.approx(40)
+    assert ter_metric("de").corpus_score(["我们喜欢苹果"], [["我们喜欢梨"]]).score == pytest.approx(100)
+
+
+@pytest.mark.parametrize(("language", "package"), [("ja", "tok:ja-mecab"), ("ko", "tok:ko-mecab")])
+def test_the_signature_tells_when_a_tokenizer_is_missing(language: str, package: str) -> None:
+    metric = bleu_metric(language)
+    metric.corpus_score(["梨"], [["梨"]])
+    signature = str(metric.get_signature())
+    assert package in signature or "tok:char" in signature
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_tokenized_text_is_remarked_on(quiet: bool, caplog: pytest.LogCaptureFixture) -> None:
+    lines = ["Two men talk ."] * 200
+    bleu_metric("de", quiet=quiet).corpus_score(lines, [lines])
+    assert ("tokenized period" in caplog.text) is not quiet

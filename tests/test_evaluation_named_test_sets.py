@@ -1,0 +1,62 @@
+"""Test sets by name, from sacreBLEU's folder; nothing is downloaded."""
+
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from sacrebleu import utils
+from sacrebleu.dataset import DATASETS
+
+from nmt.errors import NmtError
+from nmt.evaluation import named_test_sets
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """sacreBLEU's folder, and no network."""
+
+    def urlopen(url: str) -> NoReturn:
+        raise urllib.error.URLError("no network")
+
+    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
+    monkeypatch.setattr(utils, "SACREBLEU_DIR", str(tmp_path))
+    monkeypatch.setattr(DATASETS["wmt14"], "_outdir", str(tmp_path / "wmt14"))
+    monkeypatch.setattr(DATASETS["wmt14"], "_rawdir", str(tmp_path / "wmt14" / "raw"))
+    return tmp_path / "wmt14"
+
+
+def test_a_set_that_is_there(folder: Path) -> None:
+    folder.mkdir()
+    for field in ("docid", "genre", "origlang"):
+        (folder / f"wmt14.en-de.{field}").write_text("x\nx\n")
+    (folder / "wmt14.en-de.src").write_text("One.\nTwo\u2028lines.\n", encoding="utf-8")
+    (folder / "wmt14.en-de.ref").write_text("Eins.\nZwei.\n")
+    found = named_test_sets.load("wmt14", "en-de")
+    assert found.source.lines == ["One.", "Two\u2028lines."]
+    assert [reference.lines for reference in found.references] == [["Eins.", "Zwei."]]
+    assert found.target_language == "de"
+    assert found.source.name == "wmt14 wmt14.en-de.src"
+
+
+def test_a_set_that_cannot_be_downloaded(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "nmt")
+    with pytest.raises(NmtError, match=r"^--test-set wmt14: cannot be had .*no network.*--source") as error:
+        named_test_sets.load("wmt14", "en-de")
+    assert "\n" not in str(error.value) and str(folder) in str(error.value)
+    assert f"wmt14: downloading to {folder}" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "pair", "message"),
+    [
+        ("wmt41", "en-de", "--test-set wmt41: sacreBLEU knows no such test set: did you mean wmt"),
+        ("newspapers", "en-de", "--test-set newspapers: .*sacrebleu --list"),
+        ("wmt14", "de-fr", "--language-pair de-fr: wmt14 has none such: choose from .*en-de"),
+    ],
+)
+def test_names_that_are_none(folder: Path, name: str, pair: str, message: str) -> None:
+    with pytest.raises(NmtError, match=message):
+        named_test_sets.load(name, pair)
+    assert not folder.exists()

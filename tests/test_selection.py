@@ -1,0 +1,166 @@
+"""The average that translates the validation set best: found, told and written, or nothing written."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import config_text
+from model_files import make_checkpoint
+from typer.testing import CliRunner
+
+from nmt import averaging, checkpoint, cli, config, selection, settings, training_run
+from nmt.config import Config
+from nmt.errors import NmtError
+from nmt.validation import Validator
+
+MakeConfig = Callable[..., Config]
+
+
+@pytest.fixture(scope="module")
+def trained(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has begun to learn, with six checkpoints and a moving average."""
+    torch.set_num_threads(1)
+    run = tmp_path_factory.mktemp("selection") / "run"
+    overrides = [
+        "training.max_steps=96", "training.validate_every=16", "training.checkpoint_every=16", "training.keep_last=6",
+        "training.keep_best=6", "training.ema_decay=0.9", "training.validation_sentences=12",
+    ]  # fmt: skip
+    training_run.train(settings.parse(Config, config_text(corpus, run), "test config", overrides), "cpu")
+    return run
+
+
+def run_of(folder: Path, of: Config, count: int) -> Path:
+    """A run with so many untrained, validated checkpoints."""
+    for step in range(1, count + 1):
+        made = make_checkpoint(of, step, step=step, best_metric="validation_loss", validation_loss=float(step))
+        checkpoint.save(checkpoint.checkpoint_path(folder, step), made)
+    (folder / "config.yaml").write_text(settings.to_yaml(of), encoding="utf-8")
+    return folder
+
+
+def names(run: Path) -> list[str]:
+    return [candidate.name for candidate in selection.candidates(run)]
+
+
+def test_candidates_are_as_many_as_there_are(make_config: MakeConfig, tmp_path: Path) -> None:
+    """The loss rises with the step: the best are the first."""
+    assert names(run_of(tmp_path / "one", make_config(), 1)) == ["last 1, best 1"]
+    run = run_of(tmp_path / "six", make_config(), 6)
+    assert names(run) == ["last 1", "last 3", "last 5", "best 1", "best 3", "best 5"]
+    found = {one.name: [path.name for path in one.paths] for one in selection.candidates(run)}
+    assert found["last 3"] == [f"step-0000000{step}.safetensors" for step in (4, 5, 6)]
+    assert found["best 3"] == [f"step-0000000{step}.safetensors" for step in (1, 2, 3)]
+    checkpoint.save(run / checkpoint.EMA, make_checkpoint(make_config(), 9))
+    assert names(run)[-1] == "moving average"
+
+
+def test_what_is_tried_is_what_validation_measured(trained: Path) -> None:
+    rows = [json.loads(row) for row in (trained / "metrics.jsonl").read_text(encoding="utf-8").split("\n") if row]
+    measured = {row["step"]: row for row in rows if "bleu" in row}
+    _, tried = selection.select(trained, "cpu")
+    singles = [one for one in tried if len(one.candidate.paths) == 1 and one.candidate.name != "moving average"]
+    assert singles
+    for one in singles:
+        row = measured[checkpoint.load_provenance(one.candidate.paths[0])["step"]]
+        assert (one.bleu, one.chrf) == (row["bleu"], row["chrf"])
+        assert one.loss == pytest.approx(row["validation_loss"], rel=1e-5)
+
+
+def test_the_winner_is_the_mean_of_its_files(trained: Path) -> None:
+    winner, tried = selection.select(trained, "cpu")
+    best = next(one for one in tried if one.candidate.name == winner.provenance["selected"])
+    assert best.bleu == max(one.bleu for one in tried) > 0
+    assert (winner.provenance["bleu"], winner.provenance["validation_loss"]) == (best.bleu, best.loss)
+    mean = averaging.average(best.candidate.paths)
+    assert all(torch.equal(weight, winner.weights[name]) for name, weight in mean.weights.items())
+    pairs = selection._validation(trained, config.load(trained / "config.yaml"))
+    assert Validator(winner.vocabulary, pairs, winner.config)(winner.build()).bleu == best.bleu
+    assert {"last 1", "moving average"} <= {name for one in tried for name in one.candidate.name.split(", ")}
+
+
+def test_of_equal_ones_the_fewest_files_win(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bleu = {"last 1": 1.0, "last 3": 7.0, "last 5": 7.0, "best 1": 2.0, "best 3": 7.0, "best 5": 6.0}
+    monkeypatch.setattr(
+        selection, "_try", lambda candidate, *_: selection.Tried(candidate, 1.0, bleu[candidate.name], 0.0)
+    )
+    winner, tried = selection.select(run_of(tmp_path / "run", make_config(), 6), "cpu")
+    assert winner.provenance["selected"] == "last 3"
+    assert selection.to_text(tried, "last 3").split("\n")[2] == "* last 3         3  1.0000   7.00   0.00"
+
+
+def test_the_command_prints_a_table_and_the_file(trained: Path, tmp_path: Path) -> None:
+    outputs = [tmp_path / name for name in ("one.safetensors", "two.safetensors")]
+    done = [
+        CliRunner().invoke(cli.app, ["average-checkpoints", str(trained), "--select", "--output", str(output)])
+        for output in outputs
+    ]
+    assert [one.exit_code for one in done] == [0, 0], done[0].output
+    head, *rows, path = done[0].stdout.removesuffix("\n").split("\n")
+    assert head.split() == ["candidate", "files", "loss", "BLEU", "chrF"] and path == str(outputs[0])
+    marked = [row for row in rows if row.startswith("* ")]
+    assert len(marked) == 1 and checkpoint.load(outputs[0]).provenance["selected"] in marked[0]
+    one, two = map(checkpoint.load, outputs)
+    assert one.provenance == two.provenance
+    assert all(torch.equal(weight, two.weights[name]) for name, weight in one.weights.items())
+
+
+def test_interrupted_it_leaves_nothing(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, calls = sorted(trained.rglob("*")), []
+
+    def interrupted(*_: object) -> None:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(selection, "_try", lambda *given: interrupted() or selection.Tried(given[0], 1, 1, 1))
+    output = tmp_path / "out" / "winner.safetensors"
+    done = CliRunner().invoke(cli.app, ["average-checkpoints", str(trained), "--select", "--output", str(output)])
+    assert (done.exit_code, len(calls)) == (130, 2)
+    assert list(tmp_path.iterdir()) == [] and sorted(trained.rglob("*")) == before
+
+
+# ------------------------------------------------------------------------ what is refused
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            "data.validation={source: gone.en, target: gone.de}",
+            r"config\.yaml: data\.validation: gone\.en: no such file",
+        ),
+        ("data.validation=null", r"config\.yaml: data\.validation is not set"),
+    ],
+)
+def test_a_validation_text_that_is_not_there(
+    make_config: MakeConfig, tmp_path: Path, override: str, message: str
+) -> None:
+    with pytest.raises(NmtError, match=message):
+        selection.select(run_of(tmp_path / "run", make_config(override), 1), "cpu")
+
+
+def test_a_folder_without_checkpoints(tmp_path: Path) -> None:
+    with pytest.raises(NmtError, match="no checkpoints to choose from"):
+        selection.select(tmp_path, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["RUN", "--select", "--last", "2"], "one of --last N and --best N, or --select"),
+        (["RUN", "--select", "--output", "RUN"], "a folder: name the model file"),
+        (["RUN/config.yaml", "--select"], "--select chooses from a run's folder"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    make_config: MakeConfig, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    run = run_of(tmp_path / "run", make_config(), 1)
+    given = [one.replace("RUN", str(run)) for one in arguments]
+    given += [] if "--output" in given else ["--output", str(tmp_path / "x")]
+    done = CliRunner().invoke(cli.app, ["average-checkpoints", *given])
+    assert done.exit_code == 1 and message in done.stderr
