@@ -17,10 +17,12 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import filelock
 import typer
 
 from nmt import config, settings
@@ -89,7 +91,7 @@ class Run:
     file: Path
     overrides: tuple[str, ...]
 
-    @property
+    @cached_property
     def config(self) -> Config:
         """The settings it has in the end."""
         return config.load(self.file, self.overrides)
@@ -291,8 +293,13 @@ class Results:
         """Raises NmtError where a line is not JSON."""
         self.path = path
         self.lines: list[dict[str, Any]] = []
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-        whole, _, torn = text.rpartition("\n")  # a line without its end was being written when the power went
+        if not path.exists():
+            return
+        with filelock.FileLock(f"{path}.lock"):  # another command may be at work on other rows
+            text = path.read_text(encoding="utf-8")
+            whole, _, torn = text.rpartition("\n")
+            if torn:  # it was being written when the power went
+                path.write_text(whole + "\n" if whole else "", encoding="utf-8")
         for number, line in enumerate(whole.split("\n") if whole else [], start=1):
             try:
                 self.lines.append(json.loads(line))
@@ -300,8 +307,6 @@ class Results:
                 raise NmtError(
                     f"{path}: line {number}: not JSON: delete the line, and its row is scored again"
                 ) from None
-        if torn:
-            path.write_text(whole + "\n" if whole else "", encoding="utf-8")
 
     def find(self, key: dict[str, Any]) -> dict[str, Any] | None:
         """What is known of this."""
@@ -310,7 +315,7 @@ class Results:
     def add(self, line: dict[str, Any]) -> None:
         """Write it down at once."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as file:
+        with filelock.FileLock(f"{self.path}.lock"), self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
         self.lines.append(line)
 

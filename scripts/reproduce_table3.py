@@ -71,21 +71,21 @@ def vocabularies(of: Config, millions: float) -> tuple[int, int]:
 def count(runs: Sequence[Run]) -> str:
     """The table of parameters beside the paper's, and what explains the differences."""
     listed = runs[0].row.paper  # what a row leaves out is as in the first
+    size = runs[0].config.vocabulary.size
     rows, ranges, beyond = [], {}, []
     for run, settings in zip(runs, as_in_the_paper(runs), strict=True):
-        ours, size = parameters(run.config, run.config.vocabulary.size), run.config.vocabulary.size
+        ours = parameters(run.config, size)
         papers = run.row.paper.parameters if run.row.paper else None
         shown = papers or (listed.parameters if listed else None)
         if shown is None:
             rows.append([*settings, f"{ours / 1e6:.2f}", "", "", ""])
             continue
         difference = ours / 1e6 / shown - 1
-        least, most = vocabularies(run.config, shown)
-        if papers:
-            ranges[run.row.row] = (least, most)
-        paper = f"{papers:g}" if papers else f"({shown:g})"
-        subwords = f"{least:,}-{most:,}" if papers else ""
-        rows.append([*settings, f"{ours / 1e6:.2f}", paper, f"{difference:+.1%}", subwords])
+        rows.append([*settings, f"{ours / 1e6:.2f}", f"({shown:g})", f"{difference:+.1%}", ""])
+        if papers is None:
+            continue
+        least, most = ranges[run.row.row] = vocabularies(run.config, papers)
+        rows[-1][-3:] = [f"{papers:g}", f"{difference:+.1%}", f"{least:,}-{most:,}"]
         if abs(difference) > 0.05:
             width, more = run.config.model.d_model, (least + most) / 2 - size
             share = more * width / (shown * 1e6)
@@ -94,7 +94,6 @@ def count(runs: Sequence[Run]) -> str:
                 f"are {share:.1%} of {shown:g} million, and rounding is up to {0.5 / shown:.1%}."
             )
     head = [*HEAD, "millions", "paper", "differ", "subwords"]
-    size = runs[0].config.vocabulary.size
     notes = [
         f'Counted with {size:,} shared subwords; the paper says "about 37000", and whole millions. In brackets is the',
         "base model's, where a row gives none. `subwords`: vocabularies with which our count rounds to the paper's.",
