@@ -131,11 +131,11 @@ def runs(
             over.append(f"training.max_steps={round(row.steps * plain.training.max_steps)}")
         if plain.data.store_dir is None:  # rows of one vocabulary share what is prepared
             over.append(f"data.store_dir={output / 'data'}")
-        for seed in _seeds(seeds, plain.seed):
+        for number, seed in enumerate(_seeds(seeds, plain.seed)):
             given = [*over, f"seed={seed}", f"run_dir={output / f'{row.row}-seed{seed}'}"]
             run = Run(row, seed, file, _last_of_each(given))
             twin = made.setdefault(json.dumps(run.settings), run)
-            if twin is not run:
+            if twin is not run and not number:  # said once
                 log.info("%s: the settings of %s: not trained again", row.row, twin.row.row)
     return list(made.values())
 

@@ -276,6 +276,27 @@ def test_results_survive_a_line_that_was_being_written(grid: Any, tmp_path: Path
         grid.Results(path)
 
 
+def result(perplexity: float, bleu: float, test: float) -> dict[str, Any]:
+    validation = {"perplexity": perplexity, "bleu": bleu, "chrf": 50.0, "bleu_signature": "SIGNATURE"}
+    return {"parameters": 1_234_567, "validation": validation, "test": {"bleu": test}}
+
+
+def test_tables_show_means_ranges_and_differences(grid: Any, script: Callable[[str], ModuleType], recipe: Path) -> None:
+    found = {
+        "first": [result(9.0, 20.0, 10.0), result(10.0, 22.0, 12.0)],
+        "wide": [result(8.0, 23.0, 9.0), result(8.5, 24.0, 10.0)],
+    }
+    lines = script("ablations").trained(found).split("\n")
+    assert lines[2].split() == ["first", "1.23", "9.50", "(9.00-10.00)", "21.00", "(20.00-22.00)", "50.00",
+                                "(50.00-50.00)", "11.00", "(10.00-12.00)"]  # fmt: skip
+    assert "23.50 (23.00-24.00)  +2.50" in lines[3] and lines[3].endswith("9.50 (9.00-10.00)  -1.50")
+    assert lines[-1].endswith("SIGNATURE")
+    table3 = script("reproduce_table3").scored(plan(grid, recipe, "first,wide", seeds="1,2"), found).split("\n")
+    assert len(table3) == 2 + 2 + 3, "one line a row, whatever the seeds"
+    assert table3[3].split()[:3] == ["wide", "96", "1.23"], "only what differs from the first row"
+    assert "8.25 (8.00-8.50)" in table3[3] and "SIGNATURE" in table3[-1]
+
+
 def test_searches_of_a_trained_run_are_measured_once(
     make_config: Callable[..., config.Config],
     script: Callable[[str], ModuleType],
