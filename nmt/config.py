@@ -115,6 +115,19 @@ class Vocabulary:
     )
     source_model: str | None = setting(None, "use this SentencePiece model instead of learning one")
     target_model: str | None = setting(None, "the same for the target side; with a shared vocabulary give one only")
+    bpe_dropout: float = setting(
+        0.0, "BPE-dropout: probability with which each merge is left out in training text", at_least=0, below=1
+    )
+    bpe_dropout_samples: int = setting(
+        10,
+        "with it: different segmentations of the training text that are stored; each epoch takes the next",
+        at_least=1,
+    )
+
+    @property
+    def segmentations(self) -> int:
+        """How often the training text is stored, each time cut into subwords in another way."""
+        return self.bpe_dropout_samples if self.bpe_dropout else 1
 
 
 @dataclass(frozen=True)

@@ -417,3 +417,16 @@ def test_pinning_passes_both_sides_through_page_locked_memory(monkeypatch: pytes
         for batch, expected in zip(step.micro_batches, plain.micro_batches, strict=True):
             assert torch.equal(batch.source, expected.source) and torch.equal(batch.target, expected.target)
             assert any(batch.source is tensor for tensor in locked) and any(batch.target is t for t in locked)
+
+
+def test_each_epoch_is_over_the_next_segmentation() -> None:
+    lengths = [(3 + i % 5 + version, 4) for version in range(3) for i in range(20)]
+    store = Store([*lengths[:20], *lengths[20:40], (99, 4), *lengths[41:]])  # one that never fits
+    batches = make(store, 50, segmentations=3)
+    for epoch in range(7):
+        first = epoch % 3 * 20
+        pairs = sorted(itertools.chain.from_iterable(itertools.chain.from_iterable(contents(store, batches, epoch))))
+        assert pairs == [pair for pair in range(first, first + 20) if pair != 40]
+    assert batches.skipped == 1
+    with pytest.raises(NmtError, match="no batch can be made"):
+        make(Store([(3, 3), (60, 3)]), 50, segmentations=2)

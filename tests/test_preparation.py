@@ -152,6 +152,19 @@ def test_what_each_setting_builds_anew(
     assert said(caplog) == done
 
 
+def test_bpe_dropout_keeps_the_vocabulary_and_stores_each_segmentation(run: Config, caplog: Any) -> None:
+    plain = prepare(run)
+    said(caplog)
+    dropped = prepare(changed(run, vocabulary={"bpe_dropout": 0.1, "bpe_dropout_samples": 3}))
+    assert ", in 3 segmentations (" in caplog.text and "token store: 300 of 300 pairs kept" in caplog.text
+    assert said(caplog) == ["vocabulary reused", "token store kept"]
+    assert dropped.vocabulary.protos == plain.vocabulary.protos
+    assert len(dropped.train) == 3 * len(plain.train)
+    assert prepare(changed(run, vocabulary={"bpe_dropout_samples": 3})).data_key == plain.data_key, (
+        "nothing without dropout"
+    )
+
+
 def test_corpora_in_another_order_are_other_data(run: Config, caplog: pytest.LogCaptureFixture) -> None:
     prepare(run)
     said(caplog)

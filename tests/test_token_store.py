@@ -53,12 +53,12 @@ def build(tmp_path: Path) -> Callable[..., tuple[TokenStore, tuple[Counts, ...]]
     """A function from lists of pairs, one a corpus, and settings of `data` to the store and its counts."""
 
     def built(
-        *corpora: list[Pair], subwords: Vocabulary = SHARED, **changed: Any
+        *corpora: list[Pair], subwords: Vocabulary = SHARED, dropout: tuple[float, int] = (0.0, 1), **changed: Any
     ) -> tuple[TokenStore, tuple[Counts, ...]]:
         written = [write_pairs(tmp_path, f"corpus{i}", pairs) for i, pairs in enumerate(corpora)]
         folder = tmp_path / f"store{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
-        token_store.write(folder, data(*written, **changed), subwords)
+        token_store.write(folder, data(*written, **changed), subwords, *dropout)
         return token_store.load(folder)
 
     return built
@@ -223,3 +223,29 @@ def test_counts_survive_the_file(tmp_path: Path) -> None:
     _, counts = token_store.load(tmp_path)
     assert json.loads((tmp_path / "meta.json").read_text())["counts"] == [dataclasses.asdict(counts[0])]
     assert isinstance(counts[0].source, SideCounts)
+
+
+# --------------------------------------------------------------------------- BPE-dropout
+
+
+def test_bpe_dropout_cuts_the_same_text_in_other_ways(build: Callable[..., Any]) -> None:
+    pairs = random_pairs(60)
+    plain, counted = build(pairs[:40], pairs[40:])
+    store, counts = build(pairs[:40], pairs[40:], dropout=(0.2, 3))
+    assert len(store) == 3 * len(plain) == 180
+    assert texts(store) == 3 * texts(plain)
+    ways = [rows(store)[start : start + 60] for start in (0, 60, 120)]
+    assert all(one != other for one, other in ((ways[0], ways[1]), (ways[1], ways[2]), (ways[0], rows(plain))))
+    assert 1.05 < len(store.source.ids) / 3 / len(plain.source.ids) < 2, "merges are left out, not all of them"
+    assert [count.kept for count in counts] == [count.kept for count in counted] == [40, 20]
+    again, _ = build(pairs[:40], pairs[40:], dropout=(0.2, 3))
+    assert rows(again) == rows(store)
+
+
+def test_bpe_dropout_neither_drops_pairs_nor_makes_them_too_long(build: Callable[..., Any]) -> None:
+    pairs = random_pairs(60)
+    plain, _ = build(pairs, max_length=20)
+    store, _ = build(pairs, max_length=20, dropout=(0.5, 4))
+    assert texts(store) == 4 * texts(plain)
+    assert max(store.source_lengths.max(), store.target_lengths.max()) <= 21  # with the end of sentence
+    assert any(one == two for one, two in zip(rows(store), 4 * rows(plain), strict=True)), "cut as without it"

@@ -42,6 +42,22 @@ def assert_same_run(one: Path, other: Path) -> None:
         assert all(torch.equal(weight, weights[name]) for name, weight in checkpoint.load(path).weights.items())
 
 
+def test_a_run_with_bpe_dropout_learns_from_another_segmentation_each_epoch_and_resumes(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = ("vocabulary.bpe_dropout=0.2", "vocabulary.bpe_dropout_samples=2")
+    whole = trainer(make_config(f"run_dir={tmp_path / 'whole'}", *some))
+    tokens = [sum(step.target_tokens for step in whole.batches.epoch(epoch)) for epoch in range(4)]
+    assert tokens[0] == tokens[2] != tokens[1] == tokens[3]
+    whole.run()
+    parts = make_config(f"run_dir={tmp_path / 'parts'}", *some)
+    interrupted = trainer(parts)
+    stop_at(interrupted, 16, signal.SIGTERM, monkeypatch)
+    assert interrupted.run().agreed and interrupted.progress.epoch > 0
+    trainer(parts).run()
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
 def stop_at(trainer: Trainer, step: int, number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
     """Send this process a signal in the middle of a step."""
     train_step = trainer._train_step

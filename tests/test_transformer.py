@@ -1,4 +1,4 @@
-"""The model: equal to PyTorch's own layers, to itself step by step, and to itself without padding."""
+"""The model: equal to itself step by step, without padding and reordered; its sizes and how it begins."""
 
 import dataclasses
 import itertools
@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from nmt import config
 from nmt.errors import NmtError
-from nmt.model.attention import MultiHeadAttention
 from nmt.model.transformer import State, Transformer
 
 PAD, BOS, EOS, V = 0, 2, 3, 23
@@ -65,94 +64,6 @@ def decoder_input(lengths: list[int], seed: int = 1) -> Tensor:
 
 def assert_close(one: Tensor, other: Tensor) -> None:
     torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
-
-
-# ------------------------------------------------------------------------ PyTorch's layers
-
-
-def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
-    theirs.in_proj_weight.copy_(ours.projection.weight)
-    theirs.in_proj_bias.copy_(ours.projection.bias)
-    theirs.out_proj.load_state_dict(ours.output.state_dict())
-
-
-@torch.no_grad()
-def copied(model: Transformer, activation: Any) -> tuple[nn.TransformerEncoder, nn.TransformerDecoder]:
-    """PyTorch's encoder and decoder with our weights."""
-    sizes, pre = model.sizes, model.sizes.norm == "pre"
-    options = {"dropout": 0.0, "batch_first": True, "norm_first": pre, "activation": activation}
-    final = (nn.LayerNorm(sizes.d_model), nn.LayerNorm(sizes.d_model)) if pre else (None, None)
-    encoder = nn.TransformerEncoder(
-        nn.TransformerEncoderLayer(sizes.d_model, sizes.heads, sizes.feed_forward, **options),
-        len(model.encoder),
-        norm=final[0],
-        enable_nested_tensor=False,
-    ).double()
-    decoder = nn.TransformerDecoder(
-        nn.TransformerDecoderLayer(sizes.d_model, sizes.heads, sizes.feed_forward, **options),
-        len(model.decoder),
-        norm=final[1],
-    ).double()
-    for ours, theirs in zip([*model.encoder, *model.decoder], [*encoder.layers, *decoder.layers], strict=True):
-        copy_attention(ours.self_attention, theirs.self_attn)
-        norms = [ours.self_attention_around.norm]
-        if hasattr(ours, "cross_attention"):
-            copy_attention(ours.cross_attention, theirs.multihead_attn)
-            norms.append(ours.cross_attention_around.norm)
-        norms.append(ours.feed_forward_around.norm)
-        theirs.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
-        theirs.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
-        for i, norm in enumerate(norms, start=1):
-            getattr(theirs, f"norm{i}").load_state_dict(norm.state_dict())
-    if pre:
-        encoder.norm.load_state_dict(model.encoder_norm.state_dict())
-        decoder.norm.load_state_dict(model.decoder_norm.state_dict())
-    return encoder, decoder
-
-
-@pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize(
-    ("name", "activation"),
-    [("relu", "relu"), ("gelu", "gelu"), ("swish", nn.functional.silu)],
-    ids=["relu", "gelu", "swish"],
-)
-def test_encoder_and_decoder_equal_pytorchs_with_the_weights_copied(norm: str, name: str, activation: Any) -> None:
-    model = make(norm=norm, activation=name, encoder_layers=3, tie="none")
-    encoder, decoder = copied(model, activation)
-    source, target = sentences([5, 7, 3]), decoder_input([6, 4, 6])
-    states = model(source, target)
-
-    def embed(ids: Tensor, embedding: nn.Embedding, positions: nn.Module) -> Tensor:
-        return embedding(ids) * math.sqrt(16) + positions(0, ids.shape[1])
-
-    padding = source == PAD
-    causal = torch.ones(6, 6, dtype=torch.bool).triu(1)
-    memory = encoder(embed(source, model.source_embedding, model.source_positions), src_key_padding_mask=padding)
-    expected = decoder(
-        embed(target, model.target_embedding, model.target_positions),
-        memory,
-        tgt_mask=causal,
-        memory_key_padding_mask=padding,
-    )
-    assert_close(model.encode(source).states[~padding], memory[~padding])
-    assert_close(states, expected)
-
-    direction = torch.randn_like(states)
-    states.backward(direction)
-    ours = {name: parameter.grad.clone() for name, parameter in model.named_parameters() if parameter.grad is not None}
-    model.zero_grad()
-    expected.backward(direction)
-    for name, embedding in (("source", model.source_embedding), ("target", model.target_embedding)):
-        assert_close(ours[f"{name}_embedding.weight"], embedding.weight.grad)
-    # A model of our own whose weights are PyTorch's gradients: the mapping between the two is `copied`'s.
-    for parameter in model.parameters():
-        parameter.data = torch.zeros_like(parameter)
-    with torch.no_grad():
-        for name, gradient in ours.items():
-            model.get_parameter(name).copy_(gradient)
-    for mine, theirs in zip(copied(model, activation), (encoder, decoder), strict=True):
-        for (name, gradient), parameter in zip(mine.state_dict().items(), theirs.parameters(), strict=True):
-            torch.testing.assert_close(gradient, parameter.grad, rtol=1e-8, atol=1e-9, msg=name)
 
 
 # ------------------------------------------------------------------------ step by step

@@ -69,9 +69,9 @@ class Step:
 class Batches:
     """The steps of every epoch over pairs of id sequences. Holds no state: iterate as often as wanted.
 
-    `skipped` counts the pairs that alone exceed `batch_tokens` or `micro_batch_tokens` cells. They are in
-    no epoch, and only through them do the steps depend on `micro_batch_tokens`. With `over_budget="error"`
-    the first of them raises NmtError. So does a store from which no pair remains.
+    `skipped` counts the pairs that alone exceed `batch_tokens` or `micro_batch_tokens` cells, over all
+    segmentations. They are in no epoch, and only through them do the steps depend on `micro_batch_tokens`.
+    With `over_budget="error"` the first of them raises NmtError. So does a store from which no pair remains.
     """
 
     def __init__(
@@ -83,10 +83,12 @@ class Batches:
         seed: int,
         pool_pairs: int,
         over_budget: Literal["skip", "error"],
+        segmentations: int = 1,
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        self._store = store
+        """segmentations: how often the store holds all its pairs, one time after the other; an epoch is over one."""
+        self._store, self._segmentations = store, segmentations
         self._batch_cells = batch_tokens
         self._micro_cells = min(batch_tokens, micro_batch_tokens or batch_tokens)
         self._seed = seed
@@ -118,7 +120,7 @@ class Batches:
                 f"pair {first} (counted from 0) has {source[first]} source and {target[first]} target subwords, "
                 f"end of sentence included: more than {limit}: raise it, or set data.over_budget: skip"
             )
-        if not fits.any():
+        if not fits.reshape(self._segmentations, -1).any(axis=1).all():
             found = f"the shortest of {len(fits)} pairs exceeds it: raise it" if len(fits) else "there are no pairs"
             raise NmtError(f"no batch can be made within {limit}: {found}")
         return np.flatnonzero(fits).astype(np.uint32 if len(fits) < 2**32 else np.int64)
@@ -126,7 +128,10 @@ class Batches:
     def _plan(self, epoch: int) -> Iterator[Integers]:
         """The pairs of each step [sentences], step after step, the same on every rank."""
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence((self._seed, epoch))))
-        shuffled = random.permutation(self._pairs)
+        each = len(self._store) // self._segmentations
+        first = epoch % self._segmentations * each
+        start, end = np.searchsorted(self._pairs, (first, first + each))
+        shuffled = random.permutation(self._pairs[start:end])
         for pool in np.array_split(shuffled, -(-len(shuffled) // self._pool_pairs)):
             source, target = self._lengths(pool)
             batches = plan_batches(source, target, self._batch_cells, random)

@@ -40,7 +40,7 @@ def prepare(run: config.Config) -> Prepared:
     corpora = [corpus.fingerprint(one, "train") for one in run.data.train]
     with storage.locked(store):
         subwords = _vocabulary(run, corpora, store)
-        folder, train, counts = _token_store(run.data, corpora, subwords, store)
+        folder, train, counts = _token_store(run, corpora, subwords, store)
     return Prepared(
         subwords,
         train,
@@ -97,6 +97,7 @@ def _given(name: str, path: str) -> Tokenizer:
 def _learned(name: str, sides: tuple[int, ...], run: config.Config, corpora: list[str], store: Path) -> Tokenizer:
     """The vocabulary of these sides (0 source, 1 target), learned now or before."""
     asked = settings.plain(run.vocabulary) | {"source_model": None, "target_model": None, "shared": len(sides) == 2}
+    del asked["bpe_dropout"], asked["bpe_dropout_samples"]  # which act on the text, not on what is learned
     key = storage.content_key(vocabulary.FORMAT, _cleaning_key(run.data, corpora), asked, sides)
     folder = store / f"vocabulary-{key}"
     if folder.exists():
@@ -139,18 +140,20 @@ def evenly(chunks: Iterable[list[Pair]], total: int, wanted: int) -> Iterator[Pa
 
 
 def _token_store(
-    data: config.Data, corpora: list[str], subwords: Vocabulary, store: Path
+    run: config.Config, corpora: list[str], subwords: Vocabulary, store: Path
 ) -> tuple[Path, TokenStore, tuple[Counts, ...]]:
+    data, dropout, times = run.data, run.vocabulary.bpe_dropout, run.vocabulary.segmentations
     models = [hashlib.sha256(tokenizer.proto).hexdigest() for tokenizer in (subwords.source, subwords.target)]
-    limits = [data.max_length, data.max_length_ratio]
-    folder = store / f"tokens-{storage.content_key(token_store.FORMAT, _cleaning_key(data, corpora), models, limits)}"
+    how = [data.max_length, data.max_length_ratio, *([dropout, times] if dropout else [])]
+    folder = store / f"tokens-{storage.content_key(token_store.FORMAT, _cleaning_key(data, corpora), models, how)}"
     start, found = time.perf_counter(), folder.exists()
     if not found:
-        storage.build(folder, lambda unfinished: token_store.write(unfinished, data, subwords))
+        storage.build(folder, lambda unfinished: token_store.write(unfinished, data, subwords, dropout, times))
     train, counts = token_store.load(folder)
+    kept, where = f"{len(train) // times:,}", f"{folder}, in {times} segmentations" if dropout else f"{folder}"
     if found:
-        log.info("token store: %s pairs reused from %s", f"{len(train):,}", folder)
+        log.info("token store: %s pairs reused from %s", kept, where)
     else:
-        read, seconds = sum(count.read for count in counts), time.perf_counter() - start
-        log.info("token store: %s of %s pairs kept in %s (%.1f s)", f"{len(train):,}", f"{read:,}", folder, seconds)
+        read, seconds = f"{sum(count.read for count in counts):,}", time.perf_counter() - start
+        log.info("token store: %s of %s pairs kept in %s (%.1f s)", kept, read, where, seconds)
     return folder, train, counts

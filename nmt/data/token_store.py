@@ -3,8 +3,10 @@
 A store's folder holds for each side its subwords one after another (`source.ids`, uint16 or uint32), where
 each sentence begins (`source.offsets`, int64, one more than there are pairs) and how long it is
 (`source.lengths`, int32); and `meta.json`. Numbers are little-endian. Every sequence ends in EOS.
+With BPE-dropout all pairs are there several times, one segmentation of the corpora after the other.
 """
 
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -104,21 +106,32 @@ def _flat(sequences: list[list[int]], dtype: str) -> tuple[Integers, npt.NDArray
 # --------------------------------------------------------------------------- build
 
 
-def write(folder: Path, data: config.Data, vocabulary: Vocabulary) -> None:
-    """Encode the training corpora into files in `folder`, which is there and empty.
+def write(
+    folder: Path, data: config.Data, vocabulary: Vocabulary, dropout: float = 0.0, segmentations: int = 1
+) -> None:
+    """Encode the training corpora into files in `folder`, which is there and empty: so often, with BPE-dropout.
 
-    Pairs are dropped as `data` says, and counted. Memory does not grow with the corpora, except by 8 to 16
-    bytes a pair with `data.drop_duplicates`. Raises NmtError as `read_pairs` does, and if no pair is left.
+    Pairs are dropped as `data` says, by their lengths without BPE-dropout, and counted in the first segmentation; a
+    sentence that dropout would make longer than data.max_length is cut as without it. Memory does not grow with the
+    corpora, except by 8 to 16 bytes a pair with `data.drop_duplicates`. Raises NmtError as `read_pairs` does, and if
+    no pair is left.
     """
-    counts = [Counts() for _ in data.train]
-    threads = data.workers or usable_cores()
+    every = [[Counts() for _ in data.train] for _ in range(segmentations)]
+    counts, threads = every[0], data.workers or usable_cores()
+    seeds = itertools.count(1)
     with _Writer(folder, "source", vocabulary.source) as source, _Writer(folder, "target", vocabulary.target) as target:
-        for count, pairs in cleaned(data, counts, "encoding"):
+        for count, pairs in chain.from_iterable(cleaned(data, counting, "encoding") for counting in every):
             lines = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
             ids = source.tokenizer.encode(lines[0], threads), target.tokenizer.encode(lines[1], threads)
             keep = _short_enough(*ids, data, count)
-            source.append(list(compress(lines[0], keep)), list(compress(ids[0], keep)), count.source)
-            target.append(list(compress(lines[1], keep)), list(compress(ids[1], keep)), count.target)
+            for writer, text, plain, side in zip(
+                (source, target), lines, ids, (count.source, count.target), strict=True
+            ):
+                sentences, kept = list(compress(text, keep)), list(compress(plain, keep))
+                if dropout:
+                    drawn = writer.tokenizer.sample(sentences, dropout, next(seeds))
+                    kept = [one if len(one) <= data.max_length else two for one, two in zip(drawn, kept, strict=True)]
+                writer.append(sentences, kept, side)
     if not source.pairs:
         raise nothing_left(counts)
     meta = {

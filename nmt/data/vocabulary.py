@@ -46,6 +46,17 @@ class Tokenizer:
         ids: list[list[int]] = self._processor.Encode(lines, out_type=int, num_threads=threads)
         return ids
 
+    def sample(self, lines: list[str], dropout: float, seed: int) -> list[list[int]]:
+        """`encode` with BPE-dropout (Provilkov et al. 2020): each merge is left out with probability `dropout`.
+
+        The same seed gives the same ids. One thread, for SentencePiece draws anew in each.
+        """
+        sentencepiece.set_random_generator_seed(seed)
+        ids: list[list[int]] = self._processor.Encode(
+            lines, out_type=int, enable_sampling=True, alpha=dropout, nbest_size=-1, num_threads=1
+        )
+        return ids
+
     def decode(self, ids: list[list[int]]) -> list[str]:
         """Each sequence's text, one line each. Takes any ids: PAD, BOS and EOS say nothing, UNK and numbers
         that are no id become `⁇`, bytes that are not UTF-8 become U+FFFD, and line feeds spaces."""

@@ -57,7 +57,9 @@ class Trainer:
         ranks.agree({"the vocabulary": material.vocabulary_key, "the training data": material.data_key})
         self.learner = Learner(config, material.vocabulary, device, ranks)
         self.micro_cells = self._micro_cells()
-        self.batches = self._batches(material.train, config.training.batch_tokens, self.micro_cells)
+        self.batches = self._batches(
+            material.train, config.training.batch_tokens, self.micro_cells, config.vocabulary.segmentations
+        )
         self.validation = self._validation_batches()
         data_key = f"{material.data_key}, {self.batches.skipped} pairs skipped"  # a step's place depends on both
         self.identity = Identity(config, data_key, material.vocabulary_key, material.validation_key)
@@ -359,7 +361,7 @@ class Trainer:
         cells = max(longest, self.micro_cells)
         return self._batches(sequences, cells * self.ranks.size, cells)
 
-    def _batches(self, sequences: Sequences, cells: int, micro_cells: int) -> Batches:
+    def _batches(self, sequences: Sequences, cells: int, micro_cells: int, segmentations: int = 1) -> Batches:
         return Batches(
             sequences,
             batch_tokens=cells,
@@ -367,6 +369,7 @@ class Trainer:
             seed=self.config.seed,
             pool_pairs=self.config.data.pool_pairs,
             over_budget=self.config.data.over_budget,
+            segmentations=segmentations,
             rank=self.ranks.rank,
             world_size=self.ranks.size,
         )

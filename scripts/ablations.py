@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""What each part of a recipe is worth: train it with one setting changed at a time, or search with a trained run.
+
+See docs/reproducing.md.
+"""
+
+import hashlib
+import itertools
+import logging
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import grid
+import typer
+
+from nmt import averaging, checkpoint, config, terminal
+from nmt.errors import NmtError
+
+log = logging.getLogger("nmt")
+
+app = typer.Typer(
+    help="What each part of a recipe is worth, as a table.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Test = Annotated[tuple[Path, Path] | None, typer.Option(metavar="SOURCE REFERENCE", help="Score this text too.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps, or auto: the best one here.")]
+
+
+# ------------------------------------------------------------------------ train
+
+
+@app.command(short_help="Train the recipe with one setting changed at a time.")
+@terminal.reporting()
+def train(
+    recipe: Annotated[Path, typer.Argument(metavar="CONFIG", help="The recipe.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="SECTION.KEY=VALUE", help="Settings laid over every row.")
+    ] = None,
+    rows: Annotated[str | None, typer.Option(metavar="recipe,pre-norm,…", help="Only these rows.")] = None,
+    grid_: Annotated[Path, typer.Option("--grid", help="The rows.")] = grid.GRIDS / "ablations.yaml",
+    seeds: Annotated[str | None, typer.Option(metavar="1,2,…", help="One run each; default: the config's.")] = None,
+    output: Annotated[Path, typer.Option(help="Folder of runs and of results.jsonl.")] = Path("runs/ablations"),
+    average: Annotated[int, typer.Option(min=1, help="Score the mean of so many last checkpoints.")] = 1,
+    test: Test = None,
+    device: Device = "auto",
+    nproc_per_node: Annotated[int | None, typer.Option(min=1, help="Train as so many ranks.")] = None,
+) -> None:
+    """Train each row and score it on the validation set, and on --test.
+
+    A row that is done is not done again, and one that was interrupted goes on, when the same command is given again.
+
+    Example: scripts/ablations.py train configs/multi30k.yaml --average 3 --seeds 1,2,3
+    """
+    table = grid.load(grid_)
+    runs = grid.runs(table, table.chosen(rows), recipe, overrides or (), output, seeds, scale=1)
+    typer.echo(trained(grid.train_and_score(runs, output, device, nproc_per_node, average, test)))
+
+
+def trained(found: dict[str, list[grid.Scores]]) -> str:
+    """A line a row: perplexity and BLEU on the validation set, the difference in BLEU to the first row, test BLEU."""
+    first = next(iter(found.values()))
+    tested = "test" in first[0]
+    head = ["row", "millions", "PPL", "BLEU", "", "chrF", *(["test BLEU", ""] if tested else [])]
+    rows = []
+    for row, results in found.items():
+
+        def cells(part: str, metric: str, results: list[grid.Scores] = results) -> list[str]:
+            values, its = ([one[part][metric] for one in some] for some in (results, first))
+            away = "" if results is first else f"{sum(values) / len(values) - sum(its) / len(its):+.2f}"
+            return [grid.mean_and_range(values), away]
+
+        rows.append(
+            [
+                row,
+                f"{results[0]['parameters'] / 1e6:.2f}",
+                cells("validation", "perplexity")[0],
+                *cells("validation", "bleu"),
+                cells("validation", "chrf")[0],
+                *(cells("test", "bleu") if tested else []),
+            ]
+        )
+    note = (
+        "PPL is a subword, of each row's own vocabulary: rows of other vocabularies do not compare by it.\n"
+        f"BLEU on the validation set{', and on the test set' if tested else ''}, with the difference to "
+        f"{next(iter(found))}: {first[0]['validation']['bleu_signature']}"
+    )
+    return f"{grid.table([head, *rows])}\n\n{note}"
+
+
+# ------------------------------------------------------------------------ search
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Which weights of a run: their name in the table, and the files they are the mean of."""
+
+    name: str
+    files: list[Path]
+
+    @cached_property
+    def key(self) -> str:
+        """Stands for the content of the files."""
+        digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in self.files]
+        return hashlib.sha256("".join(digests).encode()).hexdigest()[:16]
+
+
+def weights_of(run: Path) -> Iterator[Weights]:
+    """The last checkpoint, the means of the last 5, the last 10 and the best 5, the moving average: those there are."""
+    for name, last, best in (("last", 1, None), ("last 5", 5, None), ("last 10", 10, None), ("best 5", None, 5)):
+        try:
+            yield Weights(name, averaging.of_run(run, last=last, best=best))
+        except NmtError as error:
+            log.info("%s: left out: %s", name, error)
+    if (run / checkpoint.EMA).is_file():
+        yield Weights("EMA", [run / checkpoint.EMA])
+    else:
+        log.info("EMA: left out: %s keeps none: train with training.ema_decay", run)
+
+
+def numbers(text: str, option: str, kind: type[int] | type[float]) -> list[int | float]:
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise NmtError(f"{option}: {text}: give numbers parted by commas") from None
+
+
+@app.command(short_help="Averaging, beam sizes and length penalties of a trained run.")
+@terminal.reporting()
+def search(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a trained run.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="DECODING.KEY=VALUE", help="Settings of every search.")
+    ] = None,
+    beams: Annotated[str, typer.Option(help="Beam sizes.")] = "1,2,4,8",
+    alphas: Annotated[str, typer.Option(help="α of the length penalty.")] = "0,0.6,1,1.4,2",
+    test: Test = None,
+    device: Device = "auto",
+) -> None:
+    """Score a trained run's checkpoints and their means, then the best of them with other searches.
+
+    All on the run's validation set; with --test what was best there is scored on that text too, once. Figures go to
+    RUN/search.jsonl; what is there is not measured again.
+
+    Example: scripts/ablations.py search runs/multi30k --beams 1,4 --alphas 0.6,1,2
+    """
+    sizes, penalties = numbers(beams, "--beams", int), numbers(alphas, "--alphas", float)
+    with tempfile.TemporaryDirectory() as folder:
+        of_run = Searches(run, grid.Results(run / "search.jsonl"), overrides or (), device, Path(folder))
+        pairs, tested = grid.validation_pairs(config.load(run / "config.yaml")), grid.test_pairs(test)
+        averaged = [(weights, of_run.scores(weights, pairs)) for weights in weights_of(run)]
+        best, _ = max(averaged, key=lambda one: float(one[1]["bleu"]))
+        rows = [[weights.name, f"{found['bleu']:.2f}", f"{found['chrf']:.2f}"] for weights, found in averaged]
+        typer.echo(grid.table([["weights", "BLEU", "chrF"], *rows]))
+        searched = {pair: of_run.scores(best, pairs, *pair) for pair in itertools.product(sizes, penalties)}
+        rows = [[str(beam), *(f"{searched[beam, alpha]['bleu']:.2f}" for alpha in penalties)] for beam in sizes]
+        typer.echo(f"\n{grid.table([[f'{best.name}: beam', *(f'α {alpha:g}' for alpha in penalties)], *rows])}")
+        beam, alpha = max(searched, key=lambda pair: float(searched[pair]["bleu"]))
+        typer.echo(f"\nbest on the validation set: {best.name}, beam {beam}, α {alpha:g}")
+        typer.echo(f"BLEU: {searched[beam, alpha]['bleu_signature']}")
+        if test is not None and tested is not None:
+            typer.echo(f"on {test[0]}: BLEU {of_run.scores(best, tested, beam, alpha)['bleu']:.2f}")
+
+
+@dataclass(frozen=True)
+class Searches:
+    """What is measured of a run: each search once. `folder` holds the means while they are searched with."""
+
+    run: Path
+    results: grid.Results
+    overrides: Sequence[str]
+    device: str
+    folder: Path
+
+    def scores(
+        self, weights: Weights, pairs: grid.Pairs, beam: float | None = None, alpha: float | None = None
+    ) -> dict[str, Any]:
+        """BLEU and the like, with the run's own search where no beam size and α are given."""
+        chosen = [] if beam is None else [f"decoding.beam_size={beam}", f"decoding.length_penalty={alpha}"]
+        key = {
+            "weights": weights.name,
+            "files": [path.name for path in weights.files],
+            "content": weights.key,
+            "decoding": [*self.overrides, *chosen],
+            "text": hashlib.sha256(repr(pairs).encode()).hexdigest()[:16],
+        }
+        done = self.results.find(key)
+        if done is None:
+            mean = self.folder / f"{weights.key}.safetensors"
+            if not mean.exists():
+                checkpoint.save(mean, averaging.average(weights.files))
+            done = key | grid.scores(mean, pairs, self.device, key["decoding"])
+            self.results.add(done)
+            log.info("%s: BLEU %.2f", " ".join([weights.name, *key["decoding"]]), done["bleu"])
+        return done
+
+
+if __name__ == "__main__":
+    sys.exit(app())

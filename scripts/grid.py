@@ -1,0 +1,372 @@
+"""Variations of one config, each trained as a run of its own and scored, the results in one JSON Lines file.
+
+What scripts/reproduce_table3.py and scripts/ablations.py share. A folder OUTPUT holds
+
+    OUTPUT/ROW-seedN/       the run of a row
+    OUTPUT/results.jsonl    a line for each row and seed that is done
+
+A row that is done is not done again, and one that was interrupted goes on, when the same command is given again.
+"""
+
+import json
+import logging
+import math
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import filelock
+import typer
+
+from nmt import config, settings
+from nmt.config import Config
+from nmt.errors import NmtError
+from nmt.settings import required, setting
+from nmt.training.stopping import SIGNALS
+
+log = logging.getLogger("nmt")
+
+GRIDS = Path(__file__).parents[1] / "configs" / "grids"
+RESULTS = "results.jsonl"
+WIDTHS = ("d_model", "feed_forward", "key_size", "value_size")  # of `model`: what a scale divides
+# What changes no figure of a run, and may differ between its sessions.
+_FREE = ("run_dir", "data.store_dir", "data.workers", "data.prefetch", "training.max_seconds", "training.tensorboard")
+Pairs = list[tuple[str, str]]  # source and reference
+Scores = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """What the paper's Table 3 says of a row."""
+
+    perplexity: float = required("a subword, on newstest2013")
+    bleu: float = required("on newstest2013")
+    parameters: float | None = setting(None, "millions; null: the table leaves it out")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One variation."""
+
+    row: str = required("its name, and the beginning of its run's folder")
+    settings: tuple[str, ...] = setting((), "section.key=value, laid over the grid's base")
+    steps: float = setting(1.0, "times the config's training.max_steps", above=0)
+    paper: Paper | None = setting(None, "the paper's figures, where it has any")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The rows of a table; the first is what the others are compared with."""
+
+    rows: tuple[Row, ...] = required("the variations")
+    base: tuple[str, ...] = setting((), "section.key=value, laid over the config, for all rows")
+
+    def chosen(self, names: str | None) -> list[Row]:
+        """The rows of these names, parted by commas, in the grid's order; all without. NmtError for others."""
+        wanted = [row.row for row in self.rows] if names is None else [name.strip() for name in names.split(",")]
+        known = {row.row for row in self.rows}
+        if unknown := [name for name in wanted if name not in known]:
+            raise NmtError(f"--rows: {unknown[0]}: no such row; there are {', '.join(row.row for row in self.rows)}")
+        return [row for row in self.rows if row.row in wanted]
+
+
+def load(path: Path) -> Grid:
+    """The grid in a YAML file. Raises NmtError as settings.load does."""
+    return settings.load(Grid, path)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A row with a seed, ready to train: `nmt train CONFIG OVERRIDES` is all it takes."""
+
+    row: Row
+    seed: int
+    file: Path
+    overrides: tuple[str, ...]
+
+    @cached_property
+    def config(self) -> Config:
+        """The settings it has in the end."""
+        return config.load(self.file, self.overrides)
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.config.run_dir)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What decides its figures, without what is at its default."""
+        kept: dict[str, Any] = settings.plain(self.config, defaults=False)
+        for path in _FREE:
+            section, _, name = path.rpartition(".")
+            (kept[section] if section else kept).pop(name, None)
+        return kept
+
+
+def runs(
+    grid: Grid, rows: Sequence[Row], file: Path, overrides: Sequence[str], output: Path, seeds: str | None, scale: int
+) -> list[Run]:
+    """The runs that rows, seeds and overrides make; rows with the settings of one before are left out, aloud.
+
+    Laid over the config one after the other: the grid's base, the row, the scale, which divides every width of the
+    model by a whole number, the overrides, and the row's share of steps.
+    Raises NmtError for settings that are wrong or cannot go together.
+    """
+    made: dict[str, Run] = {}
+    for row in rows:
+        over = [*grid.base, *row.settings]
+        over += [*_narrower(row, config.load(file, over), scale), *overrides]
+        try:
+            plain = config.load(file, over)
+        except NmtError as error:
+            raise NmtError(f"row {row.row}: {error}") from None
+        if row.steps != 1:
+            over.append(f"training.max_steps={round(row.steps * plain.training.max_steps)}")
+        if plain.data.store_dir is None:  # rows of one vocabulary share what is prepared
+            over.append(f"data.store_dir={output / 'data'}")
+        for number, seed in enumerate(_seeds(seeds, plain.seed)):
+            given = [*over, f"seed={seed}", f"run_dir={output / f'{row.row}-seed{seed}'}"]
+            run = Run(row, seed, file, _last_of_each(given))
+            twin = made.setdefault(json.dumps(run.settings), run)
+            if twin is not run and not number:  # said once
+                log.info("%s: the settings of %s: not trained again", row.row, twin.row.row)
+    return list(made.values())
+
+
+def _last_of_each(overrides: Sequence[str]) -> tuple[str, ...]:
+    """Of several for one setting only the last, which counts."""
+    kept: dict[str, str] = {}
+    for override in overrides:
+        key = override.partition("=")[0]
+        kept.pop(key, None)  # so that it moves to the end
+        kept[key] = override
+    return tuple(kept.values())
+
+
+def _narrower(row: Row, whole: Config, scale: int) -> Iterator[str]:
+    """Overrides that divide the model's widths by `scale`."""
+    for name in WIDTHS:
+        width = getattr(whole.model, name)
+        if width is None or scale == 1:
+            continue
+        if width % scale:
+            raise NmtError(f"row {row.row}: model.{name}: {width} is not a multiple of --scale {scale}: choose another")
+        yield f"model.{name}={width // scale}"
+
+
+def _seeds(given: str | None, default: int) -> list[int]:
+    try:
+        return [int(part) for part in given.split(",")] if given else [default]
+    except ValueError:
+        raise NmtError(f"--seeds: {given}: give whole numbers parted by commas, such as 1,2,3") from None
+
+
+# ------------------------------------------------------------------------ train
+
+
+def train(run: Run, device: str, ranks: int | None) -> None:
+    """Train a run to its end, or go on with it. Raises typer.Exit with the command's status where it does not end.
+
+    In a process of its own, which any signal that would stop this one is passed on to: it saves, and says so.
+    """
+    _check_unchanged(run)
+    arguments = ["train", str(run.file), *run.overrides, "--device", device]
+    arguments += [] if ranks is None else ["--nproc-per-node", str(ranks)]
+    log.info("nmt %s", shlex.join(arguments))
+    # In a session of its own, so that Ctrl-C at a terminal comes once, by way of this process.
+    command = [sys.executable, "-m", "nmt", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        process.send_signal(number)
+
+    heard = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # else under nohup
+    before = {number: signal.signal(number, pass_on) for number in heard}
+    try:
+        printed, _ = process.communicate()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if process.returncode or not printed.strip():  # a path is printed by what has come to its end
+        log.info("%s seed %d: stopped; the same command goes on with it", run.row.row, run.seed)
+        raise typer.Exit(process.returncode if process.returncode >= 0 else 128 - process.returncode)
+
+
+def _check_unchanged(run: Run) -> None:
+    """NmtError where the run's folder holds one with other settings, whose results would not be this row's."""
+    path = run.folder / "config.yaml"
+    if not path.exists():
+        return
+    changed = settings.differences(config.load(path), run.config)
+    if changed := [row for row in changed if row.partition(":")[0] not in _FREE]:
+        raise NmtError(
+            f"{run.folder} holds a run with other settings ({'; '.join(changed)}): choose another --output, or "
+            "delete the folder"
+        )
+
+
+# ------------------------------------------------------------------------ score
+
+
+def validation_pairs(of: Config) -> Pairs:
+    """The whole validation set, pairs with an empty side left out. NmtError where the config names none."""
+    from nmt.data import corpus
+    from nmt.data.cleaning import without_empty
+
+    if of.data.validation is None:
+        raise NmtError("data.validation: null: rows are compared on a validation set: name one")
+    return without_empty(list(corpus.read_pairs(of.data.validation, of.data, "validation")))
+
+
+def test_pairs(files: tuple[Path, Path] | None) -> Pairs | None:
+    """The lines of a source and a reference file. NmtError where they do not have as many."""
+    from nmt.data.corpus import read_lines
+    from nmt.evaluation.texts import Lines, check_alike
+
+    if files is None:
+        return None
+    source, reference = (Lines(str(path), list(read_lines(path))) for path in files)
+    check_alike(source, [reference])
+    return list(zip(source.lines, reference.lines, strict=True))
+
+
+def scores(model: Path, pairs: Pairs, device: str, overrides: Sequence[str] = ()) -> Scores:
+    """BLEU and chrF of a model's translations, with signatures; overrides are decoding settings."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    from nmt.decoding.translator import Translator, load_settings
+    from nmt.evaluation.metrics import bleu_metric
+
+    translations = Translator.load(model, device, overrides=overrides).translate([source for source, _ in pairs])
+    references = [[reference for _, reference in pairs]]
+    bleu, chrf = bleu_metric(load_settings(model).data.target_language), CHRF()
+    found = [metric.corpus_score(translations, references).score for metric in (bleu, chrf)]
+    signatures = [str(metric.get_signature()) for metric in (bleu, chrf)]
+    return {"bleu": found[0], "chrf": found[1], "bleu_signature": signatures[0], "chrf_signature": signatures[1]}
+
+
+def perplexity(model: Path, pairs: Pairs, device: str) -> float:
+    """exp of the mean of -log p a target subword, end of sentence counted: per subword of the model's vocabulary."""
+    from nmt.decoding.translator import Translator
+
+    scored = Translator.load(model, device).score(*map(list, zip(*pairs, strict=True)))
+    subwords = sum(len(one.token_scores) for one in scored)
+    return math.exp(-math.fsum(one.log_probability for one in scored) / subwords)
+
+
+def score(run: Run, average: int, device: str, test: Pairs | None) -> Scores:
+    """A finished run's result: the mean of its last `average` checkpoints on the validation set, and on the test set.
+
+    `curve` is what was validated on the way; all but the names are figures of the run.
+    """
+    from nmt import averaging, checkpoint
+
+    model = run.folder / "averaged.safetensors"
+    mean = averaging.average(averaging.of_run(run.folder, last=average, best=None))
+    checkpoint.save(model, mean)
+    lines = (run.folder / "metrics.jsonl").read_text(encoding="utf-8").split("\n")
+    rows = [json.loads(line) for line in lines if line]
+    trained = [row for row in rows if "learning_rate" in row]
+    pairs = validation_pairs(run.config)
+    return {
+        "parameters": sum(weight.numel() for weight in mean.weights.values()),
+        "step": mean.provenance["step"],
+        **({key: trained[-1][key] for key in ("target_tokens", "seconds")} if trained else {}),
+        "validation": {"perplexity": perplexity(model, pairs, device), **scores(model, pairs, device)},
+        **({"test": scores(model, test, device)} if test else {}),
+        "curve": [row for row in rows if "validation_loss" in row],
+    }
+
+
+# ------------------------------------------------------------------------ results
+
+
+class Results:
+    """OUTPUT/results.jsonl: a line for what is done, found again by what it is of. The last line of its kind counts."""
+
+    def __init__(self, path: Path):
+        """Raises NmtError where a line is not JSON."""
+        self.path = path
+        self.lines: list[dict[str, Any]] = []
+        if not path.exists():
+            return
+        with filelock.FileLock(f"{path}.lock"):  # another command may be at work on other rows
+            text = path.read_text(encoding="utf-8")
+            whole, _, torn = text.rpartition("\n")
+            if torn:  # it was being written when the power went
+                path.write_text(whole + "\n" if whole else "", encoding="utf-8")
+        for number, line in enumerate(whole.split("\n") if whole else [], start=1):
+            try:
+                self.lines.append(json.loads(line))
+            except ValueError:
+                raise NmtError(
+                    f"{path}: line {number}: not JSON: delete the line, and its row is scored again"
+                ) from None
+
+    def find(self, key: dict[str, Any]) -> dict[str, Any] | None:
+        """What is known of this."""
+        return next((line for line in reversed(self.lines) if key.items() <= line.items()), None)
+
+    def add(self, line: dict[str, Any]) -> None:
+        """Write it down at once."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(f"{self.path}.lock"), self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        self.lines.append(line)
+
+
+def train_and_score(
+    planned: Sequence[Run],
+    output: Path,
+    device: str,
+    ranks: int | None,
+    average: int,
+    test_files: tuple[Path, Path] | None,
+) -> dict[str, list[Scores]]:
+    """Do what is not done; returns the results of each row, one a seed. Raises as `train` and the scores do."""
+    for run in planned:  # before hours of work
+        if average > (kept := run.config.training.keep_last):
+            raise NmtError(
+                f"--average {average}: of row {run.row.row} only the last {kept} are kept: training.keep_last"
+            )
+    results, test = Results(output / RESULTS), test_pairs(test_files)
+    found: dict[str, list[Scores]] = {}
+    for run in planned:
+        key = {
+            "row": run.row.row,
+            "seed": run.seed,
+            "average": average,
+            "test_files": [str(path) for path in test_files or ()],
+            "settings": run.settings,
+        }
+        done = results.find(key)
+        if done is None:
+            train(run, device, ranks)
+            done = key | score(run, average, device, test)
+            results.add(done)
+        found.setdefault(run.row.row, []).append(done)
+    return found
+
+
+def mean_and_range(values: Sequence[float]) -> str:
+    """`25.31`, or of several `25.31 (25.10-25.60)`."""
+    mean = math.fsum(values) / len(values)
+    return f"{mean:.2f}" + (f" ({min(values):.2f}-{max(values):.2f})" if len(values) > 1 else "")
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as their widest cell, the first to the left, the others to the right; under the head a line."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *rest in rows:
+        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    lines.insert(1, "-" * max(map(len, lines)))
+    return "\n".join(lines)

@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""Reproduce Table 3 of *Attention Is All You Need*: count the parameters of its rows, or train and score them.
+
+See docs/reproducing.md.
+"""
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import grid
+import typer
+from grid import Run
+
+from nmt import terminal
+from nmt.config import Config
+
+ROWS = grid.GRIDS / "table3.yaml"
+PAPERS_CONFIG = Path(__file__).parents[1] / "configs" / "wmt14-en-de-base.yaml"
+HEAD = ["row", "N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "ε_ls", "positions", "steps"]
+
+
+def cells(of: Config) -> list[str]:
+    """A row's settings in the order of HEAD, from N on."""
+    model, training = of.model, of.training
+    sinusoids = "learned" if model.positions == "learned" else "sinusoids"
+    return [
+        *map(str, (model.layers, model.d_model, model.feed_forward, model.heads)),
+        *(str(size or model.d_model // model.heads) for size in (model.key_size, model.value_size)),
+        *(f"{share:g}" for share in (model.dropout, training.label_smoothing)),
+        *(sinusoids, f"{training.max_steps:,}"),
+    ]
+
+
+def as_in_the_paper(runs: Sequence[Run]) -> list[list[str]]:
+    """For each row its name and settings; after the first, only those that differ from the first one's."""
+    first = cells(runs[0].config)
+    rows = [[runs[0].row.row, *first]]
+    for run in runs[1:]:
+        own = cells(run.config)
+        rows.append([run.row.row, *(mine if mine != its else "" for mine, its in zip(own, first, strict=True))])
+    return rows
+
+
+# ------------------------------------------------------------------------ --count
+
+
+def parameters(of: Config, vocabulary: int) -> int:
+    """The model's parameters with a vocabulary of so many subwords; no memory is taken for them."""
+    import torch
+
+    from nmt.model.transformer import Transformer
+
+    with torch.device("meta"):
+        model = Transformer(of.model, vocabulary, vocabulary, padding=0)
+    return model.parameter_counts()["total"]
+
+
+def vocabularies(of: Config, millions: float) -> tuple[int, int]:
+    """The least and the most subwords with which the model has so many parameters, rounded to whole millions."""
+    size = of.vocabulary.size
+    ours = parameters(of, size)
+    each = parameters(of, size + 1) - ours
+    least, most = (size + (1e6 * (millions + half) - ours) / each for half in (-0.5, 0.5))
+    return math.ceil(least), math.floor(most)
+
+
+def count(runs: Sequence[Run]) -> str:
+    """The table of parameters beside the paper's, and what explains the differences."""
+    listed = runs[0].row.paper  # what a row leaves out is as in the first
+    size = runs[0].config.vocabulary.size
+    rows, ranges, beyond = [], {}, []
+    for run, settings in zip(runs, as_in_the_paper(runs), strict=True):
+        ours = parameters(run.config, size)
+        papers = run.row.paper.parameters if run.row.paper else None
+        shown = papers or (listed.parameters if listed else None)
+        if shown is None:
+            rows.append([*settings, f"{ours / 1e6:.2f}", "", "", ""])
+            continue
+        difference = ours / 1e6 / shown - 1
+        rows.append([*settings, f"{ours / 1e6:.2f}", f"({shown:g})", f"{difference:+.1%}", ""])
+        if papers is None:
+            continue
+        least, most = ranges[run.row.row] = vocabularies(run.config, papers)
+        rows[-1][-3:] = [f"{papers:g}", f"{difference:+.1%}", f"{least:,}-{most:,}"]
+        if abs(difference) > 0.05:
+            width, more = run.config.model.d_model, (least + most) / 2 - size
+            share = more * width / (shown * 1e6)
+            beyond.append(
+                f"{run.row.row} differs by {difference:+.1%}: {more:,.0f} more subwords of {width} parameters "
+                f"are {share:.1%} of {shown:g} million, and rounding is up to {0.5 / shown:.1%}."
+            )
+    head = [*HEAD, "millions", "paper", "differ", "subwords"]
+    notes = [
+        f'Counted with {size:,} shared subwords; the paper says "about 37000", and whole millions. In brackets is the',
+        "base model's, where a row gives none. `subwords`: vocabularies with which our count rounds to the paper's.",
+        *agreement(ranges),
+        *beyond,
+        *learned(runs),
+    ]
+    return "\n".join([grid.table([head, *rows]), "", *notes])
+
+
+def agreement(ranges: dict[str, tuple[int, int]]) -> list[str]:
+    """Which rows one vocabulary explains: all but as few as need be."""
+    if len(ranges) < 2:
+        return []
+    points = {bound for least, most in ranges.values() for bound in (least, most)}
+
+    def explained(size: int) -> list[str]:
+        return [row for row, (least, most) in ranges.items() if least <= size <= most]
+
+    rows = max((explained(size) for size in sorted(points)), key=len)
+    least, most = max(ranges[row][0] for row in rows), min(ranges[row][1] for row in rows)
+    others = [row for row in ranges if row not in rows]
+    except_ = f" (but {' and '.join(others)})" if others else ""
+    return [f"With {least:,} to {most:,} subwords every row that gives a figure{except_} rounds to it."]
+
+
+def learned(runs: Sequence[Run]) -> list[str]:
+    """What tables of learned positions add, which the paper's figure for the row leaves out."""
+    found = []
+    for run in runs:
+        model = run.config.model
+        if model.positions == "learned":
+            fixed = replace(run.config, model=replace(model, positions="interleaved"))
+            more = parameters(run.config, 8) - parameters(fixed, 8)
+            found.append(
+                f"{run.row.row} has {more / 1e6:.2f} million more than with sinusoids: model.max_positions: "
+                f"{model.max_positions:,}, of both sides."
+            )
+    return found
+
+
+# ------------------------------------------------------------------------ train and score
+
+
+def scored(runs: Sequence[Run], found: dict[str, list[grid.Scores]]) -> str:
+    """The rows that were trained, beside the paper's figures."""
+    tested = any("test" in one for of_row in found.values() for one in of_row)
+    head = [*HEAD, "millions", "PPL", "BLEU", *(["test BLEU"] if tested else []), "paper: PPL", "BLEU"]
+    rows = []
+    once = list({run.row.row: run for run in runs}.values())
+    for run, settings in zip(once, as_in_the_paper(once), strict=True):
+        results, paper = found[run.row.row], run.row.paper
+        rows.append(
+            [
+                *settings,
+                f"{results[0]['parameters'] / 1e6:.2f}",
+                *(
+                    grid.mean_and_range([one["validation"][metric] for one in results])
+                    for metric in ("perplexity", "bleu")
+                ),
+                *([grid.mean_and_range([one["test"]["bleu"] for one in results])] if tested else []),
+                *([f"{paper.perplexity:.2f}", f"{paper.bleu:.1f}"] if paper else ["", ""]),
+            ]
+        )
+    signature = found[once[0].row.row][0]["validation"]["bleu_signature"]
+    notes = [
+        "PPL (a subword of the row's vocabulary) and BLEU are of the validation set; the paper's are of newstest2013.",
+        f"BLEU: {signature}; the paper's is of tokenised text.",
+    ]
+    return "\n".join([grid.table([head, *rows]), "", *notes])
+
+
+@terminal.reporting()
+def main(
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SECTION.KEY=VALUE", help="Settings laid over every row: corpus, steps, …"),
+    ] = None,
+    count_: Annotated[
+        bool, typer.Option("--count", help="Only count parameters, beside the paper's; takes seconds.")
+    ] = False,
+    rows: Annotated[str | None, typer.Option(metavar="base,A1,…", help="Only these rows.")] = None,
+    config: Annotated[Path, typer.Option(help="Corpus, vocabulary, training: what rows do not set.")] = PAPERS_CONFIG,
+    scale: Annotated[int, typer.Option(min=1, help="Divide all widths: d_model, d_ff, d_k, d_v.")] = 1,
+    seeds: Annotated[str | None, typer.Option(metavar="1,2,…", help="One run each; default: the config's.")] = None,
+    output: Annotated[Path, typer.Option(help="Folder of runs and of results.jsonl.")] = Path("runs/table3"),
+    average: Annotated[int, typer.Option(min=1, help="Score the mean of so many last checkpoints.")] = 1,
+    test: Annotated[
+        tuple[Path, Path] | None, typer.Option(metavar="SOURCE REFERENCE", help="Score this text too.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps, or auto: the best one here.")] = "auto",
+    nproc_per_node: Annotated[int | None, typer.Option(min=1, help="Train as so many ranks.")] = None,
+) -> None:
+    """Table 3 of the paper: --count its parameters, or train its rows and score them.
+
+    A row that is done is not done again, and one that was interrupted goes on, when the same command is given again.
+
+    Example: scripts/reproduce_table3.py --config configs/demo.yaml --rows base,A1,C1 --scale 8 training.max_steps=300
+    """
+    table = grid.load(ROWS)
+    runs = grid.runs(table, table.chosen(rows), config, overrides or (), output, None if count_ else seeds, scale)
+    if count_:
+        typer.echo(count(runs))
+        return
+    found = grid.train_and_score(runs, output, device, nproc_per_node, average, test)
+    typer.echo(scored(runs, found))
+
+
+if __name__ == "__main__":
+    app = typer.Typer(
+        rich_markup_mode=None,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.command()(main)
+    sys.exit(app())
