@@ -73,6 +73,10 @@ class CTranslate2Engine:
         learned = sizes.positions == "learned"
         return (sizes.max_positions if learned else exported.table_length(self.settings)) - 1
 
+    @property
+    def aligns(self) -> bool:
+        return False
+
     def search(self, sources: Sequence[Source], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
         """As nmt.decoding.engine.Engine. Raises NmtError for an option that CTranslate2 has not.
 

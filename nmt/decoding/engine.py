@@ -64,6 +64,10 @@ class Searcher(Protocol):
 class Engine(Searcher, Protocol):
     """What stands behind a translator."""
 
+    @property
+    def aligns(self) -> bool:
+        """Whether `align` can be asked."""
+
     def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
         """How much each token of a target looks at each of its source: rows of 1 in sum; EOS last in both."""
 
@@ -85,6 +89,10 @@ class TransformerEngine:
     def positions(self) -> int | None:
         sizes = [model.sizes for model in self.models]
         return min((size.max_positions - 1 for size in sizes if size.positions == "learned"), default=None)
+
+    @property
+    def aligns(self) -> bool:
+        return True
 
     def search(self, sources: Sequence[Source], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
         if options.coverage_penalty:

@@ -119,8 +119,9 @@ def _add_pages(app: FastAPI, languages: Languages, limits: Limits, queue: Batchi
 
     @app.get("/limits")
     async def limits_() -> JSONResponse:
-        beam_size = queue.translator.decoding.beam_size
-        return JSONResponse({"lines": limits.lines, "characters": limits.characters, "n_best": beam_size})
+        translator = queue.translator
+        can = {"n_best": translator.decoding.beam_size, "alignment": translator.engine.aligns}
+        return JSONResponse({"lines": limits.lines, "characters": limits.characters, **can})
 
 
 def _add_probes(app: FastAPI, queue: BatchingQueue, metrics: Metrics) -> None:
