@@ -39,7 +39,8 @@ def trained(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_run_writes_what_it_promises(trained: Path) -> None:
     assert {path.name for path in trained.iterdir()} == {
-        "config.yaml", "metrics.jsonl", "train.log", "checkpoints", "best.safetensors", "state",
+        "config.yaml", "metrics.jsonl", "samples.jsonl", "sessions.jsonl", "train.log", "checkpoints",
+        "best.safetensors", "state",
     }  # fmt: skip
     rows = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().split("\n") if line]
     assert rows[-1]["step"] == 120

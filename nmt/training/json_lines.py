@@ -1,0 +1,56 @@
+"""A file of JSON objects, one a line, that a run appends to as it goes."""
+
+import json
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from nmt.errors import NmtError
+
+
+class JsonLines:
+    """Appends rows to a file, cut back first to `size` bytes (None: not at all), what a resumed run had written.
+
+    Without a path (None: a rank that does not write) nothing is written anywhere.
+    """
+
+    def __init__(self, path: Path | None, size: int | None = None):
+        """Raises NmtError when the file cannot be written."""
+        self._file = None
+        if path is None:
+            return
+        self._path = path
+        try:
+            self._file = path.open("a+b", buffering=0)
+            if size is not None:
+                self._file.truncate(min(size, self.size))
+        except OSError as error:
+            raise self._refused(error) from None
+
+    def write(self, row: dict[str, Any]) -> None:
+        """Append one row at once. NmtError when the disk refuses."""
+        if self._file is None:
+            return
+        try:
+            line = json.dumps(row, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+            while line:  # a disk that is almost full takes a part, and refuses the rest
+                line = line[self._file.write(line) :]
+        except OSError as error:
+            raise self._refused(error) from None
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+        return self._file.seek(0, 2) if self._file else 0
+
+    def _refused(self, error: OSError) -> NmtError:
+        return NmtError(f"{self._path}: cannot be written: {error.strerror}: free some space or mend the folder")
+
+    def __enter__(self) -> "JsonLines":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file:
+            self._file.close()
