@@ -33,7 +33,7 @@ def test_a_resumed_run_forgets_samples_but_no_session(tmp_path: Path) -> None:
     with Records(tmp_path, progress, tensorboard=False) as records:
         records.start(10, {"torch": "2"})
         records.sample(20, [("a", "b", "d")])
-        records.end(20, "SIGTERM")
+        records.end(20, "SIGTERM", finished=False)
     assert rows(tmp_path / "metrics.jsonl") == []
     assert rows(tmp_path / "samples.jsonl") == [
         {"step": 10, "source": "a", "reference": "b", "translation": "c"},
@@ -41,7 +41,7 @@ def test_a_resumed_run_forgets_samples_but_no_session(tmp_path: Path) -> None:
         {"step": 20, "source": "a", "reference": "b", "translation": "d"},
     ]
     sessions = rows(tmp_path / "sessions.jsonl")
-    assert [(row["event"], row["step"]) for row in sessions] == [("start", 0), ("start", 10), ("end", 20)]
+    assert [(row["event"], row["step"]) for row in sessions] == [("started", 0), ("started", 10), ("stopped", 20)]
     assert all(row["time"].endswith("+00:00") for row in sessions)
 
 

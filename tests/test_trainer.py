@@ -72,9 +72,10 @@ def test_interrupted_and_resumed_run_equals_an_uninterrupted_one(
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
     rows = [json.loads(line) for line in (tmp_path / "parts" / "sessions.jsonl").read_text().split("\n") if line]
     assert [row["step"] for row in rows] == [0, 3, 3, 10, 10, 14, 14, 20]
-    assert [row["event"] for row in rows] == ["start", "end"] * 4
-    ends = [row["reason"] for row in rows if row["event"] == "end"]
-    assert ends == [number.name] * 3 + ["training.max_steps: 20 reached"]
+    assert [row["event"] for row in rows] == ["started", "stopped"] * 3 + ["started", "finished"]
+    assert [row["reason"] for row in rows if row["event"] != "started"] == [number.name] * 3 + [
+        "training.max_steps: 20 reached"
+    ]
 
 
 def test_a_run_whose_newest_state_is_damaged_goes_on_from_the_one_before(

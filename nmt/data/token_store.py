@@ -195,6 +195,14 @@ def load(folder: Path) -> tuple[TokenStore, tuple[Counts, ...]]:
     return TokenStore(*sides), counts
 
 
+def counts(folder: Path) -> tuple[Counts, ...]:
+    """What was counted when a store was made. Raises NmtError where that is damaged or missing."""
+    try:
+        return counts_of(json.loads((folder / "meta.json").read_text(encoding="utf-8"))["counts"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise NmtError(f"{folder / 'meta.json'}: damaged ({error})") from error
+
+
 def _mapped(folder: Path, name: str, pairs: int, meta: dict[str, Any]) -> Side:
     def mapped(part: str, dtype: str, size: int) -> npt.NDArray[Any]:
         array = np.memmap(folder / f"{name}.{part}", dtype, mode="r")

@@ -1,4 +1,4 @@
-"""A file of JSON objects, one a line, that a run appends to as it goes."""
+"""Files of JSON objects, one a line, that a run appends to as it goes."""
 
 import json
 from pathlib import Path
@@ -54,3 +54,27 @@ class JsonLines:
     ) -> None:
         if self._file:
             self._file.close()
+
+
+def read(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
+    """The objects of such a file, none where it is missing, and the numbers of lines that hold no object, from 1.
+
+    A last line that is still being written is neither. Raises NmtError when the file cannot be read.
+    """
+    try:
+        *lines, rest = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return [], []
+    except OSError as error:
+        raise NmtError(f"{path}: cannot be read: {error.strerror}") from None
+    rows, damaged = [], []
+    for number, line in enumerate([*lines, rest], start=1):
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if isinstance(row, dict):
+            rows.append(row)
+        elif number <= len(lines):
+            damaged.append(number)
+    return rows, damaged

@@ -15,8 +15,8 @@ from nmt.training.state import Progress
 class Records:
     """The files that tell how training went. Metrics and samples are cut back to where a resumed run stood.
 
-    `sessions.jsonl` is not: it has a row for each time that training started or went on, `{"event": "start", …}`,
-    and one when it ended as it should, `{"event": "end", …}`. A session that was killed, or goes on, has none.
+    `sessions.jsonl` is not: it has a row for each time that training started or went on (`"event": "started"`), and
+    one when it stopped to go on later, or finished (`stopped`, `finished`). A session that was killed has none.
     """
 
     def __init__(self, run: Path | None, progress: Progress, *, tensorboard: bool):
@@ -34,11 +34,12 @@ class Records:
 
     def start(self, step: int, facts: dict[str, Any]) -> None:
         """A session starts behind this step, 0 for a new run."""
-        self._sessions.write({"event": "start", "time": _now(), "step": step, **facts})
+        self._sessions.write({"event": "started", "time": _now(), "step": step, **facts})
 
-    def end(self, step: int, reason: str) -> None:
-        """It ends after this step."""
-        self._sessions.write({"event": "end", "time": _now(), "step": step, "reason": reason})
+    def end(self, step: int, reason: str, *, finished: bool) -> None:
+        """It ends after this step; finished: there is nothing more to train."""
+        event = "finished" if finished else "stopped"
+        self._sessions.write({"event": event, "time": _now(), "step": step, "reason": reason})
 
     def note_sizes(self, progress: Progress) -> None:
         """Have a state that is about to be saved know how much was written before it."""

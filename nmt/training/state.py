@@ -184,6 +184,16 @@ def exists(run: Path) -> bool:
     return bool(_states(run))
 
 
+def data_key(run: Path) -> str | None:
+    """The name of the token store that the run trains on, by its newest readable state; None where there is none."""
+    for path in reversed(_states(run)):
+        try:
+            return tensor_file.read_metadata(path)["data_key"].partition(",")[0]
+        except (NmtError, KeyError):  # damaged, or deleted by training that goes on
+            continue
+    return None
+
+
 def restore(run: Path, identity: Identity, learner: Learner, ranks: Ranks) -> Progress:
     """Load the newest whole state into the learner of every rank; the first rank alone reads it.
 

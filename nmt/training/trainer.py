@@ -113,7 +113,8 @@ class Trainer:
             facts = {**environment(self.device, self.ranks), **counts, "data": self.material.data_report}
             records.start(self.progress.step, facts)
             self._train(records, stop)
-            records.end(self.progress.step, self._ended() or stop.reason)
+            finished = self._ended()
+            records.end(self.progress.step, finished or stop.reason, finished=finished is not None)
         return stop
 
     def _train(self, records: Records, stop: StopRequest) -> None:
