@@ -9,10 +9,10 @@ from typing import Any
 
 
 def html_page(package: str, title: str, data: Any) -> str:
-    """A package's `page.html` with its `page.css`, `page.js` and data inside; ASCII, so that any folder name fits.
+    """A package's `page.html` with its `page.css`, `page.js` and data inside.
 
-    data: what JSON can hold, in `<script id="data">`. The page's policy lets it run this script and use this style
-    alone, and ask nobody for anything.
+    data: what JSON can hold, in `<script id="data">`. Title and data become ASCII: a folder's name may hold what UTF-8
+    cannot. The page's policy lets it run this script and use this style alone, and ask nobody for anything.
     """
     folder = resources.files(package)
     markup, style, script = (

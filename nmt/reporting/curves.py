@@ -40,16 +40,16 @@ class Curves:
 
 
 def curves(rows: Sequence[Mapping[str, Any]]) -> tuple[Curves, Curves]:
-    """The curves of training and those of validation, without rows that have no step and values that are no numbers.
+    """The curves of training and those of validation. Rows have a `step`; values that are no numbers are left out.
 
     Where a row does not say itself how many tokens and hours had passed, it lies on the line between those that do.
     """
-    placed = sorted((row for row in rows if type(row.get("step")) is int), key=lambda row: int(row["step"]))
-    tokens, seconds = ([(row["step"], row[key]) for row in placed if _number(row.get(key))] for key in _PLACES[2:])
+    placed = sorted(rows, key=lambda row: int(row["step"]))
+    tokens, seconds = ([(row["step"], row[key]) for row in placed if is_number(row.get(key))] for key in _PLACES[2:])
 
     def columns(rows: list[Mapping[str, Any]], together: int) -> Curves:
         groups = [rows[i : i + together] for i in range(0, len(rows), together)]
-        names = dict.fromkeys(name for row in rows for name, value in row.items() if _number(value))
+        names = dict.fromkeys(name for row in rows for name, value in row.items() if is_number(value))
         steps = [int(group[-1]["step"]) for group in groups]
         hours = [_between(seconds, step) for step in steps]
         return Curves(
@@ -78,11 +78,11 @@ def _between(known: Sequence[tuple[int, float]], step: int) -> float | None:
 
 
 def _mean(values: Iterable[Any]) -> float | None:
-    numbers = [value for value in values if _number(value)]
+    numbers = [value for value in values if is_number(value)]
     return math.fsum(numbers) / len(numbers) if numbers else None
 
 
-def _number(value: object) -> TypeGuard[float]:
+def is_number(value: object) -> TypeGuard[float]:
     """Whether it is a number that can be drawn."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _ENDLESS
 

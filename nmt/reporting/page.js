@@ -189,7 +189,7 @@ function showSamples() {
   if (rest.length) at("samples").append(make("details", {}, make("summary", {textContent: `${rest.length} more sentences`}), ...rest));
   at("samples-note").textContent = data.samples.length
     ? "Sentences of the validation set, by the step of the validation. Green: the same as the reference."
-    : "None recorded: training.validation_samples was 0, or there was no validation by search yet.";
+    : "None are in the runs' samples.jsonl: nothing was translated in validation, or training.validation_samples was 0.";
 }
 
 // Curves: what is drawn
@@ -263,6 +263,7 @@ const charts = chartsThereAre().map(chart => ({...chart, svg: draw("svg", {
   class: "chart", tabindex: 0, role: "img", "aria-label": `${chart.title}. Arrow keys show values.`})}));
 
 function drawCharts() {
+  cursor = null;
   const all = charts.flatMap(chart => chart.lines.flatMap(([kind]) => runs.flatMap((run, number) =>
     hidden.has(number) ? [] : run[kind][axis].filter(x => x !== null))));
   const whole = [0, extent([0, ...all])[1]];
@@ -339,15 +340,15 @@ function showTip(chart, near) {
   const both = chart.lines.length > 1;
   const head = axis === "hours" ? `${exact(cursor)} hours` : `${axis === "step" ? "step " : ""}${count(Math.round(cursor))}${axis === "step" ? "" : " target subwords"}`;
   at("tip").replaceChildren(make("div", {className: "head", textContent: head}), ...near.map(({run, kind, point}) =>
-    make("div", {className: "line"}, swatch(run), make("span", {}, named(run),
-      make("small", {textContent: [both ? ` ${kind}` : "", point.x === cursor ? "" : ` at step ${count(point.step)}`].join("")})),
+    make("div", {className: "line"}, swatch(run), make("span", {}, named(run)),
+      make("small", {textContent: [both ? kind : "", point.x === cursor ? "" : `at ${count(point.step)}`].filter(Boolean).join(" ")}),
       make("b", {textContent: exact(point.y, chart.percent)}))));
   const figure = chart.svg.parentElement, x = chart.box.left + chart.x(cursor);
   figure.append(at("tip"));
   at("tip").hidden = false;
   const wide = at("tip").offsetWidth, after = x + 14 + wide <= figure.clientWidth;
   at("tip").style.left = `${Math.max(0, after ? x + 14 : x - 14 - wide)}px`;
-  at("tip").style.top = `${chart.svg.offsetTop + TOP + 4}px`;
+  at("tip").style.top = `${chart.svg.previousElementSibling.offsetHeight + TOP}px`;
 }
 
 function listen(chart) {
@@ -403,6 +404,7 @@ function showCharts() {
     return make("label", {}, radio, ` ${name}`);
   }));
   const means = runs.filter(run => run.training.rows_a_point > 1).map(run => `${run.name}: a point is the mean of ${run.training.rows_a_point} logged lines.`);
+  at("axes").parentElement.hidden = !charts.length;
   at("curves-note").textContent = charts.length
     ? ["Point at a chart for its values; drag over a part to see it alone.", ...means].join(" ")
     : "Nothing has been logged yet.";

@@ -26,12 +26,12 @@ def page(runs: Sequence[Run]) -> str:
 
 
 def to_data(runs: Sequence[Run]) -> dict[str, Any]:
-    """What the page shows. A row of a table has a label and a cell for each run; if those are not alike, it `differs`."""
+    """What the page shows. A table's row has a label and a cell for each run; `differs`: these are not alike."""
     return {
         "nmt": __version__,
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "runs": [_run(run) for run in runs],
-        "summary": [_row(label, [facts[label] for facts in map(_summary, runs)]) for label in _summary(runs[0])],
+        "summary": list(_summary(runs)),
         "scores": list(_scores(runs)),
         "signatures": _signatures(runs),
         "samples": _samples(runs),
@@ -60,12 +60,22 @@ def _run(run: Run) -> dict[str, Any]:
 # --------------------------------------------------------------------------- summary
 
 
-def _summary(run: Run) -> dict[str, str]:
+def _summary(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
+    """A row for each fact that is known of any run."""
+    facts = [_facts(run) for run in runs]
+    for label in facts[0]:
+        cells = [of[label] for of in facts]
+        if set(cells) != {_NONE}:
+            yield _row(label, cells)
+
+
+def _facts(run: Run) -> dict[str, str]:
     totals, training = run.totals, run.config.training
     tokens, seconds = totals.get("target_tokens"), totals.get("seconds")
     parameters = _of_last_session(run, "parameters", {}).get("total")
     skipped = _of_last_session(run, "skipped_pairs", 0)
-    best = f"step {run.best['step']:,}, by {run.best.get('best_metric')}" if "step" in run.best else _NONE
+    metric = run.config.training.best_metric
+    best = f"step {run.best['step']:,}, by {_SCORES[metric]}" if "step" in run.best else _NONE
     return {
         "state": _state(run),
         "steps": f"{_step(run):,} of {training.max_steps:,}",
@@ -99,7 +109,7 @@ def _state(run: Run) -> str:
 def _times(sessions: int) -> str:
     if sessions < 2:
         return _count(sessions or None)
-    return f"{sessions}: resumed {'once' if sessions == 2 else f'{sessions - 1} times'}"
+    return f"{sessions}: resumed {'once' if sessions == 2 else 'twice' if sessions == 3 else f'{sessions - 1} times'}"
 
 
 def _of_last_session(run: Run, fact: str, otherwise: Any) -> Any:
@@ -120,25 +130,26 @@ def _duration(seconds: float) -> str:
 
 
 def _scores(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
-    """A table for the best checkpoints, one for the last validations and one for each file of an evaluation."""
+    """A table for the best checkpoints, one for the last validations if those are others, one for each evaluation."""
+    best = [run.best.get("step") for run in runs]
     last = [run.validation.step[-1] if run.validation.step else None for run in runs]
     validated = [{} if step is None else run.validation.at(step) for run, step in zip(runs, last, strict=True)]
-    for title, steps, scores in (
-        ("On the validation set, best checkpoint", [run.best.get("step") for run in runs], [run.best for run in runs]),
-        ("On the validation set, last validation", last, validated),
-    ):
-        shown = [(name, label) for name, label in _SCORES.items() if any(name in of for of in scores)]
-        rows = [_row("step", [_count(step) for step in steps])]
-        rows += [
-            _row(label, [_score(of.get(name), 4 if "loss" in name else 2) for of in scores]) for name, label in shown
-        ]
-        if shown:
-            yield {"title": title, "rows": rows}
+    yield from _validated("On the validation set, best checkpoint", best, [run.best for run in runs])
+    if last != best:
+        yield from _validated("On the validation set, last validation", last, validated)
     for name in dict.fromkeys(evaluation.name for run in runs for evaluation in run.evaluations):
         found = [next((one.scores for one in run.evaluations if one.name == name), []) for run in runs]
         by_label = [{label: _score(value, 2, half) for label, value, half, _ in scores} for scores in found]
         labels = dict.fromkeys(label for of in by_label for label in of)
         yield {"title": name, "rows": [_row(label, [of.get(label, _NONE) for of in by_label]) for label in labels]}
+
+
+def _validated(title: str, steps: list[int | None], scores: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A table of scores on the validation set, if there are any."""
+    shown = [(name, label) for name, label in _SCORES.items() if any(name in of for of in scores)]
+    rows = [_row(label, [_score(of.get(name), 4 if "loss" in name else 2) for of in scores]) for name, label in shown]
+    if shown:
+        yield {"title": title, "rows": [_row("step", [_count(step) for step in steps]), *rows]}
 
 
 def _score(value: float | None, digits: int, half_width: float | None = None) -> str:
@@ -148,14 +159,18 @@ def _score(value: float | None, digits: int, half_width: float | None = None) ->
 
 
 def _signatures(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Each signature once, with the numbers of the runs that have a score by it."""
-    found: dict[tuple[str, str], list[int]] = {}
+    """Each signature once, with what it is called and the numbers of the runs that have a score by it."""
+    found: dict[str, tuple[set[str], set[int]]] = {}
     for number, run in enumerate(runs):
-        of_run = [(_SCORES[name], text) for name, text in run.best.get("signatures", {}).items() if name in _SCORES]
+        of_run = [(_SCORES.get(name, name), text) for name, text in run.best.get("signatures", {}).items()]
         of_run += [(label, text) for one in run.evaluations for label, _, _, text in one.scores]
-        for key in dict.fromkeys(of_run):
-            found.setdefault(key, []).append(number)
-    return [{"score": score, "signature": text, "runs": of} for (score, text), of in sorted(found.items())]
+        for label, text in of_run:
+            labels, numbers = found.setdefault(text, (set(), set()))
+            labels.add(label)
+            numbers.add(number)
+    rows = [{"score": ", ".join(sorted(labels)), "signature": text, "runs": sorted(numbers)}
+            for text, (labels, numbers) in found.items()]  # fmt: skip
+    return sorted(rows, key=lambda row: str(row["score"]))
 
 
 # --------------------------------------------------------------------------- samples, settings, data

@@ -12,7 +12,7 @@ from nmt.config import Config
 from nmt.data import token_store
 from nmt.data.cleaning import Report
 from nmt.errors import NmtError
-from nmt.reporting.curves import Curves, curves
+from nmt.reporting.curves import Curves, curves, is_number
 from nmt.training import json_lines, state
 
 log = logging.getLogger("nmt")
@@ -182,7 +182,7 @@ class _Reader:
 def _totals(rows: Iterable[dict[str, Any]]) -> dict[str, float]:
     totals: dict[str, float] = {}
     for row in rows:
-        totals |= {key: row[key] for key in ("step", "epoch", "target_tokens", "seconds") if key in row}
+        totals |= {key: row[key] for key in ("step", "epoch", "target_tokens", "seconds") if is_number(row.get(key))}
     return totals
 
 
@@ -190,10 +190,10 @@ def _samples(rows: Iterable[dict[str, Any]]) -> list[Sample]:
     """By sentence, in the order in which they first came."""
     found: dict[tuple[str, str], Sample] = {}
     for row in rows:
-        source, reference, step, text = (row.get(key) for key in ("source", "reference", "step", "translation"))
-        if isinstance(step, int) and all(isinstance(each, str) for each in (source, reference, text)):
+        source, reference, text = (row.get(key) for key in ("source", "reference", "translation"))
+        if all(isinstance(each, str) for each in (source, reference, text)):
             sample = found.setdefault((str(source), str(reference)), Sample(str(source), str(reference), []))
-            sample.translations.append((step, str(text)))
+            sample.translations.append((row["step"], str(text)))
     return list(found.values())
 
 
@@ -204,14 +204,14 @@ def _sessions(rows: Iterable[dict[str, Any]]) -> Iterator[Session]:
         ended = row.get("event") in ("stopped", "finished")
         if started is not None:
             facts = {key: value for key, value in started.items() if key not in ("event", "time", "step")}
-            session = Session(str(started.get("time", "")), int(started.get("step", 0)), facts)
+            session = Session(str(started.get("time", "")), int(started["step"]), facts)
             if ended:
-                of = (str(row.get("time", "")), int(row.get("step", 0)), str(row.get("reason", "")))
+                of = (str(row.get("time", "")), int(row["step"]), str(row.get("reason", "")))
                 session = replace(
                     session, ended=of[0], last_step=of[1], reason=of[2], finished=row["event"] == "finished"
                 )
             yield session
-        started = None if ended else row
+        started = row if row.get("event") == "started" else None
 
 
 def _score(score: dict[str, Any]) -> tuple[str, float, float | None, str]:

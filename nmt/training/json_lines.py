@@ -1,4 +1,4 @@
-"""Files of JSON objects, one a line, that a run appends to as it goes."""
+"""Files of JSON objects, one a line, that a run appends to as it goes: each says at which step it was written."""
 
 import json
 from pathlib import Path
@@ -57,9 +57,10 @@ class JsonLines:
 
 
 def read(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
-    """The objects of such a file, none where it is missing, and the numbers of lines that hold no object, from 1.
+    """The rows of such a file, none where it is missing, and the numbers, from 1, of lines that are damaged.
 
-    A last line that is still being written is neither. Raises NmtError when the file cannot be read.
+    A row is an object with a `step`, a whole number. A last line that is still being written is neither.
+    Raises NmtError when the file cannot be read.
     """
     try:
         *lines, rest = path.read_bytes().split(b"\n")
@@ -73,7 +74,7 @@ def read(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
             row = json.loads(line)
         except ValueError:
             row = None
-        if isinstance(row, dict):
+        if isinstance(row, dict) and type(row.get("step")) is int:
             rows.append(row)
         elif number <= len(lines):
             damaged.append(number)
