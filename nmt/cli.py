@@ -368,7 +368,7 @@ def export(
 @app.command(short_help="Write a page that shows how runs went.")
 @terminal.reporting()
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders of runs, in training or not.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of runs, in training or not.")],
     output: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
     device: UnusedDevice = "auto",
 ) -> None:
