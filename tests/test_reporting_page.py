@@ -80,6 +80,9 @@ def test_scores_and_each_signature_once() -> None:
         {"score": "TER", "signature": "ter|v", "runs": [1]},
         {"score": "chrF", "signature": "nrefs:1|c", "runs": [0, 1]},
     ]
+    unsigned = {name: value for name, value in one.best.items() if name != "signatures"}
+    (missing,) = page.to_data([replace(one, best=unsigned)])["signatures"]
+    assert missing == {"score": "BLEU, chrF", "signature": "not recorded", "runs": [0]}
     earlier = replace(one, best={**one.best, "step": 500})
     assert [table["title"] for table in page.to_data([earlier])["scores"]] == [
         "On the validation set, best checkpoint", "On the validation set, last validation",

@@ -238,12 +238,15 @@ function ticks(from, to, most) {
 }
 
 const compact = new Intl.NumberFormat("en", {notation: "compact", maximumFractionDigits: 2});
-function short(value, percent) {
-  if (percent) return `${Number((100 * value).toPrecision(6))} %`;
-  if (Math.abs(value) >= 1e5) return compact.format(value);
-  if (value && Math.abs(value) < 1e-3) return value.toExponential().replace("e-", "e−");
-  return value.toLocaleString("en", {maximumFractionDigits: 6});
+/** The labels of an axis's ticks, all written in one way. */
+function written(values, percent) {
+  const most = Math.max(...values.map(Math.abs));
+  return values.map(value => percent ? `${Number((100 * value).toPrecision(6))} %`
+    : most >= 1e5 ? compact.format(value)
+    : most < 1e-3 && value ? value.toExponential().replace("e-", "e−")
+    : value.toLocaleString("en", {maximumFractionDigits: 6}));
 }
+
 function exact(value, percent) {
   if (percent) return `${(100 * value).toFixed(2)} %`;
   if (value && Math.abs(value) < 1e-3) return value.toExponential(3).replace("e-", "e−");
@@ -279,14 +282,14 @@ function drawChart(chart, [from, to]) {
   let [low, high] = extent(chart.zero ? [0, ...seen] : seen);
   const room = (high - low) * .05;
   [low, high] = [chart.zero && low === 0 ? 0 : low - room, high + room];
-  const rows = ticks(low, high, 5), labels = rows.map(value => short(value, chart.percent));
+  const rows = ticks(low, high, 5), labels = written(rows, chart.percent);
   const left = 12 + 6.6 * Math.max(...labels.map(label => label.length)), bottom = HEIGHT - BOTTOM;
   const [w, h] = [width - left - RIGHT, bottom - TOP];
   chart.x = value => (value - from) / (to - from) * w;
   chart.y = value => h - (value - low) / (high - low) * h;
   chart.value = pixel => from + Math.min(1, Math.max(0, (pixel - left) / w)) * (to - from);
   chart.box = {left, w, h};
-  const columns = ticks(from, to, Math.max(2, Math.floor(w / 75)));
+  const columns = ticks(from, to, Math.max(2, Math.floor(w / 75))), places = written(columns);
   const plot = draw("svg", {x: left, y: TOP, width: w, height: h, overflow: zoom ? "hidden" : "visible"},
     ...chart.drawn.map(line => drawLine(chart, line)));
   chart.over = draw("g", {transform: `translate(${left},${TOP})`});
@@ -294,9 +297,9 @@ function drawChart(chart, [from, to]) {
     ...rows.flatMap((value, i) => [
       draw("line", {class: "grid", x1: left, x2: width - RIGHT, y1: TOP + chart.y(value), y2: TOP + chart.y(value)}),
       draw("text", {x: left - 7, y: TOP + chart.y(value) + 4, "text-anchor": "end"}, labels[i])]),
-    ...columns.flatMap(value => [
+    ...columns.flatMap((value, i) => [
       draw("line", {class: "frame", x1: left + chart.x(value), x2: left + chart.x(value), y1: bottom, y2: bottom + 4}),
-      draw("text", {x: left + chart.x(value), y: bottom + 16, "text-anchor": "middle"}, short(value))]),
+      draw("text", {x: left + chart.x(value), y: bottom + 16, "text-anchor": "middle"}, places[i])]),
     draw("path", {class: "frame", d: `M${left},${TOP}V${bottom}H${width - RIGHT}`}),
     draw("text", {x: left + w / 2, y: HEIGHT - 6, "text-anchor": "middle"},
       seen.length ? AXES[axis] : chart.drawn.length ? "nothing in this part" : `nothing to show over ${AXES[axis]}`),

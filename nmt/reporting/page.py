@@ -12,6 +12,7 @@ from nmt.reporting.run import Run
 
 _NONE = "–"
 _SCORES = {"validation_loss": "validation loss", "bleu": "BLEU", "chrf": "chrF"}
+_SEARCHED = ("bleu", "chrf")  # those with a signature
 _FACTS = {
     "nmt": "nmt", "python": "Python", "torch": "PyTorch", "cuda": "CUDA", "sentencepiece": "SentencePiece",
     "sacrebleu": "sacreBLEU", "system": "system", "processor": "processor", "cores": "cores",
@@ -162,7 +163,8 @@ def _signatures(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Each signature once, with what it is called and the numbers of the runs that have a score by it."""
     found: dict[str, tuple[set[str], set[int]]] = {}
     for number, run in enumerate(runs):
-        of_run = [(_SCORES.get(name, name), text) for name, text in run.best.get("signatures", {}).items()]
+        signatures = run.best.get("signatures", {})
+        of_run = [(_SCORES[name], signatures.get(name, "not recorded")) for name in _SEARCHED if name in run.best]
         of_run += [(label, text) for one in run.evaluations for label, _, _, text in one.scores]
         for label, text in of_run:
             labels, numbers = found.setdefault(text, (set(), set()))
