@@ -449,6 +449,30 @@ def inspect(
         writing.write(seen, output, None if layer is None else layer - 1, pictures=pictures)
 
 
+@app.command(short_help="Write a page that shows how runs went.")
+@terminal.reporting()
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of runs, in training or not.")],
+    output: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    device: UnusedDevice = "auto",
+) -> None:
+    """Write one HTML file, to open from disk, that shows how runs went and compares them.
+
+    Learning curves, scores, translations over time, settings, data, hardware. It holds all it needs and asks no
+    network.
+
+    Example: nmt report runs/demo runs/deeper --output report.html
+    """
+    from nmt.decoding.lines import lines_out
+    from nmt.reporting.page import page
+    from nmt.reporting.run import gather
+
+    whole = page(gather(runs))
+    with lines_out(output) as write:
+        write(whole)
+    typer.echo(output)
+
+
 def _overrides(given: Sequence[str] | None, beam_size: int | None, length_penalty: float | None) -> list[str]:
     """What of a model's decoding settings is overridden, by options or by arguments; the latter come last."""
     options = {"beam_size": beam_size, "length_penalty": length_penalty}

@@ -201,7 +201,9 @@ class Training:
     validate_every: int = setting(1000, "steps between validations", at_least=1)
     validation_bleu: bool = setting(True, "translate the validation set as well and score BLEU and chrF")
     validation_sentences: int | None = setting(None, "translate only the first so many; null: all", at_least=1)
-    validation_samples: int = setting(3, "translations logged at each validation", at_least=0)
+    validation_samples: int = setting(
+        5, "first so many of them, whose translation is logged and kept in `samples.jsonl` each time", at_least=0
+    )
     checkpoint_every: int = setting(1000, "steps between checkpoints", at_least=1)
     keep_last: int = setting(10, "newest checkpoints kept", at_least=1)
     keep_best: int = setting(5, "checkpoints kept that validated best", at_least=0)

@@ -311,6 +311,19 @@ def written(value: Any) -> dict[str, str]:
     return rows
 
 
+def defaults(declaration: type) -> dict[str, str]:
+    """Every setting's dotted path and its default, as YAML in one line; empty where there is none."""
+    hints = typing.get_type_hints(declaration)
+    rows: dict[str, str] = {}
+    for field in dataclasses.fields(declaration):
+        if dataclasses.is_dataclass(hints[field.name]):
+            inner = defaults(typing.cast(type, hints[field.name]))
+            rows |= {f"{field.name}.{path}": default for path, default in inner.items()}
+        else:
+            rows[field.name] = "" if field.default is dataclasses.MISSING else _shown(field.default)
+    return rows
+
+
 def differences(old: Any, new: Any) -> list[str]:
     """`path: old -> new` for each setting in which two values of one declaration differ."""
     before, after = written(old), written(new)

@@ -1,5 +1,6 @@
 """One run put together: prepared data, validation by search, and the trainer."""
 
+import dataclasses
 import hashlib
 import logging
 import os
@@ -71,6 +72,7 @@ def material(config: Config, ranks: Ranks = Ranks()) -> Material:  # noqa: B008 
         data_key=prepared.data_key,
         vocabulary_key=_key(prepared.vocabulary),
         validation_key=_validation_key(prepared, config),
+        data_report=dataclasses.asdict(prepared.report),
     )
 
 

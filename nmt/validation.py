@@ -19,11 +19,15 @@ from nmt.model.transformer import Transformer
 
 @dataclass(frozen=True)
 class ValidationScores:
-    """Scores of the translated validation set; samples are (source, reference, translation)."""
+    """Scores of the translated validation set; samples are (source, reference, translation).
+
+    signatures: sacreBLEU's, by the score's name.
+    """
 
     bleu: float
     chrf: float
     samples: list[tuple[str, str, str]]
+    signatures: dict[str, str]
 
 
 class Validator:
@@ -58,4 +62,6 @@ class Validator:
         chrf = self.chrf.corpus_score(translations, [self.references])
         shown = self.config.training.validation_samples
         samples = list(zip(self.sources, self.references, translations, strict=True))[:shown]
-        return ValidationScores(bleu.score, chrf.score, samples)
+        metrics = {"bleu": self.bleu, "chrf": self.chrf}
+        signatures = {name: str(metric.get_signature()) for name, metric in metrics.items()}
+        return ValidationScores(bleu.score, chrf.score, samples, signatures)

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Tests the pages of `nmt serve` and `nmt inspect` in headless Chromium (Debian: apt-get install chromium
-# chromium-driver), which scripts/test.sh does without. SCREENSHOTS names a folder for pictures of them; arguments go
-# to pytest.
+# Tests the pages that nmt makes in headless Chromium (Debian: apt-get install chromium chromium-driver), which
+# scripts/test.sh does without. SCREENSHOTS names a folder for pictures of them; arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 for program in chromium chromedriver; do
@@ -10,4 +9,4 @@ for program in chromium chromedriver; do
         exit 1
     }
 done
-exec scripts/test.sh tests/page_in_chromium.py tests/inspect_page_in_chromium.py "$@"
+exec scripts/test.sh tests/*_in_chromium.py "$@"

@@ -17,14 +17,14 @@ LAYERS = [
     {"__main__"},
     {"cli"},
     {"file_translation"},
-    {"training_run", "launching", "serving", "export", "inspection", "evaluation_run", "selection"},
+    {"training_run", "launching", "serving", "export", "inspection", "reporting", "evaluation_run", "selection"},
     {"training", "decoding", "evaluation", "averaging", "validation"},
     {"checkpoint", "exported"},
     {"data", "model"},
     {"config"},
     {"settings", "distributed"},
     {"terminal"},
-    {"located_yaml", "tensor_file", "device", "cores", "launched"},
+    {"located_yaml", "tensor_file", "device", "cores", "launched", "html_page"},
     {"errors"},
 ]
 BESIDE = {("validation", "decoding"), ("validation", "evaluation")}

@@ -39,7 +39,8 @@ def trained(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_run_writes_what_it_promises(trained: Path) -> None:
     assert {path.name for path in trained.iterdir()} == {
-        "config.yaml", "metrics.jsonl", "train.log", "checkpoints", "best.safetensors", "state",
+        "config.yaml", "metrics.jsonl", "samples.jsonl", "sessions.jsonl", "train.log", "checkpoints",
+        "best.safetensors", "state",
     }  # fmt: skip
     rows = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().split("\n") if line]
     assert rows[-1]["step"] == 120
@@ -154,6 +155,18 @@ def test_an_exported_folder_is_a_model_like_the_run(trained: Path, corpus: Path,
     assert scores[0].stdout == scores[1].stdout != b""
 
 
+def test_a_report_is_one_file(trained: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    done = run("report", trained, "--output", page)
+    assert (done.returncode, done.stdout.decode(), done.stderr) == (0, f"{page}\n", b"")
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("<!DOCTYPE html>") and '"name":"run"' in text
+    assert list(tmp_path.iterdir()) == [page]
+    done = run("report", trained, tmp_path)
+    said = f"error: {tmp_path}: holds no config.yaml: give the folder of a run (its run_dir)\n"
+    assert (done.returncode, done.stdout, done.stderr.decode()) == (1, b"", said)
+
+
 def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_path: Path) -> None:
     short = tmp_path / "short.de"
     short.write_text("eins\n")
@@ -203,7 +216,17 @@ def test_usage_is_status_2() -> None:
 
 
 def test_every_command_has_help_with_an_example() -> None:
-    for command in ("train", "prepare", "translate", "score", "average-checkpoints", "evaluate", "export", "serve"):
+    for command in (
+        "train",
+        "prepare",
+        "translate",
+        "score",
+        "average-checkpoints",
+        "evaluate",
+        "export",
+        "serve",
+        "report",
+    ):
         assert f"nmt {command} " in run(command, "--help").stdout.decode().partition("Example: ")[2]
 
 

@@ -24,7 +24,8 @@ from nmt.config import Config
 from nmt.data.batching import Batches, Step
 from nmt.distributed import Ranks, meeting
 from nmt.errors import NmtError
-from nmt.training.metrics import Metrics
+from nmt.training.records import Records
+from nmt.training.state import Progress
 from nmt.training.trainer import Trainer
 from nmt.training_run import material, train
 
@@ -396,7 +397,7 @@ def validation_of(ranks: Ranks, config: Config, model: Path) -> tuple[dict[str, 
     checkpoint.load_weights(validating.model, checkpoint.load(model).weights)
     assert validating.material.translate_validation
     samples = validating.material.translate_validation(validating.model).samples
-    return validating._validate(Metrics(None, 0, tensorboard=False)), list(samples)
+    return validating._validate(Records(None, Progress(), tensorboard=False)), list(samples)
 
 
 @pytest.mark.parametrize("sentences", [20, 19, 1])

@@ -148,6 +148,7 @@ def test_all_of_the_progress_comes_back(make_config: MakeConfig, tmp_path: Path)
         step=7, epoch=2, step_in_epoch=3, target_tokens=10**12, seconds=0.1, best=-1 / 3, best_step=5, without_best=2,
         losses=[0.1, 1e300], interval_target_tokens=1, interval_source_tokens=2, interval_cells=3,
         interval_sentences=4, interval_seconds=1e-9, interval_waiting=1e-10, overflows=6, metrics_bytes=12345,
+        samples_bytes=678,
     )  # fmt: skip
     assert all(value != getattr(Progress(), name) for name, value in dataclasses.asdict(progress).items())
     state.write(tmp_path, state.snapshot(session.identity, progress, session.learner))

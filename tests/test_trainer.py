@@ -1,5 +1,6 @@
 """The loop: resumed = uninterrupted, micro-batches = one batch, and nothing lost when it goes wrong."""
 
+import json
 import os
 import shutil
 import signal
@@ -36,6 +37,7 @@ def assert_same_run(one: Path, other: Path) -> None:
     for name, tensor in first.items():
         assert torch.equal(tensor, second[name]), name
     assert rows_without_clock(one) == rows_without_clock(other)
+    assert (one / "samples.jsonl").read_bytes() == (other / "samples.jsonl").read_bytes() != b""
     assert [path.name for path in checkpoint.checkpoints(one)] == [path.name for path in checkpoint.checkpoints(other)]
     for path in checkpoint.checkpoints(one):
         weights = checkpoint.load(other / "checkpoints" / path.name).weights
@@ -84,6 +86,12 @@ def test_interrupted_and_resumed_run_equals_an_uninterrupted_one(
         assert interrupted.progress.step == step
     assert not trainer(parts).run().agreed
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
+    rows = [json.loads(line) for line in (tmp_path / "parts" / "sessions.jsonl").read_text().split("\n") if line]
+    assert [row["step"] for row in rows] == [0, 3, 3, 10, 10, 14, 14, 20]
+    assert [row["event"] for row in rows] == ["started", "stopped"] * 3 + ["started", "finished"]
+    assert [row["reason"] for row in rows if row["event"] != "started"] == [number.name] * 3 + [
+        "training.max_steps: 20 reached"
+    ]
 
 
 def test_a_run_whose_newest_state_is_damaged_goes_on_from_the_one_before(
@@ -306,7 +314,7 @@ def test_a_folder_without_a_state_is_cleared_without_losing_its_checkpoints(
 ) -> None:
     run = tmp_path / "run"
     trainer(make_config("training.ema_decay=0.9")).run()
-    files = (checkpoint.BEST, checkpoint.EMA, "metrics.jsonl")
+    files = (checkpoint.BEST, checkpoint.EMA, "metrics.jsonl", "samples.jsonl", "sessions.jsonl")
     old = {path.name: path.read_bytes() for path in (*checkpoint.checkpoints(run), *(run / name for name in files))}
     for folder in ("tensorboard", "profile"):
         (run / folder).mkdir()

@@ -59,6 +59,10 @@ def test_scores_the_translations(model: Transformer, vocabulary: Vocabulary, sen
     assert scores.bleu == sacrebleu.corpus_bleu(translations, [references]).score
     assert scores.chrf == sacrebleu.corpus_chrf(translations, [references]).score > 0
     assert scores.samples == list(zip(sources, references, translations, strict=True))[:2]
+    assert scores.signatures == {
+        "bleu": f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}",
+        "chrf": f"nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:{sacrebleu.__version__}",
+    }
 
 
 def test_training_is_left_as_it_was(model: Transformer, vocabulary: Vocabulary) -> None:

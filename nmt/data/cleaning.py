@@ -1,9 +1,10 @@
 """Which training pairs are kept, and the report on it: what is dropped is counted, by corpus and reason."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +44,12 @@ class Counts:
     @property
     def kept(self) -> int:
         return self.read - self.empty - self.copies - self.duplicates - self.too_long - self.ratio
+
+
+def counts_of(plain: Sequence[Mapping[str, Any]]) -> tuple[Counts, ...]:
+    """The counts that `dataclasses.asdict` gave, one a corpus. KeyError or TypeError for what are none."""
+    sides = ("source", "target")
+    return tuple(Counts(**{**count, **{side: SideCounts(**count[side]) for side in sides}}) for count in plain)
 
 
 def cleaned(data: config.Data, counts: Sequence[Counts], doing: str) -> Iterator[tuple[Counts, list[Pair]]]:
@@ -127,7 +134,16 @@ class Report:
     labels: tuple[str, ...]
     counts: tuple[Counts, ...]  # one a corpus, as the labels
 
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> "Report":
+        """The report that `dataclasses.asdict` gave. KeyError or TypeError for what is none."""
+        return cls(tuple(plain["languages"]), tuple(plain["labels"]), counts_of(plain["counts"]))
+
     def __str__(self) -> str:
+        return "\n\n".join(_aligned(table) for table in self.tables())
+
+    def tables(self) -> tuple[list[list[str]], list[list[str]]]:
+        """What was read and dropped of each corpus, and what each side holds; a row of headings first."""
         corpora = [["corpus", "pairs", "empty", "copies", "duplicates", "too long", "ratio", "kept"]]
         numbers = [
             [count.read, count.empty, count.copies, count.duplicates, count.too_long, count.ratio, count.kept]
@@ -139,7 +155,7 @@ class Report:
         sides = [["side", "words", "characters", "subwords", "unknown", "longest", "mean"]]
         for side, language in zip(("source", "target"), self.languages, strict=True):
             sides.append([f"{side} ({language})", *self._side([getattr(count, side) for count in self.counts])])
-        return f"{_table(corpora)}\n\n{_table(sides)}"
+        return corpora, sides
 
     def _side(self, counts: list[SideCounts]) -> list[str]:
         words, characters, subwords, unknown = (
@@ -154,7 +170,7 @@ def _grouped(numbers: list[int]) -> list[str]:
     return [f"{number:,}" for number in numbers]
 
 
-def _table(rows: list[list[str]]) -> str:
+def _aligned(rows: list[list[str]]) -> str:
     """Columns as wide as their widest cell: the first to the left, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from nmt import config
 from nmt.cores import usable_cores
-from nmt.data.cleaning import Counts, SideCounts, cleaned, nothing_left
+from nmt.data.cleaning import Counts, SideCounts, cleaned, counts_of, nothing_left
 from nmt.data.corpus import Pair
 from nmt.data.vocabulary import EOS, UNK, Tokenizer, Vocabulary
 from nmt.errors import NmtError
@@ -202,13 +202,18 @@ def load(folder: Path) -> tuple[TokenStore, tuple[Counts, ...]]:
     try:
         meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
         sides = [_mapped(folder, name, meta["pairs"], meta[name]) for name in ("source", "target")]
-        counts = tuple(
-            Counts(**count | {name: SideCounts(**count[name]) for name in ("source", "target")})
-            for count in meta["counts"]
-        )
+        counts = counts_of(meta["counts"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NmtError(f"{folder}: damaged token store ({error}): delete the folder, and it is built again") from error
     return TokenStore(*sides), counts
+
+
+def counts(folder: Path) -> tuple[Counts, ...]:
+    """What was counted when a store was made. Raises NmtError where that is damaged or missing."""
+    try:
+        return counts_of(json.loads((folder / "meta.json").read_text(encoding="utf-8"))["counts"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise NmtError(f"{folder / 'meta.json'}: damaged ({error})") from error
 
 
 def _mapped(folder: Path, name: str, pairs: int, meta: dict[str, Any]) -> Side:

@@ -1,8 +1,8 @@
 """What a run trains and validates on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from nmt.data.token_store import Sequences
 from nmt.data.vocabulary import Vocabulary
@@ -10,7 +10,10 @@ from nmt.model.transformer import Transformer
 
 
 class SearchScores(Protocol):
-    """What translating the validation set gives; samples are (source, reference, translation)."""
+    """What translating the validation set gives; samples are (source, reference, translation).
+
+    signatures: sacreBLEU's, by the score's name.
+    """
 
     @property
     def bleu(self) -> float: ...
@@ -18,6 +21,8 @@ class SearchScores(Protocol):
     def chrf(self) -> float: ...
     @property
     def samples(self) -> Sequence[tuple[str, str, str]]: ...
+    @property
+    def signatures(self) -> Mapping[str, str]: ...
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,7 @@ class Material:
     """What a run trains and validates on; each key stands for the content that it names.
 
     validation_key: of all that best_metric is measured by; scores under two keys do not compare.
+    data_report: the report on the training data, as JSON values.
     """
 
     vocabulary: Vocabulary
@@ -34,3 +40,4 @@ class Material:
     data_key: str
     vocabulary_key: str
     validation_key: str
+    data_report: Mapping[str, Any]

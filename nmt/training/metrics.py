@@ -1,11 +1,11 @@
 """`metrics.jsonl`: one JSON object a logged step and one a validation, and TensorBoard's copy of them."""
 
-import json
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from nmt.errors import NmtError
+from nmt.training.json_lines import JsonLines
 
 
 class Metrics:
@@ -15,27 +15,12 @@ class Metrics:
     """
 
     def __init__(self, run: Path | None, size: int, *, tensorboard: bool):
-        self._file, self._board = None, None
-        if run is None:
-            return
-        self._path = run / "metrics.jsonl"
-        try:
-            self._file = self._path.open("a+b", buffering=0)
-            self._file.truncate(min(size, self.size))
-        except OSError as error:
-            raise self._refused(error) from None
-        self._board = _summary_writer(run / "tensorboard") if tensorboard else None
+        self._lines = JsonLines(run and run / "metrics.jsonl", size)
+        self._board = _summary_writer(run / "tensorboard") if run and tensorboard else None
 
     def write(self, row: dict[str, Any]) -> None:
         """Append one row at once. `row["step"]` places it in TensorBoard. NmtError when the disk refuses."""
-        if self._file is None:
-            return
-        try:
-            line = json.dumps(row, allow_nan=False).encode() + b"\n"
-            while line:  # a disk that is almost full takes a part, and refuses the rest
-                line = line[self._file.write(line) :]
-        except OSError as error:
-            raise self._refused(error) from None
+        self._lines.write(row)
         if self._board:
             for name, value in row.items():
                 if name != "step":
@@ -44,10 +29,7 @@ class Metrics:
     @property
     def size(self) -> int:
         """Bytes written so far."""
-        return self._file.seek(0, 2) if self._file else 0
-
-    def _refused(self, error: OSError) -> NmtError:
-        return NmtError(f"{self._path}: cannot be written: {error.strerror}: free some space or mend the folder")
+        return self._lines.size
 
     def __enter__(self) -> "Metrics":
         return self
@@ -55,8 +37,7 @@ class Metrics:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._file:
-            self._file.close()
+        self._lines.__exit__(kind, error, trace)
         if self._board:
             self._board.close()
 

@@ -40,8 +40,9 @@ class Saver:
         """Save what resuming needs."""
         self._save(progress, learner, None, best=False)
 
-    def save_all(self, progress: Progress, learner: Learner, scores: Mapping[str, float]) -> None:
-        """Save that, and a checkpoint: the best one so far if the scores (empty without a validation) made it that.
+    def save_all(self, progress: Progress, learner: Learner, scores: Mapping[str, Any]) -> None:
+        """Save that, and a checkpoint: the best one so far if the scores (and what goes with them; empty
+        without a validation) made it that.
 
         Checkpoints that keep_last and keep_best no longer keep are deleted.
         """

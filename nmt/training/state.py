@@ -42,7 +42,7 @@ class Progress:
     best, best_step, without_best: the best validation (higher is better, a loss negated), and how many
     have passed since; losses and interval_…: sums over the steps since the last line of metrics, of which
     interval_waiting is the seconds spent waiting for data; overflows: steps that float16 left out;
-    metrics_bytes: how long metrics.jsonl was.
+    metrics_bytes, samples_bytes: how long metrics.jsonl and samples.jsonl were.
     """
 
     step: int = 0
@@ -62,6 +62,7 @@ class Progress:
     interval_waiting: float = 0.0
     overflows: int = 0
     metrics_bytes: int = 0
+    samples_bytes: int = 0
 
     def start_interval(self) -> None:
         """Forget the sums: a line of metrics has been written."""
@@ -165,7 +166,8 @@ def alone(run: Path) -> Iterator[None]:
 
 def move_aside(run: Path) -> None:
     """Before a first step: put what another run left in the folder where it is neither overwritten nor mixed in."""
-    names = ("checkpoints", checkpoint.BEST, checkpoint.EMA, "metrics.jsonl", "tensorboard", "profile")
+    records = ("metrics.jsonl", "samples.jsonl", "sessions.jsonl")
+    names = ("checkpoints", checkpoint.BEST, checkpoint.EMA, *records, "tensorboard", "profile")
     left = [path for name in names if (path := run / name).exists()]
     if not left:
         return
@@ -180,6 +182,16 @@ def move_aside(run: Path) -> None:
 def exists(run: Path) -> bool:
     """Whether the run has a state to resume from."""
     return bool(_states(run))
+
+
+def data_key(run: Path) -> str | None:
+    """The name of the token store that the run trains on, by its newest readable state; None where there is none."""
+    for path in reversed(_states(run)):
+        try:
+            return tensor_file.read_metadata(path)["data_key"].partition(",")[0]
+        except (NmtError, KeyError):  # damaged, or deleted by training that goes on
+            continue
+    return None
 
 
 def restore(run: Path, identity: Identity, learner: Learner, ranks: Ranks) -> Progress:

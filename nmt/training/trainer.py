@@ -3,7 +3,7 @@
 import logging
 import signal
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,12 @@ from nmt.distributed import Ranks
 from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
 from nmt.training import memory, sharding, state
+from nmt.training.environment import environment
 from nmt.training.flops import training_flops
 from nmt.training.learner import Learner
 from nmt.training.material import Material
-from nmt.training.metrics import Metrics
 from nmt.training.profiling import Profile
+from nmt.training.records import Records
 from nmt.training.saving import Saver
 from nmt.training.schedule import learning_rate
 from nmt.training.state import Identity, Progress
@@ -108,27 +109,30 @@ class Trainer:
             return stop
         self._say_what()
         self.learner.connect()
-        with (
-            Metrics(
-                self.run_dir if self.ranks.first else None,
-                self.progress.metrics_bytes,
-                tensorboard=self.config.training.tensorboard,
-            ) as metrics,
-            Saver(self.run_dir, self.identity, self.material.vocabulary, self.ranks) as saver,
-            stop,
-        ):
+        run, board = self.run_dir if self.ranks.first else None, self.config.training.tensorboard
+        with Records(run, self.progress, tensorboard=board) as records:
+            counts = {"parameters": self.model.parameter_counts(), "skipped_pairs": self.batches.skipped}
+            facts = {**environment(self.device, self.ranks), **counts, "data": self.material.data_report}
+            records.start(self.progress.step, facts)
+            self._train(records, stop)
+            finished = self._ended()
+            records.end(self.progress.step, finished or stop.reason, finished=finished is not None)
+        return stop
+
+    def _train(self, records: Records, stop: StopRequest) -> None:
+        """The loop, with what saves beside it; or what is left to be saved where all is trained."""
+        with Saver(self.run_dir, self.identity, self.material.vocabulary, self.ranks) as saver, stop:
             try:
-                if ended:  # by a setting changed since the run was stopped between two checkpoints
-                    self._save_where_due(metrics, saver, stop)
+                if self._ended():  # by a setting changed since the run was stopped between two checkpoints
+                    self._save_where_due(records, saver, stop)
                 else:
-                    self._loop(metrics, saver, stop)
+                    self._loop(records, saver, stop)
             except RuntimeError:
                 if self.ranks.size > 1 and stop.asked == signal.SIGTERM:
                     # The launcher ends this rank, for another has died and with it the connections. It says which.
                     log.debug("after SIGTERM", exc_info=True)
                     raise SystemExit(1) from None
                 raise
-        return stop
 
     def _write_config(self) -> None:
         path = self.run_dir / "config.yaml"
@@ -151,7 +155,7 @@ class Trainer:
         precision = self.config.training.precision
         log.info("training: about %s steps an epoch%s; %s%s, %s", f"{steps:,}", left_out, where, threads, precision)
 
-    def _loop(self, metrics: Metrics, saver: Saver, stop: StopRequest) -> None:
+    def _loop(self, records: Records, saver: Saver, stop: StopRequest) -> None:
         training, progress = self.config.training, self.progress
         hidden = None if self.ranks.first else True  # None: hidden where there is no terminal
         bar = tqdm(total=training.max_steps, initial=progress.step, unit="step", dynamic_ncols=True, disable=hidden)
@@ -175,8 +179,8 @@ class Trainer:
                     loss, _, speed = self._interval()
                     bar.set_postfix_str(f"loss {loss:.3f}, lr {self._rate():.1e}, {speed:,.0f} tokens/s")
                 if progress.step % training.log_every == 0:
-                    self._log(metrics, aloud=bool(bar.disable))
-                self._save_where_due(metrics, saver, stop)
+                    self._log(records, aloud=bool(bar.disable))
+                self._save_where_due(records, saver, stop)
                 if ended := self._ended():
                     log.info("done: %s", ended)
                     stop.agreed = 0  # there is nothing to go on with
@@ -192,7 +196,7 @@ class Trainer:
         loss, nll = (self.ranks.total(self.learner.losses) / tokens).tolist()
         return loss, nll, tokens / max(seconds, 1e-9)
 
-    def _save_where_due(self, metrics: Metrics, saver: Saver, stop: StopRequest) -> None:
+    def _save_where_due(self, records: Records, saver: Saver, stop: StopRequest) -> None:
         """Validate and save all at their steps and at the end; the state alone when stopping."""
         training, step = self.config.training, self.progress.step
         ended = self._ended() is not None
@@ -201,9 +205,9 @@ class Trainer:
         if not save_all and not stop.agreed:
             return
         self._check_finite()
-        scores = self._validate(metrics) if validate else {}
+        scores = self._validate(records) if validate else {}
         self.progress.losses = self.ranks.total(self.learner.losses).tolist()
-        self.progress.metrics_bytes = metrics.size
+        records.note_sizes(self.progress)
         if save_all:
             saver.save_all(self.progress, self.learner, scores)
         else:
@@ -256,7 +260,7 @@ class Trainer:
             return f"{progress.without_best} validations without a new best (training.patience)"
         return None
 
-    def _log(self, metrics: Metrics, *, aloud: bool) -> None:
+    def _log(self, records: Records, *, aloud: bool) -> None:
         """One line of metrics over the steps since the last; then the sums start anew."""
         self._check_finite()
         progress, learner = self.progress, self.learner
@@ -283,7 +287,7 @@ class Trainer:
             row["peak_memory_gib"] = round(torch.cuda.max_memory_allocated(self.device) / 2**30, 3)
         if learner.scaler.is_enabled():
             row |= {"loss_scale": learner.scaler.get_scale(), "overflows": progress.overflows}
-        metrics.write(row)
+        records.metrics.write(row)
         learner.losses.zero_()
         progress.start_interval()
         # A progress bar shows this already: the line is for the log file then.
@@ -308,8 +312,11 @@ class Trainer:
         )
 
     @torch.no_grad()
-    def _validate(self, metrics: Metrics) -> dict[str, float]:
-        """Loss on the validation set and, by search, BLEU and chrF: written down, compared with the best."""
+    def _validate(self, records: Records) -> dict[str, Any]:
+        """Loss on the validation set and, by search, BLEU and chrF: written down, compared with the best.
+
+        Returns them by name, with the `signatures` of those by search; nothing without a validation set.
+        """
         material, progress, training = self.material, self.progress, self.config.training
         if self.validation is None:
             return {}
@@ -321,22 +328,25 @@ class Trainer:
         if self.learner.sharded:
             sharding.let_go(self.learner.objective)
         scores = {"validation_loss": float(self.ranks.total(mine)) / tokens}
+        signatures: Mapping[str, str] = {}
         line = f"validation_loss {scores['validation_loss']:.4f}"
         if material.translate_validation is not None:
             translated = material.translate_validation(self.learner.plain_model())
             scores |= {"bleu": translated.bleu, "chrf": translated.chrf}
             line += f"  BLEU {translated.bleu:.2f}  chrF {translated.chrf:.2f}"
+            signatures = translated.signatures
+            records.sample(progress.step, translated.samples)
             for sample in translated.samples:
                 log.info("\n  source       %s\n  reference    %s\n  translation  %s", *sample)
         scores = self.ranks.from_first(scores)
-        metrics.write({"step": progress.step, **scores})
+        records.metrics.write({"step": progress.step, **scores})
         value = scores[training.best_metric] * (-1 if training.best_metric == "validation_loss" else 1)
         progress.without_best += 1
         if progress.best is None or value > progress.best:
             progress.best, progress.best_step, progress.without_best = value, progress.step, 0
             line += "  (best so far)"
         log.info("step %s  %s", f"{progress.step:,}", line)
-        return scores
+        return {**scores, "signatures": signatures}
 
     def _micro_cells(self) -> int:
         """The most cells that a device is given at once."""

@@ -1,0 +1,1 @@
+"""Runs' folders → one page that shows how they went."""

@@ -1,0 +1,220 @@
+"""What a run's folder tells of how it went, whether it has finished, goes on or was killed."""
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from nmt import checkpoint, settings
+from nmt.config import Config
+from nmt.data import token_store
+from nmt.data.cleaning import Report
+from nmt.errors import NmtError
+from nmt.reporting.curves import Curves, curves, is_number
+from nmt.training import json_lines, state
+
+log = logging.getLogger("nmt")
+
+EVALUATIONS = "evaluation*.json"  # what `nmt evaluate --json` printed, kept in the run's folder
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A validation sentence, and its translations in order: the step of the validation and the text."""
+
+    source: str
+    reference: str
+    translations: list[tuple[int, str]]
+
+
+@dataclass(frozen=True)
+class Session:
+    """One time that training started or went on.
+
+    started, ended: time of day, UTC; step, last_step: how many were done then. Where `ended` is None training goes on,
+    or was killed. facts: hardware, versions and sizes; see `nmt.training.environment`.
+    """
+
+    started: str
+    step: int
+    facts: dict[str, Any]
+    ended: str | None = None
+    last_step: int | None = None
+    reason: str | None = None
+    finished: bool = False
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The scores of a file that `nmt evaluate --json` gave.
+
+    Each: name, value, half the width of its 95% interval or None, sacreBLEU's signature.
+    """
+
+    name: str
+    scores: list[tuple[str, float, float | None, str]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as far as it got.
+
+    best: the provenance of its best checkpoint; nothing before there is one. data: None where it is not to be found.
+    notes: what could not be read, in words.
+    """
+
+    name: str
+    config: Config
+    training: Curves
+    validation: Curves
+    totals: dict[str, float]  # step, epoch, target_tokens, seconds: the last ones logged
+    samples: list[Sample]
+    sessions: list[Session]
+    best: dict[str, Any]
+    evaluations: list[Evaluation]
+    data: Report | None
+    notes: list[str]
+
+
+def gather(folders: Sequence[Path]) -> list[Run]:
+    """The runs of these folders. What is damaged in one is left out, logged and among the run's notes.
+
+    Raises NmtError for a folder that is none of a run, whose settings cannot be read, or that is given twice.
+    """
+    for i, folder in enumerate(folders):
+        if not (folder / "config.yaml").is_file():
+            raise NmtError(f"{folder}: holds no config.yaml: give the folder of a run (its run_dir)")
+        if folder.resolve() in [other.resolve() for other in folders[:i]]:
+            raise NmtError(f"{folder}: given twice: give each run once")
+    return [_Reader(folder).run(name) for folder, name in zip(folders, _names(folders), strict=True)]
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    """As many of each folder's last parts as tell them apart."""
+    parts = [folder.resolve().parts for folder in folders]
+    for count in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(path[-count:]) for path in parts]
+        if len(set(names)) == len(names):
+            return names
+    raise AssertionError("folders that are one")
+
+
+class _Reader:
+    """Reads a run's files, and notes what of them is damaged."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.notes = folder, list[str]()
+
+    def run(self, name: str) -> Run:
+        config = settings.load(Config, self.folder / "config.yaml")
+        metrics = self._rows("metrics.jsonl")
+        training, validation = curves(metrics)
+        sessions = list(_sessions(self._rows("sessions.jsonl")))
+        best, data = self._best(), self._data(config, sessions)
+        return Run(
+            name,
+            config,
+            training,
+            validation,
+            _totals(metrics),
+            _samples(self._rows("samples.jsonl")),
+            sessions,
+            best,
+            list(self._evaluations()),
+            data,
+            self.notes,
+        )
+
+    def _note(self, note: str) -> None:
+        log.warning("%s", note)
+        self.notes.append(note)
+
+    def _rows(self, name: str) -> list[dict[str, Any]]:
+        rows, damaged = json_lines.read(self.folder / name)
+        if damaged:
+            which = (
+                f"line {damaged[0]} is"
+                if len(damaged) == 1
+                else f"{len(damaged)} lines, the first line {damaged[0]}, are"
+            )
+            self._note(f"{self.folder / name}: {which} damaged: left out")
+        return rows
+
+    def _best(self) -> dict[str, Any]:
+        path = self.folder / checkpoint.BEST
+        if not path.exists():
+            return {}
+        try:
+            return checkpoint.load_provenance(path)
+        except NmtError as error:
+            self._note(str(error))
+            return {}
+
+    def _evaluations(self) -> Iterator[Evaluation]:
+        for path in sorted(self.folder.glob(EVALUATIONS)):
+            try:
+                found = json.loads(path.read_text(encoding="utf-8"))
+                scores = found["scores"] if isinstance(found, dict) else found
+                first = scores[0].get("system")  # others were compared with it
+                yield Evaluation(path.stem, [_score(score) for score in scores if score.get("system") == first])
+            except (OSError, ValueError, LookupError, TypeError, AttributeError):
+                self._note(f"{path}: not what `nmt evaluate --json` prints: left out")
+
+    def _data(self, config: Config, sessions: Sequence[Session]) -> Report | None:
+        """What the run recorded; if it did not, the record of the token store that its newest state names."""
+        recorded = [session.facts["data"] for session in sessions if "data" in session.facts]
+        try:
+            if recorded:
+                return Report.of(recorded[-1])
+            store = Path(config.data.store_dir or self.folder / "data")
+            key = state.data_key(self.folder)
+            if key is None or not (store / key).is_dir():
+                return None
+            languages = (config.data.source_language, config.data.target_language)
+            return Report(languages, tuple(one.label for one in config.data.train), token_store.counts(store / key))
+        except (NmtError, KeyError, TypeError) as error:
+            self._note(f"{self.folder}: the report on its data cannot be read ({error}): left out")
+            return None
+
+
+def _totals(rows: Iterable[dict[str, Any]]) -> dict[str, float]:
+    totals: dict[str, float] = {}
+    for row in rows:
+        totals |= {key: row[key] for key in ("step", "epoch", "target_tokens", "seconds") if is_number(row.get(key))}
+    return totals
+
+
+def _samples(rows: Iterable[dict[str, Any]]) -> list[Sample]:
+    """By sentence, in the order in which they first came."""
+    found: dict[tuple[str, str], Sample] = {}
+    for row in rows:
+        source, reference, text = (row.get(key) for key in ("source", "reference", "translation"))
+        if all(isinstance(each, str) for each in (source, reference, text)):
+            sample = found.setdefault((str(source), str(reference)), Sample(str(source), str(reference), []))
+            sample.translations.append((row["step"], str(text)))
+    return list(found.values())
+
+
+def _sessions(rows: Iterable[dict[str, Any]]) -> Iterator[Session]:
+    """A session for each start, with the end that follows it, if one does."""
+    started: dict[str, Any] | None = None
+    for row in [*rows, {"event": "started"}]:
+        ended = row.get("event") in ("stopped", "finished")
+        if started is not None:
+            facts = {key: value for key, value in started.items() if key not in ("event", "time", "step")}
+            session = Session(str(started.get("time", "")), int(started["step"]), facts)
+            if ended:
+                of = (str(row.get("time", "")), int(row["step"]), str(row.get("reason", "")))
+                session = replace(
+                    session, ended=of[0], last_step=of[1], reason=of[2], finished=row["event"] == "finished"
+                )
+            yield session
+        started = row if row.get("event") == "started" else None
+
+
+def _score(score: dict[str, Any]) -> tuple[str, float, float | None, str]:
+    interval = score.get("interval")
+    half = float(interval["half_width"]) if interval else None
+    return str(score["name"]), float(score["value"]), half, str(score["signature"])

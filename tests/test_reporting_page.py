@@ -1,0 +1,223 @@
+"""The page as data and as text; tests/report_in_chromium.py is the page in a browser."""
+
+import html.parser
+import itertools
+import json
+import re
+from dataclasses import replace
+from importlib import resources
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_runs import new_run
+
+from nmt import config
+from nmt.data.cleaning import Counts, Report, SideCounts
+from nmt.html_page import html_page
+from nmt.reporting import page
+from nmt.reporting.run import Evaluation, Sample, Session
+
+FOLDER = resources.files("nmt.reporting")
+MARKUP, STYLE, SCRIPT = (FOLDER.joinpath(f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
+
+
+def data_in(text: str) -> Any:
+    """What the page's script reads, found as a browser finds it."""
+    (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    return json.loads(found)
+
+
+def rows(table: list[dict[str, Any]]) -> dict[str, list[str]]:
+    return {row["label"]: row["cells"] for row in table}
+
+
+def test_the_summary_of_a_stopped_and_of_a_finished_run() -> None:
+    stopped, finished = new_run("a", last_step=1000, seed=1), new_run("b", last_step=2400, seed=2)
+    summary = rows(page.to_data([stopped, finished])["summary"])
+    assert summary["state"] == ["stopped: SIGTERM", "finished: training.max_steps: 2400 reached"]
+    assert summary["steps"] == ["1,000 of 2,400", "2,400 of 2,400"]
+    assert summary["target subwords trained on"] == ["4,000,000", "9,600,000"]
+    assert summary["time in training"] == ["16 min 40 s", "40 min 00 s"]
+    assert summary["target subwords a second"] == ["4,000", "4,000"]
+    assert summary["sessions"] == ["1", "2: resumed once"]
+    assert summary["best checkpoint"] == ["step 1,000, by validation loss", "step 2,400, by validation loss"]
+
+
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [
+        ({"sessions": [Session("2030-01-01T00:00:00+00:00", 0, {})]}, "not ended: in training, or killed"),
+        ({"sessions": []}, "finished: training.max_steps reached"),
+        ({"sessions": [], "totals": {"step": 7}}, "not finished"),
+        ({"sessions": [], "totals": {}}, "not begun"),
+    ],
+)
+def test_other_states(change: dict[str, Any], state: str) -> None:
+    assert rows(page.to_data([replace(new_run("a"), **change)])["summary"])["state"] == [state]
+
+
+def test_long_times_are_hours() -> None:
+    run = replace(new_run("a"), totals={"step": 1, "seconds": 3600 * 30 + 59 * 60 + 59})
+    summary = rows(page.to_data([run])["summary"])
+    assert summary["time in training"] == ["30 h 59 min"]
+    assert "target subwords a second" not in summary  # no run knows
+
+
+def test_scores_and_each_signature_once() -> None:
+    one, other = new_run("a", last_step=1000), new_run("b")
+    scored = [Evaluation("evaluation-test", [("BLEU", 35.456, 1.2, "nrefs:1|v"), ("TER", 48.0, None, "ter|v")])]
+    data = page.to_data([one, replace(other, evaluations=scored)])
+    best, test = data["scores"]
+    assert rows(best["rows"]) == {
+        "step": ["1,000", "2,400"], "validation loss": ["2.0000", "1.7083"],
+        "BLEU": ["35.00", "42.00"], "chrF": ["55.00", "62.00"],
+    }  # fmt: skip
+    assert rows(test["rows"]) == {"BLEU": ["–", "35.46 ± 1.20"], "TER": ["–", "48.00"]}
+    assert data["signatures"] == [
+        {"score": "BLEU", "signature": "nrefs:1|v", "runs": [0, 1]},
+        {"score": "TER", "signature": "ter|v", "runs": [1]},
+        {"score": "chrF", "signature": "nrefs:1|c", "runs": [0, 1]},
+    ]
+    unsigned = {name: value for name, value in one.best.items() if name != "signatures"}
+    (missing,) = page.to_data([replace(one, best=unsigned)])["signatures"]
+    assert missing == {"score": "BLEU, chrF", "signature": "not recorded", "runs": [0]}
+    earlier = replace(one, best={**one.best, "step": 500})
+    assert [table["title"] for table in page.to_data([earlier])["scores"]] == [
+        "On the validation set, best checkpoint", "On the validation set, last validation",
+    ]  # fmt: skip
+
+
+def test_settings_that_differ_are_marked() -> None:
+    data = page.to_data([new_run("a", seed=1), new_run("b", seed=2)])
+    assert [row["label"] for row in data["settings"] if row["differs"]] == ["run_dir", "seed"]
+    assert [row["label"] for row in data["settings"]] == list(config.settings.setting_paths(config.Config))
+    by_label = {row["label"]: row for row in data["settings"]}
+    assert by_label["run_dir"]["default"] == "" and by_label["model.dropout"]["default"] == "0.1"
+    not_default = {row["label"] for row in data["settings"] if set(row["cells"]) != {row["default"]}}
+    assert not_default == {
+        "run_dir", "seed", "data.source_language", "data.target_language", "data.train", "training.max_steps",
+    }  # fmt: skip
+    assert not any(row["differs"] for row in page.to_data([new_run("a")])["settings"])
+
+
+def test_samples_and_data_that_runs_share_are_there_once() -> None:
+    counts = (Counts(read=10, empty=1, source=SideCounts(90, 400, 100, 20), target=SideCounts(80, 390, 99, 21)),)
+    report = Report(("en", "de"), ("corpus",), counts)
+    a = replace(new_run("a"), data=report, samples=[Sample("s", "r", [(1, "x")])])
+    b = replace(new_run("b"), data=report, samples=[Sample("s", "r", [(2, "y")]), Sample("t", "u", [(2, "z")])])
+    data = page.to_data([a, b, replace(new_run("c"), samples=[])])
+    assert data["samples"] == [
+        {"source": "s", "reference": "r", "runs": [[(1, "x")], [(2, "y")], []]},
+        {"source": "t", "reference": "u", "runs": [[], [(2, "z")], []]},
+    ]
+    both, without = data["data"]
+    assert (both["runs"], without) == ([0, 1], {"tables": None, "runs": [2]})
+    assert both["tables"] == report.tables()
+    assert both["tables"][0][1] == ["corpus", "10", "1", "0", "0", "0", "0", "9"]
+
+
+def test_hardware_that_changed_within_a_run_is_told_in_turn() -> None:
+    sessions = [Session("", 0, {"gpu": "A", "cores": 8}), Session("", 5, {"gpu": "B", "cores": 8})]
+    old = replace(new_run("b"), sessions=[])  # what its model file says is all there is
+    environment = rows(page.to_data([replace(new_run("a"), sessions=sessions), old])["environment"])
+    assert environment == {"nmt": ["0.1", "0.1"], "cores": ["8", "–"], "GPU": ["A → B", "–"]}
+
+
+HELD = r'(<title>|id="data">).*?(?=</(?:title|script)>)'
+MARKS = st.sampled_from(["<", "</script>", "<!--", "&lt;", "\udcff", "\u2028", "{data}", "{title}"])
+TEXT = st.lists(MARKS | st.characters(exclude_categories=["Cs"])).map("".join)
+
+
+@given(TEXT, TEXT)
+def test_any_text_stays_text(title: str, text: str) -> None:
+    """Whatever sentences and names hold, the page around them is what it was, and the data comes out whole."""
+    whole, plain = html_page("nmt.reporting", title, {"text": text}), html_page("nmt.reporting", "", {})
+    assert data_in(whole) == {"text": text}
+    assert re.sub(HELD, r"\1", whole, flags=re.DOTALL) == re.sub(HELD, r"\1", plain, flags=re.DOTALL)
+    assert "\udcff" not in whole  # a folder's name that is not UTF-8, which no file could hold
+
+
+def test_what_the_runs_hold_reaches_the_page() -> None:
+    text = "<b>a</b></script>\udcff"
+    run = replace(new_run(text), samples=[Sample(text, text, [(1, text)])], notes=[text])
+    data = data_in(page.page([run]))
+    assert (data["runs"][0]["name"], data["runs"][0]["notes"]) == (text, [text])
+    assert data["samples"] == [{"source": text, "reference": text, "runs": [[[1, text]]]}]
+
+
+class Elements(html.parser.HTMLParser):
+    """Every element's attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def test_it_needs_nothing_from_elsewhere() -> None:
+    whole = page.page([new_run("a"), new_run("b")])
+    for tag, attributes in Elements(whole).found:
+        assert tag not in ("img", "iframe", "object", "base", "form"), tag
+        assert "src" not in attributes
+        assert attributes.get("href", "data:,") == "data:,"
+        assert not any(name.startswith("on") or name == "style" for name in attributes), "the policy would stop it"
+    (policy,) = (of["content"] for _, of in Elements(whole).found if of.get("http-equiv") == "Content-Security-Policy")
+    assert (
+        policy is not None and policy.startswith("default-src 'none'; script-src 'sha256-") and "unsafe" not in policy
+    )
+    assert not re.search(r"@import|url\(|import\(|innerHTML|insertAdjacentHTML|eval\(|fetch\(|XMLHttp", STYLE + SCRIPT)
+
+
+def test_what_the_script_names_is_there() -> None:
+    ids = [of["id"] for _, of in Elements(MARKUP).found if "id" in of]
+    assert len(ids) == len(set(ids))
+    named = re.findall(r'\bat\("([a-z-]+)"\)', SCRIPT)
+    labels = [of["aria-labelledby"] for _, of in Elements(MARKUP).found if "aria-labelledby" in of]
+    assert len(named) > 20 and {*named, *labels} <= set(ids)
+    held = page.to_data([new_run("a")])
+    assert set(re.findall(r"\bdata\.([a-z]+)", SCRIPT)) | {"runs"} == held.keys()
+
+
+# Machado, Oliveira and Fernandes (2009), severity 1: linear RGB as people see it who lack a kind of cone.
+CONES = {
+    "all": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+}
+
+
+def linear(colour: str) -> list[float]:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    return [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+
+
+def product(matrix: list[list[float]], vector: list[float]) -> list[float]:
+    return [sum(a * b for a, b in zip(row, vector, strict=True)) for row in matrix]
+
+
+def lab(rgb: list[float]) -> list[float]:
+    """CIE L*a*b*, in which a distance of 2 or 3 can just be seen."""
+    matrix = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    xyz = [value / white for value, white in zip(product(matrix, rgb), (0.9505, 1, 1.089), strict=True)]
+    x, y, z = (value ** (1 / 3) if value > 0.008856 else 7.787 * value + 16 / 116 for value in xyz)
+    return [116 * y - 16, 500 * (x - y), 200 * (y - z)]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_colours_of_runs_are_told_apart_by_everyone(theme: str) -> None:
+    light, dark = (dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6})", part)) for part in STYLE.split("@media", 2)[:2])
+    colours = light if theme == "light" else dark
+    runs = [colours[f"run-{i}"] for i in range(6)]
+    for cones, matrix in CONES.items():
+        seen = [lab([min(1.0, max(0.0, part)) for part in product(matrix, linear(run))]) for run in runs]
+        for a, b in itertools.combinations(range(6), 2):
+            assert sum((x - y) ** 2 for x, y in zip(seen[a], seen[b], strict=True)) ** 0.5 > 12, (cones, a, b)
+    luminance = [sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear(one), strict=True)) + 0.05
+                 for one in [*runs, colours["sheet"]]]  # fmt: skip
+    assert all(max(one, luminance[-1]) / min(one, luminance[-1]) >= 3 for one in luminance[:-1])  # WCAG, graphics
