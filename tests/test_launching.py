@@ -300,8 +300,11 @@ def test_the_first_rank_alone_writes_and_speaks(undisturbed: tuple[Path, Ended])
         assert (logged.count(line), done.stderr.count(line)) == (1, 1), line
     assert "2 ranks, cpu" in logged
     assert {path.name for path in folder.iterdir()} == {
-        "config.yaml", "metrics.jsonl", "train.log", "checkpoints", "best.safetensors", "state",
+        "config.yaml", "metrics.jsonl", "samples.jsonl", "sessions.jsonl", "train.log", "checkpoints",
+        "best.safetensors", "state",
     }  # fmt: skip
+    started, finished = (json.loads(line) for line in (folder / "sessions.jsonl").read_text().split("\n") if line)
+    assert (started["ranks"], started["step"], finished["event"], finished["step"]) == (2, 0, "finished", 200)
 
 
 # --------------------------------------------------------------------------- the same with other numbers of ranks
