@@ -177,7 +177,8 @@ def translate(
     overrides, form = _overrides(overrides, beam_size, length_penalty), rows.Form(n_best, scores, format == "json")
     load = partial(_translator, model, overrides=overrides, ensemble=ensemble or (), glossary=glossary)
     read_again = [path for path in (source, glossary, prefixes) if path is not None]
-    in_chunks = source is not None and output is not None and not line_by_line and all(map(Path.is_file, read_again))
+    to_a_file = output is not None and not lines.is_special(output)
+    in_chunks = source is not None and to_a_file and not line_by_line and not any(map(lines.is_special, read_again))
     if nproc_per_node is not None and not in_chunks:
         raise typer.BadParameter("--nproc-per-node needs INPUT and --output FILE, both files, and no --line-by-line")
     if in_chunks:
@@ -210,21 +211,25 @@ def score(
     ensemble: Ensemble = None,
     length_penalty: LengthPenalty = None,
     device: Device = "auto",
+    overrides: DecodingOverrides = None,
 ) -> None:
     """How probable the model finds given translations, for filtering pairs and ranking candidates.
 
     A line is `score TAB log-probability TAB log-probability per subword`; the score is the log-probability over the
-    length penalty, as a search would have given it.
+    length penalty, as a search with these settings would have given it. A pair that is too long for the model gets
+    `nan` in each column; how many there are is said at the end.
 
     Example: nmt score runs/demo --source data/demo/test.en --target data/demo/test.de
     """
     from nmt.decoding import lines, rows
 
-    translator = _translator(model, device, _overrides((), None, length_penalty), ensemble or ())
+    translator = _translator(model, device, _overrides(overrides, None, length_penalty), ensemble or ())
     with lines.lines_out(output) as write:
         for number, pairs in rows.pairs(source, target):
             for place, translation in enumerate(translator.score(*pairs), start=number):
                 write(rows.scored(place, translation, format))
+    if skipped := translator.counts.skipped:
+        log.warning("%s of %s pairs are too long for the model: nan", f"{skipped:,}", f"{translator.counts.lines:,}")
 
 
 @app.command(short_help="Score, and compare, models or files.")

@@ -235,13 +235,13 @@ class Decoding:
         1.0, "longest output: this times the source's subwords, plus max_extra_tokens", at_least=0
     )
     max_length: int | None = setting(None, "longest output in subwords, if that is less", at_least=1)
-    min_length: int = setting(0, "shortest output in subwords", at_least=0)
+    min_length: int = setting(0, "shortest output in subwords, but never more than the longest", at_least=0)
     min_length_ratio: float = setting(
         0.0, "shortest output: this times the source's subwords, if that is more", at_least=0
     )
     no_repeat_ngram: int | None = setting(None, "no sequence of so many subwords twice in an output", at_least=1)
     banned: tuple[str, ...] = setting((), "words or phrases that no output holds, whatever their case")
-    temperature: float = setting(1.0, "sampling: below 1 the likely come more often, above 1 less", above=0)
+    temperature: float = setting(1.0, "sampling: below 1 the likely come more often, above 1 less", at_least=0.001)
     top_k: int | None = setting(None, "sampling: from the so many likeliest subwords alone", at_least=1)
     top_p: float | None = setting(
         None, "sampling: from the fewest subwords that together have this probability", above=0

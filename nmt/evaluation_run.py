@@ -55,6 +55,8 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None]:
         comet.check_installed()
         if request.source is None and request.test_set is None:
             raise NmtError(f"--comet {request.comet}: looks at the source too: give --source FILE")
+    for path in request.outputs:
+        lines.check_output(path)
     source, references, of_set = _texts(request)
     hypotheses = [_read(path) for path in request.hypotheses]
     for text in (source, *hypotheses):  # before the work of translating

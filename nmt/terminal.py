@@ -45,6 +45,7 @@ def reporting() -> Iterator[None]:
         for handler in log.handlers:
             handler.close()
         log.handlers.clear()
+        log.propagate = True
 
 
 class _StandardError(logging.Handler):

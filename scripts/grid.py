@@ -256,7 +256,8 @@ def perplexity(model: Path, pairs: Pairs, device: str) -> float:
     """exp of the mean of -log p a target subword, end of sentence counted: per subword of the model's vocabulary."""
     from nmt.decoding.translator import Translator
 
-    scored = Translator.load(model, device).score(*map(list, zip(*pairs, strict=True)))
+    found = Translator.load(model, device).score(*map(list, zip(*pairs, strict=True)))
+    scored = [one for one in found if one is not None]  # those that are not too long for the model
     subwords = sum(len(one.token_scores) for one in scored)
     return math.exp(-math.fsum(one.log_probability for one in scored) / subwords)
 

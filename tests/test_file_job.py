@@ -257,3 +257,23 @@ def test_stopped_it_does_not_end_well(model: Path, tmp_path: Path, number: signa
     assert process.returncode == 128 + number, said
     assert b"Traceback" not in said
     assert not (tmp_path / "out").exists() and list(tmp_path.glob(".out.*.part/*-[0-9]*"))
+
+
+def test_devices_pipes_and_links_stay_what_they_are(model: Path, tmp_path: Path) -> None:
+    source = write(tmp_path / "in", ["one"])
+    pipe, target, link = tmp_path / "pipe", tmp_path / "target", tmp_path / "link"
+    os.mkfifo(pipe)
+    target.write_text("old\n")
+    link.symlink_to(target)
+    with subprocess.Popen(command(model, source, "--output", pipe), stderr=-1) as writing:
+        through_the_pipe = pipe.read_text()
+    assert writing.returncode == 0 and not pipe.is_file()
+    assert run(model, source, "--output", link).returncode == 0
+    assert link.is_symlink() and target.read_text() == through_the_pipe != ""
+    assert run(model, source, "--output", "/dev/null").returncode == 0
+    assert not Path("/dev/null").is_file()
+    for output, words in ((".", "a folder"), (tmp_path / "none" / "out", "no folder")):
+        done = subprocess.run(
+            command(model, "--output", output), input="one\n", capture_output=True, text=True, cwd=tmp_path
+        )
+        assert done.returncode == 1 and words in done.stderr and "Traceback" not in done.stderr

@@ -92,7 +92,19 @@ def test_alignment_is_the_mean_over_heads_of_the_last_layer_but_one(layers: int)
     torch.testing.assert_close(weights.mean(dim=1), rows)
 
 
-def test_too_long_for_learned_positions_is_an_error() -> None:
+def test_what_is_too_long_for_the_model_is_not_scored_but_counted() -> None:
     sizes = dataclasses.replace(MODEL.sizes, positions="learned", max_positions=8)
-    with pytest.raises(NmtError, match=r"line 2: longer than the 7 subwords"):
-        new_translator(new_model(sizes)).score(["one", "one two three four " * 5], ["one", "two"])
+    translator = new_translator(new_model(sizes))
+    long = "one two three four " * 5
+    found = translator.score(["one", long, "two", "one"], ["one", "two", long, "three"])
+    assert [one is None for one in found] == [False, True, True, False]
+    assert (translator.counts.lines, translator.counts.skipped) == (4, 2)
+    assert found[3] == translator.score(["one"], ["three"])[0]
+
+
+def test_score_takes_as_many_targets_as_sources() -> None:
+    with pytest.raises(NmtError, match="2 sources and 1 targets"):
+        new_translator().score(["one", "two"], ["one"])
+    for sources, targets in (("one", ["one"]), (["one"], "one")):
+        with pytest.raises(TypeError, match=r"\[text\] for one"):
+            new_translator().score(sources, targets)

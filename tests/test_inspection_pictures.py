@@ -23,8 +23,7 @@ FILES = {
 
 
 @pytest.fixture
-def warned(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.LogCaptureFixture]:
-    monkeypatch.setattr(logging.getLogger("nmt"), "propagate", True)
+def warned(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
     with caplog.at_level(logging.WARNING, "nmt"):
         yield caplog
 

@@ -109,3 +109,10 @@ def test_a_space_between_parts_but_beside_scripts_without_spaces() -> None:
     assert rejoin(["你好。", "再见。"]) == "你好。再见。"
     assert rejoin(["สวัสดี", "ครับ"]) == "สวัสดีครับ"
     assert rejoin([]) == ""
+
+
+@pytest.mark.parametrize("unit", [".", "…", "。…", "a. B ", "Hello there you. ", '!" ', ") ", ", "])
+def test_long_texts_take_time_in_proportion(unit: str) -> None:
+    """By the square of their length, these would take hours."""
+    text = unit * (1_000_000 // len(unit))
+    assert "".join(sentences(text)) == text

@@ -199,7 +199,6 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 def test_with_plenty_of_memory_a_run_is_that_without_micro_batches(
     make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(logging.getLogger("nmt"), "propagate", True)  # the command line turns it off
     caplog.set_level(logging.INFO, "nmt")
     monkeypatch.setattr(memory, "available_memory", lambda: 64 * GIBIBYTE)
     whole = run(make_config(f"run_dir={tmp_path / 'whole'}"))

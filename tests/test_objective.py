@@ -134,7 +134,6 @@ def test_where_compilation_fails_training_goes_on_after_one_warning(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("no C++ compiler\nand much more about it")
 
-    monkeypatch.setattr(logging.getLogger("nmt"), "propagate", True)  # the command line turns it off
     monkeypatch.setattr(torch, "compile", broken)
     losses = train(make_config("training.compile=true", "training.max_steps=3"))
     (warning,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]

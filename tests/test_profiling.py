@@ -26,8 +26,7 @@ SETTINGS = (f"training.max_steps={STEPS + 2}", "training.validation_bleu=false",
 
 
 @pytest.fixture
-def logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> pytest.LogCaptureFixture:
-    monkeypatch.setattr(logging.getLogger("nmt"), "propagate", True)  # the command line turns it off
+def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.INFO, "nmt")
     return caplog
 

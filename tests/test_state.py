@@ -79,8 +79,7 @@ def assert_same(one: Session, other: Session) -> None:
 
 
 @pytest.fixture
-def logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> pytest.LogCaptureFixture:
-    monkeypatch.setattr(logging.getLogger("nmt"), "propagate", True)  # the command line turns it off
+def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.INFO, "nmt")
     return caplog
 

@@ -542,5 +542,5 @@ def test_encode_gives_the_encoders_output() -> None:
         source = torch.tensor([[*VOCABULARY.source.encode([line])[0], EOS]])
         torch.testing.assert_close(states, MODEL.encode(source).states[0], rtol=1e-5, atol=1e-5)
     translator.decoding = replace(DECODING, max_source_tokens=1)
-    with pytest.raises(NmtError, match=r"line 1: [0-9]+ subwords, more than 1: shorten or split it"):
+    with pytest.raises(NmtError, match=r"line [0-9]: [0-9]+ subwords, more than 1: shorten or split it"):
         translator.encode(LINES)

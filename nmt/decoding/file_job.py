@@ -25,7 +25,7 @@ from tqdm import tqdm
 from nmt import __version__
 from nmt.data.corpus import file_digest, read_lines, survey
 from nmt.data.storage import content_key
-from nmt.decoding.lines import CHUNK_LINES, Counts, chunked
+from nmt.decoding.lines import CHUNK_LINES, Counts, check_output, chunked
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 
@@ -65,8 +65,7 @@ class FileJob:
         Several processes share a file that is too short for whole chunks in smaller ones. Raises NmtError where a
         file cannot be read, the output is a folder, or the prefixes are not as many as the lines.
         """
-        if output.is_dir():
-            raise NmtError(f"{output}: a folder: choose another --output")
+        output = check_output(output)
         content, lines = survey(source)
         begins = None if prefixes is None else survey(prefixes)
         if begins is not None and begins[1] != lines:

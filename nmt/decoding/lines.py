@@ -75,15 +75,33 @@ def lines_out(path: Path | None) -> Iterator[Callable[[str], None]]:
 
         yield write
         return
-    part = path.with_name(f".{path.name}.part")
+    whole = check_output(path)
+    part = path if is_special(path) else whole.with_name(f".{whole.name}.part")
     try:
         with part.open("w", encoding="utf-8", newline="\n") as file:
             yield lambda line: print(line, file=file)
-        part.replace(path)
+        if part != path:
+            part.replace(whole)
     except OSError as error:
         raise NmtError(f"{path}: cannot be written: {error.strerror}: choose another --output") from None
     finally:
-        part.unlink(missing_ok=True)
+        if part != path:
+            part.unlink(missing_ok=True)
+
+
+def check_output(path: Path) -> Path:
+    """The file that an --output stands for, where links lead. Raises NmtError for a folder, or where none could be."""
+    if path.is_dir():
+        raise NmtError(f"{path}: a folder: choose another --output")
+    whole = path.resolve()
+    if not is_special(path) and not whole.parent.is_dir():
+        raise NmtError(f"{path}: cannot be written: no folder {whole.parent}: choose another --output")
+    return whole
+
+
+def is_special(path: Path) -> bool:
+    """Whether a path is a device or a pipe: something to write into, that no file may take the place of."""
+    return path.exists() and not path.is_file()
 
 
 def say_counts(counts: Counts, limit: int | None) -> None:

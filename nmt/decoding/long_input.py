@@ -11,8 +11,11 @@ from nmt.decoding.hypothesis import Hypothesis
 Encode = Callable[[list[str]], list[list[int]]]
 
 _CLOSING = "[\"'”’»›)\\]}」』）】》〉]*"
-# What ends a sentence: before a space in most scripts, anywhere in those that do without.
-_SENTENCE_END = re.compile(rf"(?:[.!?…؟۔।॥]+{_CLOSING}(?=\s)|[。！？｡…]*[。！？｡]{_CLOSING})\s*")
+# What ends a sentence: before a space in most scripts, anywhere in those that do without. A row of stops is looked at
+# from its beginning alone, or a line of nothing else would take time by its square.
+_SENTENCE_END = re.compile(
+    rf"(?:(?<![.!?…؟۔।॥])[.!?…؟۔।॥]++{_CLOSING}(?=\s)|(?<![。！？｡…])[。！？｡…]*[。！？｡]{_CLOSING})\s*"
+)
 _CLAUSE_END = re.compile(r"(?:[,;:–—،؛](?=\s)|[，、；：])\s*")
 _SPACE = re.compile(r"\s+")
 _INITIAL = re.compile(r"(?:^|[\W_])[^\W\d_]\.\Z")  # the end of `J.`, `z. B.`, `U.S.`
@@ -62,7 +65,9 @@ def _is_abbreviation(text: str, end: re.Match[str]) -> bool:
     stops = end[0].strip()
     if stops[0] not in ".…":
         return False
-    return text[end.end()].islower() or (stops == "." and bool(_INITIAL.search(text, 0, end.start() + 1)))
+    return text[end.end()].islower() or (
+        stops == "." and bool(_INITIAL.search(text, max(0, end.start() - 2), end.start() + 1))
+    )
 
 
 def _fitting(text: str, limit: int, encode: Encode) -> list[Part]:

@@ -34,8 +34,9 @@ class Form:
         if self.n_best is None and not self.scores and not self.json:
             yield from translator.stream(lines, chunk_lines, prefixes=prefixes, first=first)
             return
+        aligned = self.json and translator.engine.aligns
         found = translator.stream_hypotheses(
-            lines, self.n_best or 1, chunk_lines, alignment=self.json, prefixes=prefixes, first=first
+            lines, self.n_best or 1, chunk_lines, alignment=aligned, prefixes=prefixes, first=first
         )
         for number, translations in enumerate(found, start=first):
             yield from of(number, translations, "json" if self.json else "text", numbered=self.n_best is not None)
@@ -56,11 +57,16 @@ def of(
     return [f"{place}{one.score:.6f}\t{one.text}" for one in translations]
 
 
-def scored(number: int, translation: Translation, format: Literal["text", "json"]) -> str:
-    """The row of a given translation: score, log-probability, and that per subword; or an object with all there is."""
+def scored(number: int, translation: Translation | None, format: Literal["text", "json"]) -> str:
+    """The row of a given translation: score, log-probability, and that per subword; or an object with all there is.
+
+    For a pair that is too long to be scored it is `nan` three times, or an object without translations.
+    """
     if format == "json":
-        [row] = of(number, [translation], format, numbered=False)
+        [row] = of(number, [translation] if translation else [], format, numbered=False)
         return row
+    if translation is None:
+        return "nan\tnan\tnan"
     each = translation.log_probability / len(translation.token_scores)
     return f"{translation.score:.6f}\t{translation.log_probability:.6f}\t{each:.6f}"
 

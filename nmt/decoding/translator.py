@@ -118,9 +118,7 @@ class Translator:
         return min((limit for limit in limits if limit is not None), default=None)
 
     def translate(self, lines: Sequence[str]) -> list[str]:
-        """The best translation of each line. Raises as `stream` does, and TypeError for one text alone."""
-        if isinstance(lines, str):
-            raise TypeError("translate takes a list of lines: [text] for one")
+        """The best translation of each line. Raises as `stream` does."""
         return list(self.stream(lines))
 
     def hypotheses(
@@ -150,7 +148,7 @@ class Translator:
         At most chunk_lines are read before the first comes out: 1 answers line by line. `first` is the number of
         the first line, for messages. No translation holds a line break or a tab. Raises NmtError for a line over
         decoding.max_source_tokens where decoding.long_input is `error`, for prefixes that are more or fewer than the
-        lines, and for a model whose scores are not numbers.
+        lines, and for a model whose scores are not numbers; TypeError for one text alone.
         """
         for _, chunk in self._chunks(lines, chunk_lines, 1, prefixes, first, scores=False):
             yield from self._texts([hypotheses[0].tokens for hypotheses in chunk])
@@ -176,18 +174,23 @@ class Translator:
             translations = [self._translations(hypotheses) for hypotheses in chunk]
             yield from self._aligned(sources, translations, chunk) if alignment else translations
 
-    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[Translation]:
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[Translation | None]:
         """Each target as a translation of its source: how probable the model finds it, subword by subword.
 
-        Raises NmtError for a line that the model has no positions for.
+        None, and counted as skipped, where the source is longer than `longest_source`, or the target than an output
+        for the longest source could be. Raises NmtError where there are not as many targets as sources.
         """
-        pairs = list(
-            zip(self.vocabulary.source.encode(list(sources)), self.vocabulary.target.encode(list(targets)), strict=True)
+        _several(sources)
+        _several(targets)
+        if len(sources) != len(targets):
+            raise NmtError(f"{len(sources)} sources and {len(targets)} targets: there must be as many")
+        both = zip(
+            self.vocabulary.source.encode(list(sources)), self.vocabulary.target.encode(list(targets)), strict=True
         )
-        positions = self.engine.positions
-        for number, pair in enumerate(pairs, start=1):
-            if positions is not None and max(map(len, pair)) > positions:
-                raise NmtError(f"line {number}: longer than the {positions} subwords that the model has positions for")
+        every = {place: pair for place, pair in enumerate(both) if self._fits(*pair)}
+        self.counts.lines += len(sources)
+        self.counts.skipped += len(sources) - len(every)
+        pairs = list(every.values())
         with _SEARCHING:
             scores = self.engine.score(pairs, self.decoding.batch_tokens)
         penalties = length_penalties(max(map(len, scores), default=0), self._options(1)).tolist()
@@ -195,10 +198,23 @@ class Translator:
             Hypothesis(target, math.fsum(found) / penalties[len(found)], math.fsum(found), found)
             for (_, target), found in zip(pairs, scores, strict=True)
         ]
-        return [
-            dataclasses.replace(one, text=text)
-            for one, text in zip(self._translations(hypotheses), targets, strict=True)
-        ]
+        found: list[Translation | None] = [None] * len(sources)
+        for place, one in zip(every, self._translations(hypotheses), strict=True):
+            found[place] = dataclasses.replace(one, text=targets[place])
+        return found
+
+    def _fits(self, source: list[int], target: list[int]) -> bool:
+        longest = self.longest_source
+        if longest is None:
+            return True
+        return len(source) <= longest and len(target) <= self._longest_output(longest)
+
+    def _longest_output(self, source: int) -> int:
+        """The most subwords of an output for a source of so many."""
+        decoding = self.decoding
+        longest = int(source * decoding.max_length_ratio) + decoding.max_extra_tokens
+        limits = (longest, decoding.max_length, self.engine.positions)
+        return min(limit for limit in limits if limit is not None)
 
     def encode(self, lines: Sequence[str]) -> list[Tensor]:
         """The encoder's output for each line, float32 on the CPU, [subwords + 1, d_model], the end of sentence last.
@@ -206,6 +222,7 @@ class Translator:
         Of an ensemble it is the first model's. Raises NmtError for a line over `longest_source`, and for an exported
         folder.
         """
+        _several(lines)
         sources = self.vocabulary.source.encode(list(lines))
         for number, ids in enumerate(sources, start=1):
             if self.longest_source is not None and len(ids) > self.longest_source:
@@ -226,6 +243,7 @@ class Translator:
         scores: bool = True,
     ) -> Iterator[tuple[Parts, list[list[Hypothesis]]]]:
         """What was translated, by its place in the chunk, and the hypotheses of each line; a chunk at a time."""
+        _several(lines)
         remaining_prefixes = repeat("") if prefixes is None else iter(prefixes)
         for chunk in chunked(lines, chunk_lines):
             given = list(islice(remaining_prefixes, len(chunk)))
@@ -328,6 +346,11 @@ class Translator:
         encoded = zip(lines, self.vocabulary.source.encode(lines), self.vocabulary.target.encode(prefixes), strict=True)
         for place, (line, ids, prefix) in enumerate(encoded):
             self.counts.lines += 1
+            if self.engine.positions is not None and len(prefix) > self.engine.positions:
+                raise NmtError(
+                    f"line {first + place}: its prefix has {len(prefix)} subwords, more than model.max_positions - 1: "
+                    f"{self.engine.positions}: shorten it"
+                )
             if not ids or not line.strip():
                 self.counts.empty += 1
             elif limit is None or len(ids) <= limit:
@@ -354,9 +377,7 @@ class Translator:
 
     def _source(self, part: Part, prefix: list[int]) -> Source:
         decoding, ids = self.decoding, part.ids
-        longest = int(len(ids) * decoding.max_length_ratio) + decoding.max_extra_tokens
-        for limit in (decoding.max_length, self.engine.positions):
-            longest = longest if limit is None else min(longest, limit)
+        longest = self._longest_output(len(ids))
         shortest = min(longest, max(decoding.min_length, math.ceil(len(ids) * decoding.min_length_ratio)))
         return Source(
             ids,
@@ -410,6 +431,11 @@ class Translator:
             )
             for text, found in zip(texts, hypotheses, strict=True)
         ]
+
+
+def _several(lines: Iterable[str]) -> None:
+    if isinstance(lines, str):
+        raise TypeError("one text, where lines are taken: [text] for one")
 
 
 def load_settings(path: Path) -> config.Config:

@@ -109,7 +109,10 @@ class Inspector:
         if target is None:
             translation, output = hypotheses[0], self._tokens(hypotheses[0])
         else:
-            [translation], [output] = translator.score([source], [target]), vocabulary.target.encode([target])
+            [scored], [output] = translator.score([source], [target]), vocabulary.target.encode([target])
+            if scored is None:
+                raise NmtError(f"the target has {len(output)} subwords, more than an output may have: shorten it")
+            translation = scored
         found = self.attention(ids, output)
         layer = max(0, len(found["cross"]) - 2)  # as translators align
         pieces = vocabulary.source.pieces([*ids, EOS])
