@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from export_models import LINES, make_model
+from export_models import LINES, SEPARATE, make_model
+from model_files import tokenizer
 
 import nmt
 from nmt.checkpoint import Checkpoint
@@ -115,6 +116,40 @@ def test_an_option_that_it_has_not_is_refused_by_name(folder: Path) -> None:
     assert engine.search([], more, 100) == []
     with pytest.raises(NmtError, match=r"temperature: 0\.5: a CTranslate2 folder"):
         engine.search([], replace(more, temperature=0.5), 100)
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("banned=[zebra]", r"^decoding\.banned: a CTranslate2 .*: set decoding\.banned=\[\], or translate with the"),
+        ("method=sample", r"^decoding\.method: a CTranslate2 .*: set decoding\.method=beam, or translate with the"),
+        ("no_repeat_ngram=3", r"^decoding\.no_repeat_ngram: 3: .*: set decoding\.no_repeat_ngram=null, or"),
+        ("coverage_penalty=0.2", r"^decoding\.coverage_penalty: 0\.2: .*: set decoding\.coverage_penalty=0, or"),
+    ],
+)
+def test_a_setting_that_it_has_not_is_refused_with_the_mend(override: str, words: str, folder: Path) -> None:
+    with pytest.raises(NmtError, match=words):
+        nmt.load(str(folder), "cpu", overrides=[f"decoding.{override}"]).translate(LINES)
+
+
+def test_a_precision_that_the_folder_is_not_in_is_refused(folder: Path, tmp_path: Path) -> None:
+    ctranslate2.write(tmp_path, MADE, "int8")
+    whole, small = CTranslate2Engine(folder, "cpu"), CTranslate2Engine(tmp_path, "cpu")
+    for engine, precision in ((whole, "model"), (whole, "float32"), (small, "model"), (small, "int8")):
+        engine.check_precision(precision)
+    for engine, precision in ((whole, "int8"), (whole, "bfloat16"), (small, "float32")):
+        with pytest.raises(NmtError, match=f"decoding.precision: {precision}: .* --quantization {precision}$"):
+            engine.check_precision(precision)
+
+
+@pytest.mark.parametrize("name", ["source.spm", "target.spm"])
+@pytest.mark.parametrize("overrides", [(), SEPARATE])
+def test_subwords_of_another_model_are_refused(name: str, overrides: tuple[str, ...], tmp_path: Path) -> None:
+    ctranslate2.write(tmp_path, make_model(*overrides))
+    CTranslate2Engine(tmp_path, "cpu")
+    (tmp_path / name).write_bytes(tokenizer(290).proto)
+    with pytest.raises(NmtError, match=rf"{name}: 290 subwords that are not the \d+ of .*: export it again"):
+        CTranslate2Engine(tmp_path, "cpu")
 
 
 def test_weights_that_are_no_numbers_are_told(tmp_path: Path) -> None:

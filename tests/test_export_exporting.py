@@ -91,6 +91,23 @@ def test_mistakes_are_told_before_the_work(model: Path, tmp_path: Path, monkeypa
     assert list(tmp_path.iterdir()) == [model]
 
 
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([], "none of its 0 lines can be compared"),
+        (["", " "], "none of its 2 lines can be compared: 2 empty, 0 longer than 40 subwords"),
+        (["", "one " * 500], "none of its 2 lines can be compared: 1 empty, 1 longer than 40 subwords"),
+    ],
+)
+def test_a_sample_that_proves_nothing_is_refused_before_the_work(
+    lines: list[str], words: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ctranslate2, "write", None)
+    with pytest.raises(NmtError, match=f"--sample: {words}"):
+        export(model, "ctranslate2", tmp_path / "out", lines=lines)
+    assert list(tmp_path.iterdir()) == [model]
+
+
 def test_what_the_format_cannot_hold_leaves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "pre.safetensors"
     checkpoint.save(path, make_model("model.norm=pre"))

@@ -2,6 +2,9 @@
 
 import json
 import stat
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,8 @@ import torch
 from export_models import LINES, SEPARATE, VARIANTS, make_model, make_settings
 
 from nmt.data.vocabulary import BOS, EOS, PAD
-from nmt.decoding.engine import TransformerEngine
+from nmt.decoding.engine import Source, TransformerEngine
+from nmt.decoding.hypothesis import Hypothesis, Options
 from nmt.errors import NmtError
 from nmt.export import marian, parity
 from nmt.export.marian_engine import MarianEngine
@@ -79,6 +83,57 @@ def test_text_to_text_as_users_of_transformers_do_it_and_after_saving_again(tmp_
     texts = tokenizer.batch_decode(output, skip_special_tokens=True)
     ids = [[i for i in row if i not in (PAD, BOS, EOS)] for row in output.tolist()]
     assert texts == [text.strip() for text in made.vocabulary.target.decode(ids)]
+
+
+@pytest.mark.parametrize(("normalization", "beta"), [("gnmt", 0.8 * 0.7), ("average", 0.7), ("none", 0.0)])
+def test_the_length_penalty_is_that_of_the_model(normalization: str, beta: float, tmp_path: Path) -> None:
+    made = make_model(f"decoding.normalization={normalization}", "decoding.length_penalty=0.7")
+    marian.write(tmp_path, made)
+    generation = json.loads((tmp_path / "generation_config.json").read_text())
+    assert generation["length_penalty"] == pytest.approx(beta)
+    seen = set()
+
+    class Ours(TransformerEngine):
+        def search(self, sources: Sequence[Source], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+            seen.add(options.normalization)
+            return super().search(sources, options, batch_tokens)
+
+    ours = Ours([made.build()], torch.device("cpu"))
+    found = parity.compare(ours, MarianEngine(tmp_path), made.vocabulary, made.config, LINES)
+    assert found.holds and not found.beam
+    assert seen == {normalization}
+
+
+def test_what_transformers_has_of_our_settings_is_carried_and_the_rest_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = ("decoding.no_repeat_ngram=2", "decoding.min_length=3", "decoding.max_length=5")
+    made = make_model()
+    config = make_settings(*limits, "decoding.banned=[zebra]", "decoding.coverage_penalty=0.2")
+    made = replace(made, config=config)
+    marian.write(tmp_path, made)
+    [line] = caplog.messages
+    assert line.startswith("decoding.banned, decoding.coverage_penalty: transformers has no such setting")
+    lines = [line for line in LINES if line]
+    engine = MarianEngine(tmp_path)
+    output = engine.model.generate(**engine.tokenizer(lines, return_tensors="pt", padding=True))
+    for row in output.tolist():
+        tokens = [i for i in row if i not in (PAD, BOS, EOS)]
+        pairs = list(pairwise(tokens))
+        assert 3 <= len(tokens) <= 5 and len(pairs) == len(set(pairs))
+    ours = TransformerEngine([made.build()], torch.device("cpu"))
+    assert parity.compare(ours, engine, made.vocabulary, config, LINES).holds
+
+
+def test_sampling_is_carried(tmp_path: Path) -> None:
+    sampling = ("decoding.method=sample", "decoding.temperature=0.5", "decoding.top_p=0.9")
+    made = replace(make_model(), config=make_settings(*sampling))
+    marian.write(tmp_path, made)
+    given = MarianEngine(tmp_path).model.generation_config
+    assert (given.do_sample, given.num_beams, given.temperature, given.top_p) == (True, 1, 0.5, 0.9)
+    assert given.top_k == 0
+    ours = TransformerEngine([made.build()], torch.device("cpu"))
+    assert parity.compare(ours, MarianEngine(tmp_path), made.vocabulary, made.config, LINES).holds
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

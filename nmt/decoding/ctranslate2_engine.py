@@ -9,6 +9,7 @@ Source: src/decoding.cc of CTranslate2 4.8.
 """
 
 import dataclasses
+import json
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
     import ctranslate2
 
 _KNOWN = {"bos", "eos", "never", "beam_size", "length_penalty", "n_best", "scores", "normalization"}  # of Options
+_MENDS = {
+    "sampling": "method=beam",
+    "no_repeat_ngram": "no_repeat_ngram=null",
+    "banned": "banned=[]",
+    "coverage_penalty": "coverage_penalty=0",
+}  # by option: the setting of `decoding` that does without it
 _ALMOST_ZERO = 1e-9  # |Y|^this is 1 in float32: scores are sums, but no search ends early as it does with 0
 _IMPOSSIBLE = -1e30  # above what stands for -inf there
 _ROWS_AT_ONCE = 128  # hypotheses of a batch on the CPU: larger ones leave its cache, and take a quarter longer
@@ -64,6 +71,7 @@ class CTranslate2Engine:
         except (RuntimeError, ValueError) as error:
             raise NmtError(f"{folder}: CTranslate2 cannot load it: {error}: export it again") from None
         self.source_pieces, self.target_pieces = _pieces(self.vocabulary.source), _pieces(self.vocabulary.target)
+        _check_pieces(folder, self.source_pieces, self.target_pieces)
         self.target_ids = {piece: i for i, piece in enumerate(self.target_pieces)}
 
     @property
@@ -76,6 +84,15 @@ class CTranslate2Engine:
     @property
     def aligns(self) -> bool:
         return False
+
+    def check_precision(self, precision: str) -> None:
+        """Raise NmtError where decoding.precision is not what this folder is computed in: it is decided by then."""
+        computed = self.model.compute_type.partition("_")[0]
+        if precision not in ("model", computed):
+            raise NmtError(
+                f"decoding.precision: {precision}: this CTranslate2 folder is computed in {self.model.compute_type} "
+                f"here: set decoding.precision=model, or export with --quantization {precision}"
+            )
 
     def search(self, sources: Sequence[Source], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
         """As nmt.decoding.engine.Engine. Raises NmtError for an option that CTranslate2 has not.
@@ -212,14 +229,38 @@ def _pieces(tokenizer: Tokenizer) -> list[str]:
     return tokenizer.pieces(list(range(len(tokenizer))))
 
 
+def _check_pieces(folder: Path, source: list[str], target: list[str]) -> None:
+    """Raise NmtError where the SentencePiece models cut into other pieces than the folder's model knows.
+
+    The special ones of the source do not matter: they go by the names of the target's.
+    """
+    for side, name, pieces, first in (
+        ("source", exported.SOURCE, source, EOS + 1),
+        ("target", exported.TARGET, target, 0),
+    ):
+        shared, own = folder / "shared_vocabulary.json", folder / f"{side}_vocabulary.json"
+        path = own if own.is_file() else shared
+        try:
+            known = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise NmtError(f"{path}: cannot be read: {error}: export it again") from None
+        if known[first:] != pieces[first:]:
+            raise NmtError(
+                f"{folder / name}: {len(pieces)} subwords that are not the {len(known)} of {path.name}: it is another "
+                "model's: export it again"
+            )
+
+
 def _check(options: Options, sources: Sequence[Source]) -> None:
     """Raise NmtError for what CTranslate2 cannot do as we do it: every option that is not known here."""
     for field in dataclasses.fields(options):
         given = getattr(options, field.name)
         if field.name not in _KNOWN and given != field.default:
+            key, _, without = _MENDS.get(field.name, field.name).partition("=")
+            shown = f": {given}" if isinstance(given, int | float | str) else ""
             raise NmtError(
-                f"{field.name}: {given}: a CTranslate2 folder is searched by beam search or greedily alone: "
-                "leave it out, or translate with the model file"
+                f"decoding.{key}{shown}: a CTranslate2 folder is searched by beam search or greedily alone: "
+                f"{f'set decoding.{key}={without}' if without else 'leave it out'}, or translate with the model file"
             )
     if any(source.prefix for source in sources):
         raise NmtError("a CTranslate2 folder takes no prefix here: leave it out, or translate with the model file")

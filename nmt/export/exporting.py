@@ -39,15 +39,17 @@ def export(
     quantization, which must differ somewhat, always is.
 
     Raises NmtError for a model that the format cannot hold, an output that is there and not empty, a package that is
-    missing, and whatever checkpoint.load raises.
+    missing, lines of which none can be compared, and whatever checkpoint.load raises.
     """
     _check(format, output, quantization)
     loaded = checkpoint.load(checkpoint.locate(model))
+    text = parity.sample(loaded.vocabulary.source) if lines is None else lines
+    parity.comparable(text, loaded.config, loaded.vocabulary.source)  # raises before the work
     part = output.with_name(f".{output.name}.part")
     try:
         shutil.rmtree(part, ignore_errors=True)  # of an export that was interrupted
         part.mkdir(parents=True)
-        found = _written(part, format, loaded, quantization or "float32", lines)
+        found = _written(part, format, loaded, quantization or "float32", text)
         kept = found.holds or quantization not in (None, "float32")
         if kept:
             part.replace(output)
@@ -72,9 +74,7 @@ def _check(format: Format, output: Path, quantization: str | None) -> None:
         raise NmtError(f"{output}: exists already: delete it or choose another --output")
 
 
-def _written(
-    folder: Path, format: Format, loaded: Checkpoint, quantization: str, lines: Sequence[str] | None
-) -> Parity:
+def _written(folder: Path, format: Format, loaded: Checkpoint, quantization: str, lines: Sequence[str]) -> Parity:
     theirs: Exported
     if format == "ctranslate2":
         ctranslate2.write(folder, loaded, quantization)
@@ -83,5 +83,4 @@ def _written(
         marian.write(folder, loaded)
         theirs = MarianEngine(folder)
     ours = TransformerEngine([loaded.build()], torch.device("cpu"))
-    text = parity.sample(loaded.vocabulary.source) if lines is None else lines
-    return parity.compare(ours, theirs, loaded.vocabulary, loaded.config, text)
+    return parity.compare(ours, theirs, loaded.vocabulary, loaded.config, lines)

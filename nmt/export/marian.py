@@ -8,6 +8,7 @@ Source: transformers/models/marian.
 """
 
 import json
+import logging
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 
 from nmt import exported
 from nmt.checkpoint import Checkpoint
-from nmt.config import Config
+from nmt.config import Config, Decoding
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
 from nmt.errors import NmtError
 from nmt.export.projections import Linear, linear, padded, scale_for
@@ -27,6 +28,10 @@ from nmt.model.transformer import Transformer
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, MarianConfig
+
+log = logging.getLogger("nmt")
+
+_NOT_CARRIED = ("banned", "coverage_penalty", "min_length_ratio", "consensus")  # of decoding: transformers has none
 
 
 def load_package() -> Any:
@@ -113,24 +118,46 @@ def _config(loaded: Checkpoint) -> "MarianConfig":
 
 
 def _generation_config(settings: Config) -> "GenerationConfig":
-    """Our search as nearly as transformers has it: the longest output is one number, and the length penalty |Y|^β,
-    with the β whose slope at 20 subwords is that of our ((5+|Y|)/6)^α: at that length both prefer alike."""
+    """Our search as nearly as transformers has it: the longest output is one number, as is the shortest, and the
+    length penalty |Y|^β. That is ours where it is an average or none; of ((5+|Y|)/6)^α it is the β with the same
+    slope at 20 subwords: at that length both prefer alike."""
     from transformers import GenerationConfig
 
     decoding = settings.decoding
-    beta = decoding.length_penalty * 20 / (5 + 20)
-    of_beams = {"early_stopping": True, "length_penalty": beta} if decoding.beam_size > 1 else {}
+    _warn_of_what_is_lost(decoding)
+    longest = exported.table_length(settings)
     return GenerationConfig(
-        num_beams=decoding.beam_size,
-        max_length=exported.table_length(settings),
+        max_length=longest if decoding.max_length is None else min(longest, decoding.max_length + 2),  # BOS and EOS
+        min_length=decoding.min_length + 1 if decoding.min_length else None,  # BOS
+        no_repeat_ngram_size=decoding.no_repeat_ngram,
         bad_words_ids=[[PAD], [UNK], [BOS]],
         decoder_start_token_id=BOS,
         bos_token_id=BOS,
         eos_token_id=EOS,
         pad_token_id=PAD,
         forced_eos_token_id=EOS,
-        **of_beams,
+        **_choice(decoding),
     )
+
+
+def _choice(decoding: Decoding) -> dict[str, Any]:
+    """How the next subword is chosen: drawn, greedily, or by beam search."""
+    if decoding.method == "sample":
+        # Without a number transformers samples from the 50 likeliest.
+        cuts = {"top_k": decoding.top_k or 0, "top_p": 1.0 if decoding.top_p is None else decoding.top_p}
+        return {"num_beams": 1, "do_sample": True, "temperature": decoding.temperature, **cuts}
+    if decoding.beam_size == 1:
+        return {"num_beams": 1}
+    slope = {"gnmt": 20 / (5 + 20), "average": 1.0, "none": 0.0}[decoding.normalization]
+    beta = decoding.length_penalty * slope
+    return {"num_beams": decoding.beam_size, "early_stopping": True, "length_penalty": beta}
+
+
+def _warn_of_what_is_lost(decoding: Decoding) -> None:
+    ordinary = Decoding()
+    lost = [f"decoding.{key}" for key in _NOT_CARRIED if getattr(decoding, key) != getattr(ordinary, key)]
+    if lost:
+        log.warning("%s: transformers has no such setting: its search in the folder goes without", ", ".join(lost))
 
 
 def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:

@@ -80,6 +80,8 @@ class MarianEngine:
             length_penalty=0.0,
             early_stopping=beam > 1,
             do_sample=False,
+            min_length=0,  # the folder's own settings may say otherwise
+            no_repeat_ngram_size=0,
             forced_eos_token_id=None,
             max_length=int(limits.max()) + 2,  # with BOS and EOS
             logits_processor=[_Ending(limits)],

@@ -88,18 +88,34 @@ def sample(tokenizer: Tokenizer) -> list[str]:
     return tokenizer.decode([chance.choices(spelling, k=1 + 5 * n % _SAMPLE_SUBWORDS) for n in range(_SAMPLE_LINES)])
 
 
+def comparable(lines: Sequence[str], settings: config.Config, tokenizer: Tokenizer) -> dict[int, list[int]]:
+    """The source ids of the lines to compare, by number: those that are empty or too long are left out.
+
+    Raises NmtError where that leaves none, as nothing would be proven.
+    """
+    limit = settings.longest_source
+    if settings.model.positions == "learned":
+        limit = min(limit, settings.model.max_positions - 1)
+    cut = dict(enumerate(tokenizer.encode(list(lines)), start=1))
+    kept = {number: ids for number, ids in cut.items() if 0 < len(ids) <= limit}
+    if not kept:
+        empty = sum(not ids for ids in cut.values())
+        raise NmtError(
+            f"--sample: none of its {len(cut)} lines can be compared: {empty} empty, {len(cut) - empty} longer than "
+            f"{limit} subwords: give a file with others"
+        )
+    return kept
+
+
 def compare(
     ours: Searcher, theirs: Exported, vocabulary: Vocabulary, settings: config.Config, lines: Sequence[str]
 ) -> Parity:
-    """Translate lines with both engines; those that are empty or too long for either are left out.
+    """Translate those lines that are `comparable` with both engines.
 
-    Raises NmtError where a model's scores are not numbers, or an engine cannot search so.
+    Raises NmtError where there are none, a model's scores are not numbers, or an engine cannot search so.
     """
     positions = min((engine.positions for engine in (ours, theirs) if engine.positions is not None), default=None)
-    decoding, limit = settings.decoding, settings.longest_source
-    limit = limit if positions is None else min(limit, positions)
-    cut = enumerate(vocabulary.source.encode(list(lines)), start=1)
-    kept = {number: ids for number, ids in cut if 0 < len(ids) <= limit}
+    decoding, kept = settings.decoding, comparable(lines, settings, vocabulary.source)
     sources = [Source(ids, _longest(ids, decoding, positions)) for ids in kept.values()]
     others = theirs.subwords([lines[number - 1] for number in kept])
 
@@ -110,6 +126,7 @@ def compare(
             never=(PAD, UNK, BOS),
             beam_size=beam_size,
             length_penalty=decoding.length_penalty,
+            normalization=decoding.normalization,
         )
         results = engine.search(sources, options, decoding.batch_tokens)
         return {number: _first(number, hypotheses) for number, hypotheses in zip(kept, results, strict=True)}

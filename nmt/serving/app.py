@@ -14,6 +14,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from nmt.errors import NmtError
 from nmt.serving import metrics as metrics_format
@@ -82,6 +83,8 @@ async def _translate(request: Request, queue: BatchingQueue, languages: Language
             answer.cancel()
             return Response(status_code=_CLIENT_GONE)
         return JSONResponse(asked.answer(answer.result()))
+    except ClientDisconnect:  # before its body was whole
+        return Response(status_code=_CLIENT_GONE)
     except Refused as error:
         return JSONResponse({"error": str(error)}, error.status)
     except NmtError as error:

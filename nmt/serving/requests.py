@@ -168,10 +168,6 @@ def _texts(name: str, given: Any) -> tuple[list[str], bool]:
     for text in texts:
         if not isinstance(text, str):
             raise Refused(400, f"{name}: a text or a list of texts is wanted, not {json.dumps(text)[:40]}")
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise Refused(400, f"{name}: half of a surrogate pair, which is no character") from None
     return texts, many
 
 
@@ -193,19 +189,26 @@ def _flag(fields: Mapping[str, Any], name: str) -> bool:
 
 
 def _fields(content_type: str, body: bytes) -> dict[str, Any]:
-    """The fields of a body: JSON, unless it is said to be a form."""
+    """The fields of a body: JSON, unless it is said to be a form. Every text in it can be written in UTF-8."""
     kind = content_type.partition(";")[0].strip().lower()
     try:
-        if kind == "application/x-www-form-urlencoded":
-            return dict(parse_qsl(body.decode(), keep_blank_values=True, errors="strict"))
-        if kind == "multipart/form-data":
-            return _multipart(content_type, body)
-        fields = json.loads(body)
+        fields = _parsed(kind, content_type, body)
+        json.dumps(fields, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # from JSON's \ud800; no answer could name it either
+        raise Refused(400, "the body has half of a surrogate pair, which is no character") from None
     except (ValueError, RecursionError):
         raise Refused(400, f"the body is not {kind or 'JSON'}, in UTF-8") from None
     if not isinstance(fields, dict):
         raise Refused(400, "the body is not a JSON object")
     return fields
+
+
+def _parsed(kind: str, content_type: str, body: bytes) -> Any:
+    if kind == "application/x-www-form-urlencoded":
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, errors="strict"))
+    if kind == "multipart/form-data":
+        return _multipart(content_type, body)
+    return json.loads(body)
 
 
 def _multipart(content_type: str, body: bytes) -> dict[str, Any]:
