@@ -94,7 +94,9 @@ class Translator:
             if glossary is not None:
                 raise NmtError(f"{path}: an exported folder knows no glossary: translate with the model file")
             engine = CTranslate2Engine(Path(path), device)
-            return cls(engine, engine.vocabulary, config.overridden(engine.settings, overrides).search)
+            decoding = config.overridden(engine.settings, overrides).search
+            engine.check_precision(decoding.precision)
+            return cls(engine, engine.vocabulary, decoding)
         chosen = devices.choose(device)
         loaded = [checkpoint.load(checkpoint.locate(Path(one))) for one in (path, *ensemble)]
         first = loaded[0]
