@@ -23,11 +23,11 @@ def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
     A checksum of both goes into the metadata. Raises NmtError when the disk refuses, the old file at
     `path` then still whole.
     """
-    if path.exists() and not path.is_file():
-        raise NmtError(f"{path}: a folder, a device or a pipe: name a file")
     ours = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
     temporary = path.with_name(f".{path.name}.part")
     try:
+        if path.exists() and not path.is_file():  # to be replaced by a file
+            raise NmtError(f"{path}: cannot be written: a folder, a device or a pipe: name a file")
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.touch()
         mode = temporary.stat().st_mode  # what the umask allows; safetensors lets the owner alone read

@@ -236,7 +236,10 @@ def test_places_that_cannot_be_written_are_errors(tmp_path: Path) -> None:
     for path in bad:
         with pytest.raises(NmtError, match="cannot be written"):
             tensor_file.write(path, {"x": torch.ones(2)}, {})
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.safetensors", "plain"]
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(NmtError, match="cannot be written: a folder, a device or a pipe"):
+        tensor_file.write(tmp_path / "pipe", {"x": torch.ones(2)}, {})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.safetensors", "pipe", "plain"]
 
 
 def test_a_killed_process_leaves_a_whole_file(file: Path) -> None:
