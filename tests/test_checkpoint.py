@@ -256,3 +256,9 @@ def test_locate(file: Path, make_config: MakeConfig, tmp_path: Path) -> None:
     checkpoint.save(run / "best.safetensors", make_checkpoint(make_config()))
     assert checkpoint.locate(run) == run / "best.safetensors"
     assert checkpoint.locate(tmp_path / "missing") == tmp_path / "missing"  # loading it tells what is wrong
+
+
+def test_a_folder_for_transformers_is_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(NmtError, match="a folder for transformers, not for nmt"):
+        checkpoint.locate(tmp_path)
