@@ -23,6 +23,7 @@ from nmt.decoding.hypothesis import (
     Stepper,
     length_penalties,
 )
+from nmt.decoding.next_token import NextToken
 from nmt.decoding.phrases import Group, Phrase, Phrases, Said
 
 _WIDEST = 32  # hypotheses that phrases add for; longer ones share
@@ -220,7 +221,8 @@ class _Search(Generic[Memory, State]):
         rules: Sequence[Rule],
         continuing: Collection[int],
     ):
-        self.stepper, self.options, self.rules, self.device = stepper, options, rules, source.device
+        self.stepper, self.options, self.device = stepper, options, source.device
+        self.next = NextToken(max_lengths, options, rules, source.device)
         self.state = stepper.start(stepper.encode(source))
         self.tokens = torch.full((len(source), 1), options.bos, device=source.device)  # [B, K]
         self.live = torch.zeros(len(source), 1, device=source.device)  # [B, K]: log P so far; -inf: not live
@@ -228,9 +230,7 @@ class _Search(Generic[Memory, State]):
             _Sentence(number, _phrases(groups, limit, options, continuing), limit, options)
             for number, (groups, limit) in enumerate(zip(required, map(int, max_lengths.tolist()), strict=True))
         ]
-        self.limits = max_lengths.to(source.device)  # [B]
         self.penalties = length_penalties(int(max_lengths.max()) + 1, options)  # of |Y| = 0, 1, …
-        self.never = torch.tensor(options.never, dtype=torch.long, device=source.device)
         self.continuing = torch.tensor(sorted(continuing), dtype=torch.long, device=source.device)
 
     def run(self) -> list[list[Hypothesis]]:
@@ -253,13 +253,7 @@ class _Search(Generic[Memory, State]):
 
     def _totals(self, scores: Tensor, length: int) -> Tensor:
         """Scores [B, K, V] → log P of each hypothesis with each token; -inf where it may not come next."""
-        # Over the whole vocabulary: what is never produced keeps its share, so that these are the model's own.
-        log_p = torch.log_softmax(scores, dim=-1, out=scores)
-        log_p.index_fill_(2, self.never, -math.inf)
-        not_eos = torch.arange(log_p.shape[2], device=self.device) != self.options.eos  # [V]
-        log_p.masked_fill_((self.limits <= length)[:, None, None] & not_eos, -math.inf)
-        for rule in self.rules:
-            rule.forbid(log_p, length)
+        log_p = self.next.log_probabilities(scores, length)
         return log_p.add_(self.live[:, :, None]).nan_to_num_(nan=-math.inf, neginf=-math.inf)
 
     def _candidates(self, totals: Tensor) -> list[dict[tuple[int, int], float]]:
@@ -301,14 +295,13 @@ class _Search(Generic[Memory, State]):
 
         rows, tokens, live = [], [], []
         for i, sentence in zip(kept, sentences, strict=True):
-            continued = sentence.rows
-            rows.append(padded([i * old + row for row in continued], i * old))
+            rows.append(padded([i * old + row for row in sentence.rows], i * old))
             tokens.append(padded([node.token for node in sentence.live], self.options.eos))
             live.append(padded([node.total for node in sentence.live], -math.inf))
         places = torch.tensor(rows, device=self.device)
         self.tokens = torch.tensor(tokens, device=self.device)
         self.live = torch.tensor(live, dtype=dtype, device=self.device)
-        self.sentences, self.limits = sentences, self.limits[torch.tensor(kept, device=self.device)]
-        for rule in self.rules:
-            rule.follow(places, self.tokens)
+        self.sentences = sentences
+        self.next.keep(torch.tensor(kept, device=self.device))
+        self.next.follow(places, self.tokens)
         self.state = self.stepper.reorder(self.state, places)
