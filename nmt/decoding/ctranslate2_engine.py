@@ -10,7 +10,6 @@ Source: src/decoding.cc of CTranslate2 4.8.
 
 import dataclasses
 import json
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -146,8 +145,7 @@ class CTranslate2Engine:
         places = [(i, j) for i in which for j in range(len(hypotheses[i]))]
         pairs = [(sources[i].ids, hypotheses[i][j].tokens) for i, j in places]
         for (i, j), scores in zip(places, self.score(pairs, _TOKENS_SCORED), strict=True):
-            tokens, total = hypotheses[i][j].tokens, math.fsum(scores)
-            hypotheses[i][j] = Hypothesis(tokens, total / penalties[len(scores)], total, scores)
+            hypotheses[i][j] = Hypothesis.scored(hypotheses[i][j].tokens, scores, penalties)
 
     def _found(self, sources: Sequence[Source], options: Options, cells: int) -> list[list["_Output"]]:
         """All outputs that ended or were closed, for each source."""

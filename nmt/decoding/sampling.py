@@ -18,7 +18,7 @@ from nmt.decoding.hypothesis import (
     Sampling,
     State,
     Stepper,
-    length_penalties,
+    spelled,
 )
 from nmt.decoding.next_token import NextToken
 
@@ -59,7 +59,7 @@ def sample(
         outputs[sentences, :, length], log_p_of[sentences, :, length] = tokens, best.float()
         going = (outputs[sentences, :, : length + 1] != eos).all(dim=2).any(dim=1)  # [B]
         if not going.any():
-            return _hypotheses(outputs, log_p_of, options)
+            return spelled(outputs, log_p_of, options)
         column = torch.zeros(1, n, dtype=torch.long, device=device) if old == 1 else torch.arange(n, device=device)
         rows = (old * torch.arange(len(going), device=device)[:, None] + column)[going]
         sentences, tokens = sentences[going], tokens[going]
@@ -89,19 +89,3 @@ def _drawn(log_p: Tensor, draws: Tensor, sampling: Sampling) -> Tensor:
         shares = shares.cummax(dim=2).values
     place = torch.searchsorted(shares, draws.double()[:, :, None] * shares[:, :, -1:], right=True)
     return tokens.gather(2, place.clamp(max=count - 1))[:, :, 0]
-
-
-def _hypotheses(outputs: Tensor, log_p: Tensor, options: Options) -> list[list[Hypothesis]]:
-    """From tokens and their log P, [B, N, T] each, that count up to the first EOS."""
-    lengths = (outputs == options.eos).int().argmax(dim=2)  # [B, N]: EOS left out
-    penalties = length_penalties(outputs.shape[2], options).tolist()
-    found: list[list[Hypothesis]] = []
-    for tokens, scores, own in zip(outputs.tolist(), log_p.tolist(), lengths.tolist(), strict=True):
-        samples = []
-        for i, length in enumerate(own):
-            total = math.fsum(scores[i][: length + 1])
-            if total > -math.inf:
-                sample_ = Hypothesis(tokens[i][:length], total / penalties[length + 1], total, scores[i][: length + 1])
-                samples.append(sample_)
-        found.append(sorted(samples, key=lambda hypothesis: -hypothesis.score))
-    return found

@@ -197,8 +197,8 @@ class Translator:
             scores = self.engine.score(pairs, self.decoding.batch_tokens)
         penalties = length_penalties(max(map(len, scores), default=0), self._options(1)).tolist()
         hypotheses = [
-            Hypothesis(target, math.fsum(found) / penalties[len(found)], math.fsum(found), found)
-            for (_, target), found in zip(pairs, scores, strict=True)
+            Hypothesis.scored(target, token_scores, penalties)
+            for (_, target), token_scores in zip(pairs, scores, strict=True)
         ]
         found: list[Translation | None] = [None] * len(sources)
         for place, one in zip(every, self._translations(hypotheses), strict=True):
