@@ -6,7 +6,7 @@ Shapes: B sentences still searched, K live hypotheses a sentence, V subwords, C 
 import itertools
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic
 
@@ -29,13 +29,13 @@ from nmt.decoding.phrases import Group, Phrase, Phrases, Said
 _WIDEST = 32  # hypotheses that phrases add for; longer ones share
 
 
-def beam_width(groups: Sequence[Group], longest: int, options: Options, continuing: Collection[int] = ()) -> int:
+def beam_width(groups: Sequence[Group], longest: int, options: Options) -> int:
     """The hypotheses that `constrained_beam_search` keeps of a sentence: options.beam_size, or more for phrases.
 
     One is kept for each number of tokens that may still be needed, up to 32: fewer would have to say the phrases
     before anything else.
     """
-    return _width(_phrases(groups, longest, options, continuing), options)
+    return _width(_phrases(groups, longest, options), options)
 
 
 def _width(phrases: Phrases, options: Options) -> int:
@@ -50,15 +50,14 @@ def constrained_beam_search(
     options: Options,
     required: Sequence[Sequence[Group]],
     rules: Sequence[Rule] = (),
-    continuing: Collection[int] = (),
 ) -> list[list[Hypothesis]]:
     """The best outputs found for each sentence that hold its required phrases, best first; at most n_best.
 
     source [B, S]; max_lengths [B]: the most tokens before EOS; required: for each sentence its groups, for each
     group its phrases in tokens, of which one is to appear, in one piece; empty: nothing is asked. Phrases may
     overlap, and one place may meet several groups. Everything else is as in `beam_search`, which this is for
-    sentences without groups. `continuing` are tokens that go on with a word: what comes before one of these is not
-    a phrase's end (▁Haus, es is another word). Raises ValueError where `required` is not as long as `source`.
+    sentences without groups. What comes before one of options.continuing is not a phrase's end (▁Haus, es is another
+    word). Raises ValueError where `required` is not as long as `source`.
 
     What leaves a group unmet is returned only where nothing was found that leaves fewer unmet: the caller counts.
     Groups are not searched for whose phrases all are over the limit, begin amid a word, or hold EOS or one of
@@ -72,12 +71,12 @@ def constrained_beam_search(
     """
     if len(required) != len(source):
         raise ValueError(f"{len(required)} lists of required phrases for {len(source)} sentences")
-    return _Search(stepper, source, max_lengths, options, required, rules, continuing).run() if len(source) else []
+    return _Search(stepper, source, max_lengths, options, required, rules).run() if len(source) else []
 
 
-def _phrases(groups: Sequence[Group], longest: int, options: Options, continuing: Collection[int]) -> Phrases:
+def _phrases(groups: Sequence[Group], longest: int, options: Options) -> Phrases:
     """The phrases that an output of up to `longest` tokens can hold, of the groups that ask for something."""
-    never = {options.eos, *options.never}
+    never, continuing = {options.eos, *options.never}, options.continuing
 
     def possible(phrase: Phrase) -> bool:
         return len(phrase) <= longest and never.isdisjoint(phrase) and not (phrase and phrase[0] in continuing)
@@ -219,7 +218,6 @@ class _Search(Generic[Memory, State]):
         options: Options,
         required: Sequence[Sequence[Group]],
         rules: Sequence[Rule],
-        continuing: Collection[int],
     ):
         self.stepper, self.options, self.device = stepper, options, source.device
         self.next = NextToken(max_lengths, options, rules, source.device)
@@ -227,11 +225,11 @@ class _Search(Generic[Memory, State]):
         self.tokens = torch.full((len(source), 1), options.bos, device=source.device)  # [B, K]
         self.live = torch.zeros(len(source), 1, device=source.device)  # [B, K]: log P so far; -inf: not live
         self.sentences = [
-            _Sentence(number, _phrases(groups, limit, options, continuing), limit, options)
+            _Sentence(number, _phrases(groups, limit, options), limit, options)
             for number, (groups, limit) in enumerate(zip(required, map(int, max_lengths.tolist()), strict=True))
         ]
         self.penalties = length_penalties(int(max_lengths.max()) + 1, options)  # of |Y| = 0, 1, …
-        self.continuing = torch.tensor(sorted(continuing), dtype=torch.long, device=source.device)
+        self.continuing = torch.tensor(sorted(options.continuing), dtype=torch.long, device=source.device)
 
     def run(self) -> list[list[Hypothesis]]:
         found: dict[int, list[Hypothesis]] = {}
