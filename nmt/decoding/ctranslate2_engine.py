@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from nmt import exported
-from nmt.data.vocabulary import EOS, Tokenizer
+from nmt.data.vocabulary import EOS
 from nmt.decoding.engine import Pair, Source
 from nmt.decoding.hypothesis import Hypothesis, Options, length_penalties
 from nmt.errors import NmtError
@@ -69,7 +69,8 @@ class CTranslate2Engine:
             )
         except (RuntimeError, ValueError) as error:
             raise NmtError(f"{folder}: CTranslate2 cannot load it: {error}: export it again") from None
-        self.source_pieces, self.target_pieces = _pieces(self.vocabulary.source), _pieces(self.vocabulary.target)
+        self.source_pieces = self.vocabulary.source.every_piece()
+        self.target_pieces = self.vocabulary.target.every_piece()
         _check_pieces(folder, self.source_pieces, self.target_pieces)
         self.target_ids = {piece: i for i, piece in enumerate(self.target_pieces)}
 
@@ -221,10 +222,6 @@ def _batches(sources: Sequence[Source], cells: int, most: int) -> Iterator[list[
         batch = [i for i in order[start : start + size] if sources[i].shortest == sources[order[start]].shortest]
         yield batch
         start += len(batch)
-
-
-def _pieces(tokenizer: Tokenizer) -> list[str]:
-    return tokenizer.pieces(list(range(len(tokenizer))))
 
 
 def _check_pieces(folder: Path, source: list[str], target: list[str]) -> None:

@@ -330,15 +330,13 @@ class Translator:
     @cached_property
     def _continuing(self) -> frozenset[int]:
         """The subwords that go on with the word before them: a term is to be a whole word."""
-        target = self.vocabulary.target
-        pieces = target.pieces(list(range(len(target))))
+        pieces = self.vocabulary.target.every_piece()
         return frozenset(i for i, piece in enumerate(pieces) if continues_word(piece))
 
     def _banned(self, words: tuple[str, ...]) -> Words:
         """The automaton of these words, made once."""
         if self._words is None or self._words[0] != words:
-            target = self.vocabulary.target
-            self._words = words, Words(words, target.pieces(list(range(len(target)))), EOS)
+            self._words = words, Words(words, self.vocabulary.target.every_piece(), EOS)
         return self._words[1]
 
     def _sources(self, lines: list[str], prefixes: list[str], first: int) -> Parts:
