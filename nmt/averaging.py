@@ -75,9 +75,5 @@ def _check_alike(first_path: Path, first: Checkpoint, path: Path, other: Checkpo
     if changed := [row for row in changed if "dropout" not in row]:  # which acts in training alone
         rows = "; ".join(f"model.{row}" for row in changed)
         raise NmtError(f"{path}: its settings differ from those of {first_path} ({rows}): {_MEND}")
-    if _protos(first) != _protos(other):
+    if first.vocabulary.protos != other.vocabulary.protos:
         raise NmtError(f"{path}: its vocabulary differs from that of {first_path}: {_MEND}")
-
-
-def _protos(of: Checkpoint) -> tuple[bytes, bytes]:
-    return of.vocabulary.source.proto, of.vocabulary.target.proto
