@@ -189,10 +189,10 @@ class Translator:
         both = zip(
             self.vocabulary.source.encode(list(sources)), self.vocabulary.target.encode(list(targets)), strict=True
         )
-        every = {place: pair for place, pair in enumerate(both) if self._fits(*pair)}
+        fitting = {place: pair for place, pair in enumerate(both) if self._fits(*pair)}
         self.counts.lines += len(sources)
-        self.counts.skipped += len(sources) - len(every)
-        pairs = list(every.values())
+        self.counts.skipped += len(sources) - len(fitting)
+        pairs = list(fitting.values())
         with _SEARCHING:
             scores = self.engine.score(pairs, self.decoding.batch_tokens)
         penalties = length_penalties(max(map(len, scores), default=0), self._options(1)).tolist()
@@ -201,7 +201,7 @@ class Translator:
             for (_, target), token_scores in zip(pairs, scores, strict=True)
         ]
         found: list[Translation | None] = [None] * len(sources)
-        for place, one in zip(every, self._translations(hypotheses), strict=True):
+        for place, one in zip(fitting, self._translations(hypotheses), strict=True):
             found[place] = dataclasses.replace(one, text=targets[place])
         return found
 
