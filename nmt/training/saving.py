@@ -78,10 +78,7 @@ class Saver:
             if best:
                 checkpoint.save(self._run / checkpoint.BEST, model)
             if average := saved.part("average"):
-                unscored = {
-                    key: value for key, value in provenance.items() if key in ("nmt", "torch", "run_dir", "step")
-                }
-                moving = {**unscored, "ema_decay": self._identity.config.training.ema_decay}
+                moving = {**checkpoint.origin(provenance), "ema_decay": self._identity.config.training.ema_decay}
                 checkpoint.save(
                     self._run / checkpoint.EMA, dataclasses.replace(model, weights=average, provenance=moving)
                 )
