@@ -102,10 +102,7 @@ class _Search(Generic[Memory, State]):
 
     def _candidates(self, hidden: Tensor, length: int) -> tuple[Tensor, Tensor, Tensor]:
         """What `stepper.step` gave, [B, K, D] → each sentence's `best_candidates`."""
-        size, old = self.options.beam_size, self.live.shape[1]
-        # 2K candidates hold K that do not end, as each hypothesis has one way of ending. One is all that a
-        # greedy search needs: it goes on or it ends.
-        count = 1 if size == 1 else 2 * size
+        old, count = self.live.shape[1], candidate_count(self.options.beam_size)
         # On the CPU by parts, whose scores stay in the processor's cache until they have been looked through.
         whole = bool(self.next.rules) or hidden.device.type != "cpu"
         parts = [slice(None)] if whole else _slices(len(hidden), max(1, _ROWS // old))
@@ -155,6 +152,15 @@ class _Search(Generic[Memory, State]):
         self.ended_count, self.sentences = self.ended_count[kept], self.sentences[kept]
         self.next.keep(kept)
         return rows[kept]
+
+
+def candidate_count(beam_size: int) -> int:
+    """How many candidates of a sentence a step looks at.
+
+    2K of them hold K that do not end, as each hypothesis has one way of ending. One is all that a greedy search
+    needs: it goes on or it ends.
+    """
+    return 1 if beam_size == 1 else 2 * beam_size
 
 
 def _slices(length: int, size: int) -> list[slice]:
