@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, repeat
 from pathlib import Path
+from typing import Literal
 
 from torch import Tensor
 
@@ -275,17 +276,17 @@ class Translator:
 
     def _search(self, sources: list[Source], n_best: int, scores: bool) -> list[list[Hypothesis]]:
         decoding = self.decoding
-        choosing = decoding.consensus != "none"
         options = self._options(n_best, scores=scores)
         found = self.engine.search(sources, options, decoding.batch_tokens)
         lost = [place for place, hypotheses in enumerate(found) if not hypotheses]
-        if lost and self._rules:
+        if lost and self._has_rules:
             free = dataclasses.replace(options, banned=None, no_repeat_ngram=None)
             again = [dataclasses.replace(sources[place], shortest=0) for place in lost]
             for place, hypotheses in zip(lost, self.engine.search(again, free, decoding.batch_tokens), strict=True):
                 found[place] = hypotheses
                 self.counts.unruly += bool(hypotheses)
-        found = [self._agreed(hypotheses, n_best) for hypotheses in found] if choosing else found
+        if decoding.consensus != "none":
+            found = [self._agreed(hypotheses, n_best, decoding.consensus) for hypotheses in found]
         for source, hypotheses in zip(sources, found, strict=True):
             self.counts.terms += len(source.required)
             if hypotheses and source.required:
@@ -294,14 +295,13 @@ class Translator:
         return found
 
     @property
-    def _rules(self) -> bool:
+    def _has_rules(self) -> bool:
         decoding = self.decoding
         return bool(decoding.banned or decoding.no_repeat_ngram or decoding.min_length or decoding.min_length_ratio)
 
-    def _agreed(self, hypotheses: list[Hypothesis], n_best: int) -> list[Hypothesis]:
-        """The n best by decoding.consensus."""
-        assert self.decoding.consensus != "none"
-        order = by_agreement(self._texts([one.tokens for one in hypotheses]), self.decoding.consensus)
+    def _agreed(self, hypotheses: list[Hypothesis], n_best: int, metric: Literal["chrf", "bleu"]) -> list[Hypothesis]:
+        """The n best by agreement."""
+        order = by_agreement(self._texts([one.tokens for one in hypotheses]), metric)
         return [hypotheses[i] for i in order[:n_best]]
 
     def _options(self, n_best: int, *, scores: bool = True) -> Options:
