@@ -34,9 +34,9 @@ def average(paths: Sequence[Path]) -> Checkpoint:
     runs = {str(file.provenance["run_dir"]) for file in read if "run_dir" in file.provenance}
     if len(runs) > 1:
         log.warning("these are of different runs (%s): a mean of such is seldom any good", ", ".join(sorted(runs)))
-    kept = {key: value for key, value in last.provenance.items() if key in ("nmt", "torch", "step", "run_dir")}
     sources = [{"file": path.name, "step": file.provenance.get("step")} for path, file in zip(paths, read, strict=True)]
-    return dataclasses.replace(last, weights=mean, provenance={**kept, "averaged": sources})
+    provenance = {**checkpoint.origin(last.provenance), "averaged": sources}
+    return dataclasses.replace(last, weights=mean, provenance=provenance)
 
 
 def of_run(run: Path, *, last: int | None, best: int | None) -> list[Path]:
@@ -75,9 +75,5 @@ def _check_alike(first_path: Path, first: Checkpoint, path: Path, other: Checkpo
     if changed := [row for row in changed if "dropout" not in row]:  # which acts in training alone
         rows = "; ".join(f"model.{row}" for row in changed)
         raise NmtError(f"{path}: its settings differ from those of {first_path} ({rows}): {_MEND}")
-    if _protos(first) != _protos(other):
+    if first.vocabulary.protos != other.vocabulary.protos:
         raise NmtError(f"{path}: its vocabulary differs from that of {first_path}: {_MEND}")
-
-
-def _protos(of: Checkpoint) -> tuple[bytes, bytes]:
-    return of.vocabulary.source.proto, of.vocabulary.target.proto

@@ -127,6 +127,11 @@ def load_config(path: Path) -> Config:
     return config.parse(_our_metadata(path)["config"], f"{path}: settings inside")
 
 
+def origin(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a provenance, what holds for other weights of the same training too: not the scores of just these."""
+    return {key: value for key, value in provenance.items() if key in ("nmt", "torch", "run_dir", "step")}
+
+
 def _our_metadata(path: Path) -> dict[str, str]:
     metadata = tensor_file.read_metadata(path)
     if metadata.get("format") != FORMAT:

@@ -171,7 +171,7 @@ def translate(
     from nmt.data.corpus import read_lines
     from nmt.decoding import lines, rows
 
-    if input is not None and input.startswith("decoding.") and "=" in input:  # a setting, and no INPUT
+    if input is not None and _is_setting(input):  # and no INPUT
         overrides, input = [input, *(overrides or ())], None
     source = None if input in (None, "-") else Path(str(input))
     overrides, form = _overrides(overrides, beam_size, length_penalty), rows.Form(n_best, scores, format == "json")
@@ -283,7 +283,7 @@ def evaluate(
     from nmt import evaluation_run
     from nmt.evaluation import report
 
-    given = [one for one in models or () if one.startswith("decoding.") and "=" in one]
+    given = list(filter(_is_setting, models or ()))
     paths = [Path(one) for one in models or () if one not in given]
     if (test_set is None) == (not reference) or (test_set is None) != (language_pair is None):
         raise typer.BadParameter("give at least one --reference FILE, or --test-set NAME with --language-pair")
@@ -476,6 +476,10 @@ def report(
     with lines_out(output) as write:
         write(whole)
     typer.echo(output)
+
+
+def _is_setting(argument: str) -> bool:
+    return argument.startswith("decoding.") and "=" in argument
 
 
 def _overrides(given: Sequence[str] | None, beam_size: int | None, length_penalty: float | None) -> list[str]:

@@ -51,15 +51,8 @@ class Corpus:
 
     def impossible(self, key: str) -> Iterator[str]:
         """What is contradictory or missing in this corpus; `key` is where it stands in the config."""
-        kinds = [
-            kind
-            for kind, given in {
-                "source + target": self.source or self.target,
-                "file": self.file,
-                "hub": self.hub,
-            }.items()
-            if given
-        ]
+        given = {"source + target": self.source or self.target, "file": self.file, "hub": self.hub}
+        kinds = [kind for kind, value in given.items() if value]
         if len(kinds) != 1:
             found = " and ".join(kinds) or "none of them"
             yield f"{key}: give exactly one of source + target, file, or hub; here: {found}"

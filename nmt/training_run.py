@@ -83,5 +83,4 @@ def _validation_key(prepared: Prepared, config: Config) -> str:
 
 
 def _key(vocabulary: Vocabulary) -> str:
-    protos = vocabulary.source.proto, vocabulary.target.proto
-    return hashlib.sha256(b"".join(hashlib.sha256(proto).digest() for proto in protos)).hexdigest()
+    return hashlib.sha256(b"".join(hashlib.sha256(proto).digest() for proto in vocabulary.protos)).hexdigest()

@@ -8,7 +8,7 @@ from test_transformer import BOS, PAD, VARIANTS, decoder_input, make, sentences
 from torch import Tensor
 
 from nmt.decoding import forced
-from nmt.model.attention import KeysValues, MultiHeadAttention
+from nmt.model.attention import MultiHeadAttention
 
 SOURCES, TARGETS = [6, 3], [5, 4]
 
@@ -26,7 +26,11 @@ def test_weights_times_values_are_what_fused_attention_gives(
     fused = MultiHeadAttention.attend
 
     def attend(
-        self: MultiHeadAttention, query: Tensor, keys_values: KeysValues, mask: Any = None, causal: bool = False
+        self: MultiHeadAttention,
+        query: Tensor,
+        keys_values: tuple[Tensor, Tensor],
+        mask: Any = None,
+        causal: bool = False,
     ) -> Tensor:
         result = fused(self, query, keys_values, mask, causal)
         calls.append((self, keys_values[1], result))

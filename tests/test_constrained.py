@@ -45,8 +45,8 @@ def run(
     continuing: Collection[int] = (),
 ) -> list[list[Hypothesis]]:
     source = torch.tensor([[i, EOS] for i in sentences or range(len(longest))])
-    continuing = {token for token in continuing if token < table.table.shape[1]}
-    return constrained_beam_search(table, source, torch.tensor(longest), options, required, limiting, continuing)
+    options = replace(options, continuing=frozenset(token for token in continuing if token < table.table.shape[1]))
+    return constrained_beam_search(table, source, torch.tensor(longest), options, required, limiting)
 
 
 def holds(tokens: Sequence[int], phrase: Sequence[int], continuing: Collection[int] = ()) -> bool:

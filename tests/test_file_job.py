@@ -144,19 +144,20 @@ def test_killed_and_run_again_it_gives_the_same_bytes(model: Path, tmp_path: Pat
     assert names(tmp_path) == {"in", "out", "whole"}
 
 
-def job_of(model: Path, folder: Path, **options: object) -> FileJob:
-    return FileJob.of({"model": [model]}, folder / "in", folder / "out", options)
+def job_of(model: Path, folder: Path, name: str = "out", **options: object) -> FileJob:
+    return FileJob.of({"model": [model]}, folder / "in", folder / name, options)
 
 
+@pytest.mark.parametrize("name", ["out", "KEY [0].txt"])
 def test_what_is_half_written_is_not_continued_with_anything_else(
-    model: Path, translator: Translator, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    model: Path, translator: Translator, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     write(tmp_path / "in", ["one", "two"])
     caplog.set_level("INFO", "nmt")
-    old = job_of(model, tmp_path, beam_size=2)
+    old = job_of(model, tmp_path, name, beam_size=2)
     with old.held():
         old.translate(translator, Form().rows)
-    new = job_of(model, tmp_path, beam_size=3)
+    new = job_of(model, tmp_path, name, beam_size=3)
     with new.held():
         assert "another model, input or options" in caplog.text
         assert "2 of 2 lines" not in caplog.text
@@ -164,10 +165,10 @@ def test_what_is_half_written_is_not_continued_with_anything_else(
             pass
         new.translate(translator, Form().rows)
         new.finish()
-    assert names(tmp_path) == {"in", "out"}
-    keys = {job_of(model, tmp_path).key, old.key, new.key}
+    assert names(tmp_path) == {"in", name}
+    keys = {job_of(model, tmp_path, name).key, old.key, new.key}
     write(tmp_path / "in", ["one", "three"])
-    assert len({*keys, job_of(model, tmp_path).key}) == 4
+    assert len({*keys, job_of(model, tmp_path, name).key}) == 4
 
 
 def test_prefixes_and_json_are_shared_out_with_the_lines(model: Path, tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def _token_store(
     run: config.Config, corpora: list[str], subwords: Vocabulary, store: Path
 ) -> tuple[Path, TokenStore, tuple[Counts, ...]]:
     data, dropout, times = run.data, run.vocabulary.bpe_dropout, run.vocabulary.segmentations
-    models = [hashlib.sha256(tokenizer.proto).hexdigest() for tokenizer in (subwords.source, subwords.target)]
+    models = [hashlib.sha256(proto).hexdigest() for proto in subwords.protos]
     how = [data.max_length, data.max_length_ratio, *([dropout, times] if dropout else [])]
     folder = store / f"tokens-{storage.content_key(token_store.FORMAT, _cleaning_key(data, corpora), models, how)}"
     start, found = time.perf_counter(), folder.exists()

@@ -68,6 +68,10 @@ class Tokenizer:
         """The subwords themselves, `▁` for a space, to look at. Raises IndexError for a number that is no id."""
         return [self._processor.IdToPiece(i) for i in ids]
 
+    def every_piece(self) -> list[str]:
+        """All subwords, in the order of their ids."""
+        return self.pieces(list(range(len(self))))
+
 
 @dataclass(frozen=True)
 class Vocabulary:

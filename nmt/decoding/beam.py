@@ -25,6 +25,7 @@ from nmt.decoding.hypothesis import (
     Stepper,
     length_penalties,
 )
+from nmt.decoding.next_token import NextToken
 
 
 @torch.inference_mode()
@@ -68,17 +69,15 @@ class _Search(Generic[Memory, State]):
         rules: Sequence[Rule],
     ):
         sentences, device = len(source), source.device
-        self.stepper, self.options, self.rules = stepper, options, rules
+        self.stepper, self.options = stepper, options
+        self.next = NextToken(max_lengths, options, rules, device)
         self.state = stepper.start(stepper.encode(source))
         self.tokens = torch.full((sentences, 1), options.bos, device=device)  # [B, K]: the newest of each hypothesis
         self.live = torch.zeros(sentences, 1, device=device)  # [B, K]: log P so far, best first; -inf: not live
         self.ended = _Ended.none(sentences, options.n_best, device)
         self.ended_count = torch.zeros(sentences, dtype=torch.long, device=device)  # [B]
         self.sentences = torch.arange(sentences, device=device)  # [B]
-        self.limits = max_lengths.to(device)  # [B]
-        self.first_limit, last_limit = int(max_lengths.min()), int(max_lengths.max())
-        self.penalties = length_penalties(last_limit + 1, options).to(device)  # of |Y| = 0, 1, …
-        self.never = torch.tensor(options.never, dtype=torch.long, device=device)
+        self.penalties = length_penalties(int(max_lengths.max()) + 1, options).to(device)  # of |Y| = 0, 1, …
         self.trail = _Trail()
 
     def run(self) -> list[list[Hypothesis]]:
@@ -96,44 +95,25 @@ class _Search(Generic[Memory, State]):
                     break
                 rows = self._keep(~done, rows)
             self.trail.append(rows, self.tokens, self.live)
-            for rule in self.rules:
-                rule.follow(rows, self.tokens)
+            self.next.follow(rows, self.tokens)
             if dropping or self.options.beam_size > 1:  # a greedy search's hypotheses stay where they are
                 self.state = self.stepper.reorder(self.state, rows)
         return self.trail.hypotheses()
 
     def _candidates(self, hidden: Tensor, length: int) -> tuple[Tensor, Tensor, Tensor]:
         """What `stepper.step` gave, [B, K, D] → each sentence's `best_candidates`."""
-        size, old = self.options.beam_size, self.live.shape[1]
-        # 2K candidates hold K that do not end, as each hypothesis has one way of ending. One is all that a
-        # greedy search needs: it goes on or it ends.
-        count = 1 if size == 1 else 2 * size
+        old, count = self.live.shape[1], candidate_count(self.options.beam_size)
         # On the CPU by parts, whose scores stay in the processor's cache until they have been looked through.
-        whole = bool(self.rules) or hidden.device.type != "cpu"
+        whole = bool(self.next.rules) or hidden.device.type != "cpu"
         parts = [slice(None)] if whole else _slices(len(hidden), max(1, _ROWS // old))
         found = [
-            best_candidates(
-                self._log_probabilities(self.stepper.scores(hidden[i]), self.limits[i], length), self.live[i], count
-            )
+            best_candidates(self.next.log_probabilities(self.stepper.scores(hidden[i]), length, i), self.live[i], count)
             for i in parts
         ]
         if len(found) == 1:
             return found[0]
         totals, parents, tokens = (torch.cat(each) for each in zip(*found, strict=True))
         return totals, parents, tokens
-
-    def _log_probabilities(self, scores: Tensor, limits: Tensor, length: int) -> Tensor:
-        """Scores [B', K, V] and limits [B'] of sentences → log-probabilities, -inf where a token may not come next."""
-        # Over the whole vocabulary: what is never produced keeps its share, so that these are the model's own.
-        log_p = torch.log_softmax(scores, dim=-1, out=scores)
-        log_p.index_fill_(2, self.never, -math.inf)
-        if length >= self.first_limit:
-            full = limits <= length  # [B']
-            not_eos = torch.arange(log_p.shape[2], device=log_p.device) != self.options.eos  # [V]
-            log_p.masked_fill_(full[:, None, None] & not_eos, -math.inf)
-        for rule in self.rules:
-            rule.forbid(log_p, length)
-        return log_p
 
     def _extend(self, candidates: tuple[Tensor, Tensor, Tensor], length: int) -> Tensor:
         """One more token for every hypothesis: those that end join `ended`, the others are the new live ones.
@@ -161,7 +141,7 @@ class _Search(Generic[Memory, State]):
         longest. Once even the n-th best ended one has a higher score, none can enter. This holds in
         floating point too, as rounded addition and division keep order.
         """
-        longest = self.penalties[self.limits + 1]
+        longest = self.penalties[self.next.limits + 1]
         best_live = self.live[:, 0]
         hopeless = self.ended.scores[:, -1] > best_live / longest
         return hopeless | (self.ended_count >= self.options.beam_size) | (best_live == -math.inf)
@@ -169,9 +149,18 @@ class _Search(Generic[Memory, State]):
     def _keep(self, kept: Tensor, rows: Tensor) -> Tensor:
         """Keep these sentences [B] of the batch; the same of `rows` [B, K]."""
         self.tokens, self.live, self.ended = self.tokens[kept], self.live[kept], self.ended.of(kept)
-        self.ended_count, self.sentences, self.limits = self.ended_count[kept], self.sentences[kept], self.limits[kept]
-        self.first_limit = int(self.limits.min())
+        self.ended_count, self.sentences = self.ended_count[kept], self.sentences[kept]
+        self.next.keep(kept)
         return rows[kept]
+
+
+def candidate_count(beam_size: int) -> int:
+    """How many candidates of a sentence a step looks at.
+
+    2K of them hold K that do not end, as each hypothesis has one way of ending. One is all that a greedy search
+    needs: it goes on or it ends.
+    """
+    return 1 if beam_size == 1 else 2 * beam_size
 
 
 def _slices(length: int, size: int) -> list[slice]:

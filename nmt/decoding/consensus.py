@@ -1,7 +1,7 @@
 """Minimum Bayes risk: of many translations the one that the others agree with most (Kumar and Byrne 2004)."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from sacrebleu.metrics.bleu import BLEU
@@ -14,9 +14,10 @@ def by_agreement(texts: Sequence[str], metric: Literal["chrf", "bleu"]) -> list[
     Each text is as probable as the times it stands there. Alikeness is sentence chrF, or sentence BLEU with
     exponential smoothing; of texts that score the same, the first comes first.
     """
-    scorer = CHRF() if metric == "chrf" else BLEU(effective_order=True)
-    similarity: Callable[[str, Sequence[str]], float] = lambda one, other: scorer.sentence_score(one, other).score  # noqa: E731
+    scorer: CHRF | BLEU = CHRF() if metric == "chrf" else BLEU(effective_order=True)
     times = Counter(texts)
-    expected = {one: sum(similarity(one, [other]) * count for other, count in times.items()) for one in times}
+    expected = {
+        one: sum(scorer.sentence_score(one, [other]).score * count for other, count in times.items()) for one in times
+    }
     first = {text: place for place, text in reversed(list(enumerate(texts)))}
     return [first[text] for text in sorted(times, key=lambda text: (-expected[text], first[text]))]

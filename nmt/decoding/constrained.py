@@ -6,7 +6,7 @@ Shapes: B sentences still searched, K live hypotheses a sentence, V subwords, C 
 import itertools
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic
 
@@ -23,18 +23,19 @@ from nmt.decoding.hypothesis import (
     Stepper,
     length_penalties,
 )
+from nmt.decoding.next_token import NextToken
 from nmt.decoding.phrases import Group, Phrase, Phrases, Said
 
 _WIDEST = 32  # hypotheses that phrases add for; longer ones share
 
 
-def beam_width(groups: Sequence[Group], longest: int, options: Options, continuing: Collection[int] = ()) -> int:
+def beam_width(groups: Sequence[Group], longest: int, options: Options) -> int:
     """The hypotheses that `constrained_beam_search` keeps of a sentence: options.beam_size, or more for phrases.
 
     One is kept for each number of tokens that may still be needed, up to 32: fewer would have to say the phrases
     before anything else.
     """
-    return _width(_phrases(groups, longest, options, continuing), options)
+    return _width(_phrases(groups, longest, options), options)
 
 
 def _width(phrases: Phrases, options: Options) -> int:
@@ -49,15 +50,14 @@ def constrained_beam_search(
     options: Options,
     required: Sequence[Sequence[Group]],
     rules: Sequence[Rule] = (),
-    continuing: Collection[int] = (),
 ) -> list[list[Hypothesis]]:
     """The best outputs found for each sentence that hold its required phrases, best first; at most n_best.
 
     source [B, S]; max_lengths [B]: the most tokens before EOS; required: for each sentence its groups, for each
     group its phrases in tokens, of which one is to appear, in one piece; empty: nothing is asked. Phrases may
     overlap, and one place may meet several groups. Everything else is as in `beam_search`, which this is for
-    sentences without groups. `continuing` are tokens that go on with a word: what comes before one of these is not
-    a phrase's end (▁Haus, es is another word). Raises ValueError where `required` is not as long as `source`.
+    sentences without groups. What comes before one of options.continuing is not a phrase's end (▁Haus, es is another
+    word). Raises ValueError where `required` is not as long as `source`.
 
     What leaves a group unmet is returned only where nothing was found that leaves fewer unmet: the caller counts.
     Groups are not searched for whose phrases all are over the limit, begin amid a word, or hold EOS or one of
@@ -71,12 +71,12 @@ def constrained_beam_search(
     """
     if len(required) != len(source):
         raise ValueError(f"{len(required)} lists of required phrases for {len(source)} sentences")
-    return _Search(stepper, source, max_lengths, options, required, rules, continuing).run() if len(source) else []
+    return _Search(stepper, source, max_lengths, options, required, rules).run() if len(source) else []
 
 
-def _phrases(groups: Sequence[Group], longest: int, options: Options, continuing: Collection[int]) -> Phrases:
+def _phrases(groups: Sequence[Group], longest: int, options: Options) -> Phrases:
     """The phrases that an output of up to `longest` tokens can hold, of the groups that ask for something."""
-    never = {options.eos, *options.never}
+    never, continuing = {options.eos, *options.never}, options.continuing
 
     def possible(phrase: Phrase) -> bool:
         return len(phrase) <= longest and never.isdisjoint(phrase) and not (phrase and phrase[0] in continuing)
@@ -218,20 +218,18 @@ class _Search(Generic[Memory, State]):
         options: Options,
         required: Sequence[Sequence[Group]],
         rules: Sequence[Rule],
-        continuing: Collection[int],
     ):
-        self.stepper, self.options, self.rules, self.device = stepper, options, rules, source.device
+        self.stepper, self.options, self.device = stepper, options, source.device
+        self.next = NextToken(max_lengths, options, rules, source.device)
         self.state = stepper.start(stepper.encode(source))
         self.tokens = torch.full((len(source), 1), options.bos, device=source.device)  # [B, K]
         self.live = torch.zeros(len(source), 1, device=source.device)  # [B, K]: log P so far; -inf: not live
         self.sentences = [
-            _Sentence(number, _phrases(groups, limit, options, continuing), limit, options)
+            _Sentence(number, _phrases(groups, limit, options), limit, options)
             for number, (groups, limit) in enumerate(zip(required, map(int, max_lengths.tolist()), strict=True))
         ]
-        self.limits = max_lengths.to(source.device)  # [B]
         self.penalties = length_penalties(int(max_lengths.max()) + 1, options)  # of |Y| = 0, 1, …
-        self.never = torch.tensor(options.never, dtype=torch.long, device=source.device)
-        self.continuing = torch.tensor(sorted(continuing), dtype=torch.long, device=source.device)
+        self.continuing = torch.tensor(sorted(options.continuing), dtype=torch.long, device=source.device)
 
     def run(self) -> list[list[Hypothesis]]:
         found: dict[int, list[Hypothesis]] = {}
@@ -253,13 +251,7 @@ class _Search(Generic[Memory, State]):
 
     def _totals(self, scores: Tensor, length: int) -> Tensor:
         """Scores [B, K, V] → log P of each hypothesis with each token; -inf where it may not come next."""
-        # Over the whole vocabulary: what is never produced keeps its share, so that these are the model's own.
-        log_p = torch.log_softmax(scores, dim=-1, out=scores)
-        log_p.index_fill_(2, self.never, -math.inf)
-        not_eos = torch.arange(log_p.shape[2], device=self.device) != self.options.eos  # [V]
-        log_p.masked_fill_((self.limits <= length)[:, None, None] & not_eos, -math.inf)
-        for rule in self.rules:
-            rule.forbid(log_p, length)
+        log_p = self.next.log_probabilities(scores, length)
         return log_p.add_(self.live[:, :, None]).nan_to_num_(nan=-math.inf, neginf=-math.inf)
 
     def _candidates(self, totals: Tensor) -> list[dict[tuple[int, int], float]]:
@@ -301,14 +293,13 @@ class _Search(Generic[Memory, State]):
 
         rows, tokens, live = [], [], []
         for i, sentence in zip(kept, sentences, strict=True):
-            continued = sentence.rows
-            rows.append(padded([i * old + row for row in continued], i * old))
+            rows.append(padded([i * old + row for row in sentence.rows], i * old))
             tokens.append(padded([node.token for node in sentence.live], self.options.eos))
             live.append(padded([node.total for node in sentence.live], -math.inf))
         places = torch.tensor(rows, device=self.device)
         self.tokens = torch.tensor(tokens, device=self.device)
         self.live = torch.tensor(live, dtype=dtype, device=self.device)
-        self.sentences, self.limits = sentences, self.limits[torch.tensor(kept, device=self.device)]
-        for rule in self.rules:
-            rule.follow(places, self.tokens)
+        self.sentences = sentences
+        self.next.keep(torch.tensor(kept, device=self.device))
+        self.next.follow(places, self.tokens)
         self.state = self.stepper.reorder(self.state, places)

@@ -10,7 +10,6 @@ Source: src/decoding.cc of CTranslate2 4.8.
 
 import dataclasses
 import json
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ import torch
 from torch import Tensor
 
 from nmt import exported
-from nmt.data.vocabulary import EOS, Tokenizer
+from nmt.data.vocabulary import EOS
 from nmt.decoding.engine import Pair, Source
 from nmt.decoding.hypothesis import Hypothesis, Options, length_penalties
 from nmt.errors import NmtError
@@ -70,7 +69,8 @@ class CTranslate2Engine:
             )
         except (RuntimeError, ValueError) as error:
             raise NmtError(f"{folder}: CTranslate2 cannot load it: {error}: export it again") from None
-        self.source_pieces, self.target_pieces = _pieces(self.vocabulary.source), _pieces(self.vocabulary.target)
+        self.source_pieces = self.vocabulary.source.every_piece()
+        self.target_pieces = self.vocabulary.target.every_piece()
         _check_pieces(folder, self.source_pieces, self.target_pieces)
         self.target_ids = {piece: i for i, piece in enumerate(self.target_pieces)}
 
@@ -146,8 +146,7 @@ class CTranslate2Engine:
         places = [(i, j) for i in which for j in range(len(hypotheses[i]))]
         pairs = [(sources[i].ids, hypotheses[i][j].tokens) for i, j in places]
         for (i, j), scores in zip(places, self.score(pairs, _TOKENS_SCORED), strict=True):
-            tokens, total = hypotheses[i][j].tokens, math.fsum(scores)
-            hypotheses[i][j] = Hypothesis(tokens, total / penalties[len(scores)], total, scores)
+            hypotheses[i][j] = Hypothesis.scored(hypotheses[i][j].tokens, scores, penalties)
 
     def _found(self, sources: Sequence[Source], options: Options, cells: int) -> list[list["_Output"]]:
         """All outputs that ended or were closed, for each source."""
@@ -223,10 +222,6 @@ def _batches(sources: Sequence[Source], cells: int, most: int) -> Iterator[list[
         batch = [i for i in order[start : start + size] if sources[i].shortest == sources[order[start]].shortest]
         yield batch
         start += len(batch)
-
-
-def _pieces(tokenizer: Tokenizer) -> list[str]:
-    return tokenizer.pieces(list(range(len(tokenizer))))
 
 
 def _check_pieces(folder: Path, source: list[str], target: list[str]) -> None:

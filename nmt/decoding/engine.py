@@ -103,7 +103,11 @@ class TransformerEngine:
         batches: list[list[Source]] = []
         for bound, group in groupby([sources[i] for i in order], key=lambda source: bool(source.required)):
             together = list(group)
-            width = max(_width(source, options) for source in together) if bound else options.beam_size
+            width = (
+                max(beam_width(source.required, source.longest, options) for source in together)
+                if bound
+                else options.beam_size
+            )
             batches += _cut(together, batch_tokens // (workers * width), lambda source: len(source.ids))
         with _evaluating(self.models):
             results = self._search_all(batches, options, workers)
@@ -202,10 +206,6 @@ class TransformerEngine:
         if any(source.prefix for source in batch):
             return [rules.Prefix([source.prefix for source in batch], found, self.device)]
         return found
-
-
-def _width(source: Source, options: Options) -> int:
-    return beam_width(source.required, source.longest, options, options.continuing)
 
 
 def _padded(rows: Sequence[Sequence[int]], device: torch.device) -> Tensor:

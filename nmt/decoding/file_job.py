@@ -79,10 +79,7 @@ class FileJob:
 
     @property
     def folder(self) -> Path:
-        return self._folder_of(self.key)
-
-    def _folder_of(self, key: str) -> Path:
-        return self.output.with_name(f".{self.output.name}.{key}.part")
+        return self.output.with_name(f".{self.output.name}.{self.key}.part")
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -177,7 +174,7 @@ class FileJob:
 
     def _others(self) -> list[Path]:
         """The folders of jobs with the same output, of another model, input or options, that nobody works on."""
-        name = re.compile(re.escape(self._folder_of("KEY").name).replace("KEY", "[0-9a-f]{16}"))
+        name = re.compile(rf"\.{re.escape(self.output.name)}\.[0-9a-f]{{16}}\.part")
         found = []
         for folder in self.output.parent.iterdir():
             if name.fullmatch(folder.name) and folder != self.folder:

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nmt.decoding.hypothesis import BLOCK, DROP_SHARE, Hypothesis, Memory, Options, State, Stepper, length_penalties
+from nmt.decoding.hypothesis import BLOCK, DROP_SHARE, Hypothesis, Memory, Options, State, Stepper, spelled
 
 
 @torch.inference_mode()
@@ -45,7 +45,7 @@ def greedy(
         going = tokens != options.eos
         left = int(going.sum())
         if not left:
-            return _hypotheses(outputs, log_p, options)
+            return spelled(outputs[:, None], log_p[:, None], options)
         if (len(going) - left) * DROP_SHARE >= len(going):
             rows = going.nonzero()  # [B', 1]
             state, kept = stepper.reorder(state, rows), rows[:, 0]
@@ -69,16 +69,3 @@ def _likeliest(scores: Tensor) -> tuple[Tensor, Tensor]:
     inside = blocks.view(-1, BLOCK).index_select(0, chosen + first).nan_to_num(nan=-math.inf, neginf=-math.inf)
     best, place = inside.max(dim=1)
     return best, chosen * BLOCK + place
-
-
-def _hypotheses(outputs: Tensor, log_p: Tensor, options: Options) -> list[list[Hypothesis]]:
-    """From tokens and their log P, [B, T] each, that count up to the first EOS of a row."""
-    lengths = (outputs == options.eos).int().argmax(dim=1)  # [B]: EOS left out
-    penalties = length_penalties(outputs.shape[1], options).tolist()
-    found: list[list[Hypothesis]] = []
-    for tokens, token_scores, length in zip(outputs.tolist(), log_p.tolist(), lengths.tolist(), strict=True):
-        own = token_scores[: length + 1]
-        total = math.fsum(own)
-        ended = Hypothesis(tokens[:length], total / penalties[length + 1], total, own)
-        found.append([ended] if total > -math.inf else [])
-    return found

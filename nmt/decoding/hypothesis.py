@@ -4,6 +4,8 @@ Search knows ids and scores only: anything with the five methods of `Stepper` ca
 Shapes: B sentences still searched, K live hypotheses a sentence, V subwords.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
@@ -71,6 +73,12 @@ class Hypothesis:
     log_probability: float
     token_scores: list[float]
 
+    @classmethod
+    def scored(cls, tokens: list[int], token_scores: list[float], penalties: Sequence[float]) -> "Hypothesis":
+        """From what it holds; `penalties` are what `length_penalties` gives."""
+        total = math.fsum(token_scores)
+        return cls(tokens, total / penalties[len(token_scores)], total, token_scores)
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -124,3 +132,21 @@ def length_penalties(longest: int, options: Options) -> Tensor:
         return torch.ones(longest + 1)
     base = (5 + lengths) / 6 if options.normalization == "gnmt" else lengths.clamp(min=1)
     return (base**options.length_penalty).float()
+
+
+def spelled(outputs: Tensor, log_p: Tensor, options: Options) -> list[list[Hypothesis]]:
+    """The N outputs of each sentence, best first, those without a probability left out.
+
+    outputs and log_p [B, N, T]: tokens, and log P of each, that count up to the first EOS.
+    """
+    lengths = (outputs == options.eos).int().argmax(dim=2)  # [B, N]: EOS left out
+    penalties = length_penalties(outputs.shape[2], options).tolist()
+    found: list[list[Hypothesis]] = []
+    for of_sentence in zip(outputs.tolist(), log_p.tolist(), lengths.tolist(), strict=True):
+        hypotheses = [
+            Hypothesis.scored(tokens[:length], scores[: length + 1], penalties)
+            for tokens, scores, length in zip(*of_sentence, strict=True)
+        ]
+        probable = [one for one in hypotheses if one.log_probability > -math.inf]
+        found.append(sorted(probable, key=lambda one: -one.score))
+    return found

@@ -50,8 +50,8 @@ def chunked(lines: Iterable[str], chunk_lines: int = CHUNK_LINES) -> Iterator[li
 
 @contextmanager
 def lines_in(path: Path | None) -> Iterator[tuple[Iterator[str], bool]]:
-    """The lines of a file or of standard input (None or `-`), and whether someone types them."""
-    if path is not None and str(path) != "-":
+    """The lines of a file or of standard input (None), and whether someone types them."""
+    if path is not None:
         yield read_lines(path), False
         return
     if sys.stdin is None:

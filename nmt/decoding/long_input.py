@@ -3,12 +3,12 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from nmt.data.vocabulary import EOS
 from nmt.decoding.hypothesis import Hypothesis
 
 Encode = Callable[[list[str]], list[list[int]]]
+Decode = Callable[[list[list[int]]], list[str]]
 
 _CLOSING = "[\"'”’»›)\\]}」』）】》〉]*"
 # What ends a sentence: before a space in most scripts, anywhere in those that do without. A row of stops is looked at
@@ -31,10 +31,6 @@ class Part:
 
     text: str
     ids: list[int]
-
-
-class Decode(Protocol):
-    def __call__(self, ids: list[list[int]], /) -> list[str]: ...
 
 
 def split(text: str, limit: int, encode: Encode) -> list[Part]:

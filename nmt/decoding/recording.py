@@ -14,7 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nmt.decoding.beam import best_candidates
+from nmt.decoding.beam import best_candidates, candidate_count
 from nmt.decoding.engine import Source, TransformerEngine
 from nmt.decoding.hypothesis import Hypothesis, Options, Rule, length_penalties
 
@@ -62,7 +62,7 @@ class Recorder:
             self._begin()
         size = self.options.beam_size
         live = self._live.to(log_p)
-        found = best_candidates(log_p, live, 1 if size == 1 else 2 * size)  # as `beam_search` takes them
+        found = best_candidates(log_p, live, candidate_count(size))
         penalty = float(length_penalties(length + 1, self.options)[-1])
         self._candidates = {}
         for rank, (total, row, token) in enumerate(zip(*(column[0].tolist() for column in found), strict=True)):

@@ -18,8 +18,9 @@ from nmt.decoding.hypothesis import (
     Sampling,
     State,
     Stepper,
-    length_penalties,
+    spelled,
 )
+from nmt.decoding.next_token import NextToken
 
 
 @torch.inference_mode()
@@ -42,21 +43,14 @@ def sample(
         return []
     device, n, eos = source.device, options.n_best, options.eos
     draws = _draws(seeds, n, int(max_lengths.max()) + 1).to(device)  # [B, N, T]
-    never = torch.tensor(options.never, dtype=torch.long, device=device)
-    sentences, limits = torch.arange(len(source), device=device), max_lengths.to(device)
+    next_token = NextToken(max_lengths, options, rules, device)
+    sentences = torch.arange(len(source), device=device)
     outputs = torch.full(draws.shape, eos, device=device)
     log_p_of = torch.zeros(draws.shape, device=device)
     state, tokens = stepper.start(stepper.encode(source)), torch.full((len(source), 1), options.bos, device=device)
     for length in itertools.count():  # tokens that each output has
         hidden, state = stepper.step(state, tokens)
-        scores = stepper.scores(hidden)
-        log_p = torch.log_softmax(scores, dim=-1, out=scores).index_fill_(2, never, -math.inf)
-        full = limits <= length
-        if full.any():
-            others = torch.arange(log_p.shape[2], device=device) != eos
-            log_p.masked_fill_(full[:, None, None] & others, -math.inf)
-        for rule in rules:
-            rule.forbid(log_p, length)
+        log_p = next_token.log_probabilities(stepper.scores(hidden), length)
         old = log_p.shape[1]
         log_p = log_p.expand(-1, n, -1)  # the first token of all samples comes from one distribution
         tokens = _drawn(log_p, draws[sentences, :, length], sampling)  # [B, N]
@@ -65,13 +59,13 @@ def sample(
         outputs[sentences, :, length], log_p_of[sentences, :, length] = tokens, best.float()
         going = (outputs[sentences, :, : length + 1] != eos).all(dim=2).any(dim=1)  # [B]
         if not going.any():
-            return _hypotheses(outputs, log_p_of, options)
+            return spelled(outputs, log_p_of, options)
         column = torch.zeros(1, n, dtype=torch.long, device=device) if old == 1 else torch.arange(n, device=device)
         rows = (old * torch.arange(len(going), device=device)[:, None] + column)[going]
-        sentences, limits, tokens = sentences[going], limits[going], tokens[going]
+        sentences, tokens = sentences[going], tokens[going]
         state = stepper.reorder(state, rows)
-        for rule in rules:
-            rule.follow(rows, tokens)
+        next_token.keep(going)
+        next_token.follow(rows, tokens)
     raise AssertionError("every output ends at its limit")
 
 
@@ -95,19 +89,3 @@ def _drawn(log_p: Tensor, draws: Tensor, sampling: Sampling) -> Tensor:
         shares = shares.cummax(dim=2).values
     place = torch.searchsorted(shares, draws.double()[:, :, None] * shares[:, :, -1:], right=True)
     return tokens.gather(2, place.clamp(max=count - 1))[:, :, 0]
-
-
-def _hypotheses(outputs: Tensor, log_p: Tensor, options: Options) -> list[list[Hypothesis]]:
-    """From tokens and their log P, [B, N, T] each, that count up to the first EOS."""
-    lengths = (outputs == options.eos).int().argmax(dim=2)  # [B, N]: EOS left out
-    penalties = length_penalties(outputs.shape[2], options).tolist()
-    found: list[list[Hypothesis]] = []
-    for tokens, scores, own in zip(outputs.tolist(), log_p.tolist(), lengths.tolist(), strict=True):
-        samples = []
-        for i, length in enumerate(own):
-            total = math.fsum(scores[i][: length + 1])
-            if total > -math.inf:
-                sample_ = Hypothesis(tokens[i][:length], total / penalties[length + 1], total, scores[i][: length + 1])
-                samples.append(sample_)
-        found.append(sorted(samples, key=lambda hypothesis: -hypothesis.score))
-    return found

@@ -29,7 +29,7 @@ def search(
     if options.sampling is not None:
         return sample(stepper, source, max_lengths, options, options.sampling, seeds, rules)
     if required:
-        return constrained_beam_search(stepper, source, max_lengths, options, required, rules, options.continuing)
+        return constrained_beam_search(stepper, source, max_lengths, options, required, rules)
     if options.beam_size == 1 and not rules:
         return greedy(stepper, source, max_lengths, options)
     return beam_search(stepper, source, max_lengths, options, rules)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, repeat
 from pathlib import Path
+from typing import Literal
 
 from torch import Tensor
 
@@ -189,19 +190,19 @@ class Translator:
         both = zip(
             self.vocabulary.source.encode(list(sources)), self.vocabulary.target.encode(list(targets)), strict=True
         )
-        every = {place: pair for place, pair in enumerate(both) if self._fits(*pair)}
+        fitting = {place: pair for place, pair in enumerate(both) if self._fits(*pair)}
         self.counts.lines += len(sources)
-        self.counts.skipped += len(sources) - len(every)
-        pairs = list(every.values())
+        self.counts.skipped += len(sources) - len(fitting)
+        pairs = list(fitting.values())
         with _SEARCHING:
             scores = self.engine.score(pairs, self.decoding.batch_tokens)
         penalties = length_penalties(max(map(len, scores), default=0), self._options(1)).tolist()
         hypotheses = [
-            Hypothesis(target, math.fsum(found) / penalties[len(found)], math.fsum(found), found)
-            for (_, target), found in zip(pairs, scores, strict=True)
+            Hypothesis.scored(target, token_scores, penalties)
+            for (_, target), token_scores in zip(pairs, scores, strict=True)
         ]
         found: list[Translation | None] = [None] * len(sources)
-        for place, one in zip(every, self._translations(hypotheses), strict=True):
+        for place, one in zip(fitting, self._translations(hypotheses), strict=True):
             found[place] = dataclasses.replace(one, text=targets[place])
         return found
 
@@ -275,17 +276,17 @@ class Translator:
 
     def _search(self, sources: list[Source], n_best: int, scores: bool) -> list[list[Hypothesis]]:
         decoding = self.decoding
-        choosing = decoding.consensus != "none"
         options = self._options(n_best, scores=scores)
         found = self.engine.search(sources, options, decoding.batch_tokens)
         lost = [place for place, hypotheses in enumerate(found) if not hypotheses]
-        if lost and self._rules:
+        if lost and self._has_rules:
             free = dataclasses.replace(options, banned=None, no_repeat_ngram=None)
             again = [dataclasses.replace(sources[place], shortest=0) for place in lost]
             for place, hypotheses in zip(lost, self.engine.search(again, free, decoding.batch_tokens), strict=True):
                 found[place] = hypotheses
                 self.counts.unruly += bool(hypotheses)
-        found = [self._agreed(hypotheses, n_best) for hypotheses in found] if choosing else found
+        if decoding.consensus != "none":
+            found = [self._agreed(hypotheses, n_best, decoding.consensus) for hypotheses in found]
         for source, hypotheses in zip(sources, found, strict=True):
             self.counts.terms += len(source.required)
             if hypotheses and source.required:
@@ -294,14 +295,13 @@ class Translator:
         return found
 
     @property
-    def _rules(self) -> bool:
+    def _has_rules(self) -> bool:
         decoding = self.decoding
         return bool(decoding.banned or decoding.no_repeat_ngram or decoding.min_length or decoding.min_length_ratio)
 
-    def _agreed(self, hypotheses: list[Hypothesis], n_best: int) -> list[Hypothesis]:
-        """The n best by decoding.consensus."""
-        assert self.decoding.consensus != "none"
-        order = by_agreement(self._texts([one.tokens for one in hypotheses]), self.decoding.consensus)
+    def _agreed(self, hypotheses: list[Hypothesis], n_best: int, metric: Literal["chrf", "bleu"]) -> list[Hypothesis]:
+        """The n best by agreement."""
+        order = by_agreement(self._texts([one.tokens for one in hypotheses]), metric)
         return [hypotheses[i] for i in order[:n_best]]
 
     def _options(self, n_best: int, *, scores: bool = True) -> Options:
@@ -330,15 +330,13 @@ class Translator:
     @cached_property
     def _continuing(self) -> frozenset[int]:
         """The subwords that go on with the word before them: a term is to be a whole word."""
-        target = self.vocabulary.target
-        pieces = target.pieces(list(range(len(target))))
+        pieces = self.vocabulary.target.every_piece()
         return frozenset(i for i, piece in enumerate(pieces) if continues_word(piece))
 
     def _banned(self, words: tuple[str, ...]) -> Words:
         """The automaton of these words, made once."""
         if self._words is None or self._words[0] != words:
-            target = self.vocabulary.target
-            self._words = words, Words(words, target.pieces(list(range(len(target)))), EOS)
+            self._words = words, Words(words, self.vocabulary.target.every_piece(), EOS)
         return self._words[1]
 
     def _sources(self, lines: list[str], prefixes: list[str], first: int) -> Parts:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from nmt import exported
 from nmt.checkpoint import Checkpoint
-from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
+from nmt.data.vocabulary import BOS, EOS, PAD, UNK
 from nmt.export.projections import Linear, head_width, linear, padded
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.transformer import FeedForward
@@ -62,8 +62,8 @@ def _spec(loaded: Checkpoint) -> "TransformerSpec":
     spec.decoder.embeddings.weight = model.target_embedding.weight.detach()
     spec.decoder.projection.weight = model.output.weight.detach()
     special = vocabulary.target.pieces([PAD, UNK, BOS, EOS])  # of both sides: their names are looked up in both
-    spec.register_source_vocabulary(special + _ordinary_pieces(vocabulary.source))
-    spec.register_target_vocabulary(special + _ordinary_pieces(vocabulary.target))
+    spec.register_source_vocabulary(special + vocabulary.source.every_piece()[EOS + 1 :])
+    spec.register_target_vocabulary(special + vocabulary.target.every_piece()[EOS + 1 :])
     _, spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = special
     spec.config.decoder_start_token = spec.config.bos_token
     spec.config.add_source_eos = True
@@ -123,7 +123,3 @@ def _table(positions: nn.Module, length: int) -> Tensor:
     learned = getattr(positions, "weight", None)
     table: Tensor = positions(0, length) if learned is None else learned
     return table.detach().clone()
-
-
-def _ordinary_pieces(tokenizer: Tokenizer) -> list[str]:
-    return tokenizer.pieces(list(range(EOS + 1, len(tokenizer))))

@@ -244,5 +244,5 @@ def _write_tokenizer(folder: Path, loaded: Checkpoint) -> None:
 
 
 def _write_ids(path: Path, tokenizer: Tokenizer) -> None:
-    pieces = tokenizer.pieces(list(range(len(tokenizer))))
-    path.write_text(json.dumps({piece: i for i, piece in enumerate(pieces)}, ensure_ascii=False), encoding="utf-8")
+    ids = {piece: i for i, piece in enumerate(tokenizer.every_piece())}
+    path.write_text(json.dumps(ids, ensure_ascii=False), encoding="utf-8")

@@ -49,8 +49,7 @@ class MarianEngine:
         penalties = length_penalties(max(map(len, scores), default=0), options).tolist()
         hypotheses: list[list[Hypothesis]] = [[] for _ in sources]
         for (i, output), token_scores in zip(places, scores, strict=True):
-            total = math.fsum(token_scores)
-            hypotheses[i].append(Hypothesis(output, total / penalties[len(token_scores)], total, token_scores))
+            hypotheses[i].append(Hypothesis.scored(output, token_scores, penalties))
         return [sorted(each, key=lambda h: h.score, reverse=True)[: options.n_best] for each in hypotheses]
 
     @torch.inference_mode()

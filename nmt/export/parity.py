@@ -82,7 +82,7 @@ class Parity:
 
 def sample(tokenizer: Tokenizer) -> list[str]:
     """Lines of random subwords, the same each time: text for a model whose data is not at hand."""
-    pieces = tokenizer.pieces(list(range(len(tokenizer))))
+    pieces = tokenizer.every_piece()
     spelling = [i for i in range(EOS + 1, len(pieces)) if not pieces[i].startswith("<0x")] or [UNK]
     chance = random.Random(1)
     return tokenizer.decode([chance.choices(spelling, k=1 + 5 * n % _SAMPLE_SUBWORDS) for n in range(_SAMPLE_LINES)])

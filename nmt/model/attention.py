@@ -9,9 +9,6 @@ from torch import Tensor, nn
 
 from nmt.model import cache
 
-# What attention reads: keys [B, H, S, dk] and values [B, H, S, dv].
-KeysValues = tuple[Tensor, Tensor]
-
 
 class MultiHeadAttention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head_1, …, head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
@@ -35,19 +32,15 @@ class MultiHeadAttention(nn.Module):
 
     def queries(self, x: Tensor) -> Tensor:
         """x [B, T, D] → queries [B, H, T, dk]."""
-        rows = self.rows[0]
-        bias = None if self.projection.bias is None else self.projection.bias[:rows]
-        return self._heads(F.linear(x, self.projection.weight[:rows], bias))
+        return self._heads(self._projected(x, slice(self.rows[0])))
 
-    def keys_values(self, x: Tensor) -> KeysValues:
+    def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """x [B, S, D] → keys [B, H, S, dk] and values [B, H, S, dv]."""
-        rows = self.rows[0]
-        bias = None if self.projection.bias is None else self.projection.bias[rows:]
-        key, value = torch.split(F.linear(x, self.projection.weight[rows:], bias), self.rows[1:], dim=-1)
+        key, value = torch.split(self._projected(x, slice(self.rows[0], None)), self.rows[1:], dim=-1)
         return self._heads(key), self._heads(value)
 
     def attend(
-        self, query: Tensor, keys_values: KeysValues, mask: Tensor | None = None, causal: bool = False
+        self, query: Tensor, keys_values: tuple[Tensor, Tensor], mask: Tensor | None = None, causal: bool = False
     ) -> Tensor:
         """softmax(Q K^T / sqrt(dk)) V (equation 1), heads joined and projected: [B, T, D]."""
         key, value = keys_values
@@ -70,9 +63,7 @@ class MultiHeadAttention(nn.Module):
 
     def look(self, x: Tensor, seen: cache.KeysValues, mask: Tensor) -> Tensor:
         """Cross-attention of the newest position of K hypotheses: x [B, K, D], mask [B·H, 1, N] → [B, K, D]."""
-        rows = self.rows[0]
-        bias = None if self.projection.bias is None else self.projection.bias[:rows]
-        joined: Tensor = self.output(seen.attend(F.linear(x, self.projection.weight[:rows], bias), mask))
+        joined: Tensor = self.output(seen.attend(self._projected(x, slice(self.rows[0])), mask))
         return joined
 
     def extend(self, x: Tensor, seen: cache.KeysValues, mask: Tensor, rows: Tensor) -> Tensor:
@@ -84,6 +75,11 @@ class MultiHeadAttention(nn.Module):
         seen.write(rows, key, value)
         joined: Tensor = self.output(seen.attend(query, mask))
         return joined
+
+    def _projected(self, x: Tensor, rows: slice) -> Tensor:
+        """x [B, T, D] by these rows of the projection alone."""
+        bias = None if self.projection.bias is None else self.projection.bias[rows]
+        return F.linear(x, self.projection.weight[rows], bias)
 
     def _heads(self, x: Tensor) -> Tensor:
         size = x.shape[-1] // self.heads  # in words, for in an empty batch -1 could be anything

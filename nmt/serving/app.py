@@ -91,7 +91,7 @@ async def _translate(request: Request, queue: BatchingQueue, languages: Language
         return JSONResponse({"error": str(error)}, 400)
     except QueueFull as error:
         return JSONResponse({"error": str(error)}, 429, {"Retry-After": str(error.retry_after)})
-    except Exception:
+    except Exception:  # whatever it is: whoever asked gets JSON, and the service goes on
         log.exception("a request failed")
         return JSONResponse({"error": "the translator failed: its log says why"}, 500)
 

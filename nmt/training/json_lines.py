@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from nmt.errors import NmtError
@@ -49,9 +48,7 @@ class JsonLines:
     def __enter__(self) -> "JsonLines":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._file:
             self._file.close()
 

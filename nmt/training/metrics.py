@@ -1,7 +1,6 @@
 """`metrics.jsonl`: one JSON object a logged step and one a validation, and TensorBoard's copy of them."""
 
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from nmt.errors import NmtError
@@ -34,10 +33,8 @@ class Metrics:
     def __enter__(self) -> "Metrics":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._lines.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._lines.__exit__()
         if self._board:
             self._board.close()
 

@@ -4,7 +4,6 @@ import datetime
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from nmt.training.json_lines import JsonLines
@@ -48,9 +47,7 @@ class Records:
     def __enter__(self) -> "Records":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._open.close()
 
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -79,10 +78,7 @@ class Saver:
             if best:
                 checkpoint.save(self._run / checkpoint.BEST, model)
             if average := saved.part("average"):
-                unscored = {
-                    key: value for key, value in provenance.items() if key in ("nmt", "torch", "run_dir", "step")
-                }
-                moving = {**unscored, "ema_decay": self._identity.config.training.ema_decay}
+                moving = {**checkpoint.origin(provenance), "ema_decay": self._identity.config.training.ema_decay}
                 checkpoint.save(
                     self._run / checkpoint.EMA, dataclasses.replace(model, weights=average, provenance=moving)
                 )
@@ -105,9 +101,7 @@ class Saver:
     def __enter__(self) -> "Saver":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
                 self._wait()

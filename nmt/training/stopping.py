@@ -3,7 +3,7 @@
 import logging
 import signal
 import time
-from types import FrameType, TracebackType
+from types import FrameType
 
 log = logging.getLogger("nmt")
 
@@ -48,9 +48,7 @@ class StopRequest:
         self._before = {number: signal.signal(number, self._note) for number in heard}
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
