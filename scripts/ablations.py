@@ -23,14 +23,7 @@ from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
 
-app = typer.Typer(
-    help="What each part of a recipe is worth, as a table.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = terminal.application("What each part of a recipe is worth, as a table.")
 
 
 # ------------------------------------------------------------------------ train

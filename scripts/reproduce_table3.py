@@ -201,11 +201,6 @@ def main(
 
 
 if __name__ == "__main__":
-    app = typer.Typer(
-        rich_markup_mode=None,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
+    app = terminal.application()
     app.command()(main)
     sys.exit(app())
