@@ -1,15 +1,19 @@
-"""A corpus small enough to learn in seconds, and the config of a run on it."""
+"""A corpus small enough to learn in seconds, the config of a run on it, and a browser for pages."""
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 
 from nmt import settings
 from nmt.config import Config
+
+if TYPE_CHECKING:
+    from chromium import Browser
 
 WORDS = {
     "one": "eins", "two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "six": "sechs",
@@ -78,6 +82,15 @@ training:
   log_every: 4
 decoding: {{beam_size: 2}}
 """
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Browser]":
+    """For tests/*_in_chromium.py."""
+    import chromium
+
+    with chromium.started(tmp_path_factory.mktemp("profile")) as window:
+        yield window
 
 
 def rows_without_clock(run: Path) -> list[dict[str, float]]:
