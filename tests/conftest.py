@@ -4,7 +4,7 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -93,8 +93,12 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Browser]":
         yield window
 
 
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file of JSON objects, one a line."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+
+
 def rows_without_clock(run: Path) -> list[dict[str, float]]:
     """The rows of a run's metrics without what depends on the clock."""
     clock = {"seconds", "target_tokens_per_second", "tflops", "data_wait"}
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").split("\n") if line]
-    return [{key: value for key, value in row.items() if key not in clock} for row in rows]
+    return [{k: value for k, value in row.items() if k not in clock} for row in rows_of(run / "metrics.jsonl")]
