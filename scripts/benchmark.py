@@ -106,8 +106,8 @@ def train(arguments: argparse.Namespace) -> None:
                 line += f"  {theirs[-1].speed:14,.0f}  {theirs[-1].memory:5.2f}  {ratio:5.2f}"
             print(line, flush=True)
     if theirs:
-        for what, of in (("speed", "speed"), ("memory", "memory")):
-            ratios = [getattr(a, of) / getattr(b, of) for a, b in zip(ours, theirs, strict=True)]
+        for what in ("speed", "memory"):
+            ratios = [getattr(a, what) / getattr(b, what) for a, b in zip(ours, theirs, strict=True)]
             print(f"{what}: {statistics.median(ratios):.2f} of the other's ({min(ratios):.2f} to {max(ratios):.2f})")
     rows = [row for run in ours for row in run.rows]
     mean = {name: statistics.mean(row[name] for row in rows) for name in ("padding", "data_wait", "tflops")}
