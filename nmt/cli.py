@@ -23,13 +23,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nmt")
 
-app = typer.Typer(
-    help="Train machine-translation models: parallel text and one YAML file in, a translator and its BLEU out.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,  # plain help: Rich alone would take longer to import than the rest
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+app = terminal.application(
+    "Train machine-translation models: parallel text and one YAML file in, a translator and its BLEU out."
 )
 
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="YAML file of settings (configs/README.md).")]

@@ -1,4 +1,4 @@
-"""What a command says beside its results: messages on standard error, a log file, and how it ends."""
+"""What a command says beside its results: help, messages on standard error, a log file, and how it ends."""
 
 import logging
 import sys
@@ -15,6 +15,18 @@ from nmt.launched import rank
 log = logging.getLogger("nmt")
 
 _FIRST_RANKS_TURN = 3.0  # seconds
+
+
+def application(help: str | None = None) -> typer.Typer:
+    """A command line; with `help`, of several commands, and shown where none is given. All in plain text."""
+    return typer.Typer(
+        help=help,
+        no_args_is_help=help is not None,
+        add_completion=False,
+        rich_markup_mode=None,  # plain help: Rich alone would take longer to import than the rest
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
 
 
 @contextmanager

@@ -23,17 +23,7 @@ from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
 
-app = typer.Typer(
-    help="What each part of a recipe is worth, as a table.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-Test = Annotated[tuple[Path, Path] | None, typer.Option(metavar="SOURCE REFERENCE", help="Score this text too.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps, or auto: the best one here.")]
+app = terminal.application("What each part of a recipe is worth, as a table.")
 
 
 # ------------------------------------------------------------------------ train
@@ -48,12 +38,12 @@ def train(
     ] = None,
     rows: Annotated[str | None, typer.Option(metavar="recipe,pre-norm,…", help="Only these rows.")] = None,
     grid_: Annotated[Path, typer.Option("--grid", help="The rows.")] = grid.GRIDS / "ablations.yaml",
-    seeds: Annotated[str | None, typer.Option(metavar="1,2,…", help="One run each; default: the config's.")] = None,
-    output: Annotated[Path, typer.Option(help="Folder of runs and of results.jsonl.")] = Path("runs/ablations"),
-    average: Annotated[int, typer.Option(min=1, help="Score the mean of so many last checkpoints.")] = 1,
-    test: Test = None,
-    device: Device = "auto",
-    nproc_per_node: Annotated[int | None, typer.Option(min=1, help="Train as so many ranks.")] = None,
+    seeds: grid.Seeds = None,
+    output: grid.Output = Path("runs/ablations"),
+    average: grid.Average = 1,
+    test: grid.Test = None,
+    device: grid.Device = "auto",
+    nproc_per_node: grid.Ranks = None,
 ) -> None:
     """Train each row and score it on the validation set, and on --test.
 
@@ -143,8 +133,8 @@ def search(
     ] = None,
     beams: Annotated[str, typer.Option(help="Beam sizes.")] = "1,2,4,8",
     alphas: Annotated[str, typer.Option(help="α of the length penalty.")] = "0,0.6,1,1.4,2",
-    test: Test = None,
-    device: Device = "auto",
+    test: grid.Test = None,
+    device: grid.Device = "auto",
 ) -> None:
     """Score a trained run's checkpoints and their means, then the best of them with other searches.
 

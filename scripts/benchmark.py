@@ -20,6 +20,7 @@ import argparse
 import json
 import os
 import re
+import resource
 import shlex
 import statistics
 import subprocess
@@ -105,8 +106,8 @@ def train(arguments: argparse.Namespace) -> None:
                 line += f"  {theirs[-1].speed:14,.0f}  {theirs[-1].memory:5.2f}  {ratio:5.2f}"
             print(line, flush=True)
     if theirs:
-        for what, of in (("speed", "speed"), ("memory", "memory")):
-            ratios = [getattr(a, of) / getattr(b, of) for a, b in zip(ours, theirs, strict=True)]
+        for what in ("speed", "memory"):
+            ratios = [getattr(a, what) / getattr(b, what) for a, b in zip(ours, theirs, strict=True)]
             print(f"{what}: {statistics.median(ratios):.2f} of the other's ({min(ratios):.2f} to {max(ratios):.2f})")
     rows = [row for run in ours for row in run.rows]
     mean = {name: statistics.mean(row[name] for row in rows) for name in ("padding", "data_wait", "tflops")}
@@ -179,7 +180,7 @@ def run_translator(model: str, arguments: argparse.Namespace) -> Measured:
         said(process)
     seconds = time.perf_counter() - start
     subwords = sum(int(said(process)) for process in processes)
-    memory = sum(os.wait4(process.pid, 0)[2].ru_maxrss for process in processes) / 2**20
+    memory = sum(peak_gib(os.wait4(process.pid, 0)[2]) for process in processes)
     return Measured(subwords / seconds, memory, [])
 
 
@@ -276,8 +277,13 @@ def measured(command: Sequence[str]) -> Cost:
             said.seek(0)
             last = [line for line in (output + said.read()).split("\n") if line][-1:]
             sys.exit("\n".join([f"benchmark: {shown} ended with status {process.returncode}", *last]))
+    return time.perf_counter() - start, peak_gib(usage), output
+
+
+def peak_gib(usage: resource.struct_rusage) -> float:
+    """The peak of resident memory in GiB."""
     unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB on Linux
-    return time.perf_counter() - start, usage.ru_maxrss * unit / 2**30, output
+    return usage.ru_maxrss * unit / 2**30
 
 
 def prepare(arguments: argparse.Namespace) -> None:
@@ -350,9 +356,7 @@ def main() -> None:
     preparing.add_argument("--folder", help="keep corpus and run here; default: a new temporary folder")
     preparing.set_defaults(run=prepare)
     arguments = parser.parse_args()
-    if arguments.run is train and (arguments.rounds < 1 or arguments.warmup < 1):
-        parser.error("--rounds and --warmup must be at least 1")
-    if arguments.run is train and (arguments.steps < 1 or arguments.steps % arguments.warmup):
+    if arguments.run is train and arguments.steps % arguments.warmup:
         parser.error(f"--steps {arguments.steps} must be a multiple of --warmup {arguments.warmup}")
     arguments.run(arguments)
 

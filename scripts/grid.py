@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Annotated, Any
 
 import filelock
 import typer
@@ -40,6 +40,14 @@ WIDTHS = ("d_model", "feed_forward", "key_size", "value_size")  # of `model`: wh
 _FREE = ("run_dir", "data.store_dir", "data.workers", "data.prefetch", "training.max_seconds", "training.tensorboard")
 Pairs = list[tuple[str, str]]  # source and reference
 Scores = dict[str, Any]
+
+# Options of both scripts.
+Seeds = Annotated[str | None, typer.Option(metavar="1,2,…", help="One run each; default: the config's.")]
+Output = Annotated[Path, typer.Option(help="Folder of runs and of results.jsonl.")]
+Average = Annotated[int, typer.Option(min=1, help="Score the mean of so many last checkpoints.")]
+Test = Annotated[tuple[Path, Path] | None, typer.Option(metavar="SOURCE REFERENCE", help="Score this text too.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps, or auto: the best one here.")]
+Ranks = Annotated[int | None, typer.Option(min=1, help="Train as so many ranks.")]
 
 
 @dataclass(frozen=True)

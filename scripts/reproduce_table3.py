@@ -178,14 +178,12 @@ def main(
     rows: Annotated[str | None, typer.Option(metavar="base,A1,…", help="Only these rows.")] = None,
     config: Annotated[Path, typer.Option(help="Corpus, vocabulary, training: what rows do not set.")] = PAPERS_CONFIG,
     scale: Annotated[int, typer.Option(min=1, help="Divide all widths: d_model, d_ff, d_k, d_v.")] = 1,
-    seeds: Annotated[str | None, typer.Option(metavar="1,2,…", help="One run each; default: the config's.")] = None,
-    output: Annotated[Path, typer.Option(help="Folder of runs and of results.jsonl.")] = Path("runs/table3"),
-    average: Annotated[int, typer.Option(min=1, help="Score the mean of so many last checkpoints.")] = 1,
-    test: Annotated[
-        tuple[Path, Path] | None, typer.Option(metavar="SOURCE REFERENCE", help="Score this text too.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps, or auto: the best one here.")] = "auto",
-    nproc_per_node: Annotated[int | None, typer.Option(min=1, help="Train as so many ranks.")] = None,
+    seeds: grid.Seeds = None,
+    output: grid.Output = Path("runs/table3"),
+    average: grid.Average = 1,
+    test: grid.Test = None,
+    device: grid.Device = "auto",
+    nproc_per_node: grid.Ranks = None,
 ) -> None:
     """Table 3 of the paper: --count its parameters, or train its rows and score them.
 
@@ -203,11 +201,6 @@ def main(
 
 
 if __name__ == "__main__":
-    app = typer.Typer(
-        rich_markup_mode=None,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
+    app = terminal.application()
     app.command()(main)
     sys.exit(app())

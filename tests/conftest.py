@@ -1,15 +1,19 @@
-"""A corpus small enough to learn in seconds, and the config of a run on it."""
+"""A corpus small enough to learn in seconds, the config of a run on it, and a browser for pages."""
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 
 from nmt import settings
 from nmt.config import Config
+
+if TYPE_CHECKING:
+    from chromium import Browser
 
 WORDS = {
     "one": "eins", "two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "six": "sechs",
@@ -80,8 +84,21 @@ decoding: {{beam_size: 2}}
 """
 
 
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Browser]":
+    """For tests/*_in_chromium.py."""
+    import chromium
+
+    with chromium.started(tmp_path_factory.mktemp("profile")) as window:
+        yield window
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file of JSON objects, one a line."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+
+
 def rows_without_clock(run: Path) -> list[dict[str, float]]:
     """The rows of a run's metrics without what depends on the clock."""
     clock = {"seconds", "target_tokens_per_second", "tflops", "data_wait"}
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").split("\n") if line]
-    return [{key: value for key, value in row.items() if key not in clock} for row in rows]
+    return [{k: value for k, value in row.items() if k not in clock} for row in rows_of(run / "metrics.jsonl")]

@@ -59,13 +59,16 @@ def make_vocabulary(of: Config) -> Vocabulary:
     return Vocabulary(tokenizer(301), tokenizer(297))  # odd, and not the same
 
 
+def engine_of(made: Checkpoint) -> TransformerEngine:
+    return TransformerEngine([made.build()], torch.device("cpu"))
+
+
 @functools.cache
 def make_model(*overrides: str) -> Checkpoint:
     """Random weights with which some outputs end by themselves, and not at once: most random ones babble on."""
     for seed in range(100):
         made = _random_model(seed, *overrides)
-        engine = TransformerEngine([made.build()], torch.device("cpu"))
-        found = Translator(engine, made.vocabulary, made.config.decoding).hypotheses(LINES)
+        found = Translator(engine_of(made), made.vocabulary, made.config.decoding).hypotheses(LINES)
         sources = made.vocabulary.source.encode(LINES)
         own = [2 < len(best.pieces) <= len(ids) + 9 for [best], ids in zip(found, sources, strict=True)]
         if sum(own) >= 2:

@@ -5,9 +5,8 @@ import time
 from pathlib import Path
 
 import pytest
+from chromium import WIDTHS, Browser, contrast
 from inspection_models import SENTENCES, new_inspector
-from page_in_chromium import WIDTHS, Browser, browser, contrast  # noqa: F401
-from services import until
 
 from nmt.inspection.inspecting import Inspection
 from nmt.inspection.page import page
@@ -25,12 +24,7 @@ def show(window: Browser, folder: Path, seen: Inspection, width: int = 1200, dar
     """Write the page and open it."""
     file = folder / "index.html"
     file.write_text(page(seen), encoding="utf-8")
-    metrics = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": width < 500}
-    window.devtools("Emulation.setDeviceMetricsOverride", metrics)
-    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-    window.devtools("Emulation.setEmulatedMedia", {"features": [scheme]})
-    window.call("/url", {"url": file.as_uri()})
-    until(lambda: window.js("return document.querySelectorAll('#lines path').length"))
+    window.open(file.as_uri(), "#lines path", width, dark)
 
 
 def choose(window: Browser, select: str, value: str) -> None:
@@ -58,7 +52,7 @@ def near(shown: list[str], shares: list[float]) -> None:
     assert all(text.endswith(" %") for text in shown)
 
 
-def test_picking_a_word(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_picking_a_word(browser: Browser, tmp_path: Path) -> None:
     seen = inspection()
     words, weights = seen.source.words, seen.attention["encoder"]
     show(browser, tmp_path, seen)
@@ -91,7 +85,7 @@ def test_picking_a_word(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
-def test_kinds_layers_heads_and_means(browser: Browser, tmp_path: Path, kind: str) -> None:  # noqa: F811
+def test_kinds_layers_heads_and_means(browser: Browser, tmp_path: Path, kind: str) -> None:
     seen = inspection()
     weights = seen.attention[kind]
     show(browser, tmp_path, seen)
@@ -120,7 +114,7 @@ def test_kinds_layers_heads_and_means(browser: Browser, tmp_path: Path, kind: st
         assert browser.texts("#to bdi") == ["<s>", *(word.text for word in seen.target.words[:-1])]
 
 
-def test_alignment_and_beam(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_alignment_and_beam(browser: Browser, tmp_path: Path) -> None:
     seen = inspection()
     show(browser, tmp_path, seen)
     assert browser.texts("#align-target li") == [word.text for word in seen.target.words[:-1]]
@@ -150,7 +144,7 @@ def test_alignment_and_beam(browser: Browser, tmp_path: Path) -> None:  # noqa: 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 def test_all_scripts_at_all_widths(
-    browser: Browser,  # noqa: F811
+    browser: Browser,
     tmp_path: Path,
     pair: tuple[str, str],
     width: str,
@@ -171,7 +165,7 @@ def test_all_scripts_at_all_widths(
     browser.shot(f"inspect-{'-'.join(pair)}-{width}-{'dark' if dark else 'light'}-below")
 
 
-def test_text_is_text(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_text_is_text(browser: Browser, tmp_path: Path) -> None:
     """Whatever the sentence: nothing of it becomes part of the page, or of its script."""
     text = "</script><img src=x onerror=alert(1)><b>it</b> {script} {data} $x$"
     show(browser, tmp_path, new_inspector().inspect(text))
@@ -179,7 +173,7 @@ def test_text_is_text(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
     assert browser.js("return document.querySelectorAll('img, main b').length") == 0
 
 
-def test_it_can_be_used_and_read_by_all(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_it_can_be_used_and_read_by_all(browser: Browser, tmp_path: Path) -> None:
     """Every control has a name; text stands out from its ground (WCAG AA)."""
     for dark in (False, True):
         show(browser, tmp_path, inspection(), dark=dark)
@@ -201,12 +195,10 @@ def test_it_can_be_used_and_read_by_all(browser: Browser, tmp_path: Path) -> Non
             assert contrast(browser, selector) >= 4.5, (selector, dark)
 
 
-def test_nothing_is_asked_of_others_and_nothing_complains(browser: Browser) -> None:  # noqa: F811
+def test_nothing_is_asked_of_others_and_nothing_complains(browser: Browser) -> None:
     """After all the tests above."""
     time.sleep(0.2)
-    asked = [json.loads(entry["message"])["message"] for entry in browser.log("performance")]
-    urls = [of["params"]["request"]["url"] for of in asked if of["method"] == "Network.requestWillBeSent"]
     # The first window of the browser asks for chrome: pages of its own, with data: in them.
-    elsewhere = [url for url in urls if not url.startswith(("chrome", "data:"))]
+    elsewhere = [url for url in browser.requested() if not url.startswith(("chrome", "data:"))]
     assert elsewhere and all(url.startswith("file:") and url.endswith("/index.html") for url in elsewhere)
     assert [entry["message"] for entry in browser.log("browser")] == []

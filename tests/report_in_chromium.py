@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_in_chromium import WIDTHS, Browser, browser, contrast  # noqa: F401
+from chromium import WIDTHS, Browser, contrast
 from report_runs import SENTENCES, new_run
 from services import until
 
@@ -36,12 +36,7 @@ def show(window: Browser, folder: Path, runs: list[Run], width: int = 1200, dark
     """Write the report and open it."""
     file = folder / "report.html"
     file.write_text(page(runs), encoding="utf-8")
-    metrics = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": width < 500}
-    window.devtools("Emulation.setDeviceMetricsOverride", metrics)
-    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-    window.devtools("Emulation.setEmulatedMedia", {"features": [scheme]})
-    window.call("/url", {"url": file.as_uri()})
-    until(lambda: window.texts("#settings tr"))
+    window.open(file.as_uri(), "#settings tr", width, dark)
 
 
 def mouse(window: Browser, chart: int, kind: str, share: float, button: str = "none") -> None:
@@ -67,7 +62,7 @@ def shown(window: Browser, selector: str) -> int:
     return count
 
 
-def test_two_runs_compared(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_two_runs_compared(browser: Browser, tmp_path: Path) -> None:
     show(browser, tmp_path, two_runs())
     assert browser.js("return document.title") == "finished, <i>stopped</i> – nmt report"
     assert browser.texts(LEGEND) == ["finished", "<i>stopped</i>"]
@@ -89,7 +84,7 @@ def test_two_runs_compared(browser: Browser, tmp_path: Path) -> None:  # noqa: F
     assert browser.texts("#settings tbody th") == list(setting_paths(Config))
 
 
-def test_pointing_shows_values(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_pointing_shows_values(browser: Browser, tmp_path: Path) -> None:
     runs = two_runs()
     show(browser, tmp_path, runs)
     mouse(browser, 0, "mouseMoved", 0.6)
@@ -107,7 +102,7 @@ def test_pointing_shows_values(browser: Browser, tmp_path: Path) -> None:  # noq
     assert (shown(browser, "#tip"), browser.js(everywhere)) == (0, 0)
 
 
-def test_keys_walk_along_the_points(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_keys_walk_along_the_points(browser: Browser, tmp_path: Path) -> None:
     show(browser, tmp_path, two_runs())
     browser.js("""
       const chart = document.querySelectorAll('.chart')[1]; chart.focus();
@@ -117,7 +112,7 @@ def test_keys_walk_along_the_points(browser: Browser, tmp_path: Path) -> None:  
     assert browser.texts(TIP) == ["finished35", "<i>stopped</i>35"]
 
 
-def test_the_legend_toggles_runs_everywhere(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_the_legend_toggles_runs_everywhere(browser: Browser, tmp_path: Path) -> None:
     show(browser, tmp_path, two_runs())
     before = shown(browser, "#summary th[scope=col]"), shown(browser, "#sessions tbody tr"), lines(browser, 0)
     assert before == (3, 3, 4)
@@ -140,7 +135,7 @@ def step_of(label: str) -> float:
         return 0
 
 
-def test_axes_and_parts(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_axes_and_parts(browser: Browser, tmp_path: Path) -> None:
     """4,000 target subwords and a second a step: 2,400 steps are 9.6 million, and two thirds of an hour."""
     show(browser, tmp_path, two_runs())
     for axis, label, end in (
@@ -163,7 +158,7 @@ def test_axes_and_parts(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
     assert "0" in browser.texts("figure:first-child text")
 
 
-def test_samples_in_all_scripts(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_samples_in_all_scripts(browser: Browser, tmp_path: Path) -> None:
     """Text as it is, in its own direction; translations that stay the same are one line."""
     show(browser, tmp_path, two_runs())
     assert browser.texts(".sample .reference") == [reference for _, reference, _ in SENTENCES]
@@ -180,7 +175,7 @@ def test_samples_in_all_scripts(browser: Browser, tmp_path: Path) -> None:  # no
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_all_widths_and_grounds(browser: Browser, tmp_path: Path, width: str, dark: bool) -> None:  # noqa: F811
+def test_all_widths_and_grounds(browser: Browser, tmp_path: Path, width: str, dark: bool) -> None:
     runs = [*two_runs(), *(new_run(f"run-{i}" * i, last_step=300 * i) for i in range(1, 7))]
     for name, some in (("two", runs[:2]), ("eight", runs)):
         show(browser, tmp_path, some, WIDTHS[width], dark)
@@ -201,7 +196,7 @@ def test_all_widths_and_grounds(browser: Browser, tmp_path: Path, width: str, da
         assert overlapping == 0
 
 
-def test_a_run_that_has_logged_nothing(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_a_run_that_has_logged_nothing(browser: Browser, tmp_path: Path) -> None:
     run = new_run("begun")
     nothing = replace(run.training, step=[], tokens=[], hours=[], values={})
     empty: dict[str, Any] = {"totals": {}, "samples": [], "sessions": [], "best": {}}
@@ -212,11 +207,10 @@ def test_a_run_that_has_logged_nothing(browser: Browser, tmp_path: Path) -> None
     assert lines(browser, 0) == 2
 
 
-def test_nothing_is_asked_of_others_and_nothing_complains(browser: Browser) -> None:  # noqa: F811
+def test_nothing_is_asked_of_others_and_nothing_complains(browser: Browser) -> None:
     """After all the tests above."""
     time.sleep(0.2)
-    asked = [json.loads(entry["message"])["message"] for entry in browser.log("performance")]
-    urls = [of["params"]["request"]["url"] for of in asked if of["method"] == "Network.requestWillBeSent"]
+    urls = browser.requested()
     opened = [url for url in urls if url.startswith("file:")]
     assert opened and all(url.endswith("/report.html") for url in opened)
     assert [url for url in urls if not url.startswith(("file:", "data:", "chrome"))] == []

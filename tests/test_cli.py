@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import WORDS, config_text, rows_without_clock
+from conftest import WORDS, config_text, rows_of, rows_without_clock
 
 import nmt
 from nmt import checkpoint, tensor_file
@@ -42,7 +42,7 @@ def test_a_run_writes_what_it_promises(trained: Path) -> None:
         "config.yaml", "metrics.jsonl", "samples.jsonl", "sessions.jsonl", "train.log", "checkpoints",
         "best.safetensors", "state",
     }  # fmt: skip
-    rows = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().split("\n") if line]
+    rows = rows_of(trained / "metrics.jsonl")
     assert rows[-1]["step"] == 120
     assert rows[-1]["bleu"] > rows[[row["step"] for row in rows].index(60)].get("bleu", -1)
     assert "step 120" in (trained / "train.log").read_text()
@@ -88,7 +88,8 @@ def test_settings_of_a_trained_model(trained: Path, tmp_path: Path) -> None:
     assert run("translate", trained, "decoding.beam_size=4", "--n-best", 4, text=b"one two\n").stdout.count(b"\n") == 4
     assert run("translate", trained, "-", "decoding.min_length=7", "--n-best", 2, text=b"one two\n").stdout != plain
     again = run("translate", trained, "--ensemble", trained, "--n-best", 2, text=b"one two\n").stdout
-    assert [row.split(b"\t")[2] for row in again.splitlines()] == [row.split(b"\t")[2] for row in plain.splitlines()]
+    one, other = ([row.split(b"\t")[2] for row in found.removesuffix(b"\n").split(b"\n")] for found in (again, plain))
+    assert one == other
     prefixes, glossary = tmp_path / "prefixes", tmp_path / "glossary"
     prefixes.write_text("vier f\u00fcnf\n", encoding="utf-8")
     glossary.write_text("two\tneun drei\n", encoding="utf-8")
@@ -102,14 +103,14 @@ def test_settings_of_a_trained_model(trained: Path, tmp_path: Path) -> None:
 def test_json_and_given_translations(trained: Path, tmp_path: Path) -> None:
     source, target = tmp_path / "a", tmp_path / "b"
     source.write_text("one two\n\nfour\n", encoding="utf-8")
-    rows = [json.loads(row) for row in run("translate", trained, source, "--format", "json").stdout.splitlines()]
+    rows = [json.loads(row) for row in run("translate", trained, source, "--format", "json").stdout.split(b"\n") if row]
     best = [row["translations"][0] for row in rows]
     assert [row["line"] for row in rows] == [1, 2, 3]
     assert len(best[0]["alignment"]) == len(best[0]["pieces"]) == len(best[0]["token_scores"])
     target.write_text("".join(one["text"] + "\n" for one in best), encoding="utf-8")
-    scored = run("score", trained, "--source", source, "--target", target).stdout.decode().splitlines()
+    scored = run("score", trained, "--source", source, "--target", target).stdout.decode().split("\n")
     assert float(scored[0].split("\t")[0]) == pytest.approx(best[0]["score"], abs=1e-4)
-    as_json = run("score", trained, "--source", source, "--target", target, "--format", "json").stdout.splitlines()
+    as_json = run("score", trained, "--source", source, "--target", target, "--format", "json").stdout.split(b"\n")
     assert json.loads(as_json[2])["translations"][0]["text"] == best[2]["text"]
 
 

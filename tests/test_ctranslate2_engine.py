@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-import torch
-from export_models import LINES, SEPARATE, make_model
+from export_models import LINES, SEPARATE, engine_of, make_model
 from model_files import tokenizer
 
 import nmt
 from nmt.checkpoint import Checkpoint
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
-from nmt.decoding.engine import Source, TransformerEngine
+from nmt.decoding.engine import Source
 from nmt.decoding.hypothesis import Options
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
@@ -32,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ours(made: Checkpoint = MADE) -> Translator:
-    return Translator(TransformerEngine([made.build()], torch.device("cpu")), made.vocabulary, made.config.decoding)
+    return Translator(engine_of(made), made.vocabulary, made.config.decoding)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
@@ -63,7 +62,7 @@ def test_a_batch_does_not_change_what_a_source_gets_nor_its_longest_length(folde
         assert found[0].tokens == alone.tokens == again[0].tokens
     assert engine.search([], OPTIONS, 100) == []
     greedy = replace(OPTIONS, beam_size=1)
-    expected = TransformerEngine([MADE.build()], torch.device("cpu")).search(sources, greedy, 100)
+    expected = engine_of(MADE).search(sources, greedy, 100)
     for [mine], [its] in zip(expected, engine.search(sources, greedy, 100), strict=True):
         assert mine.tokens == its.tokens
 

@@ -4,11 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
-from export_models import LINES, SEPARATE, VARIANTS, make_model
+from export_models import LINES, SEPARATE, VARIANTS, engine_of, make_model
 
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
-from nmt.decoding.engine import TransformerEngine
 from nmt.export import ctranslate2, parity
 
 ONLY_HERE = [
@@ -29,7 +27,7 @@ ONLY_HERE = [
 def test_every_variant_is_the_same_model(overrides: tuple[str, ...], tmp_path: Path) -> None:
     made = make_model(*overrides)
     ctranslate2.write(tmp_path, made)
-    ours, theirs = TransformerEngine([made.build()], torch.device("cpu")), CTranslate2Engine(tmp_path, "cpu")
+    ours, theirs = engine_of(made), CTranslate2Engine(tmp_path, "cpu")
     lines = [*LINES, *parity.sample(made.vocabulary.source)]
     found = parity.compare(ours, theirs, made.vocabulary, made.config, lines)
     assert found.holds and not found.greedy and not found.beam, str(found)
@@ -58,10 +56,7 @@ def test_quantized_weights_are_smaller_and_near(quantization: str, tmp_path: Pat
         ctranslate2.write(folder, made, kind)
         sizes.append((folder / "model.bin").stat().st_size)
     assert quantization == "float32" or sizes[1] < 0.7 * sizes[0]
-    ours, theirs = (
-        TransformerEngine([made.build()], torch.device("cpu")),
-        CTranslate2Engine(tmp_path / quantization, "cpu"),
-    )
+    ours, theirs = engine_of(made), CTranslate2Engine(tmp_path / quantization, "cpu")
     found = parity.compare(ours, theirs, made.vocabulary, made.config, LINES)
     assert found.largest < 1
     assert found.holds == (quantization == "float32")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from export_models import LINES, SEPARATE, VARIANTS, make_model, make_settings
+from export_models import LINES, SEPARATE, VARIANTS, engine_of, make_model, make_settings
 
 from nmt.data.vocabulary import BOS, EOS, PAD
 from nmt.decoding.engine import Source, TransformerEngine
@@ -23,7 +23,7 @@ from nmt.export.marian_engine import MarianEngine
 def test_every_variant_is_the_same_model(overrides: tuple[str, ...], tmp_path: Path) -> None:
     made = make_model(*overrides)
     marian.write(tmp_path, made)
-    ours = TransformerEngine([made.build()], torch.device("cpu"))
+    ours = engine_of(made)
     lines = [*LINES, *parity.sample(made.vocabulary.source)[::2]]
     found = parity.compare(ours, MarianEngine(tmp_path), made.vocabulary, made.config, lines)
     assert found.holds and not found.greedy and not found.beam, str(found)
@@ -76,7 +76,7 @@ def test_text_to_text_as_users_of_transformers_do_it_and_after_saving_again(tmp_
     again = MarianEngine(tmp_path / "second")
     lines = [line for line in LINES if line]
     assert again.subwords(lines) == made.vocabulary.source.encode(lines)
-    engine = TransformerEngine([made.build()], torch.device("cpu"))
+    engine = engine_of(made)
     found = parity.compare(engine, again, made.vocabulary, made.config, lines)
     assert found.holds and not found.greedy
     output = model.generate(**tokenizer(lines, return_tensors="pt", padding=True), max_length=10)
@@ -121,7 +121,7 @@ def test_what_transformers_has_of_our_settings_is_carried_and_the_rest_is_told(
         tokens = [i for i in row if i not in (PAD, BOS, EOS)]
         pairs = list(pairwise(tokens))
         assert 3 <= len(tokens) <= 5 and len(pairs) == len(set(pairs))
-    ours = TransformerEngine([made.build()], torch.device("cpu"))
+    ours = engine_of(made)
     assert parity.compare(ours, engine, made.vocabulary, config, LINES).holds
 
 
@@ -132,7 +132,7 @@ def test_sampling_is_carried(tmp_path: Path) -> None:
     given = MarianEngine(tmp_path).model.generation_config
     assert (given.do_sample, given.num_beams, given.temperature, given.top_p) == (True, 1, 0.5, 0.9)
     assert given.top_k == 0
-    ours = TransformerEngine([made.build()], torch.device("cpu"))
+    ours = engine_of(made)
     assert parity.compare(ours, MarianEngine(tmp_path), made.vocabulary, made.config, LINES).holds
 
 

@@ -3,11 +3,10 @@
 from pathlib import Path
 
 import pytest
-import torch
-from export_models import LINES, make_model
+from export_models import LINES, engine_of, make_model
 
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
-from nmt.decoding.engine import Source, TransformerEngine
+from nmt.decoding.engine import Source
 from nmt.decoding.hypothesis import Options
 from nmt.export import marian
 from nmt.export.marian_engine import MarianEngine
@@ -22,7 +21,7 @@ def test_n_best_are_ours_with_a_longest_length_each(beam_size: int, tmp_path: Pa
     )
     cut = made.vocabulary.source.encode([line for line in LINES if line])
     sources = [Source(ids, 1 + 3 * number) for number, ids in enumerate(cut)]
-    ours = TransformerEngine([made.build()], torch.device("cpu")).search(sources, options, 1000)
+    ours = engine_of(made).search(sources, options, 1000)
     theirs = MarianEngine(tmp_path).search(sources, options, 1000)
     for mine, its in zip(ours, theirs, strict=True):
         assert [hypothesis.tokens for hypothesis in mine] == [hypothesis.tokens for hypothesis in its][: len(mine)]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from export_models import LINES, make_model
+from export_models import LINES, engine_of, make_model
 
 from nmt.checkpoint import Checkpoint
 from nmt.decoding.engine import Source, TransformerEngine
@@ -32,7 +32,7 @@ class Other(TransformerEngine):
 
 
 def compare(other: Other, lines: Sequence[str] = LINES) -> Parity:
-    ours = TransformerEngine([MADE.build()], torch.device("cpu"))
+    ours = engine_of(MADE)
     with torch.inference_mode():
         return parity.compare(ours, other, MADE.vocabulary, MADE.config, lines)
 

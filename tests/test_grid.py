@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import typer
-from conftest import config_text
+from conftest import config_text, rows_of
 from pytest import approx
 from typer.testing import CliRunner
 
@@ -313,13 +313,9 @@ def test_searches_of_a_trained_run_are_measured_once(
     names = [line.split("  ")[0] for line in shown.split("\n\n")[0].split("\n")[2:]]
     assert names == ["last", "last 5", "last 10", "EMA"]  # and not the best 5 of two validations
     assert {path.name for path in run.iterdir()} == files | {"search.jsonl", "search.jsonl.lock"}
-    lines = [json.loads(line) for line in (run / "search.jsonl").read_text().split("\n")[:-1]]
+    lines = rows_of(run / "search.jsonl")
     assert len(lines) == 4 + 2 + 1
-    final = next(row for row in metrics(run) if row.get("step") == 20 and "bleu" in row)
+    final = next(row for row in rows_of(run / "metrics.jsonl") if row.get("step") == 20 and "bleu" in row)
     assert lines[0]["bleu"] == approx(final["bleu"])
     monkeypatch.setattr(ablations.grid, "scores", None)
     assert CliRunner().invoke(ablations.app, command).stdout == shown
-
-
-def metrics(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().split("\n")[:-1]]

@@ -4,10 +4,10 @@ import base64
 import hashlib
 import json
 import re
-from html.parser import HTMLParser
 from importlib import resources
 
 import pytest
+from html_elements import Elements
 from inspection_models import SENTENCES, new_inspector
 
 from nmt.inspection.inspecting import Inspection
@@ -15,32 +15,6 @@ from nmt.inspection.page import page
 from nmt.inspection.text import to_data
 
 FOLDER = resources.files("nmt.inspection")
-VOID = {"meta", "link", "input"}
-
-
-class Elements(HTMLParser):
-    """Every element's attributes and the text of each script; fails where an element is not closed."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[tuple[str, str]] = []
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag, self.getpos()
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] in ("script", "style"):
-            self.texts.append((self.open[-1], data))
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +23,7 @@ def seen() -> Inspection:
 
 
 def test_it_is_whole_and_needs_nothing_from_elsewhere(seen: Inspection) -> None:
-    text = page(seen)
-    elements = Elements(text)
-    for tag, attributes in elements.found:
-        assert tag not in ("img", "iframe", "object", "base", "b"), tag
-        assert "src" not in attributes
-        assert attributes.get("href", "data:,") == "data:,"
-        assert not any(name.startswith("on") or name == "style" for name in attributes), "the policy would stop it"
+    Elements(page(seen)).check_nothing_from_elsewhere("b")
     source = "".join(FOLDER.joinpath(f"page.{part}").read_text(encoding="utf-8") for part in ("html", "css", "js"))
     source = source.replace("http://www.w3.org/2000/svg", "")  # a name
     assert not re.search(r"https?:|@import|url\(|import\(|fetch\(|XMLHttp|innerHTML|eval\(", source)
@@ -63,7 +31,7 @@ def test_it_is_whole_and_needs_nothing_from_elsewhere(seen: Inspection) -> None:
 
 def test_the_policy_lets_its_own_script_and_style_run(seen: Inspection) -> None:
     elements = Elements(page(seen))
-    (policy,) = [str(of["content"]) for _, of in elements.found if "http-equiv" in of]
+    (policy,) = [str(of["content"]) for of in elements.attributes if "http-equiv" in of]
     assert "default-src 'none'" in policy and "unsafe" not in policy
     style, _, script = elements.texts
     for kind, text in ((f"{style[0]}-src", style[1]), (f"{script[0]}-src", script[1])):
@@ -80,10 +48,7 @@ def test_its_data_is_that_of_the_inspection(seen: Inspection) -> None:
 
 
 def test_what_the_script_and_the_labels_name_is_there(seen: Inspection) -> None:
-    attributes = [attributes for _, attributes in Elements(page(seen)).found]
-    ids = [of["id"] for of in attributes if "id" in of]
-    assert len(ids) == len(set(ids))
+    elements = Elements(page(seen))
     named = re.findall(r'\bat\("([a-z-]+)"\)', FOLDER.joinpath("page.js").read_text(encoding="utf-8"))
     assert len(named) > 20
-    named += [of[key] for of in attributes for key in ("for", "aria-labelledby") if of.get(key)]
-    assert set(named) <= set(ids)
+    assert {*named, *elements.values("for", "aria-labelledby")} <= elements.ids

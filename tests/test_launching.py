@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import config_text, rows_without_clock, write_corpus
+from conftest import config_text, rows_of, rows_without_clock, write_corpus
 
 from nmt import checkpoint, launching, settings, tensor_file
 from nmt.config import Config
@@ -303,7 +303,7 @@ def test_the_first_rank_alone_writes_and_speaks(undisturbed: tuple[Path, Ended])
         "config.yaml", "metrics.jsonl", "samples.jsonl", "sessions.jsonl", "train.log", "checkpoints",
         "best.safetensors", "state",
     }  # fmt: skip
-    started, finished = (json.loads(line) for line in (folder / "sessions.jsonl").read_text().split("\n") if line)
+    started, finished = rows_of(folder / "sessions.jsonl")
     assert (started["ranks"], started["step"], finished["event"], finished["step"]) == (2, 0, "finished", 200)
 
 

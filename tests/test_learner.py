@@ -3,7 +3,6 @@
 import contextlib
 import copy
 import dataclasses
-import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from conftest import rows_of
 from model_files import shared_vocabulary
 from torch import Tensor
 
@@ -339,8 +339,7 @@ def trainer(config: Config, **more: Any) -> Trainer:
 
 
 def rows(run: Path) -> list[dict[str, float]]:
-    found = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [row for row in found if "loss" in row]
+    return [row for row in rows_of(run / "metrics.jsonl") if "loss" in row]
 
 
 QUICK = ("training.validation_bleu=false", "training.validate_every=100", "training.checkpoint_every=100")

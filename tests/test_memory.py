@@ -1,6 +1,5 @@
 """As many cells as fit: a step in the fewest parts, never less than the longest pair, and no more than there is."""
 
-import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from conftest import rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -193,7 +193,7 @@ def run(config: Config) -> Trainer:
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return rows_of(folder / "metrics.jsonl")
 
 
 def test_with_plenty_of_memory_a_run_is_that_without_micro_batches(

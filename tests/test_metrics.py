@@ -1,19 +1,19 @@
 """metrics.jsonl: a row a line at once, cut back when a run resumes, an error when the disk refuses."""
 
-import json
 import math
 import resource
 import sys
 from pathlib import Path
 
 import pytest
+from conftest import rows_of
 
 from nmt.errors import NmtError
 from nmt.training.metrics import Metrics
 
 
 def rows(run: Path) -> list[dict[str, float]]:
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().split("\n") if line]
+    return rows_of(run / "metrics.jsonl")
 
 
 def test_a_row_is_there_as_soon_as_it_is_written(tmp_path: Path) -> None:

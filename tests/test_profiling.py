@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from conftest import rows_of
 
 from nmt import tensor_file
 from nmt.config import Config
@@ -79,7 +80,7 @@ def test_what_the_profile_takes_is_no_time_of_training(
     monkeypatch.setattr(time, "perf_counter", lambda: clock() + passed[0])
     monkeypatch.setattr(profiling, "measured_peak", long_measured)
     run(make_config(*SETTINGS, "training.log_every=1"), profile=True)
-    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().split("\n")[:-1]]
+    rows = rows_of(tmp_path / "run" / "metrics.jsonl")
     assert passed[0] and all(row["seconds"] < 1e6 for row in rows if "seconds" in row)
 
 

@@ -3,10 +3,10 @@
 import json
 import platform
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from conftest import rows_of
 
 import nmt
 from nmt.distributed import Ranks
@@ -17,10 +17,6 @@ from nmt.training.records import Records
 from nmt.training.state import Progress
 
 
-def rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
-
-
 def test_a_resumed_run_forgets_samples_but_no_session(tmp_path: Path) -> None:
     progress = Progress()
     with Records(tmp_path, progress, tensorboard=False) as records:
@@ -29,18 +25,18 @@ def test_a_resumed_run_forgets_samples_but_no_session(tmp_path: Path) -> None:
         records.note_sizes(progress)
         records.metrics.write({"step": 11})
         records.sample(20, [("a", "b", "lost")])
-    assert len(rows(tmp_path / "samples.jsonl")) == 3
+    assert len(rows_of(tmp_path / "samples.jsonl")) == 3
     with Records(tmp_path, progress, tensorboard=False) as records:
         records.start(10, {"torch": "2"})
         records.sample(20, [("a", "b", "d")])
         records.end(20, "SIGTERM", finished=False)
-    assert rows(tmp_path / "metrics.jsonl") == []
-    assert rows(tmp_path / "samples.jsonl") == [
+    assert rows_of(tmp_path / "metrics.jsonl") == []
+    assert rows_of(tmp_path / "samples.jsonl") == [
         {"step": 10, "source": "a", "reference": "b", "translation": "c"},
         {"step": 10, "source": "שלום", "reference": "</script>", "translation": "\u2028"},
         {"step": 20, "source": "a", "reference": "b", "translation": "d"},
     ]
-    sessions = rows(tmp_path / "sessions.jsonl")
+    sessions = rows_of(tmp_path / "sessions.jsonl")
     assert [(row["event"], row["step"]) for row in sessions] == [("started", 0), ("started", 10), ("stopped", 20)]
     assert all(row["time"].endswith("+00:00") for row in sessions)
 
@@ -63,7 +59,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         lines.write({"a": "ä"})
     with JsonLines(tmp_path / "whole.jsonl") as lines:  # without a size it is gone on with
         lines.write({"a": 2})
-    assert rows(tmp_path / "whole.jsonl") == [{"a": "ä"}, {"a": 2}]
+    assert rows_of(tmp_path / "whole.jsonl") == [{"a": "ä"}, {"a": 2}]
 
 
 def test_the_environment_names_models_and_versions_and_no_host() -> None:

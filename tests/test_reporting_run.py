@@ -4,11 +4,10 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from conftest import config_text
+from conftest import config_text, rows_of
 
 from nmt import checkpoint, settings
 from nmt.config import Config
@@ -41,12 +40,8 @@ def report(folder: Path) -> Run:
     return one
 
 
-def rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
-
-
 def test_a_finished_run(trained: Path) -> None:
-    found, metrics = report(trained), rows(trained / "metrics.jsonl")
+    found, metrics = report(trained), rows_of(trained / "metrics.jsonl")
     assert (found.name, found.notes) == ("run", [])
     assert found.config == settings.load(Config, trained / "config.yaml")
     logged = [row for row in metrics if "loss" in row]

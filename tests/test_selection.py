@@ -1,12 +1,11 @@
 """The average that translates the validation set best: found, told and written, or nothing written."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from conftest import config_text
+from conftest import config_text, rows_of
 from model_files import make_checkpoint
 from typer.testing import CliRunner
 
@@ -57,8 +56,7 @@ def test_candidates_are_as_many_as_there_are(make_config: MakeConfig, tmp_path: 
 
 
 def test_what_is_tried_is_what_validation_measured(trained: Path) -> None:
-    rows = [json.loads(row) for row in (trained / "metrics.jsonl").read_text(encoding="utf-8").split("\n") if row]
-    measured = {row["step"]: row for row in rows if "bleu" in row}
+    measured = {row["step"]: row for row in rows_of(trained / "metrics.jsonl") if "bleu" in row}
     _, tried = selection.select(trained, "cpu")
     singles = [one for one in tried if len(one.candidate.paths) == 1 and one.candidate.name != "moving average"]
     assert singles

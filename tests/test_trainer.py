@@ -1,6 +1,5 @@
 """The loop: resumed = uninterrupted, micro-batches = one batch, and nothing lost when it goes wrong."""
 
-import json
 import os
 import shutil
 import signal
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import rows_without_clock
+from conftest import rows_of, rows_without_clock
 
 from nmt import checkpoint, settings, tensor_file
 from nmt.config import Config
@@ -86,7 +85,7 @@ def test_interrupted_and_resumed_run_equals_an_uninterrupted_one(
         assert interrupted.progress.step == step
     assert not trainer(parts).run().agreed
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
-    rows = [json.loads(line) for line in (tmp_path / "parts" / "sessions.jsonl").read_text().split("\n") if line]
+    rows = rows_of(tmp_path / "parts" / "sessions.jsonl")
     assert [row["step"] for row in rows] == [0, 3, 3, 10, 10, 14, 14, 20]
     assert [row["event"] for row in rows] == ["started", "stopped"] * 3 + ["started", "finished"]
     assert [row["reason"] for row in rows if row["event"] != "started"] == [number.name] * 3 + [

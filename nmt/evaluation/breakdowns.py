@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from sacrebleu.metrics.chrf import CHRF
 
@@ -85,7 +86,7 @@ def by_length(
     text: Lines, language: str, systems: Sequence[Lines], references: Sequence[Lines], target_language: str
 ) -> ByLength:
     """Scores of each system on the lines of about one length in a text of that language: the source, or a reference."""
-    tokenizer = bleu_metric(language).tokenizer
+    tokenizer, bleu, chrf = bleu_metric(language).tokenizer, bleu_metric(target_language, quiet=True), CHRF()
     groups: dict[Range, list[int]] = {}
     for place, line in enumerate(text.lines):
         groups.setdefault(_range(_LENGTHS, len(tokenizer(line).split())), []).append(place)
@@ -93,7 +94,6 @@ def by_length(
     for words, places in sorted(groups.items(), key=lambda item: item[0].first):
         texts = [[reference.lines[i] for i in places] for reference in references]
         hypotheses = [[system.lines[i] for i in places] for system in systems]
-        bleu, chrf = bleu_metric(target_language, quiet=True), CHRF()
         buckets.append(
             LengthBucket(
                 words,
@@ -111,7 +111,7 @@ def by_frequency(
     """How well each system translates words that are rare or frequent in the lines of `counted`."""
     tokenizer = bleu_metric(target_language).tokenizer
     expected, outputs = _words(reference, tokenizer), [_words(system, tokenizer) for system in systems]
-    frequency = _frequencies(lines, tokenizer, of=set().union(*expected, *(word for one in outputs for word in one)))
+    frequency = _frequencies(lines, tokenizer, of=set().union(*chain(expected, *outputs)))
     in_reference = _by_range(expected, frequency)
     found = []
     for system, output in zip(systems, outputs, strict=True):

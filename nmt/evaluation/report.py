@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from nmt.evaluation.breakdowns import ByFrequency, ByLength
 from nmt.evaluation.scores import Score
-from nmt.evaluation.sentences import Changed, Sentence, Translated, Worst
+from nmt.evaluation.sentences import Changed, Sentence, Worst
 
 _WIDTH = 80
 _SIGNIFICANT = 0.05
@@ -171,20 +171,13 @@ def _changed(found: Changed, number: int) -> str:
 
 def _sentence(sentence: Sentence, names: Sequence[str]) -> str:
     """The line's number and scores, its source and references, and each translation under its name."""
-    scores = [" to ".join(f"{of(one):.1f}" for one in sentence.translations) for of in (_chrf, _bleu)]
+    chrf = " to ".join(f"{one.chrf:.1f}" for one in sentence.translations)
+    bleu = " to ".join(f"{one.bleu:.1f}" for one in sentence.translations)
     rows = [("source", sentence.source)] if sentence.source is not None else []
     rows += [("reference", text) for text in sentence.references]
     rows += [(name, one.text) for name, one in zip(names, sentence.translations, strict=True)]
     lines = [f"  {name:<11}  {text}".rstrip() for name, text in rows]
-    return "\n".join([f"line {sentence.line:,}  chrF {scores[0]}, BLEU {scores[1]}", *lines])
-
-
-def _chrf(one: Translated) -> float:
-    return one.chrf
-
-
-def _bleu(one: Translated) -> float:
-    return one.bleu
+    return "\n".join([f"line {sentence.line:,}  chrF {chrf}, BLEU {bleu}", *lines])
 
 
 # --------------------------------------------------------------------------- tables

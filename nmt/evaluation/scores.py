@@ -93,7 +93,7 @@ def score(
     # BLEU warns of text that looks tokenized whenever it reads it: the second test is to be quiet.
     metrics = list(zip(_metrics(target_language, quiet=False), _metrics(target_language, quiet=True), strict=True))
     for metric, quiet in tqdm(metrics, "scoring", disable=None, leave=False, delay=_SECONDS_WITHOUT_PROGRESS):
-        name, measured = (_resampled if resampled else _plain)(metric, quiet, systems, texts)
+        name, measured = _resampled(metric, quiet, systems, texts) if resampled else _plain(metric, systems, texts)
         signature = metric.get_signature()
         signature.update("test", test_set)
         signature.update("lang", language_pair)
@@ -110,9 +110,7 @@ def _metrics(language: str, *, quiet: bool) -> tuple[Metric, Metric, Metric]:
     return bleu_metric(language, quiet=quiet), CHRF(), ter_metric(language)
 
 
-def _plain(
-    metric: Metric, _: Metric, systems: Sequence[Lines], references: list[list[str]]
-) -> tuple[str, list[_Measured]]:
+def _plain(metric: Metric, systems: Sequence[Lines], references: list[list[str]]) -> tuple[str, list[_Measured]]:
     found = [metric.corpus_score(list(system.lines), references) for system in systems]
     return found[0].name, [(one.score, None, None) for one in found]
 

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 MOST_POINTS = 1500  # of a training curve: more than a screen has columns for it
 _ENDLESS = 1e300
 _DIGITS = 6  # significant ones: more than can be seen
-_PLACES = ("step", "epoch", "target_tokens", "seconds")  # where a row stands, rather than what it measured
+PLACES = ("step", "epoch", "target_tokens", "seconds")  # where a row stands, rather than what it measured
 _VALIDATED = "validation_loss"  # what the rows of validations have, and no other
 
 
@@ -26,10 +26,6 @@ class Curves:
     values: dict[str, list[float | None]]
     rows_a_point: int = 1
 
-    def last(self, name: str) -> float | None:
-        """A curve's last value."""
-        return next((value for value in reversed(self.values.get(name, [])) if value is not None), None)
-
     def at(self, step: int) -> dict[str, float]:
         """All values of a step; none where there is no such point."""
         if step not in self.step:
@@ -45,19 +41,21 @@ def curves(rows: Sequence[Mapping[str, Any]]) -> tuple[Curves, Curves]:
     Where a row does not say itself how many tokens and hours had passed, it lies on the line between those that do.
     """
     placed = sorted(rows, key=lambda row: int(row["step"]))
-    tokens, seconds = ([(row["step"], row[key]) for row in placed if is_number(row.get(key))] for key in _PLACES[2:])
+    tokens, seconds = (
+        [(row["step"], row[key]) for row in placed if is_number(row.get(key))] for key in ("target_tokens", "seconds")
+    )
 
     def columns(rows: list[Mapping[str, Any]], together: int) -> Curves:
         groups = [rows[i : i + together] for i in range(0, len(rows), together)]
         names = dict.fromkeys(name for row in rows for name, value in row.items() if is_number(value))
         steps = [int(group[-1]["step"]) for group in groups]
-        hours = [_between(seconds, step) for step in steps]
+        passed = [_between(seconds, step) for step in steps]
         return Curves(
             steps,
             [_rounded(_between(tokens, step)) for step in steps],
-            [_rounded(None if second is None else second / 3600) for second in hours],
+            [_rounded(None if second is None else second / 3600) for second in passed],
             {name: [_rounded(_mean(row.get(name) for row in group)) for group in groups] for name in names
-             if name not in _PLACES},
+             if name not in PLACES},
             together,
         )  # fmt: skip
 

@@ -75,8 +75,7 @@ def _facts(run: Run) -> dict[str, str]:
     tokens, seconds = totals.get("target_tokens"), totals.get("seconds")
     parameters = _of_last_session(run, "parameters", {}).get("total")
     skipped = _of_last_session(run, "skipped_pairs", 0)
-    metric = run.config.training.best_metric
-    best = f"step {run.best['step']:,}, by {_SCORES[metric]}" if "step" in run.best else _NONE
+    best = f"step {run.best['step']:,}, by {_SCORES[training.best_metric]}" if "step" in run.best else _NONE
     return {
         "state": _state(run),
         "steps": f"{_step(run):,} of {training.max_steps:,}",
@@ -98,10 +97,7 @@ def _step(run: Run) -> int:
 
 def _state(run: Run) -> str:
     if run.sessions:
-        last = run.sessions[-1]
-        if last.ended is None:
-            return "not ended: in training, or killed"
-        return f"{'finished' if last.finished else 'stopped'}: {last.reason}"
+        return run.sessions[-1].outcome or "not ended: in training, or killed"
     if _step(run) >= run.config.training.max_steps:
         return "finished: training.max_steps reached"
     return "not finished" if run.totals else "not begun"
@@ -226,9 +222,7 @@ def _sessions(run: Run) -> list[dict[str, Any]]:
             "step": session.step,
             "ended": session.ended,
             "last_step": session.last_step,
-            "outcome": None
-            if session.ended is None
-            else f"{'finished' if session.finished else 'stopped'}: {session.reason}",
+            "outcome": session.outcome,
         }
         for session in run.sessions
     ]

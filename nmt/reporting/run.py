@@ -12,7 +12,7 @@ from nmt.config import Config
 from nmt.data import token_store
 from nmt.data.cleaning import Report
 from nmt.errors import NmtError
-from nmt.reporting.curves import Curves, curves, is_number
+from nmt.reporting.curves import PLACES, Curves, curves, is_number
 from nmt.training import json_lines, state
 
 log = logging.getLogger("nmt")
@@ -45,6 +45,11 @@ class Session:
     reason: str | None = None
     finished: bool = False
 
+    @property
+    def outcome(self) -> str | None:
+        """How it ended, in words, if it did."""
+        return None if self.ended is None else f"{'finished' if self.finished else 'stopped'}: {self.reason}"
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -69,7 +74,7 @@ class Run:
     config: Config
     training: Curves
     validation: Curves
-    totals: dict[str, float]  # step, epoch, target_tokens, seconds: the last ones logged
+    totals: dict[str, float]  # of PLACES, the last ones logged
     samples: list[Sample]
     sessions: list[Session]
     best: dict[str, Any]
@@ -182,7 +187,7 @@ class _Reader:
 def _totals(rows: Iterable[dict[str, Any]]) -> dict[str, float]:
     totals: dict[str, float] = {}
     for row in rows:
-        totals |= {key: row[key] for key in ("step", "epoch", "target_tokens", "seconds") if is_number(row.get(key))}
+        totals |= {key: row[key] for key in PLACES if is_number(row.get(key))}
     return totals
 
 
@@ -206,9 +211,12 @@ def _sessions(rows: Iterable[dict[str, Any]]) -> Iterator[Session]:
             facts = {key: value for key, value in started.items() if key not in ("event", "time", "step")}
             session = Session(str(started.get("time", "")), int(started["step"]), facts)
             if ended:
-                of = (str(row.get("time", "")), int(row["step"]), str(row.get("reason", "")))
                 session = replace(
-                    session, ended=of[0], last_step=of[1], reason=of[2], finished=row["event"] == "finished"
+                    session,
+                    ended=str(row.get("time", "")),
+                    last_step=int(row["step"]),
+                    reason=str(row.get("reason", "")),
+                    finished=row["event"] == "finished",
                 )
             yield session
         started = row if row.get("event") == "started" else None

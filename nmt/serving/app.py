@@ -1,8 +1,6 @@
 """The service's pages: /translate, /languages, /health, /metrics, and / for people."""
 
 import asyncio
-import base64
-import hashlib
 import logging
 import re
 import time
@@ -17,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from nmt.errors import NmtError
+from nmt.html_page import source_hash
 from nmt.serving import metrics as metrics_format
 from nmt.serving.batching import BatchingQueue, QueueFull
 from nmt.serving.languages import name_of
@@ -151,7 +150,7 @@ def _policy(page: str) -> str:
     def source(tag: str) -> str:
         found = re.search(f"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
         assert found, f"the page has no <{tag}>"
-        return f"'sha256-{base64.b64encode(hashlib.sha256(found[1].encode()).digest()).decode()}'"
+        return source_hash(found[1])
 
     return (
         f"default-src 'none'; script-src {source('script')}; style-src {source('style')}; connect-src 'self'; "
