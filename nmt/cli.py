@@ -256,6 +256,9 @@ def evaluate(
     language: Annotated[
         str | None, typer.Option(help="Target language, for BLEU's tokeniser; else the model's or the test set's.")
     ] = None,
+    tokenize: Annotated[
+        str | None, typer.Option(help="BLEU's tokeniser, by sacreBLEU's name; none: text that is tokenised already.")
+    ] = None,
     details: Annotated[
         bool, typer.Option("--details", help="By length, by word frequency; the worst and most changed sentences.")
     ] = False,
@@ -301,6 +304,7 @@ def evaluate(
             test_set=test_set,
             language_pair=language_pair,
             language=language,
+            tokenizer=tokenize,
             outputs=output or (),
             details=details,
             training_texts=training_text or (),

@@ -9,11 +9,13 @@ from pathlib import Path
 from tqdm import tqdm
 
 from nmt import device as devices
+from nmt.config import Config
 from nmt.data.corpus import read_lines
 from nmt.decoding import lines
 from nmt.decoding.translator import Translator, load_settings
 from nmt.errors import NmtError
 from nmt.evaluation import breakdowns, comet, named_test_sets, scores
+from nmt.evaluation.metrics import check_tokenizer
 from nmt.evaluation.report import Details
 from nmt.evaluation.scores import Score
 from nmt.evaluation.sentences import Sentences
@@ -27,7 +29,8 @@ class Request:
     """What is asked for. Systems are the models, then the hypotheses; the first is the baseline.
 
     source and references, or test_set and language_pair: one or the other; the source may be missing where there is
-    no model. outputs: as many as models, or none. sentences: how many are shown of each kind.
+    no model. language and tokenizer (sacreBLEU's name of it) choose how BLEU cuts words. outputs: as many as models,
+    or none. sentences: how many are shown of each kind.
     """
 
     models: Sequence[Path] = ()
@@ -38,6 +41,7 @@ class Request:
     test_set: str | None = None
     language_pair: str | None = None
     language: str | None = None
+    tokenizer: str | None = None
     outputs: Sequence[Path] = ()
     details: bool = False
     training_texts: Sequence[Path] = ()
@@ -55,6 +59,9 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None]:
         comet.check_installed()
         if request.source is None and request.test_set is None:
             raise NmtError(f"--comet {request.comet}: looks at the source too: give --source FILE")
+    if request.tokenizer is not None:
+        check_tokenizer(request.tokenizer)
+    scores.check_seed()
     for path in request.outputs:
         lines.check_output(path)
     source, references, of_set = _texts(request)
@@ -63,10 +70,9 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None]:
         if text is not None:
             check_alike(text, references)
     settings = [load_settings(model) for model in request.models]
-    of_model = settings[0].data.target_language if settings else None
-    language = request.language or of_set or of_model or ""
+    language = request.language or of_set or _target_language(settings)
     systems = [*_translations(request, source), *hypotheses]
-    found = scores.score(systems, references, language, request.test_set, request.language_pair)
+    found = scores.score(systems, references, language, request.test_set, request.language_pair, request.tokenizer)
     if request.comet is not None:
         assert source is not None
         found += comet.score(request.comet, source, systems, references[0], request.device)
@@ -76,6 +82,14 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None]:
     if settings and not source_language:
         source_language = settings[0].data.source_language
     return found, _details(request, source, source_language, systems, references, language)
+
+
+def _target_language(settings: Sequence[Config]) -> str:
+    """That of the models; nothing without one."""
+    languages = dict.fromkeys(one.data.target_language for one in settings)
+    if len(languages) > 1:
+        raise NmtError(f"models of several target languages ({', '.join(languages)}): say with --language which it is")
+    return next(iter(languages), "")
 
 
 def _texts(request: Request) -> tuple[Lines | None, list[Lines], str | None]:
@@ -126,10 +140,12 @@ def _details(
     if request.training_texts:
         text = chain.from_iterable(map(read_lines, request.training_texts))
         text = tqdm(text, "counting words", unit=" lines", disable=None, leave=False, delay=2)
-    single = Sentences(source, systems, references, language)
+    single = Sentences(source, systems, references, language, request.tokenizer)
     return Details(
-        lengths=[breakdowns.by_length(one, its, systems, references, language) for one, its in measured],
-        frequencies=breakdowns.by_frequency(counted, text, systems, references[0], language),
+        lengths=[
+            breakdowns.by_length(one, its, systems, references, language, request.tokenizer) for one, its in measured
+        ],
+        frequencies=breakdowns.by_frequency(counted, text, systems, references[0], language, request.tokenizer),
         worst=single.worst(request.sentences),
         changed=single.changed(request.sentences),
     )

@@ -1,9 +1,15 @@
 """sacreBLEU's metrics as they are set up for languages."""
 
+import re
+from pathlib import Path
+from urllib.error import URLError
+
 import pytest
 from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.tokenizers import tokenizer_spm
 
-from nmt.evaluation.metrics import bleu_metric, ter_metric
+from nmt.errors import NmtError
+from nmt.evaluation.metrics import bleu_metric, check_tokenizer, ter_metric
 
 
 @pytest.mark.parametrize(("language", "tokenizer"), [("de", "13a"), ("", "13a"), ("zh-CN", "zh"), ("zh_TW", "zh")])
@@ -35,3 +41,29 @@ def test_tokenized_text_is_remarked_on(quiet: bool, caplog: pytest.LogCaptureFix
     lines = ["Two men talk ."] * 200
     bleu_metric("de", quiet=quiet).corpus_score(lines, [lines])
     assert ("tokenized period" in caplog.text) is not quiet
+
+
+def test_text_that_is_tokenized_already_is_scored_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    output, right = ["two @-@ sided men 's talk ."] * 200, ["two @-@ sided men talk ."] * 200
+    by_hand = BLEU(tokenize="none", force=True).corpus_score(output, [right])
+    metric = bleu_metric("zh", tokenizer="none")
+    assert metric.corpus_score(output, [right]).score == by_hand.score
+    assert "tokenized period" not in caplog.text
+    assert by_hand.score != bleu_metric("de").corpus_score(output, [right]).score
+    assert "tok:none" in str(metric.get_signature())
+
+
+@pytest.mark.parametrize(("name", "mend"), [("13", "did you mean 13a?"), ("moses", "choose from none, zh, 13a")])
+def test_a_tokenizer_that_is_not_known(name: str, mend: str) -> None:
+    with pytest.raises(NmtError, match=f"--tokenize {name}: sacreBLEU knows no such tokenizer: {re.escape(mend)}"):
+        check_tokenizer(name)
+
+
+def test_a_tokenizer_whose_model_cannot_be_had(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refused(*_: object) -> None:
+        raise URLError("no network")
+
+    monkeypatch.setattr(tokenizer_spm, "download_file", refused)
+    monkeypatch.setattr(tokenizer_spm, "SACREBLEU_DIR", str(tmp_path))
+    with pytest.raises(NmtError, match=r"--tokenize flores200: its model cannot be had .*no network"):
+        check_tokenizer("flores200")

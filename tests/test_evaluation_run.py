@@ -95,6 +95,42 @@ def test_details_say_where_words_were_counted(texts: dict[str, Path], tmp_path: 
     assert [one.text for one in details.lengths] == [str(texts["source"]), str(texts["reference"])]
 
 
+def test_a_tokenizer_given_is_that_of_scores_and_details(texts: dict[str, Path]) -> None:
+    given = Request(hypotheses=[texts["first"]], references=[texts["reference"]], tokenizer="none", details=True)
+    (bleu, *_), details = evaluate(given)
+    assert "|tok:none|" in bleu.signature
+    assert details is not None
+    assert [one.tokenizer for one in details.lengths] == [details.frequencies.tokenizer] == ["none"]
+    assert details.worst[0].sentences[0].translations[0].bleu < 100
+
+
+@pytest.mark.parametrize(
+    ("changed", "seed", "message"),
+    [
+        ({"tokenizer": "13b"}, "12345", "--tokenize 13b: sacreBLEU knows no such tokenizer: did you mean 13a?"),
+        ({}, "abc", "SACREBLEU_SEED=abc: expected a whole number, or none for another one each time"),
+    ],
+)
+def test_how_to_score_is_checked_before_any_work(
+    changed: dict[str, str], seed: str, message: str, texts: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SACREBLEU_SEED", seed)
+    with pytest.raises(NmtError) as caught:
+        evaluate(Request(hypotheses=[texts["first"].parent / "gone"], references=[texts["reference"]], **changed))
+    assert str(caught.value) == message
+
+
+def test_models_of_several_languages_leave_the_language_to_be_said(
+    models: list[Path], make_config: Callable[..., Config], texts: dict[str, Path]
+) -> None:
+    checkpoint.save(models[1], make_checkpoint(make_config("data.target_language=zh")))
+    request = {"models": models, "source": texts["source"], "references": [texts["reference"]]}
+    with pytest.raises(NmtError, match=r"models of several target languages \(de, zh\): say with --language"):
+        evaluate(Request(**request))
+    scores, _ = evaluate(Request(**request, language="zh"))
+    assert "|tok:zh|" in scores[0].signature
+
+
 def test_a_named_test_set(texts: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     lines = {name: path.read_text(encoding="utf-8").split("\n")[:-1] for name, path in texts.items()}
     found = NamedTestSet(Lines("s", lines["source"]), [Lines("r", lines["reference"])], "de")

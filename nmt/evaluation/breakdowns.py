@@ -83,13 +83,22 @@ class ByFrequency:
 
 
 def by_length(
-    text: Lines, language: str, systems: Sequence[Lines], references: Sequence[Lines], target_language: str
+    text: Lines,
+    language: str,
+    systems: Sequence[Lines],
+    references: Sequence[Lines],
+    target_language: str,
+    tokenizer: str | None = None,
 ) -> ByLength:
-    """Scores of each system on the lines of about one length in a text of that language: the source, or a reference."""
-    tokenizer, bleu, chrf = bleu_metric(language).tokenizer, bleu_metric(target_language, quiet=True), CHRF()
+    """Scores of each system on the lines of about one length in a text of that language: the source, or a reference.
+
+    tokenizer: sacreBLEU's name of one, rather than the languages'.
+    """
+    cut = bleu_metric(language, tokenizer=tokenizer).tokenizer
+    bleu, chrf = bleu_metric(target_language, tokenizer=tokenizer, quiet=True), CHRF()
     groups: dict[Range, list[int]] = {}
     for place, line in enumerate(text.lines):
-        groups.setdefault(_range(_LENGTHS, len(tokenizer(line).split())), []).append(place)
+        groups.setdefault(_range(_LENGTHS, len(cut(line).split())), []).append(place)
     buckets = []
     for words, places in sorted(groups.items(), key=lambda item: item[0].first):
         texts = [[reference.lines[i] for i in places] for reference in references]
@@ -102,16 +111,24 @@ def by_length(
                 [chrf.corpus_score(lines, texts).score for lines in hypotheses],
             )
         )
-    return ByLength(text.name, str(tokenizer.signature()), buckets)
+    return ByLength(text.name, str(cut.signature()), buckets)
 
 
 def by_frequency(
-    counted: str, lines: Iterable[str], systems: Sequence[Lines], reference: Lines, target_language: str
+    counted: str,
+    lines: Iterable[str],
+    systems: Sequence[Lines],
+    reference: Lines,
+    target_language: str,
+    tokenizer: str | None = None,
 ) -> ByFrequency:
-    """How well each system translates words that are rare or frequent in the lines of `counted`."""
-    tokenizer = bleu_metric(target_language).tokenizer
-    expected, outputs = _words(reference, tokenizer), [_words(system, tokenizer) for system in systems]
-    frequency = _frequencies(lines, tokenizer, of=set().union(*chain(expected, *outputs)))
+    """How well each system translates words that are rare or frequent in the lines of `counted`.
+
+    tokenizer: sacreBLEU's name of one, rather than the language's.
+    """
+    cut = bleu_metric(target_language, tokenizer=tokenizer).tokenizer
+    expected, outputs = _words(reference, cut), [_words(system, cut) for system in systems]
+    frequency = _frequencies(lines, cut, of=set().union(*chain(expected, *outputs)))
     in_reference = _by_range(expected, frequency)
     found = []
     for system, output in zip(systems, outputs, strict=True):
@@ -126,7 +143,7 @@ def by_frequency(
         )
         for one in sorted(ranges, key=lambda one: one.first)
     ]
-    return ByFrequency(counted, str(tokenizer.signature()), buckets)
+    return ByFrequency(counted, str(cut.signature()), buckets)
 
 
 def _matches(system: str, expected: int, translated: int, matched: int) -> Matches:

@@ -103,7 +103,7 @@ def _meaning(scores: Sequence[Score]) -> str:
         said.append(
             "p  how probable a difference so large is by chance, were both texts the work of one system: by "
             f"approximate randomisation ({trials:,} trials), and by paired bootstrap ({samples:,} samples), which is "
-            f"too lenient. *: below {_SIGNIFICANT} by randomisation"
+            f"too lenient. *: below {_SIGNIFICANT} by randomisation. -: the scores are equal"
         )
         said.append("   TER counts errors: less is better")
     compared = len({score.system for score in scores if score.difference})

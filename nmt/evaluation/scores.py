@@ -6,6 +6,7 @@ randomisation (Riezler and Maxwell, 2005, On Some Pitfalls in Automatic Evaluati
 """
 
 import logging
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -73,12 +74,13 @@ def score(
     target_language: str,
     test_set: str | None = None,
     language_pair: str | None = None,
+    tokenizer: str | None = None,
 ) -> list[Score]:
     """BLEU, chrF and TER of one or more translations of the same lines; the first system is the baseline of the others.
 
     By system, then metric. Each line has one or more reference translations. test_set and language_pair are written
-    into the signatures. Raises NmtError where the texts are empty or do not have as many lines as each other, or a
-    system is given twice.
+    into the signatures; tokenizer: sacreBLEU's name of one for BLEU, rather than the language's. Raises NmtError where
+    the texts are empty or do not have as many lines as each other, or a system is given twice.
     """
     for place, system in enumerate(systems):
         check_alike(system, references)
@@ -91,7 +93,8 @@ def score(
     texts = [list(reference.lines) for reference in references]
     rows: list[list[Score]] = []
     # BLEU warns of text that looks tokenized whenever it reads it: the second test is to be quiet.
-    metrics = list(zip(_metrics(target_language, quiet=False), _metrics(target_language, quiet=True), strict=True))
+    loud, quiet_ones = (_metrics(target_language, tokenizer, quiet=quiet) for quiet in (False, True))
+    metrics = list(zip(loud, quiet_ones, strict=True))
     for metric, quiet in tqdm(metrics, "scoring", disable=None, leave=False, delay=_SECONDS_WITHOUT_PROGRESS):
         name, measured = _resampled(metric, quiet, systems, texts) if resampled else _plain(metric, systems, texts)
         signature = metric.get_signature()
@@ -103,11 +106,18 @@ def score(
     return [row[place] for place in range(len(systems)) for row in rows]
 
 
+def check_seed() -> None:
+    """Raises NmtError where the environment has a seed that sacreBLEU cannot take."""
+    seed = os.environ.get("SACREBLEU_SEED", "none")
+    if seed.lower() != "none" and not seed.strip().isdecimal():
+        raise NmtError(f"SACREBLEU_SEED={seed}: expected a whole number, or none for another one each time")
+
+
 _Measured = tuple[float, Interval | None, Difference | None]
 
 
-def _metrics(language: str, *, quiet: bool) -> tuple[Metric, Metric, Metric]:
-    return bleu_metric(language, quiet=quiet), CHRF(), ter_metric(language)
+def _metrics(language: str, tokenizer: str | None, *, quiet: bool) -> tuple[Metric, Metric, Metric]:
+    return bleu_metric(language, tokenizer=tokenizer, quiet=quiet), CHRF(), ter_metric(language)
 
 
 def _plain(metric: Metric, systems: Sequence[Lines], references: list[list[str]]) -> tuple[str, list[_Measured]]:

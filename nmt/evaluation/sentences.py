@@ -55,10 +55,19 @@ class Sentences:
     """Every line of every system scored alone, once."""
 
     def __init__(
-        self, source: Lines | None, systems: Sequence[Lines], references: Sequence[Lines], target_language: str
+        self,
+        source: Lines | None,
+        systems: Sequence[Lines],
+        references: Sequence[Lines],
+        target_language: str,
+        tokenizer: str | None = None,
     ) -> None:
-        """The first system is the baseline. All texts must have as many lines as each other."""
-        bleu, chrf = bleu_metric(target_language, quiet=True, sentences=True), CHRF()
+        """The first system is the baseline. All texts must have as many lines as each other.
+
+        tokenizer: sacreBLEU's name of one, rather than the language's.
+        """
+        bleu = bleu_metric(target_language, tokenizer=tokenizer, quiet=True, sentences=True)
+        chrf = CHRF()
         self._source, self._systems = source, systems
         self._references = list(map(list, zip(*(reference.lines for reference in references), strict=True)))
         self._translated = [
