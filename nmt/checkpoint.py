@@ -188,7 +188,7 @@ def locate(model: Path) -> Path:
     if (model / BEST).is_file():
         return model / BEST
     found = checkpoints(model)
-    if not found and (model / "model.safetensors").is_file():  # transformers' name
+    if not found and (model / "tokenizer_config.json").is_file():
         raise NmtError(f"{model}: a folder for transformers, not for nmt: give the model file it was exported from")
     if not found:
         raise NmtError(f"{model}: no {BEST} and no checkpoints in this folder: give a model file or a run's folder")

@@ -259,6 +259,6 @@ def test_locate(file: Path, make_config: MakeConfig, tmp_path: Path) -> None:
 
 
 def test_a_folder_for_transformers_is_named_as_such(tmp_path: Path) -> None:
-    (tmp_path / "model.safetensors").touch()
+    (tmp_path / "tokenizer_config.json").touch()
     with pytest.raises(NmtError, match="a folder for transformers, not for nmt"):
         checkpoint.locate(tmp_path)
