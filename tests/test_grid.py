@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import typer
 from conftest import config_text, rows_of
+from model_files import make_checkpoint
 from pytest import approx
 from typer.testing import CliRunner
 
@@ -319,3 +320,32 @@ def test_searches_of_a_trained_run_are_measured_once(
     assert lines[0]["bleu"] == approx(final["bleu"])
     monkeypatch.setattr(ablations.grid, "scores", None)
     assert CliRunner().invoke(ablations.app, command).stdout == shown
+
+
+def test_files_that_are_the_last_and_the_best_are_searched_once(
+    make_config: Callable[..., config.Config], script: Callable[[str], ModuleType], tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    for step in range(1, 6):
+        made = make_checkpoint(make_config(), step, step=step, best_metric="validation_loss", validation_loss=1 / step)
+        checkpoint.save(checkpoint.checkpoint_path(run, step), made)
+    assert [weights.name for weights in script("ablations").weights_of(run)] == ["last", "last 5, best 5"]
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        ("empty", "empty: no checkpoints to choose from"),
+        ("nowhere", "nowhere: no such folder: give the folder of a run"),
+        ("config.yaml", "config.yaml: not a folder: give the folder of a run"),
+    ],
+)
+def test_a_run_that_cannot_be_searched(
+    script: Callable[[str], ModuleType], recipe: Path, run: str, message: str
+) -> None:
+    folder = recipe.parent
+    (folder / "empty").mkdir()
+    for place in (folder, folder / "empty"):
+        (place / "config.yaml").write_text(recipe.read_text(encoding="utf-8"), encoding="utf-8")
+    done = CliRunner().invoke(script("ablations").app, ["search", str(folder / run)])
+    assert done.exit_code == 1 and message in done.stderr
