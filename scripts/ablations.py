@@ -7,6 +7,7 @@ See docs/reproducing.md.
 import hashlib
 import itertools
 import logging
+import math
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -125,11 +126,18 @@ def weights_of(run: Path) -> list[Weights]:
     return [Weights(", ".join(_NAMES[name][0] for name in names), paths) for names, paths in found.items()]
 
 
-def numbers(text: str, option: str, kind: type[int] | type[float]) -> list[int | float]:
-    try:
-        return [kind(part) for part in text.split(",")]
-    except ValueError:
-        raise NmtError(f"{option}: {text}: give numbers parted by commas") from None
+def numbers(text: str, option: str, kind: type[int] | type[float], least: int) -> list[int | float]:
+    """The numbers in an option's text. Raises NmtError naming it for others, and for those below the least."""
+    found = []
+    for part in text.split(","):
+        try:
+            found.append(kind(part))
+        except ValueError:
+            found.append(math.nan)
+        if not least <= found[-1] < math.inf:
+            kinds = "whole numbers" if kind is int else "numbers"
+            raise NmtError(f"{option}: {part!r}: give {kinds} of at least {least}, parted by commas")
+    return found
 
 
 @app.command(short_help="Averaging, beam sizes and length penalties of a trained run.")
@@ -151,7 +159,7 @@ def search(
 
     Example: scripts/ablations.py search runs/multi30k --beams 1,4 --alphas 0.6,1,2
     """
-    sizes, penalties = numbers(beams, "--beams", int), numbers(alphas, "--alphas", float)
+    sizes, penalties = numbers(beams, "--beams", int, least=1), numbers(alphas, "--alphas", float, least=0)
     among = weights_of(run)
     with tempfile.TemporaryDirectory() as folder:
         of_run = Searches(run, grid.Results(run / "search.jsonl"), overrides or (), device, Path(folder))

@@ -349,3 +349,22 @@ def test_a_run_that_cannot_be_searched(
         (place / "config.yaml").write_text(recipe.read_text(encoding="utf-8"), encoding="utf-8")
     done = CliRunner().invoke(script("ablations").app, ["search", str(folder / run)])
     assert done.exit_code == 1 and message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--beams", "4,0"], "--beams: '0': give whole numbers of at least 1"),
+        (["--beams", "2.5"], "--beams: '2.5': give whole numbers of at least 1"),
+        (["--alphas", "0.6,nan"], "--alphas: 'nan': give numbers of at least 0"),
+        (["--alphas", "-1"], "--alphas: '-1': give numbers of at least 0"),
+        (["--alphas", "inf"], "--alphas: 'inf': give numbers of at least 0"),
+        (["--alphas", "0.6,"], "--alphas: '': give numbers of at least 0"),
+    ],
+)
+def test_beams_and_alphas_are_checked_before_anything_is_searched(
+    script: Callable[[str], ModuleType], tmp_path: Path, options: list[str], message: str
+) -> None:
+    """Before the run is looked at, even."""
+    done = CliRunner().invoke(script("ablations").app, ["search", str(tmp_path / "nowhere"), *options])
+    assert done.exit_code == 1 and message in done.stderr
