@@ -341,10 +341,7 @@ def train_and_score(
 ) -> dict[str, list[Scores]]:
     """Do what is not done; returns the results of each row, one a seed. Raises as `train` and the scores do."""
     for run in planned:  # before hours of work
-        if average > (kept := run.config.training.keep_last):
-            raise NmtError(
-                f"--average {average}: of row {run.row.row} only the last {kept} are kept: training.keep_last"
-            )
+        _check_average(run, average)
     results, test = Results(output / RESULTS), test_pairs(test_files)
     found: dict[str, list[Scores]] = {}
     for run in planned:
@@ -362,6 +359,22 @@ def train_and_score(
             results.add(done)
         found.setdefault(run.row.row, []).append(done)
     return found
+
+
+def _check_average(run: Run, average: int) -> None:
+    """NmtError where the run will not have so many last checkpoints."""
+    training = run.config.training
+    if average > training.keep_last:
+        raise NmtError(
+            f"--average {average}: of row {run.row.row} only the last {training.keep_last} are kept: training.keep_last"
+        )
+    intervals = training.checkpoint_every, training.validate_every  # and at the end one is written
+    written = {training.max_steps}.union(*(range(every, training.max_steps, every) for every in intervals))
+    if average > len(written):
+        raise NmtError(
+            f"--average {average}: row {run.row.row} writes only {len(written)} in training.max_steps: "
+            f"{training.max_steps}: lower training.checkpoint_every: {training.checkpoint_every}, or --average"
+        )
 
 
 def mean_and_range(values: Sequence[float]) -> str:

@@ -291,6 +291,27 @@ def test_rows_are_trained_scored_written_down_and_not_done_again(
         grid.train_and_score(other, output, "cpu", None, 1, test)
 
 
+def test_more_checkpoints_than_a_run_will_write_are_refused_before_it_is_trained(
+    grid: Any, recipe: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Trained(Exception):
+        """That it came to this."""
+
+    def trained(*_: object) -> None:
+        raise Trained
+
+    monkeypatch.setattr(grid, "train", trained)
+    few = "training.max_steps=10", "training.checkpoint_every=10", "training.validate_every=4"  # at 4, 8 and 10
+    runs = plan(grid, recipe, "first", *few)
+    message = r"--average 4: row first writes only 3 in training\.max_steps: 10: lower training\.checkpoint_every: 10"
+    with pytest.raises(NmtError, match=message):
+        grid.train_and_score(runs, recipe.parent / "out", "cpu", None, 4, None)
+    with pytest.raises(Trained):
+        grid.train_and_score(runs, recipe.parent / "out", "cpu", None, 3, None)
+    training_run.train(config.load(recipe, [*runs[0].overrides]), "cpu")
+    assert [path.stem[-2:] for path in checkpoint.checkpoints(runs[0].folder)] == ["04", "08", "10"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_is_passed_on_and_ends_the_grid(
     grid: Any, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
