@@ -261,11 +261,21 @@ def scores(model: Path, pairs: Pairs, device: str, overrides: Sequence[str] = ()
 
 
 def perplexity(model: Path, pairs: Pairs, device: str) -> float:
-    """exp of the mean of -log p a target subword, end of sentence counted: per subword of the model's vocabulary."""
+    """exp of the mean of -log p a target subword, end of sentence counted: per subword of the model's vocabulary.
+
+    Pairs that are too long for the model are left out, aloud. Raises NmtError where all are.
+    """
     from nmt.decoding.translator import Translator
 
-    found = Translator.load(model, device).score(*map(list, zip(*pairs, strict=True)))
-    scored = [one for one in found if one is not None]  # those that are not too long for the model
+    translator = Translator.load(model, device)
+    found = translator.score(*map(list, zip(*pairs, strict=True)))
+    scored = [one for one in found if one is not None]
+    too_long = f"longer than the model takes: {translator.longest_source} subwords (decoding.max_source_tokens)"
+    if not scored:
+        raise NmtError(f"{model}: perplexity: each of {len(pairs):,} pairs is {too_long}: raise it")
+    if len(scored) < len(pairs):
+        left_out = f"{len(pairs) - len(scored):,} of {len(pairs):,}"
+        log.warning("%s: perplexity leaves out %s pairs, %s", model, left_out, too_long)
     subwords = sum(len(one.token_scores) for one in scored)
     return math.exp(-math.fsum(one.log_probability for one in scored) / subwords)
 

@@ -344,6 +344,19 @@ def test_a_signal_is_passed_on_and_ends_the_grid(
     assert (tmp_path / "heard").read_text() == str(int(number))
 
 
+def test_perplexity_tells_of_pairs_that_are_too_long(
+    grid: Any, make_config: Callable[..., config.Config], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model, pairs = tmp_path / "model.safetensors", [("one", "eins"), ("two " * 9, "zwei " * 9)]
+    limits = "decoding.max_source_tokens=8", "decoding.max_extra_tokens=8"
+    checkpoint.save(model, make_checkpoint(make_config(*limits), 1))
+    assert grid.perplexity(model, pairs, "cpu") == approx(grid.perplexity(model, pairs[:1], "cpu"))
+    [said] = caplog.messages
+    assert "leaves out 1 of 2 pairs, longer than the model takes: 8 subwords (decoding.max_source_tokens)" in said
+    with pytest.raises(NmtError, match=r"each of 1 pairs is longer .*: raise it"):
+        grid.perplexity(model, pairs[1:], "cpu")
+
+
 def test_results_survive_a_line_that_was_being_written(grid: Any, tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     results = grid.Results(path)
