@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import grid
+import scoring
 import typer
 
 from nmt import averaging, checkpoint, config, selection, terminal
@@ -163,7 +164,7 @@ def search(
     among = weights_of(run)
     with tempfile.TemporaryDirectory() as folder:
         of_run = Searches(run, grid.Results(run / "search.jsonl"), overrides or (), device, Path(folder))
-        pairs, tested = grid.validation_pairs(config.load(run / "config.yaml")), grid.test_pairs(test)
+        pairs, tested = scoring.validation_pairs(config.load(run / "config.yaml")), scoring.test_pairs(test)
         averaged = [(weights, of_run.scores(weights, pairs)) for weights in among]
         best, _ = max(averaged, key=lambda one: float(one[1]["bleu"]))
         rows = [[weights.name, f"{found['bleu']:.2f}", f"{found['chrf']:.2f}"] for weights, found in averaged]
@@ -189,7 +190,7 @@ class Searches:
     folder: Path
 
     def scores(
-        self, weights: Weights, pairs: grid.Pairs, beam: float | None = None, alpha: float | None = None
+        self, weights: Weights, pairs: scoring.Pairs, beam: float | None = None, alpha: float | None = None
     ) -> dict[str, Any]:
         """BLEU and the like, with the run's own search where no beam size and α are given."""
         chosen = [] if beam is None else [f"decoding.beam_size={beam}", f"decoding.length_penalty={alpha}"]
@@ -204,7 +205,7 @@ class Searches:
             mean = self.folder / f"{weights.key}.safetensors"
             if not mean.exists():
                 checkpoint.save(mean, averaging.average(weights.files))
-            done = {"weights": weights.name} | key | grid.scores(mean, pairs, self.device, key["decoding"])
+            done = {"weights": weights.name} | key | scoring.scores(mean, pairs, self.device, key["decoding"])
             self.results.add(done)
             log.info("%s: BLEU %.2f", " ".join([weights.name, *key["decoding"]]), done["bleu"])
         return done

@@ -23,6 +23,7 @@ from types import FrameType
 from typing import Annotated, Any
 
 import filelock
+import scoring
 import typer
 
 from nmt import config, settings
@@ -38,7 +39,6 @@ RESULTS = "results.jsonl"
 WIDTHS = ("d_model", "feed_forward", "key_size", "value_size")  # of `model`: what a scale divides
 # What changes no figure of a run, and may differ between its sessions.
 _FREE = ("run_dir", "data.store_dir", "data.workers", "data.prefetch", "training.max_seconds", "training.tensorboard")
-Pairs = list[tuple[str, str]]  # source and reference
 Scores = dict[str, Any]
 
 # Options of both scripts.
@@ -223,64 +223,7 @@ def _check_unchanged(run: Run) -> None:
 # ------------------------------------------------------------------------ score
 
 
-def validation_pairs(of: Config) -> Pairs:
-    """The whole validation set, pairs with an empty side left out. NmtError where the config names none."""
-    from nmt.data import corpus
-    from nmt.data.cleaning import without_empty
-
-    if of.data.validation is None:
-        raise NmtError("data.validation: null: rows are compared on a validation set: name one")
-    return without_empty(list(corpus.read_pairs(of.data.validation, of.data, "validation")))
-
-
-def test_pairs(files: tuple[Path, Path] | None) -> Pairs | None:
-    """The lines of a source and a reference file. NmtError where they do not have as many."""
-    from nmt.data.corpus import read_lines
-    from nmt.evaluation.texts import Lines, check_alike
-
-    if files is None:
-        return None
-    source, reference = (Lines(str(path), list(read_lines(path))) for path in files)
-    check_alike(source, [reference])
-    return list(zip(source.lines, reference.lines, strict=True))
-
-
-def scores(model: Path, pairs: Pairs, device: str, overrides: Sequence[str] = ()) -> Scores:
-    """BLEU and chrF of a model's translations, with signatures; overrides are decoding settings."""
-    from sacrebleu.metrics.chrf import CHRF
-
-    from nmt.decoding.translator import Translator, load_settings
-    from nmt.evaluation.metrics import bleu_metric
-
-    translations = Translator.load(model, device, overrides=overrides).translate([source for source, _ in pairs])
-    references = [[reference for _, reference in pairs]]
-    bleu, chrf = bleu_metric(load_settings(model).data.target_language), CHRF()
-    found = [metric.corpus_score(translations, references).score for metric in (bleu, chrf)]
-    signatures = [str(metric.get_signature()) for metric in (bleu, chrf)]
-    return {"bleu": found[0], "chrf": found[1], "bleu_signature": signatures[0], "chrf_signature": signatures[1]}
-
-
-def perplexity(model: Path, pairs: Pairs, device: str) -> float:
-    """exp of the mean of -log p a target subword, end of sentence counted: per subword of the model's vocabulary.
-
-    Pairs that are too long for the model are left out, aloud. Raises NmtError where all are.
-    """
-    from nmt.decoding.translator import Translator
-
-    translator = Translator.load(model, device)
-    found = translator.score(*map(list, zip(*pairs, strict=True)))
-    scored = [one for one in found if one is not None]
-    too_long = f"longer than the model takes: {translator.longest_source} subwords (decoding.max_source_tokens)"
-    if not scored:
-        raise NmtError(f"{model}: perplexity: each of {len(pairs):,} pairs is {too_long}: raise it")
-    if len(scored) < len(pairs):
-        left_out = f"{len(pairs) - len(scored):,} of {len(pairs):,}"
-        log.warning("%s: perplexity leaves out %s pairs, %s", model, left_out, too_long)
-    subwords = sum(len(one.token_scores) for one in scored)
-    return math.exp(-math.fsum(one.log_probability for one in scored) / subwords)
-
-
-def score(run: Run, average: int, device: str, test: Pairs | None) -> Scores:
+def score(run: Run, average: int, device: str, test: scoring.Pairs | None) -> Scores:
     """A finished run's result: the mean of its last `average` checkpoints on the validation set, and on the test set.
 
     `curve` is what was validated on the way; all but the names are figures of the run.
@@ -293,13 +236,13 @@ def score(run: Run, average: int, device: str, test: Pairs | None) -> Scores:
     lines = (run.folder / "metrics.jsonl").read_text(encoding="utf-8").split("\n")
     rows = [json.loads(line) for line in lines if line]
     trained = [row for row in rows if "learning_rate" in row]
-    pairs = validation_pairs(run.config)
+    pairs = scoring.validation_pairs(run.config)
     return {
         "parameters": sum(weight.numel() for weight in mean.weights.values()),
         "step": mean.provenance["step"],
         **({key: trained[-1][key] for key in ("target_tokens", "seconds")} if trained else {}),
-        "validation": {"perplexity": perplexity(model, pairs, device), **scores(model, pairs, device)},
-        **({"test": scores(model, test, device)} if test else {}),
+        "validation": {"perplexity": scoring.perplexity(model, pairs, device), **scoring.scores(model, pairs, device)},
+        **({"test": scoring.scores(model, test, device)} if test else {}),
         "curve": [row for row in rows if "validation_loss" in row],
     }
 
@@ -352,7 +295,7 @@ def train_and_score(
     """Do what is not done; returns the results of each row, one a seed. Raises as `train` and the scores do."""
     for run in planned:  # before hours of work
         _check_average(run, average)
-    results, test = Results(output / RESULTS), test_pairs(test_files)
+    results, test = Results(output / RESULTS), scoring.test_pairs(test_files)
     found: dict[str, list[Scores]] = {}
     for run in planned:
         key = {

@@ -345,16 +345,20 @@ def test_a_signal_is_passed_on_and_ends_the_grid(
 
 
 def test_perplexity_tells_of_pairs_that_are_too_long(
-    grid: Any, make_config: Callable[..., config.Config], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    script: Callable[[str], ModuleType],
+    make_config: Callable[..., config.Config],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    perplexity = script("scoring").perplexity
     model, pairs = tmp_path / "model.safetensors", [("one", "eins"), ("two " * 9, "zwei " * 9)]
     limits = "decoding.max_source_tokens=8", "decoding.max_extra_tokens=8"
     checkpoint.save(model, make_checkpoint(make_config(*limits), 1))
-    assert grid.perplexity(model, pairs, "cpu") == approx(grid.perplexity(model, pairs[:1], "cpu"))
+    assert perplexity(model, pairs, "cpu") == approx(perplexity(model, pairs[:1], "cpu"))
     [said] = caplog.messages
     assert "leaves out 1 of 2 pairs, longer than the model takes: 8 subwords (decoding.max_source_tokens)" in said
     with pytest.raises(NmtError, match=r"each of 1 pairs is longer .*: raise it"):
-        grid.perplexity(model, pairs[1:], "cpu")
+        perplexity(model, pairs[1:], "cpu")
 
 
 def test_results_survive_a_line_that_was_being_written(grid: Any, tmp_path: Path) -> None:
@@ -415,7 +419,7 @@ def test_searches_of_a_trained_run_are_measured_once(
     assert len(lines) == 4 + 2 + 1
     final = next(row for row in rows_of(run / "metrics.jsonl") if row.get("step") == 20 and "bleu" in row)
     assert lines[0]["bleu"] == approx(final["bleu"])
-    monkeypatch.setattr(ablations.grid, "scores", None)
+    monkeypatch.setattr(ablations.scoring, "scores", None)
     assert CliRunner().invoke(ablations.app, command).stdout == shown
 
 
