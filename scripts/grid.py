@@ -8,6 +8,7 @@ What scripts/reproduce_table3.py and scripts/ablations.py share. A folder OUTPUT
 A row that is done is not done again, and one that was interrupted goes on, when the same command is given again.
 """
 
+import functools
 import json
 import logging
 import math
@@ -292,26 +293,52 @@ def train_and_score(
     average: int,
     test_files: tuple[Path, Path] | None,
 ) -> dict[str, list[Scores]]:
-    """Do what is not done; returns the results of each row, one a seed. Raises as `train` and the scores do."""
+    """Do what is not done; returns the results of each row, one a seed. Raises as `train` and the scores do.
+
+    Results are found again by settings, and by what the texts that these name hold.
+    """
+    from nmt.data import corpus, storage
+
     for run in planned:  # before hours of work
         _check_average(run, average)
     results, test = Results(output / RESULTS), scoring.test_pairs(test_files)
+    fingerprint = functools.cache(corpus.fingerprint)  # rows share corpora
     found: dict[str, list[Scores]] = {}
     for run in planned:
-        key = {
+        named = {
             "row": run.row.row,
             "seed": run.seed,
             "average": average,
             "test_files": [str(path) for path in test_files or ()],
             "settings": run.settings,
         }
+        texts = {
+            "data.train": [fingerprint(one, "train") for one in run.config.data.train],
+            "data.validation": storage.content_key(scoring.validation_pairs(run.config)),
+            "--test": storage.content_key(test),
+        }
+        key = named | {"texts": texts}
         done = results.find(key)
         if done is None:
+            if before := results.find(named):
+                _say_changed(run, before.get("texts", {}), texts)
             train(run, device, ranks)
             done = key | score(run, average, device, test)
             results.add(done)
         found.setdefault(run.row.row, []).append(done)
     return found
+
+
+def _say_changed(run: Run, before: dict[str, Any], texts: dict[str, Any]) -> None:
+    """Say why a row that was done is done anew. NmtError where its run was trained on another text."""
+    changed = [name for name in texts if name in before and texts[name] != before[name]]
+    if "data.train" in changed and run.folder.exists():
+        raise NmtError(
+            f"{run.folder} holds a run on other training data (data.train: its text has changed): choose another "
+            "--output, or delete the folder"
+        )
+    reason = f"another text behind {', '.join(changed)}" if changed else "not known by which texts it was"
+    log.info("%s seed %d: %s: done anew", run.row.row, run.seed, reason)
 
 
 def _check_average(run: Run, average: int) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import typer
-from conftest import config_text, rows_of
+from conftest import config_text, rows_of, write_corpus
 from model_files import make_checkpoint
 from pytest import approx
 from typer.testing import CliRunner
@@ -289,6 +289,45 @@ def test_rows_are_trained_scored_written_down_and_not_done_again(
     other = plan(grid, recipe, "first", "training.checkpoint_every=2", "training.max_steps=9")
     with pytest.raises(NmtError, match=r"other settings \(training\.max_steps: 8 -> 9\): choose another --output"):
         grid.train_and_score(other, output, "cpu", None, 1, test)
+
+
+def test_a_row_is_done_anew_where_a_text_holds_something_else(
+    grid: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """To stand-ins for training and scoring, which count."""
+    caplog.set_level("INFO", "nmt")
+    for name in ("train", "validation", "test"):
+        write_corpus(tmp_path, name, 3, seed=1)
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(config_text(tmp_path, tmp_path / "unused"), encoding="utf-8")
+    runs, done = plan(grid, recipe, "first"), []
+    monkeypatch.setattr(grid, "train", lambda run, *_: run.folder.mkdir(parents=True, exist_ok=True))
+    monkeypatch.setattr(grid, "score", lambda *_: done.append(1) or {"number": len(done)})
+
+    def number() -> int:
+        caplog.clear()
+        test = tmp_path / "test.en", tmp_path / "test.de"
+        of_first: list[dict[str, int]] = grid.train_and_score(runs, tmp_path / "out", "cpu", None, 1, test)["first"]
+        return of_first[0]["number"]
+
+    assert [number(), number()] == [1, 1]
+    write_corpus(tmp_path, "test", 3, seed=2)
+    assert number() == 2 and caplog.messages == ["first seed 1: another text behind --test: done anew"]
+    write_corpus(tmp_path, "validation", 3, seed=2)
+    assert number() == 3 and caplog.messages == ["first seed 1: another text behind data.validation: done anew"]
+    write_corpus(tmp_path, "test", 3, seed=1)
+    write_corpus(tmp_path, "validation", 3, seed=1)
+    assert number() == 1, "a text that is back"
+
+    write_corpus(tmp_path, "train", 3, seed=2)
+    with pytest.raises(NmtError, match=r"first-seed1 holds a run on other training data .*: choose another --output"):
+        number()
+    runs[0].folder.rmdir()
+    assert number() == 4 and "first seed 1: another text behind data.train" in caplog.messages[0]
+    results = tmp_path / "out" / "results.jsonl"
+    lines = [{key: row[key] for key in row if key != "texts"} for row in rows_of(results)]
+    results.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    assert number() == 5 and caplog.messages == ["first seed 1: not known by which texts it was: done anew"]
 
 
 def test_more_checkpoints_than_a_run_will_write_are_refused_before_it_is_trained(
