@@ -44,10 +44,14 @@ def of_run(run: Path, *, last: int | None, best: int | None) -> list[Path]:
     count = last or best or 0
     found = checkpoint.last(run, count) if last else checkpoint.best(run, count)
     if len(found) < count:
-        kind = "checkpoints" if last else "validated checkpoints"
+        kind, written, kept = (
+            ("checkpoints", "checkpoint_every", "keep_last")
+            if last
+            else ("validated checkpoints", "validate_every", "keep_best")
+        )
         raise NmtError(
-            f"{run}: {len(found)} {kind} there, {count} asked for: ask for fewer, or keep more with "
-            f"training.{'keep_last' if last else 'keep_best'}"
+            f"{run}: {len(found)} {kind} there, {count} asked for: ask for fewer, or write more with "
+            f"training.{written} and keep more with training.{kept}"
         )
     return found
 

@@ -46,23 +46,24 @@ class Tried:
     chrf: float
 
 
-def candidates(run: Path) -> list[Candidate]:
-    """The last and the best 1, 3, 5, 10 and 20 checkpoints, as far as there are so many, and the moving average.
+def candidates(run: Path, last: Sequence[int] = _COUNTS, best: Sequence[int] = _COUNTS) -> list[Candidate]:
+    """The last and the best so many checkpoints, as far as there are so many, and the moving average.
 
     Each set of files once. Raises NmtError where there are none.
     """
+    if not run.is_dir():
+        raise NmtError(f"{run}: {'not a' if run.exists() else 'no such'} folder: give the folder of a run")
+    newest, ranked = checkpoint.last(run, max(last)), checkpoint.best(run, max(best))
+    chosen = [(f"last {count}", newest[-count:]) for count in last if count <= len(newest)]
+    chosen += [(f"best {count}", ranked[:count]) for count in best if count <= len(ranked)]
     named: dict[frozenset[Path], list[str]] = {}
-    orders = {"last": checkpoint.last(run, _COUNTS[-1]), "best": checkpoint.best(run, _COUNTS[-1])}
-    for name, paths in orders.items():
-        for count in _COUNTS:
-            if count <= len(paths):
-                chosen = paths[-count:] if name == "last" else paths[:count]
-                named.setdefault(frozenset(chosen), []).append(f"{name} {count}")
+    for name, paths in chosen:
+        named.setdefault(frozenset(paths), []).append(name)
     if (run / checkpoint.EMA).is_file():
         named[frozenset([run / checkpoint.EMA])] = ["moving average"]
     if not named:
         raise NmtError(f"{run}: no checkpoints to choose from: give the folder of a run that has some")
-    return [Candidate(", ".join(names), tuple(sorted(paths))) for paths, names in named.items()]
+    return [Candidate(", ".join(names), tuple(sorted(files))) for files, names in named.items()]
 
 
 def select(run: Path, device_name: str) -> tuple[Checkpoint, list[Tried]]:

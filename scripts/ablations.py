@@ -7,18 +7,20 @@ See docs/reproducing.md.
 import hashlib
 import itertools
 import logging
+import math
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
 import grid
+import scoring
 import typer
 
-from nmt import averaging, checkpoint, config, terminal
+from nmt import averaging, checkpoint, config, selection, terminal
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
@@ -90,12 +92,21 @@ def trained(found: dict[str, list[grid.Scores]]) -> str:
 # ------------------------------------------------------------------------ search
 
 
+_NAMES = {  # in nmt.selection: in the table, and what a run has to have kept
+    "last 1": ("last", "a checkpoint"),
+    "last 5": ("last 5", "5 checkpoints (training.checkpoint_every, training.keep_last)"),
+    "last 10": ("last 10", "10 checkpoints (training.checkpoint_every, training.keep_last)"),
+    "best 5": ("best 5", "5 validated checkpoints (training.validate_every, training.keep_best)"),
+    "moving average": ("EMA", "a moving average (training.ema_decay)"),
+}
+
+
 @dataclass(frozen=True)
 class Weights:
     """Which weights of a run: their name in the table, and the files they are the mean of."""
 
     name: str
-    files: list[Path]
+    files: tuple[Path, ...]
 
     @cached_property
     def key(self) -> str:
@@ -104,24 +115,30 @@ class Weights:
         return hashlib.sha256("".join(digests).encode()).hexdigest()[:16]
 
 
-def weights_of(run: Path) -> Iterator[Weights]:
-    """The last checkpoint, the means of the last 5, the last 10 and the best 5, the moving average: those there are."""
-    for name, last, best in (("last", 1, None), ("last 5", 5, None), ("last 10", 10, None), ("best 5", None, 5)):
+def weights_of(run: Path) -> list[Weights]:
+    """The last checkpoint, the means of the last 5, the last 10 and the best 5, the moving average: those there are.
+
+    Each set of files once; what is left out is said. Raises NmtError where there are none.
+    """
+    found = {tuple(one.name.split(", ")): one.paths for one in selection.candidates(run, last=(1, 5, 10), best=(5,))}
+    there = set(itertools.chain(*found))
+    for name, needed in (what for candidate, what in _NAMES.items() if candidate not in there):
+        log.info("%s: left out: %s does not have %s", name, run, needed)
+    return [Weights(", ".join(_NAMES[name][0] for name in names), paths) for names, paths in found.items()]
+
+
+def numbers(text: str, option: str, kind: type[int] | type[float], least: int) -> list[int | float]:
+    """The numbers in an option's text. Raises NmtError naming it for others, and for those below the least."""
+    found = []
+    for part in text.split(","):
         try:
-            yield Weights(name, averaging.of_run(run, last=last, best=best))
-        except NmtError as error:
-            log.info("%s: left out: %s", name, error)
-    if (run / checkpoint.EMA).is_file():
-        yield Weights("EMA", [run / checkpoint.EMA])
-    else:
-        log.info("EMA: left out: %s keeps none: train with training.ema_decay", run)
-
-
-def numbers(text: str, option: str, kind: type[int] | type[float]) -> list[int | float]:
-    try:
-        return [kind(part) for part in text.split(",")]
-    except ValueError:
-        raise NmtError(f"{option}: {text}: give numbers parted by commas") from None
+            found.append(kind(part))
+        except ValueError:
+            found.append(math.nan)
+        if not least <= found[-1] < math.inf:
+            kinds = "whole numbers" if kind is int else "numbers"
+            raise NmtError(f"{option}: {part!r}: give {kinds} of at least {least}, parted by commas")
+    return found
 
 
 @app.command(short_help="Averaging, beam sizes and length penalties of a trained run.")
@@ -143,11 +160,12 @@ def search(
 
     Example: scripts/ablations.py search runs/multi30k --beams 1,4 --alphas 0.6,1,2
     """
-    sizes, penalties = numbers(beams, "--beams", int), numbers(alphas, "--alphas", float)
+    sizes, penalties = numbers(beams, "--beams", int, least=1), numbers(alphas, "--alphas", float, least=0)
+    among = weights_of(run)
     with tempfile.TemporaryDirectory() as folder:
         of_run = Searches(run, grid.Results(run / "search.jsonl"), overrides or (), device, Path(folder))
-        pairs, tested = grid.validation_pairs(config.load(run / "config.yaml")), grid.test_pairs(test)
-        averaged = [(weights, of_run.scores(weights, pairs)) for weights in weights_of(run)]
+        pairs, tested = scoring.validation_pairs(config.load(run / "config.yaml")), scoring.test_pairs(test)
+        averaged = [(weights, of_run.scores(weights, pairs)) for weights in among]
         best, _ = max(averaged, key=lambda one: float(one[1]["bleu"]))
         rows = [[weights.name, f"{found['bleu']:.2f}", f"{found['chrf']:.2f}"] for weights, found in averaged]
         typer.echo(grid.table([["weights", "BLEU", "chrF"], *rows]))
@@ -172,12 +190,11 @@ class Searches:
     folder: Path
 
     def scores(
-        self, weights: Weights, pairs: grid.Pairs, beam: float | None = None, alpha: float | None = None
+        self, weights: Weights, pairs: scoring.Pairs, beam: float | None = None, alpha: float | None = None
     ) -> dict[str, Any]:
         """BLEU and the like, with the run's own search where no beam size and α are given."""
         chosen = [] if beam is None else [f"decoding.beam_size={beam}", f"decoding.length_penalty={alpha}"]
         key = {
-            "weights": weights.name,
             "files": [path.name for path in weights.files],
             "content": weights.key,
             "decoding": [*self.overrides, *chosen],
@@ -188,7 +205,7 @@ class Searches:
             mean = self.folder / f"{weights.key}.safetensors"
             if not mean.exists():
                 checkpoint.save(mean, averaging.average(weights.files))
-            done = key | grid.scores(mean, pairs, self.device, key["decoding"])
+            done = {"weights": weights.name} | key | scoring.scores(mean, pairs, self.device, key["decoding"])
             self.results.add(done)
             log.info("%s: BLEU %.2f", " ".join([weights.name, *key["decoding"]]), done["bleu"])
         return done

@@ -8,6 +8,7 @@ What scripts/reproduce_table3.py and scripts/ablations.py share. A folder OUTPUT
 A row that is done is not done again, and one that was interrupted goes on, when the same command is given again.
 """
 
+import functools
 import json
 import logging
 import math
@@ -23,6 +24,7 @@ from types import FrameType
 from typing import Annotated, Any
 
 import filelock
+import scoring
 import typer
 
 from nmt import config, settings
@@ -38,7 +40,6 @@ RESULTS = "results.jsonl"
 WIDTHS = ("d_model", "feed_forward", "key_size", "value_size")  # of `model`: what a scale divides
 # What changes no figure of a run, and may differ between its sessions.
 _FREE = ("run_dir", "data.store_dir", "data.workers", "data.prefetch", "training.max_seconds", "training.tensorboard")
-Pairs = list[tuple[str, str]]  # source and reference
 Scores = dict[str, Any]
 
 # Options of both scripts.
@@ -223,54 +224,7 @@ def _check_unchanged(run: Run) -> None:
 # ------------------------------------------------------------------------ score
 
 
-def validation_pairs(of: Config) -> Pairs:
-    """The whole validation set, pairs with an empty side left out. NmtError where the config names none."""
-    from nmt.data import corpus
-    from nmt.data.cleaning import without_empty
-
-    if of.data.validation is None:
-        raise NmtError("data.validation: null: rows are compared on a validation set: name one")
-    return without_empty(list(corpus.read_pairs(of.data.validation, of.data, "validation")))
-
-
-def test_pairs(files: tuple[Path, Path] | None) -> Pairs | None:
-    """The lines of a source and a reference file. NmtError where they do not have as many."""
-    from nmt.data.corpus import read_lines
-    from nmt.evaluation.texts import Lines, check_alike
-
-    if files is None:
-        return None
-    source, reference = (Lines(str(path), list(read_lines(path))) for path in files)
-    check_alike(source, [reference])
-    return list(zip(source.lines, reference.lines, strict=True))
-
-
-def scores(model: Path, pairs: Pairs, device: str, overrides: Sequence[str] = ()) -> Scores:
-    """BLEU and chrF of a model's translations, with signatures; overrides are decoding settings."""
-    from sacrebleu.metrics.chrf import CHRF
-
-    from nmt.decoding.translator import Translator, load_settings
-    from nmt.evaluation.metrics import bleu_metric
-
-    translations = Translator.load(model, device, overrides=overrides).translate([source for source, _ in pairs])
-    references = [[reference for _, reference in pairs]]
-    bleu, chrf = bleu_metric(load_settings(model).data.target_language), CHRF()
-    found = [metric.corpus_score(translations, references).score for metric in (bleu, chrf)]
-    signatures = [str(metric.get_signature()) for metric in (bleu, chrf)]
-    return {"bleu": found[0], "chrf": found[1], "bleu_signature": signatures[0], "chrf_signature": signatures[1]}
-
-
-def perplexity(model: Path, pairs: Pairs, device: str) -> float:
-    """exp of the mean of -log p a target subword, end of sentence counted: per subword of the model's vocabulary."""
-    from nmt.decoding.translator import Translator
-
-    found = Translator.load(model, device).score(*map(list, zip(*pairs, strict=True)))
-    scored = [one for one in found if one is not None]  # those that are not too long for the model
-    subwords = sum(len(one.token_scores) for one in scored)
-    return math.exp(-math.fsum(one.log_probability for one in scored) / subwords)
-
-
-def score(run: Run, average: int, device: str, test: Pairs | None) -> Scores:
+def score(run: Run, average: int, device: str, test: scoring.Pairs | None) -> Scores:
     """A finished run's result: the mean of its last `average` checkpoints on the validation set, and on the test set.
 
     `curve` is what was validated on the way; all but the names are figures of the run.
@@ -283,13 +237,13 @@ def score(run: Run, average: int, device: str, test: Pairs | None) -> Scores:
     lines = (run.folder / "metrics.jsonl").read_text(encoding="utf-8").split("\n")
     rows = [json.loads(line) for line in lines if line]
     trained = [row for row in rows if "learning_rate" in row]
-    pairs = validation_pairs(run.config)
+    pairs = scoring.validation_pairs(run.config)
     return {
         "parameters": sum(weight.numel() for weight in mean.weights.values()),
         "step": mean.provenance["step"],
         **({key: trained[-1][key] for key in ("target_tokens", "seconds")} if trained else {}),
-        "validation": {"perplexity": perplexity(model, pairs, device), **scores(model, pairs, device)},
-        **({"test": scores(model, test, device)} if test else {}),
+        "validation": {"perplexity": scoring.perplexity(model, pairs, device), **scoring.scores(model, pairs, device)},
+        **({"test": scoring.scores(model, test, device)} if test else {}),
         "curve": [row for row in rows if "validation_loss" in row],
     }
 
@@ -339,29 +293,68 @@ def train_and_score(
     average: int,
     test_files: tuple[Path, Path] | None,
 ) -> dict[str, list[Scores]]:
-    """Do what is not done; returns the results of each row, one a seed. Raises as `train` and the scores do."""
+    """Do what is not done; returns the results of each row, one a seed. Raises as `train` and the scores do.
+
+    Results are found again by settings, and by what the texts that these name hold.
+    """
+    from nmt.data import corpus, storage
+
     for run in planned:  # before hours of work
-        if average > (kept := run.config.training.keep_last):
-            raise NmtError(
-                f"--average {average}: of row {run.row.row} only the last {kept} are kept: training.keep_last"
-            )
-    results, test = Results(output / RESULTS), test_pairs(test_files)
+        _check_average(run, average)
+    results, test = Results(output / RESULTS), scoring.test_pairs(test_files)
+    fingerprint = functools.cache(corpus.fingerprint)  # rows share corpora
     found: dict[str, list[Scores]] = {}
     for run in planned:
-        key = {
+        named = {
             "row": run.row.row,
             "seed": run.seed,
             "average": average,
             "test_files": [str(path) for path in test_files or ()],
             "settings": run.settings,
         }
+        texts = {
+            "data.train": [fingerprint(one, "train") for one in run.config.data.train],
+            "data.validation": storage.content_key(scoring.validation_pairs(run.config)),
+            "--test": storage.content_key(test),
+        }
+        key = named | {"texts": texts}
         done = results.find(key)
         if done is None:
+            if before := results.find(named):
+                _say_changed(run, before.get("texts", {}), texts)
             train(run, device, ranks)
             done = key | score(run, average, device, test)
             results.add(done)
         found.setdefault(run.row.row, []).append(done)
     return found
+
+
+def _say_changed(run: Run, before: dict[str, Any], texts: dict[str, Any]) -> None:
+    """Say why a row that was done is done anew. NmtError where its run was trained on another text."""
+    changed = [name for name in texts if name in before and texts[name] != before[name]]
+    if "data.train" in changed and run.folder.exists():
+        raise NmtError(
+            f"{run.folder} holds a run on other training data (data.train: its text has changed): choose another "
+            "--output, or delete the folder"
+        )
+    reason = f"another text behind {', '.join(changed)}" if changed else "not known by which texts it was"
+    log.info("%s seed %d: %s: done anew", run.row.row, run.seed, reason)
+
+
+def _check_average(run: Run, average: int) -> None:
+    """NmtError where the run will not have so many last checkpoints."""
+    training = run.config.training
+    if average > training.keep_last:
+        raise NmtError(
+            f"--average {average}: of row {run.row.row} only the last {training.keep_last} are kept: training.keep_last"
+        )
+    intervals = training.checkpoint_every, training.validate_every  # and at the end one is written
+    written = {training.max_steps}.union(*(range(every, training.max_steps, every) for every in intervals))
+    if average > len(written):
+        raise NmtError(
+            f"--average {average}: row {run.row.row} writes only {len(written)} in training.max_steps: "
+            f"{training.max_steps}: lower training.checkpoint_every: {training.checkpoint_every}, or --average"
+        )
 
 
 def mean_and_range(values: Sequence[float]) -> str:

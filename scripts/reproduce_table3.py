@@ -15,11 +15,12 @@ import grid
 import typer
 from grid import Run
 
-from nmt import terminal
+from nmt import settings, terminal
 from nmt.config import Config
 
 ROWS = grid.GRIDS / "table3.yaml"
 PAPERS_CONFIG = Path(__file__).parents[1] / "configs" / "wmt14-en-de-base.yaml"
+ABOUT_37000 = range(30_000, 45_001)  # the vocabularies that the paper's words may mean
 HEAD = ["row", "N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "ε_ls", "positions", "steps"]
 
 
@@ -68,31 +69,26 @@ def vocabularies(of: Config, millions: float) -> tuple[int, int]:
     return math.ceil(least), math.floor(most)
 
 
-def count(runs: Sequence[Run]) -> str:
+def count(table: grid.Grid, runs: Sequence[Run]) -> str:
     """The table of parameters beside the paper's, and what explains the differences."""
-    listed = runs[0].row.paper  # what a row leaves out is as in the first
+    listed = table.rows[0].paper  # what a row leaves out is as in the table's first
     size = runs[0].config.vocabulary.size
     rows, ranges, beyond = [], {}, []
-    for run, settings in zip(runs, as_in_the_paper(runs), strict=True):
+    for run, values in zip(runs, as_in_the_paper(runs), strict=True):
         ours = parameters(run.config, size)
         papers = run.row.paper.parameters if run.row.paper else None
         shown = papers or (listed.parameters if listed else None)
         if shown is None:
-            rows.append([*settings, f"{ours / 1e6:.2f}", "", "", ""])
+            rows.append([*values, f"{ours / 1e6:.2f}", "", "", ""])
             continue
         difference = ours / 1e6 / shown - 1
-        rows.append([*settings, f"{ours / 1e6:.2f}", f"({shown:g})", f"{difference:+.1%}", ""])
+        rows.append([*values, f"{ours / 1e6:.2f}", f"({shown:g})", f"{difference:+.1%}", ""])
         if papers is None:
             continue
         least, most = ranges[run.row.row] = vocabularies(run.config, papers)
         rows[-1][-3:] = [f"{papers:g}", f"{difference:+.1%}", f"{least:,}-{most:,}"]
         if abs(difference) > 0.05:
-            width, more = run.config.model.d_model, (least + most) / 2 - size
-            share = more * width / (shown * 1e6)
-            beyond.append(
-                f"{run.row.row} differs by {difference:+.1%}: {more:,.0f} more subwords of {width} parameters "
-                f"are {share:.1%} of {shown:g} million, and rounding is up to {0.5 / shown:.1%}."
-            )
+            beyond.append(f"{run.row.row} differs by {difference:+.1%}: {explanation(run, papers, least, most)}")
     head = [*HEAD, "millions", "paper", "differ", "subwords"]
     notes = [
         f'Counted with {size:,} shared subwords; the paper says "about 37000", and whole millions. In brackets is the',
@@ -104,16 +100,50 @@ def count(runs: Sequence[Run]) -> str:
     return "\n".join([grid.table([head, *rows]), "", *notes])
 
 
+def explanation(run: Run, millions: float, least: int, most: int) -> str:
+    """How the vocabularies with which the count rounds to the paper's explain a difference, if they may be meant."""
+    if most < ABOUT_37000[0] or least > ABOUT_37000[-1]:
+        return f'not explained: {least:,} to {most:,} subwords are not "about 37000".'
+    width, more = run.config.model.d_model, (least + most) / 2 - run.config.vocabulary.size
+    return (
+        f"{abs(more):,.0f} {'more' if more > 0 else 'fewer'} subwords of {width} parameters "
+        f"are {abs(more) * width / (millions * 1e6):.1%} of {millions:g} million, and rounding is up to "
+        f"{0.5 / millions:.1%}."
+    )
+
+
+def not_compared(runs: Sequence[Run], changed: Sequence[str]) -> str:
+    """The table of parameters of models that are not the paper's."""
+    rows = [
+        [*values, f"{parameters(run.config, run.config.vocabulary.size) / 1e6:.2f}"]
+        for run, values in zip(runs, as_in_the_paper(runs), strict=True)
+    ]
+    notes = [
+        f"Counted with {runs[0].config.vocabulary.size:,} subwords, and not compared: the paper's figures are of its",
+        f"own models, from which these differ in {', '.join(changed)}.",
+        *learned(runs),
+    ]
+    return "\n".join([grid.table([[*HEAD, "millions"], *rows]), "", *notes])
+
+
+def changed_settings(table: grid.Grid, runs: Sequence[Run]) -> list[str]:
+    """The settings of `model` in which rows are not the paper's: with those, a figure of the paper tells nothing."""
+    papers = {run.row: run for run in grid.runs(table, table.rows, PAPERS_CONFIG, (), Path(), None, 1)}
+    found = [row for run in runs for row in settings.differences(papers[run.row].config.model, run.config.model)]
+    return list(dict.fromkeys(f"model.{row.partition(':')[0]}" for row in found))
+
+
 def agreement(ranges: dict[str, tuple[int, int]]) -> list[str]:
-    """Which rows one vocabulary explains: all but as few as need be."""
-    if len(ranges) < 2:
-        return []
-    points = {bound for least, most in ranges.values() for bound in (least, most)}
+    """Which rows one vocabulary of about 37000 explains: all but as few as need be."""
+    bounds = {bound for least, most in ranges.values() for bound in (least, most)}
 
     def explained(size: int) -> list[str]:
         return [row for row, (least, most) in ranges.items() if least <= size <= most]
 
-    rows = max((explained(size) for size in sorted(points)), key=len)
+    among = sorted(size for size in {*bounds, ABOUT_37000[0], ABOUT_37000[-1]} if size in ABOUT_37000)
+    rows = max(map(explained, among), key=len)
+    if len(rows) < 2:
+        return []
     least, most = max(ranges[row][0] for row in rows), min(ranges[row][1] for row in rows)
     others = [row for row in ranges if row not in rows]
     except_ = f" (but {' and '.join(others)})" if others else ""
@@ -144,11 +174,11 @@ def scored(runs: Sequence[Run], found: dict[str, list[grid.Scores]]) -> str:
     head = [*HEAD, "millions", "PPL", "BLEU", *(["test BLEU"] if tested else []), "paper: PPL", "BLEU"]
     rows = []
     once = list({run.row.row: run for run in runs}.values())
-    for run, settings in zip(once, as_in_the_paper(once), strict=True):
+    for run, values in zip(once, as_in_the_paper(once), strict=True):
         results, paper = found[run.row.row], run.row.paper
         rows.append(
             [
-                *settings,
+                *values,
                 f"{results[0]['parameters'] / 1e6:.2f}",
                 *(
                     grid.mean_and_range([one["validation"][metric] for one in results])
@@ -194,7 +224,8 @@ def main(
     table = grid.load(ROWS)
     runs = grid.runs(table, table.chosen(rows), config, overrides or (), output, None if count_ else seeds, scale)
     if count_:
-        typer.echo(count(runs))
+        changed = changed_settings(table, runs)
+        typer.echo(not_compared(runs, changed) if changed else count(table, runs))
         return
     found = grid.train_and_score(runs, output, device, nproc_per_node, average, test)
     typer.echo(scored(runs, found))

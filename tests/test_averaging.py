@@ -199,8 +199,8 @@ def test_last_and_best(run: Path, last: int | None, best: int | None, expected: 
 @pytest.mark.parametrize(
     ("last", "best", "message"),
     [
-        (6, None, "run: 5 checkpoints there, 6 asked for: .*training.keep_last"),
-        (None, 5, "run: 4 validated checkpoints there, 5 asked for: .*training.keep_best"),
+        (6, None, "run: 5 checkpoints there, 6 asked for: .*training.checkpoint_every .*training.keep_last"),
+        (None, 5, "run: 4 validated checkpoints there, 5 asked for: .*training.validate_every .*training.keep_best"),
     ],
 )
 def test_fewer_checkpoints_than_asked_for(run: Path, last: int | None, best: int | None, message: str) -> None:

@@ -53,6 +53,8 @@ def test_candidates_are_as_many_as_there_are(make_config: MakeConfig, tmp_path: 
     assert found["best 3"] == [f"step-0000000{step}.safetensors" for step in (1, 2, 3)]
     checkpoint.save(run / checkpoint.EMA, make_checkpoint(make_config(), 9))
     assert names(run)[-1] == "moving average"
+    only = selection.candidates(run, last=(1, 6), best=(3, 6))
+    assert [one.name for one in only] == ["last 1", "last 6, best 6", "best 3", "moving average"]
 
 
 def test_what_is_tried_is_what_validation_measured(trained: Path) -> None:
@@ -144,6 +146,15 @@ def test_a_validation_text_that_is_not_there(
 def test_a_folder_without_checkpoints(tmp_path: Path) -> None:
     with pytest.raises(NmtError, match="no checkpoints to choose from"):
         selection.select(tmp_path, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("nowhere", "nowhere: no such folder"), ("file", "file: not a folder: give the folder")]
+)
+def test_what_is_no_folder(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(NmtError, match=message):
+        selection.candidates(tmp_path / name)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,71 @@
+"""What a model's translations of a text are worth: BLEU, chrF, perplexity."""
+
+import logging
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nmt.config import Config
+from nmt.errors import NmtError
+
+log = logging.getLogger("nmt")
+
+Pairs = list[tuple[str, str]]  # source and reference
+
+
+def validation_pairs(of: Config) -> Pairs:
+    """The whole validation set, pairs with an empty side left out. NmtError where the config names none."""
+    from nmt.data import corpus
+    from nmt.data.cleaning import without_empty
+
+    if of.data.validation is None:
+        raise NmtError("data.validation: null: rows are compared on a validation set: name one")
+    return without_empty(list(corpus.read_pairs(of.data.validation, of.data, "validation")))
+
+
+def test_pairs(files: tuple[Path, Path] | None) -> Pairs | None:
+    """The lines of a source and a reference file. NmtError where they do not have as many."""
+    from nmt.data.corpus import read_lines
+    from nmt.evaluation.texts import Lines, check_alike
+
+    if files is None:
+        return None
+    source, reference = (Lines(str(path), list(read_lines(path))) for path in files)
+    check_alike(source, [reference])
+    return list(zip(source.lines, reference.lines, strict=True))
+
+
+def scores(model: Path, pairs: Pairs, device: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """BLEU and chrF of a model's translations, with signatures; overrides are decoding settings."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    from nmt.decoding.translator import Translator, load_settings
+    from nmt.evaluation.metrics import bleu_metric
+
+    translations = Translator.load(model, device, overrides=overrides).translate([source for source, _ in pairs])
+    references = [[reference for _, reference in pairs]]
+    bleu, chrf = bleu_metric(load_settings(model).data.target_language), CHRF()
+    found = [metric.corpus_score(translations, references).score for metric in (bleu, chrf)]
+    signatures = [str(metric.get_signature()) for metric in (bleu, chrf)]
+    return {"bleu": found[0], "chrf": found[1], "bleu_signature": signatures[0], "chrf_signature": signatures[1]}
+
+
+def perplexity(model: Path, pairs: Pairs, device: str) -> float:
+    """exp of the mean of -log p a target subword, end of sentence counted: per subword of the model's vocabulary.
+
+    Pairs that are too long for the model are left out, aloud. Raises NmtError where all are.
+    """
+    from nmt.decoding.translator import Translator
+
+    translator = Translator.load(model, device)
+    found = translator.score(*map(list, zip(*pairs, strict=True)))
+    scored = [one for one in found if one is not None]
+    too_long = f"longer than the model takes: {translator.longest_source} subwords (decoding.max_source_tokens)"
+    if not scored:
+        raise NmtError(f"{model}: perplexity: each of {len(pairs):,} pairs is {too_long}: raise it")
+    if len(scored) < len(pairs):
+        left_out = f"{len(pairs) - len(scored):,} of {len(pairs):,}"
+        log.warning("%s: perplexity leaves out %s pairs, %s", model, left_out, too_long)
+    subwords = sum(len(one.token_scores) for one in scored)
+    return math.exp(-math.fsum(one.log_probability for one in scored) / subwords)
