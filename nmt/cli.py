@@ -342,7 +342,8 @@ def average_checkpoints(
         raise NmtError(f"{folders[0]}: for a run's folder, alone, give one of --last N and --best N, or --select")
     if not folders and (last or best or select):
         option = "select" if select else "last" if last else "best"
-        raise NmtError(f"--{option} chooses from a run's folder, and {sources[0]} is not a folder")
+        what = "is not a folder" if sources[0].exists() else "does not exist"
+        raise NmtError(f"--{option} chooses from a run's folder, and {sources[0]} {what}")
     if select:
         from nmt import selection
 

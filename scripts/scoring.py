@@ -45,7 +45,7 @@ def scores(model: Path, pairs: Pairs, device: str, overrides: Sequence[str] = ()
 
     translations = Translator.load(model, device, overrides=overrides).translate([source for source, _ in pairs])
     references = [[reference for _, reference in pairs]]
-    bleu, chrf = bleu_metric(load_settings(model).data.target_language), CHRF()
+    bleu, chrf = bleu_metric(load_settings(model).data.target_language, quiet=True), CHRF()
     found = [metric.corpus_score(translations, references).score for metric in (bleu, chrf)]
     signatures = [str(metric.get_signature()) for metric in (bleu, chrf)]
     return {"bleu": found[0], "chrf": found[1], "bleu_signature": signatures[0], "chrf_signature": signatures[1]}
