@@ -89,6 +89,23 @@ def test_scores_and_each_signature_once() -> None:
     ]  # fmt: skip
 
 
+def test_every_system_of_an_evaluation_is_there_by_name() -> None:
+    """The first ones of all runs beside each other, then the second ones."""
+    one = [Evaluation("evaluation-test", [("BLEU", 35.0, None, "s"), ("TER", 48.0, None, "t")], "runs/a")]
+    two = [
+        Evaluation("evaluation-test", [("BLEU", bleu, 1.0, "s")], name) for name, bleu in (("b.de", 36), ("c.de", 37))
+    ]
+    (_, table) = page.to_data([replace(new_run(name), evaluations=of) for name, of in (("a", one), ("b", two))])[
+        "scores"
+    ]
+    assert [(row["label"], row["cells"]) for row in table["rows"]] == [
+        ("system 1", ["runs/a", "b.de"]), ("BLEU", ["35.00", "36.00 ± 1.00"]), ("TER", ["48.00", "–"]),
+        ("system 2", ["–", "c.de"]), ("BLEU", ["–", "37.00 ± 1.00"]),
+    ]  # fmt: skip
+    (_, table) = page.to_data([replace(new_run("a"), evaluations=one)])["scores"]
+    assert table["rows"][0] == {"label": "system", "cells": ["runs/a"], "differs": False}
+
+
 def test_settings_that_differ_are_marked() -> None:
     data = page.to_data([new_run("a", seed=1), new_run("b", seed=2)])
     assert [row["label"] for row in data["settings"] if row["differs"]] == ["run_dir", "seed"]

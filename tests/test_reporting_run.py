@@ -147,9 +147,11 @@ def test_evaluations_of_both_forms(run: Path) -> None:
         {**plain[0], "system": "another", "interval": None},
     ]
     (run / "evaluation-2017.json").write_text(json.dumps({"scores": detailed, "lengths": []}))
-    first, second = report(run).evaluations
+    first, second, third = report(run).evaluations
     assert (first.name, first.scores) == ("evaluation-2016", [("BLEU", 35.5, None, "s"), ("chrF", 60.0, None, "t")])
     assert (second.name, second.scores) == ("evaluation-2017", [("BLEU", 35.5, 1.25, "s")])
+    assert (third.name, third.scores) == ("evaluation-2017", [("BLEU", 35.5, None, "s")])
+    assert (first.system, second.system, third.system) == ("", "this", "another")
 
 
 def test_names_tell_runs_apart(run: Path, tmp_path: Path) -> None:

@@ -3,12 +3,13 @@
 import dataclasses
 import datetime
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from nmt import __version__, settings
 from nmt.config import Config
 from nmt.html_page import html_page
-from nmt.reporting.run import Run
+from nmt.reporting.run import Evaluation, Run
 
 _NONE = "–"
 _SCORES = {"validation_loss": "validation loss", "bleu": "BLEU", "chrf": "chrF"}
@@ -135,10 +136,8 @@ def _scores(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     if last != best:
         yield from _validated("On the validation set, last validation", last, validated)
     for name in dict.fromkeys(evaluation.name for run in runs for evaluation in run.evaluations):
-        found = [next((one.scores for one in run.evaluations if one.name == name), []) for run in runs]
-        by_label = [{label: _score(value, 2, half) for label, value, half, _ in scores} for scores in found]
-        labels = dict.fromkeys(label for of in by_label for label in of)
-        yield {"title": name, "rows": [_row(label, [of.get(label, _NONE) for of in by_label]) for label in labels]}
+        found = [[one for one in run.evaluations if one.name == name] for run in runs]
+        yield {"title": name, "rows": list(_evaluated(found))}
 
 
 def _validated(title: str, steps: list[int | None], scores: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -147,6 +146,19 @@ def _validated(title: str, steps: list[int | None], scores: list[dict[str, Any]]
     rows = [_row(label, [_score(of.get(name), 4 if "loss" in name else 2) for of in scores]) for name, label in shown]
     if shown:
         yield {"title": title, "rows": [_row("step", [_count(step) for step in steps]), *rows]}
+
+
+def _evaluated(found: Sequence[Sequence[Evaluation]]) -> Iterator[dict[str, Any]]:
+    """Of each run's systems in files of one name: the first ones' names and scores, below them the second ones', …"""
+    places = list(zip_longest(*found))
+    for number, systems in enumerate(places, start=1):
+        names = [one.system or _NONE if one else _NONE for one in systems]
+        if set(names) != {_NONE}:
+            yield _row("system" if len(places) == 1 else f"system {number}", names)
+        by_label = [{label: _score(value, 2, half) for label, value, half, _ in (one.scores if one else ())}
+                    for one in systems]  # fmt: skip
+        labels = dict.fromkeys(label for of in by_label for label in of)
+        yield from (_row(label, [of.get(label, _NONE) for of in by_label]) for label in labels)
 
 
 def _score(value: float | None, digits: int, half_width: float | None = None) -> str:

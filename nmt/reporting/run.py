@@ -53,13 +53,15 @@ class Session:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The scores of a file that `nmt evaluate --json` gave.
+    """A system's scores in a file that `nmt evaluate --json` gave.
 
-    Each: name, value, half the width of its 95% interval or None, sacreBLEU's signature.
+    name: of the file. Each score: name, value, half the width of its 95% interval or None, sacreBLEU's signature.
+    system: what was scored, a model or a file of translations; empty where the file does not say.
     """
 
     name: str
     scores: list[tuple[str, float, float | None, str]]
+    system: str = ""
 
 
 @dataclass(frozen=True)
@@ -158,14 +160,16 @@ class _Reader:
             return {}
 
     def _evaluations(self) -> Iterator[Evaluation]:
+        """By file, then system, in the files' order."""
         for path in sorted(self.folder.glob(EVALUATIONS)):
             try:
                 found = json.loads(path.read_text(encoding="utf-8"))
-                scores = found["scores"] if isinstance(found, dict) else found
-                first = scores[0].get("system")  # others were compared with it
-                yield Evaluation(path.stem, [_score(score) for score in scores if score.get("system") == first])
+                scores = _by_system(found["scores"] if isinstance(found, dict) else found)
             except (OSError, ValueError, LookupError, TypeError, AttributeError):
+                scores = {}
+            if not scores:
                 self._note(f"{path}: not what `nmt evaluate --json` prints: left out")
+            yield from (Evaluation(path.stem, of, system) for system, of in scores.items())
 
     def _data(self, config: Config, sessions: Sequence[Session]) -> Report | None:
         """What the run recorded; if it did not, the record of the token store that its newest state names."""
@@ -220,6 +224,13 @@ def _sessions(rows: Iterable[dict[str, Any]]) -> Iterator[Session]:
                 )
             yield session
         started = row if row.get("event") == "started" else None
+
+
+def _by_system(scores: Iterable[dict[str, Any]]) -> dict[str, list[tuple[str, float, float | None, str]]]:
+    found: dict[str, list[tuple[str, float, float | None, str]]] = {}
+    for score in scores:
+        found.setdefault(str(score.get("system", "")), []).append(_score(score))
+    return found
 
 
 def _score(score: dict[str, Any]) -> tuple[str, float, float | None, str]:
