@@ -15,6 +15,8 @@ from report_runs import new_run
 
 from nmt import config
 from nmt.data.cleaning import Counts, Report, SideCounts
+from nmt.evaluation.report import to_text
+from nmt.evaluation.scores import Interval, Score
 from nmt.html_page import html_page
 from nmt.reporting import page
 from nmt.reporting.run import Evaluation, Sample, Session
@@ -104,6 +106,17 @@ def test_every_system_of_an_evaluation_is_there_by_name() -> None:
     ]  # fmt: skip
     (_, table) = page.to_data([replace(new_run("a"), evaluations=one)])["scores"]
     assert table["rows"][0] == {"label": "system", "cells": ["runs/a"], "differs": False}
+
+
+def test_scores_have_the_digits_that_evaluate_prints() -> None:
+    interval = Interval(mean=0.8, half_width=1.234, samples=1000, seed="1")
+    scores = [Score("a", name, 0.851249, interval if name != "COMET" else None, None, "s")
+              for name in ("BLEU", "chrF2", "TER", "COMET")]  # fmt: skip
+    evaluated = Evaluation("test", [(of.name, of.value, of.interval and of.interval.half_width, "s") for of in scores])
+    (_, table) = page.to_data([replace(new_run("a"), evaluations=[evaluated])])["scores"]
+    printed = [line.split() for line in to_text(scores).split("\n")[:4]]
+    assert [[row["label"], *row["cells"][0].split()] for row in table["rows"]] == printed
+    assert printed[3] == ["COMET", "0.8512"]
 
 
 def test_settings_that_differ_are_marked() -> None:

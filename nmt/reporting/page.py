@@ -13,6 +13,7 @@ from nmt.reporting.run import Evaluation, Run
 
 _NONE = "–"
 _SCORES = {"validation_loss": "validation loss", "bleu": "BLEU", "chrf": "chrF"}
+_FINE = ("validation loss", "COMET")  # those with 4 digits behind the point, as training and `nmt evaluate` print them
 _SEARCHED = ("bleu", "chrf")  # those with a signature
 _FACTS = {
     "nmt": "nmt", "python": "Python", "torch": "PyTorch", "cuda": "CUDA", "sentencepiece": "SentencePiece",
@@ -143,7 +144,7 @@ def _scores(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
 def _validated(title: str, steps: list[int | None], scores: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """A table of scores on the validation set, if there are any."""
     shown = [(name, label) for name, label in _SCORES.items() if any(name in of for of in scores)]
-    rows = [_row(label, [_score(of.get(name), 4 if "loss" in name else 2) for of in scores]) for name, label in shown]
+    rows = [_row(label, [_score(label, of.get(name)) for of in scores]) for name, label in shown]
     if shown:
         yield {"title": title, "rows": [_row("step", [_count(step) for step in steps]), *rows]}
 
@@ -155,15 +156,16 @@ def _evaluated(found: Sequence[Sequence[Evaluation]]) -> Iterator[dict[str, Any]
         names = [one.system or _NONE if one else _NONE for one in systems]
         if set(names) != {_NONE}:
             yield _row("system" if len(places) == 1 else f"system {number}", names)
-        by_label = [{label: _score(value, 2, half) for label, value, half, _ in (one.scores if one else ())}
+        by_label = [{label: _score(label, value, half) for label, value, half, _ in (one.scores if one else ())}
                     for one in systems]  # fmt: skip
         labels = dict.fromkeys(label for of in by_label for label in of)
         yield from (_row(label, [of.get(label, _NONE) for of in by_label]) for label in labels)
 
 
-def _score(value: float | None, digits: int, half_width: float | None = None) -> str:
+def _score(label: str, value: float | None, half_width: float | None = None) -> str:
     if value is None:
         return _NONE
+    digits = 4 if label in _FINE else 2
     return f"{value:.{digits}f}" + ("" if half_width is None else f" ± {half_width:.{digits}f}")
 
 
