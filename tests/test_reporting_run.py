@@ -12,6 +12,7 @@ from conftest import config_text, rows_of
 from nmt import checkpoint, settings
 from nmt.config import Config
 from nmt.errors import NmtError
+from nmt.reporting import page
 from nmt.reporting.run import Run, gather
 from nmt.training.trainer import Trainer
 from nmt.training_run import material
@@ -95,6 +96,24 @@ def test_a_run_that_has_only_begun(make_config: MakeConfig, tmp_path: Path) -> N
     found = report(tmp_path)
     assert (found.training.step, found.samples, found.sessions, found.best, found.totals) == ([], [], [], {}, {})
     assert (found.data, found.evaluations, found.notes) == (None, [], [])
+
+
+def test_a_run_whose_metrics_are_gone(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """How far it came is known from its models, of which the best may be older than the newest."""
+    for name in ("metrics.jsonl", "sessions.jsonl"):
+        (run / name).unlink()
+    missing = f"{run / 'metrics.jsonl'}: missing, though models have been saved: no learning curves"
+    found = report(run)
+    assert (found.totals, found.notes) == ({"step": 20}, [missing])
+    assert missing in caplog.text
+    summary = {row["label"]: row["cells"] for row in page.to_data([found])["summary"]}
+    assert (summary["state"], summary["steps"]) == (["finished: training.max_steps reached"], ["20 of 20"])
+    for newest in checkpoint.last(run, 1):
+        newest.unlink()
+    (run / checkpoint.BEST).unlink()
+    found = report(run)
+    assert (found.totals, found.notes) == ({"step": 15}, [missing])
+    assert page.to_data([found])["summary"][0]["cells"] == ["not finished"]
 
 
 def test_a_session_without_an_end(run: Path) -> None:

@@ -76,7 +76,7 @@ class Run:
     config: Config
     training: Curves
     validation: Curves
-    totals: dict[str, float]  # of PLACES, the last ones logged
+    totals: dict[str, float]  # of PLACES, the last ones logged; the step no lower than that of a model saved
     samples: list[Sample]
     sessions: list[Session]
     best: dict[str, Any]
@@ -116,16 +116,20 @@ class _Reader:
 
     def run(self, name: str) -> Run:
         config = settings.load(Config, self.folder / "config.yaml")
-        metrics = self._rows("metrics.jsonl")
+        metrics, best = self._rows("metrics.jsonl"), self._provenance(self.folder / checkpoint.BEST)
+        newest = [self._provenance(path) for path in checkpoint.last(self.folder, 1)]
+        saved = max(of.get("step", 0) for of in (best, *newest))
+        if saved and not (self.folder / "metrics.jsonl").exists():
+            self._note(f"{self.folder / 'metrics.jsonl'}: missing, though models have been saved: no learning curves")
         training, validation = curves(metrics)
         sessions = list(_sessions(self._rows("sessions.jsonl")))
-        best, data = self._best(), self._data(config, sessions)
+        data = self._data(config, sessions)
         return Run(
             name,
             config,
             training,
             validation,
-            _totals(metrics),
+            _totals(metrics, saved),
             _samples(self._rows("samples.jsonl")),
             sessions,
             best,
@@ -149,8 +153,8 @@ class _Reader:
             self._note(f"{self.folder / name}: {which} damaged: left out")
         return rows
 
-    def _best(self) -> dict[str, Any]:
-        path = self.folder / checkpoint.BEST
+    def _provenance(self, path: Path) -> dict[str, Any]:
+        """Of a model file; nothing where there is none."""
         if not path.exists():
             return {}
         try:
@@ -188,11 +192,12 @@ class _Reader:
             return None
 
 
-def _totals(rows: Iterable[dict[str, Any]]) -> dict[str, float]:
+def _totals(rows: Iterable[dict[str, Any]], saved: int) -> dict[str, float]:
+    """saved: the last step that is known to have been saved, 0 where none is."""
     totals: dict[str, float] = {}
     for row in rows:
         totals |= {key: row[key] for key in PLACES if is_number(row.get(key))}
-    return totals
+    return totals | ({"step": max(saved, totals.get("step", 0))} if saved else {})
 
 
 def _samples(rows: Iterable[dict[str, Any]]) -> list[Sample]:
