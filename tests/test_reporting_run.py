@@ -3,7 +3,9 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +15,7 @@ from nmt import checkpoint, settings
 from nmt.config import Config
 from nmt.errors import NmtError
 from nmt.reporting import page
-from nmt.reporting.run import Run, gather
+from nmt.reporting.run import Run, Sample, Session, gather
 from nmt.training.trainer import Trainer
 from nmt.training_run import material
 
@@ -138,6 +140,31 @@ def test_damaged_lines_are_left_out_and_said(run: Path, caplog: pytest.LogCaptur
     assert report(run).notes == [f"{metrics}: line 3 is damaged: left out"]
 
 
+def test_facts_of_other_types_are_left_out_and_said(run: Path) -> None:
+    started = {"event": "started", "step": 0, "time": 5, "parameters": 5, "skipped_pairs": "many", "cores": 2}
+    ended = {"event": "finished", "step": 20, "time": None, "reason": ["done"]}
+    (run / "sessions.jsonl").write_text(f"{json.dumps(started)}\n{json.dumps(ended)}\n")
+    sample = {"step": 5, "source": "s", "reference": "r", "translation": "t"}
+    samples = [sample, sample | {"source": None}, sample | {"step": 6}]
+    (run / "samples.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in samples))
+    best = checkpoint.load(run / checkpoint.BEST)
+    wrong = {**best.provenance, "bleu": "35", "signatures": {"bleu": 1}}
+    checkpoint.save(run / checkpoint.BEST, replace(best, provenance=wrong))
+    found = report(run)
+    assert found.sessions == [Session("", 0, {"cores": 2}, "", 20, "", True)]
+    assert found.samples == [Sample("s", "r", [(5, "t"), (6, "t")])]
+    assert found.best == {name: value for name, value in wrong.items() if name not in ("bleu", "signatures")}
+    assert sorted(found.notes) == [
+        f"{run / name}: not what `nmt train` writes: left out"
+        for name in (
+            "best.safetensors: bleu, signatures",
+            "samples.jsonl: source",
+            "sessions.jsonl: time, parameters, skipped_pairs, reason",
+        )
+    ]
+    assert page.to_data([found])["environment"][-1] == {"label": "cores", "cells": ["2"], "differs": False}
+
+
 def test_damaged_model_files_and_evaluations_are_left_out_and_said(run: Path) -> None:
     (run / checkpoint.BEST).write_bytes(b"cut")
     (run / "evaluation-a.json").write_text("[]")
@@ -155,6 +182,21 @@ def test_a_record_of_the_data_that_is_damaged(run: Path) -> None:
     found = report(run)
     assert found.data is None
     assert found.notes == [f"{run}: the report on its data cannot be read ('languages'): left out"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"labels": []}, {"labels": [5]}, {"languages": "x"}, {"counts": []}, {"counts": [{"source": {}, "target": {}}]}],
+    ids=str,
+)
+def test_a_record_of_the_data_that_cannot_be_shown(run: Path, wrong: dict[str, Any]) -> None:
+    first, *_ = rows_of(run / "sessions.jsonl")
+    (run / "sessions.jsonl").write_text(json.dumps(first | {"data": first["data"] | wrong}) + "\n")
+    found = report(run)
+    assert found.data is None and len(found.sessions) == 1
+    (said,) = found.notes
+    assert said.startswith(f"{run}: the report on its data cannot be read (")
+    assert page.page([found])
 
 
 def test_evaluations_of_both_forms(run: Path) -> None:
