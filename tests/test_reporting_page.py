@@ -11,7 +11,7 @@ import pytest
 from html_elements import Elements
 from hypothesis import given
 from hypothesis import strategies as st
-from report_runs import new_run
+from report_runs import CONFIG, new_run
 
 from nmt import config
 from nmt.data.cleaning import Counts, Report, SideCounts
@@ -19,7 +19,9 @@ from nmt.evaluation.report import to_text
 from nmt.evaluation.scores import Interval, Score
 from nmt.html_page import html_page
 from nmt.reporting import page
+from nmt.reporting.curves import curves
 from nmt.reporting.run import Evaluation, Sample, Session
+from nmt.settings import parse
 
 FOLDER = resources.files("nmt.reporting")
 STYLE, SCRIPT = (FOLDER.joinpath(f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
@@ -117,6 +119,21 @@ def test_scores_have_the_digits_that_evaluate_prints() -> None:
     printed = [line.split() for line in to_text(scores).split("\n")[:4]]
     assert [[row["label"], *row["cells"][0].split()] for row in table["rows"]] == printed
     assert printed[3] == ["COMET", "0.8512"]
+
+
+def test_scores_that_do_not_compare_are_said() -> None:
+    def unlike(*overrides: str) -> str:
+        other = replace(new_run("b", seed=2), config=parse(config.Config, CONFIG.format(seed=2), "test", overrides))
+        said: str = page.to_data([new_run("a"), other])["unlike"]
+        assert page.to_data([new_run("a"), replace(other, best={}, validation=curves([])[1])])["unlike"] == ""
+        return said
+
+    assert unlike() == unlike("model.dropout=0.3", "training.validate_every=7") == ""
+    other_set = "data.validation={source: c, target: d}"
+    ending = "on the validation set do not compare as they are: the runs differ in"
+    assert unlike(other_set, "decoding.beam_size=1") == f"Scores {ending} data.validation, decoding.beam_size."
+    fewer = "training.validation_sentences=5"
+    assert unlike(fewer) == f"BLEU and chrF {ending} training.validation_sentences."
 
 
 def test_settings_that_differ_are_marked() -> None:

@@ -15,6 +15,7 @@ _NONE = "–"
 _SCORES = {"validation_loss": "validation loss", "bleu": "BLEU", "chrf": "chrF"}
 _FINE = ("validation loss", "COMET")  # those with 4 digits behind the point, as training and `nmt evaluate` print them
 _SEARCHED = ("bleu", "chrf")  # those with a signature
+_MEASURED_BY = ("data.validation", "training.validation_sentences", "decoding.")  # what scores in validation hang on
 _FACTS = {
     "nmt": "nmt", "python": "Python", "torch": "PyTorch", "cuda": "CUDA", "sentencepiece": "SentencePiece",
     "sacrebleu": "sacreBLEU", "system": "system", "processor": "processor", "cores": "cores",
@@ -36,6 +37,7 @@ def to_data(runs: Sequence[Run]) -> dict[str, Any]:
         "runs": [_run(run) for run in runs],
         "summary": list(_summary(runs)),
         "scores": list(_scores(runs)),
+        "unlike": _unlike(runs),
         "signatures": _signatures(runs),
         "samples": _samples(runs),
         "settings": _settings(runs),
@@ -139,6 +141,18 @@ def _scores(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     for name in dict.fromkeys(evaluation.name for run in runs for evaluation in run.evaluations):
         found = [[one for one in run.evaluations if one.name == name] for run in runs]
         yield {"title": name, "rows": list(_evaluated(found))}
+
+
+def _unlike(runs: Sequence[Run]) -> str:
+    """By which settings the runs' scores on the validation set were not measured alike, in words; empty if by none."""
+    validated = [run for run in runs if run.validation.step or "validation_loss" in run.best]
+    differing = [
+        row["label"] for row in _settings(validated) if row["differs"] and row["label"].startswith(_MEASURED_BY)
+    ]
+    if not differing:
+        return ""
+    scores = "Scores" if "data.validation" in differing else "BLEU and chrF"
+    return f"{scores} on the validation set do not compare as they are: the runs differ in {', '.join(differing)}."
 
 
 def _validated(title: str, steps: list[int | None], scores: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
