@@ -62,6 +62,11 @@ def test_other_states(change: dict[str, Any], state: str) -> None:
     assert rows(page.to_data([replace(new_run("a"), **change)])["summary"])["state"] == [state]
 
 
+def test_what_a_session_does_not_say_is_not_0() -> None:
+    runs = [replace(new_run("a"), sessions=[Session("", 0, facts)]) for facts in ({"skipped_pairs": 0}, {})]
+    assert rows(page.to_data(runs)["summary"])["pairs longer than a batch, skipped"] == ["0", "–"]
+
+
 def test_long_times_are_hours() -> None:
     run = replace(new_run("a"), totals={"step": 1, "seconds": 3600 * 30 + 59 * 60 + 59})
     summary = rows(page.to_data([run])["summary"])

@@ -78,7 +78,6 @@ def _facts(run: Run) -> dict[str, str]:
     totals, training = run.totals, run.config.training
     tokens, seconds = totals.get("target_tokens"), totals.get("seconds")
     parameters = _of_last_session(run, "parameters", {}).get("total")
-    skipped = _of_last_session(run, "skipped_pairs", 0)
     best = f"step {run.best['step']:,}, by {_SCORES[training.best_metric]}" if "step" in run.best else _NONE
     return {
         "state": _state(run),
@@ -88,7 +87,7 @@ def _facts(run: Run) -> dict[str, str]:
         "time in training": _NONE if seconds is None else _duration(seconds),
         "target subwords a second": _count(tokens / seconds if tokens and seconds else None),
         "parameters": _count(parameters),
-        "pairs longer than a batch, skipped": _count(skipped) if run.sessions else _NONE,
+        "pairs longer than a batch, skipped": _count(_of_last_session(run, "skipped_pairs", None)),
         "sessions": _times(len(run.sessions)),
         "best checkpoint": best,
     }
