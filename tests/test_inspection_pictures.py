@@ -3,6 +3,7 @@
 import logging
 import struct
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -72,6 +73,28 @@ def test_an_overview_holds_every_head() -> None:
             tile = drawn[layer * tall :, head * wide :][: weights.shape[2], : weights.shape[3]]
             assert (tile == weights[layer, head].numpy()).all()
     assert [label.get_text() for label in panel.get_yticklabels()] == ["layer 1", "layer 2", "layer 3"]
+
+
+@pytest.mark.parametrize(
+    "word", ["https://www.example.org/" + "a-folder/" * 12 + "x", "W" * 200], ids=["address", "wide"]
+)
+def test_very_long_words_are_shortened_and_have_room(word: str) -> None:
+    """matplotlib lays the picture out, and every label and the title lie within it."""
+    seen = new_inspector(max_positions=600).inspect(f"the street {word}", word)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure = pictures._alignment(seen)
+        figure.draw_without_rendering()
+    (panel, _) = figure.axes
+    labels = [*panel.get_xticklabels(), *panel.get_yticklabels()]
+    texts = [label.get_text() for label in labels]
+    assert max(map(len, texts)) <= 30 and "street" in texts
+    assert "W" not in word or texts.count("W" * 29 + "…") == 2
+    assert figure._suptitle is not None
+    for text in (*labels, figure._suptitle):
+        box = text.get_window_extent()
+        assert min(box.x0, box.y0) >= 0 and box.x1 <= figure.bbox.width and box.y1 <= figure.bbox.height, text
 
 
 def test_fonts_have_what_is_asked_for(warned: pytest.LogCaptureFixture) -> None:
