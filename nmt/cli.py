@@ -441,6 +441,10 @@ def inspect(
     from nmt.inspection import writing
     from nmt.inspection.inspecting import Inspector
 
+    if target is not None and not target.strip():
+        raise NmtError("--target is empty, as an unset shell variable is: give a translation, or leave the option out")
+    if layer is not None and (output is None or not pictures):
+        raise typer.BadParameter("--layer chooses whose heads have a picture each: give --output, and no --no-pictures")
     if output is not None and pictures:
         writing.check_pictures()
     seen = Inspector.load(model, device, _overrides(overrides, beam_size, length_penalty)).inspect(text, target)

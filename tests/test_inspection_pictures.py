@@ -140,6 +140,22 @@ def test_the_command(tmp_path: Path) -> None:
     assert "--layer 3: this model has 2 layers: give a number from 1 to 2" in found.stderr
 
 
+def test_options_that_would_do_nothing_are_refused(tmp_path: Path) -> None:
+    """Before any work, or the model would be missing."""
+    arguments = ["inspect", str(tmp_path / "missing.safetensors"), "the street"]
+    for some in (["--layer", "9"], ["--layer", "1", "--output", str(tmp_path / "inside"), "--no-pictures"]):
+        found = CliRunner().invoke(cli.app, [*arguments, *some])
+        assert (found.exit_code, found.stdout) == (2, "")
+        assert "--layer chooses whose heads have a picture each" in found.stderr
+
+
+@pytest.mark.parametrize("target", ["", " \n"])
+def test_an_empty_target_is_refused(target: str, tmp_path: Path) -> None:
+    found = CliRunner().invoke(cli.app, ["inspect", str(tmp_path / "missing"), "the street", "--target", target])
+    assert (found.exit_code, found.stdout) == (1, "")
+    assert found.stderr.startswith("error: --target is empty") and found.stderr.count("\n") == 1
+
+
 def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line that names the mend, before any work; the page does without."""
     file, folder = tmp_path / "m.safetensors", tmp_path / "inside"
