@@ -457,7 +457,7 @@ def inspect(
 @terminal.reporting()
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of runs, in training or not.")],
-    output: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    output: Annotated[Path, typer.Option(help="The HTML file to write; -: standard output.")] = Path("report.html"),
     device: UnusedDevice = "auto",
 ) -> None:
     """Write one HTML file, to open from disk, that shows how runs went and compares them.
@@ -472,9 +472,11 @@ def report(
     from nmt.reporting.run import gather
 
     whole = page(gather(runs))
-    with lines_out(output) as write:
+    file = None if str(output) == "-" else output
+    with lines_out(file) as write:
         write(whole)
-    typer.echo(output)
+    if file is not None:
+        typer.echo(file)
 
 
 def _overrides(given: Sequence[str] | None, beam_size: int | None, length_penalty: float | None) -> list[str]:
