@@ -446,6 +446,10 @@ def inspect(
     from nmt.inspection import writing
     from nmt.inspection.inspecting import Inspector
 
+    if target is not None and not target.strip():
+        raise NmtError("--target is empty, as an unset shell variable is: give a translation, or leave the option out")
+    if layer is not None and (output is None or not pictures):
+        raise typer.BadParameter("--layer chooses whose heads have a picture each: give --output, and no --no-pictures")
     if output is not None and pictures:
         writing.check_pictures()
     seen = Inspector.load(model, device, _overrides(overrides, beam_size, length_penalty)).inspect(text, target)
@@ -458,7 +462,7 @@ def inspect(
 @terminal.reporting()
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of runs, in training or not.")],
-    output: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    output: Annotated[Path, typer.Option(help="The HTML file to write; -: standard output.")] = Path("report.html"),
     device: UnusedDevice = "auto",
 ) -> None:
     """Write one HTML file, to open from disk, that shows how runs went and compares them.
@@ -473,9 +477,11 @@ def report(
     from nmt.reporting.run import gather
 
     whole = page(gather(runs))
-    with lines_out(output) as write:
+    file = None if str(output) == "-" else output
+    with lines_out(file) as write:
         write(whole)
-    typer.echo(output)
+    if file is not None:
+        typer.echo(file)
 
 
 def _is_setting(argument: str) -> bool:

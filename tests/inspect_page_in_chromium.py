@@ -165,6 +165,26 @@ def test_all_scripts_at_all_widths(
     browser.shot(f"inspect-{'-'.join(pair)}-{width}-{'dark' if dark else 'light'}-below")
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_very_long_words_push_nothing_away(browser: Browser, tmp_path: Path, width: str) -> None:
+    """Beside the map they end in an ellipsis; what shows them whole scrolls by itself."""
+    word = "https://www.example.org/" + "a-folder/" * 12
+    seen = new_inspector(max_positions=300).inspect(f"the street {word}", f"die Straße {word}")
+    show(browser, tmp_path, seen, WIDTHS[width])
+    browser.js("document.querySelector('details').open = true")
+    assert browser.js("return document.documentElement.scrollWidth <= innerWidth"), "the page scrolls sideways"
+    assert browser.js("return innerWidth") == WIDTHS[width]
+    largest = browser.js(
+        "return ['#from bdi', '#to bdi', '#heat bdi', '#heat thead span'].map(of => Math.max(...Array.from("
+        "document.querySelectorAll(of), e => Math.max(e.offsetWidth, e.offsetHeight))))"
+    )
+    assert max(largest) <= 256
+    browser.js("document.getElementById('attention').scrollIntoView()")
+    browser.shot(f"inspect-long-words-{width}")
+    browser.js("document.getElementById('heat').scrollIntoView()")
+    browser.shot(f"inspect-long-words-{width}-below")
+
+
 def test_text_is_text(browser: Browser, tmp_path: Path) -> None:
     """Whatever the sentence: nothing of it becomes part of the page, or of its script."""
     text = "</script><img src=x onerror=alert(1)><b>it</b> {script} {data} $x$"

@@ -84,6 +84,17 @@ def test_two_runs_compared(browser: Browser, tmp_path: Path) -> None:
     assert browser.texts("#settings tbody th") == list(setting_paths(Config))
 
 
+def test_scores_that_do_not_compare_are_said(browser: Browser, tmp_path: Path) -> None:
+    first, other = two_runs()
+    show(browser, tmp_path, [first, other])
+    assert shown(browser, "#scores-note") == 0
+    greedy = replace(other.config, decoding=replace(other.config.decoding, beam_size=1))
+    show(browser, tmp_path, [first, replace(other, config=greedy)])
+    assert shown(browser, "#scores-note") == 1
+    for note in ("#scores-note", "#curves-note"):
+        assert browser.texts(note)[0].endswith("the runs differ in decoding.beam_size.")
+
+
 def test_pointing_shows_values(browser: Browser, tmp_path: Path) -> None:
     runs = two_runs()
     show(browser, tmp_path, runs)

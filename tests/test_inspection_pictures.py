@@ -3,6 +3,7 @@
 import logging
 import struct
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,6 +75,28 @@ def test_an_overview_holds_every_head() -> None:
     assert [label.get_text() for label in panel.get_yticklabels()] == ["layer 1", "layer 2", "layer 3"]
 
 
+@pytest.mark.parametrize(
+    "word", ["https://www.example.org/" + "a-folder/" * 12 + "x", "W" * 200], ids=["address", "wide"]
+)
+def test_very_long_words_are_shortened_and_have_room(word: str) -> None:
+    """matplotlib lays the picture out, and every label and the title lie within it."""
+    seen = new_inspector(max_positions=600).inspect(f"the street {word}", word)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure = pictures._alignment(seen)
+        figure.draw_without_rendering()
+    (panel, _) = figure.axes
+    labels = [*panel.get_xticklabels(), *panel.get_yticklabels()]
+    texts = [label.get_text() for label in labels]
+    assert max(map(len, texts)) <= 30 and "street" in texts
+    assert "W" not in word or texts.count("W" * 29 + "…") == 2
+    assert figure._suptitle is not None
+    for text in (*labels, figure._suptitle):
+        box = text.get_window_extent()
+        assert min(box.x0, box.y0) >= 0 and box.x1 <= figure.bbox.width and box.y1 <= figure.bbox.height, text
+
+
 def test_fonts_have_what_is_asked_for(warned: pytest.LogCaptureFixture) -> None:
     assert fonts.families(["Grüße, мир, ▁مرحبا שלום α\u0301\u200d\n"]) == ["DejaVu Sans"]
     for code, text in SENTENCES.items():
@@ -115,6 +138,22 @@ def test_the_command(tmp_path: Path) -> None:
     found = CliRunner().invoke(cli.app, [*arguments, "--layer", "3"])
     assert found.exit_code == 1
     assert "--layer 3: this model has 2 layers: give a number from 1 to 2" in found.stderr
+
+
+def test_options_that_would_do_nothing_are_refused(tmp_path: Path) -> None:
+    """Before any work, or the model would be missing."""
+    arguments = ["inspect", str(tmp_path / "missing.safetensors"), "the street"]
+    for some in (["--layer", "9"], ["--layer", "1", "--output", str(tmp_path / "inside"), "--no-pictures"]):
+        found = CliRunner().invoke(cli.app, [*arguments, *some])
+        assert (found.exit_code, found.stdout) == (2, "")
+        assert "--layer chooses whose heads have a picture each" in found.stderr
+
+
+@pytest.mark.parametrize("target", ["", " \n"])
+def test_an_empty_target_is_refused(target: str, tmp_path: Path) -> None:
+    found = CliRunner().invoke(cli.app, ["inspect", str(tmp_path / "missing"), "the street", "--target", target])
+    assert (found.exit_code, found.stdout) == (1, "")
+    assert found.stderr.startswith("error: --target is empty") and found.stderr.count("\n") == 1
 
 
 def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

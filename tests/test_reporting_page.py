@@ -11,13 +11,17 @@ import pytest
 from html_elements import Elements
 from hypothesis import given
 from hypothesis import strategies as st
-from report_runs import new_run
+from report_runs import CONFIG, new_run
 
 from nmt import config
 from nmt.data.cleaning import Counts, Report, SideCounts
+from nmt.evaluation.report import to_text
+from nmt.evaluation.scores import Interval, Score
 from nmt.html_page import html_page
 from nmt.reporting import page
+from nmt.reporting.curves import curves
 from nmt.reporting.run import Evaluation, Sample, Session
+from nmt.settings import parse
 
 FOLDER = resources.files("nmt.reporting")
 STYLE, SCRIPT = (FOLDER.joinpath(f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
@@ -58,6 +62,11 @@ def test_other_states(change: dict[str, Any], state: str) -> None:
     assert rows(page.to_data([replace(new_run("a"), **change)])["summary"])["state"] == [state]
 
 
+def test_what_a_session_does_not_say_is_not_0() -> None:
+    runs = [replace(new_run("a"), sessions=[Session("", 0, facts)]) for facts in ({"skipped_pairs": 0}, {})]
+    assert rows(page.to_data(runs)["summary"])["pairs longer than a batch, skipped"] == ["0", "–"]
+
+
 def test_long_times_are_hours() -> None:
     run = replace(new_run("a"), totals={"step": 1, "seconds": 3600 * 30 + 59 * 60 + 59})
     summary = rows(page.to_data([run])["summary"])
@@ -87,6 +96,49 @@ def test_scores_and_each_signature_once() -> None:
     assert [table["title"] for table in page.to_data([earlier])["scores"]] == [
         "On the validation set, best checkpoint", "On the validation set, last validation",
     ]  # fmt: skip
+
+
+def test_every_system_of_an_evaluation_is_there_by_name() -> None:
+    """The first ones of all runs beside each other, then the second ones."""
+    one = [Evaluation("evaluation-test", [("BLEU", 35.0, None, "s"), ("TER", 48.0, None, "t")], "runs/a")]
+    two = [
+        Evaluation("evaluation-test", [("BLEU", bleu, 1.0, "s")], name) for name, bleu in (("b.de", 36), ("c.de", 37))
+    ]
+    (_, table) = page.to_data([replace(new_run(name), evaluations=of) for name, of in (("a", one), ("b", two))])[
+        "scores"
+    ]
+    assert [(row["label"], row["cells"]) for row in table["rows"]] == [
+        ("system 1", ["runs/a", "b.de"]), ("BLEU", ["35.00", "36.00 ± 1.00"]), ("TER", ["48.00", "–"]),
+        ("system 2", ["–", "c.de"]), ("BLEU", ["–", "37.00 ± 1.00"]),
+    ]  # fmt: skip
+    (_, table) = page.to_data([replace(new_run("a"), evaluations=one)])["scores"]
+    assert table["rows"][0] == {"label": "system", "cells": ["runs/a"], "differs": False}
+
+
+def test_scores_have_the_digits_that_evaluate_prints() -> None:
+    interval = Interval(mean=0.8, half_width=1.234, samples=1000, seed="1")
+    scores = [Score("a", name, 0.851249, interval if name != "COMET" else None, None, "s")
+              for name in ("BLEU", "chrF2", "TER", "COMET")]  # fmt: skip
+    evaluated = Evaluation("test", [(of.name, of.value, of.interval and of.interval.half_width, "s") for of in scores])
+    (_, table) = page.to_data([replace(new_run("a"), evaluations=[evaluated])])["scores"]
+    printed = [line.split() for line in to_text(scores).split("\n")[:4]]
+    assert [[row["label"], *row["cells"][0].split()] for row in table["rows"]] == printed
+    assert printed[3] == ["COMET", "0.8512"]
+
+
+def test_scores_that_do_not_compare_are_said() -> None:
+    def unlike(*overrides: str) -> str:
+        other = replace(new_run("b", seed=2), config=parse(config.Config, CONFIG.format(seed=2), "test", overrides))
+        said: str = page.to_data([new_run("a"), other])["unlike"]
+        assert page.to_data([new_run("a"), replace(other, best={}, validation=curves([])[1])])["unlike"] == ""
+        return said
+
+    assert unlike() == unlike("model.dropout=0.3", "training.validate_every=7") == ""
+    other_set = "data.validation={source: c, target: d}"
+    ending = "on the validation set do not compare as they are: the runs differ in"
+    assert unlike(other_set, "decoding.beam_size=1") == f"Scores {ending} data.validation, decoding.beam_size."
+    fewer = "training.validation_sentences=5"
+    assert unlike(fewer) == f"BLEU and chrF {ending} training.validation_sentences."
 
 
 def test_settings_that_differ_are_marked() -> None:

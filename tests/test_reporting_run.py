@@ -3,7 +3,9 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +14,8 @@ from conftest import config_text, rows_of
 from nmt import checkpoint, settings
 from nmt.config import Config
 from nmt.errors import NmtError
-from nmt.reporting.run import Run, gather
+from nmt.reporting import page
+from nmt.reporting.run import Run, Sample, Session, gather
 from nmt.training.trainer import Trainer
 from nmt.training_run import material
 
@@ -97,6 +100,24 @@ def test_a_run_that_has_only_begun(make_config: MakeConfig, tmp_path: Path) -> N
     assert (found.data, found.evaluations, found.notes) == (None, [], [])
 
 
+def test_a_run_whose_metrics_are_gone(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """How far it came is known from its models, of which the best may be older than the newest."""
+    for name in ("metrics.jsonl", "sessions.jsonl"):
+        (run / name).unlink()
+    missing = f"{run / 'metrics.jsonl'}: missing, though models have been saved: no learning curves"
+    found = report(run)
+    assert (found.totals, found.notes) == ({"step": 20}, [missing])
+    assert missing in caplog.text
+    summary = {row["label"]: row["cells"] for row in page.to_data([found])["summary"]}
+    assert (summary["state"], summary["steps"]) == (["finished: training.max_steps reached"], ["20 of 20"])
+    for newest in checkpoint.last(run, 1):
+        newest.unlink()
+    (run / checkpoint.BEST).unlink()
+    found = report(run)
+    assert (found.totals, found.notes) == ({"step": 15}, [missing])
+    assert page.to_data([found])["summary"][0]["cells"] == ["not finished"]
+
+
 def test_a_session_without_an_end(run: Path) -> None:
     """In training, or killed; and a start after that."""
     started, *_ = (run / "sessions.jsonl").read_text(encoding="utf-8").split("\n")
@@ -119,6 +140,31 @@ def test_damaged_lines_are_left_out_and_said(run: Path, caplog: pytest.LogCaptur
     assert report(run).notes == [f"{metrics}: line 3 is damaged: left out"]
 
 
+def test_facts_of_other_types_are_left_out_and_said(run: Path) -> None:
+    started = {"event": "started", "step": 0, "time": 5, "parameters": 5, "skipped_pairs": "many", "cores": 2}
+    ended = {"event": "finished", "step": 20, "time": None, "reason": ["done"]}
+    (run / "sessions.jsonl").write_text(f"{json.dumps(started)}\n{json.dumps(ended)}\n")
+    sample = {"step": 5, "source": "s", "reference": "r", "translation": "t"}
+    samples = [sample, sample | {"source": None}, sample | {"step": 6}]
+    (run / "samples.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in samples))
+    best = checkpoint.load(run / checkpoint.BEST)
+    wrong = {**best.provenance, "bleu": "35", "signatures": {"bleu": 1}}
+    checkpoint.save(run / checkpoint.BEST, replace(best, provenance=wrong))
+    found = report(run)
+    assert found.sessions == [Session("", 0, {"cores": 2}, "", 20, "", True)]
+    assert found.samples == [Sample("s", "r", [(5, "t"), (6, "t")])]
+    assert found.best == {name: value for name, value in wrong.items() if name not in ("bleu", "signatures")}
+    assert sorted(found.notes) == [
+        f"{run / name}: not what `nmt train` writes: left out"
+        for name in (
+            "best.safetensors: bleu, signatures",
+            "samples.jsonl: source",
+            "sessions.jsonl: time, parameters, skipped_pairs, reason",
+        )
+    ]
+    assert page.to_data([found])["environment"][-1] == {"label": "cores", "cells": ["2"], "differs": False}
+
+
 def test_damaged_model_files_and_evaluations_are_left_out_and_said(run: Path) -> None:
     (run / checkpoint.BEST).write_bytes(b"cut")
     (run / "evaluation-a.json").write_text("[]")
@@ -138,6 +184,21 @@ def test_a_record_of_the_data_that_is_damaged(run: Path) -> None:
     assert found.notes == [f"{run}: the report on its data cannot be read ('languages'): left out"]
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [{"labels": []}, {"labels": [5]}, {"languages": "x"}, {"counts": []}, {"counts": [{"source": {}, "target": {}}]}],
+    ids=str,
+)
+def test_a_record_of_the_data_that_cannot_be_shown(run: Path, wrong: dict[str, Any]) -> None:
+    first, *_ = rows_of(run / "sessions.jsonl")
+    (run / "sessions.jsonl").write_text(json.dumps(first | {"data": first["data"] | wrong}) + "\n")
+    found = report(run)
+    assert found.data is None and len(found.sessions) == 1
+    (said,) = found.notes
+    assert said.startswith(f"{run}: the report on its data cannot be read (")
+    assert page.page([found])
+
+
 def test_evaluations_of_both_forms(run: Path) -> None:
     plain = [{"name": "BLEU", "value": 35.5, "signature": "s"}, {"name": "chrF", "value": 60, "signature": "t"}]
     (run / "evaluation-2016.json").write_text(json.dumps(plain))
@@ -147,9 +208,11 @@ def test_evaluations_of_both_forms(run: Path) -> None:
         {**plain[0], "system": "another", "interval": None},
     ]
     (run / "evaluation-2017.json").write_text(json.dumps({"scores": detailed, "lengths": []}))
-    first, second = report(run).evaluations
+    first, second, third = report(run).evaluations
     assert (first.name, first.scores) == ("evaluation-2016", [("BLEU", 35.5, None, "s"), ("chrF", 60.0, None, "t")])
     assert (second.name, second.scores) == ("evaluation-2017", [("BLEU", 35.5, 1.25, "s")])
+    assert (third.name, third.scores) == ("evaluation-2017", [("BLEU", 35.5, None, "s")])
+    assert (first.system, second.system, third.system) == ("", "this", "another")
 
 
 def test_names_tell_runs_apart(run: Path, tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ _AXES = {  # what the rows and the columns are
     "decoder": ("target subword to be said", "earlier target subword it looks at"),
     "cross": ("target subword to be said", "source subword it looks at"),
 }
+_LONGEST_LABEL = 30  # characters: a word may be a web address
+_POINTS = 8  # of labels
 _SMALL = 0.85  # inches: the width of a heat map of an overview, at least
 _LARGEST = 40.0  # inches a picture: a very long sentence has smaller labels instead
 _DPI = 100
@@ -96,7 +98,7 @@ def _heads(seen: Inspection, kind: str, weights: Tensor, layer: int) -> Figure:
     rows, columns = seen.pieces(kind)
     across = min(heads, 2 if len(columns) > 16 else 4 if heads > 4 else heads)
     down = math.ceil(heads / across)
-    wide, tall = 0.17 * len(columns) + 1.3, 0.17 * len(rows) + 1.3
+    wide, tall = 0.17 * len(columns) + 0.6 + _room(rows), 0.17 * len(rows) + 0.6 + _room(columns)
     size = _inches(wide * across + 0.8, tall * down + 0.8)
     crowded = min(1.0, size[0] / (wide * across), size[1] / (tall * down))  # below 1: less room than labels want
     figure = Figure(size, layout="constrained")
@@ -105,7 +107,7 @@ def _heads(seen: Inspection, kind: str, weights: Tensor, layer: int) -> Figure:
         if head >= heads:
             panel.axis("off")
             continue
-        image = _labelled(panel, weights[head], rows, columns, 8 * crowded)
+        image = _labelled(panel, weights[head], rows, columns, _POINTS * crowded)
         panel.set_title(f"head {head + 1}", fontsize=9)
     figure.suptitle(f"{_TITLES[kind]}, layer {layer + 1}", fontsize=11)
     figure.supylabel(_AXES[kind][0], fontsize=9)
@@ -117,7 +119,7 @@ def _heads(seen: Inspection, kind: str, weights: Tensor, layer: int) -> Figure:
 def _alignment(seen: Inspection) -> Figure:
     """Attention between words, with its shares in numbers."""
     rows, columns = ([word.text for word in side.words] for side in (seen.target, seen.source))
-    size = (0.42 * len(columns) + 2.2, 0.32 * len(rows) + 1.9)
+    size = (0.42 * len(columns) + 1.5 + _room(rows), 0.32 * len(rows) + 1.2 + _room(columns))
     figure = Figure(_inches(*size), layout="constrained")
     panel = figure.subplots()
     image = _labelled(panel, seen.alignment, rows, columns)
@@ -127,7 +129,7 @@ def _alignment(seen: Inspection) -> Figure:
                 if share >= 0.005:
                     colour = "white" if share > 0.5 else "black"
                     panel.text(x, y, f"{100 * share:.0f}", ha="center", va="center", fontsize=7, color=colour)
-    panel.set_title(
+    figure.suptitle(  # not above the map alone: beside long labels that may be narrower
         f"Word alignment in percent: cross-attention of decoder layer {seen.alignment_layer + 1}, mean over heads",
         fontsize=10,
     )
@@ -137,14 +139,25 @@ def _alignment(seen: Inspection) -> Figure:
 
 
 def _labelled(
-    panel: Axes, weights: Tensor, rows: Sequence[str], columns: Sequence[str], points: float = 8
+    panel: Axes, weights: Tensor, rows: Sequence[str], columns: Sequence[str], points: float = _POINTS
 ) -> AxesImage:
     """A heat map [T, S] with a label of this size for each row and column."""
     image = panel.imshow(weights.numpy(), cmap=_COLOURS, vmin=0, vmax=1, aspect="auto")
-    panel.set_xticks(range(len(columns)), columns, rotation=90, fontsize=points)
-    panel.set_yticks(range(len(rows)), rows, fontsize=points)
+    panel.set_xticks(range(len(columns)), list(map(_shortened, columns)), rotation=90, fontsize=points)
+    panel.set_yticks(range(len(rows)), list(map(_shortened, rows)), fontsize=points)
     panel.tick_params(length=0)
     return image
+
+
+def _shortened(label: str) -> str:
+    return label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"
+
+
+def _room(labels: Sequence[str]) -> float:
+    """Inches that the longest of the labels takes."""
+    figure = Figure(dpi=_DPI)
+    drawn = [figure.text(0, 0, _shortened(label), fontsize=_POINTS) for label in set(labels)]
+    return max(text.get_window_extent().width for text in drawn) / _DPI
 
 
 def _positions(seen: Inspection) -> Figure:

@@ -88,6 +88,8 @@ function showTables() {
   const groups = data.scores.flatMap(({title, rows}) =>
     [make("tr", {}, make("th", {colSpan: runs.length + 1, scope: "rowgroup", textContent: title})), ...rows.map(each => row(each))]);
   at("scores").append(make("table", {}, heads(""), make("tbody", {}, ...groups)));
+  at("scores-note").textContent = data.unlike;
+  at("scores-note").hidden = !data.unlike;
   at("scores-sheet").hidden = !data.scores.length;
   at("signatures").append(...data.signatures.flatMap(({score, signature, runs: held}) => {
     const whose = held.length < runs.length ? ` (${held.map(run => runs[run].name).join(", ")})` : "";
@@ -409,7 +411,7 @@ function showCharts() {
   const means = runs.filter(run => run.training.rows_a_point > 1).map(run => `${run.name}: a point is the mean of ${run.training.rows_a_point} logged lines.`);
   at("axes").parentElement.hidden = !charts.length;
   at("curves-note").textContent = charts.length
-    ? ["Point at a chart for its values; drag over a part to see it alone.", ...means].join(" ")
+    ? ["Point at a chart for its values; drag over a part to see it alone.", ...means, data.unlike].join(" ")
     : "Nothing has been logged yet.";
   at("whole").addEventListener("click", wholeAgain);
   new ResizeObserver(drawCharts).observe(at("charts"));

@@ -3,16 +3,19 @@
 import dataclasses
 import datetime
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from nmt import __version__, settings
 from nmt.config import Config
 from nmt.html_page import html_page
-from nmt.reporting.run import Run
+from nmt.reporting.run import Evaluation, Run
 
 _NONE = "–"
 _SCORES = {"validation_loss": "validation loss", "bleu": "BLEU", "chrf": "chrF"}
+_FINE = ("validation loss", "COMET")  # those with 4 digits behind the point, as training and `nmt evaluate` print them
 _SEARCHED = ("bleu", "chrf")  # those with a signature
+_MEASURED_BY = ("data.validation", "training.validation_sentences", "decoding.")  # what scores in validation hang on
 _FACTS = {
     "nmt": "nmt", "python": "Python", "torch": "PyTorch", "cuda": "CUDA", "sentencepiece": "SentencePiece",
     "sacrebleu": "sacreBLEU", "system": "system", "processor": "processor", "cores": "cores",
@@ -34,6 +37,7 @@ def to_data(runs: Sequence[Run]) -> dict[str, Any]:
         "runs": [_run(run) for run in runs],
         "summary": list(_summary(runs)),
         "scores": list(_scores(runs)),
+        "unlike": _unlike(runs),
         "signatures": _signatures(runs),
         "samples": _samples(runs),
         "settings": _settings(runs),
@@ -74,7 +78,6 @@ def _facts(run: Run) -> dict[str, str]:
     totals, training = run.totals, run.config.training
     tokens, seconds = totals.get("target_tokens"), totals.get("seconds")
     parameters = _of_last_session(run, "parameters", {}).get("total")
-    skipped = _of_last_session(run, "skipped_pairs", 0)
     best = f"step {run.best['step']:,}, by {_SCORES[training.best_metric]}" if "step" in run.best else _NONE
     return {
         "state": _state(run),
@@ -84,7 +87,7 @@ def _facts(run: Run) -> dict[str, str]:
         "time in training": _NONE if seconds is None else _duration(seconds),
         "target subwords a second": _count(tokens / seconds if tokens and seconds else None),
         "parameters": _count(parameters),
-        "pairs longer than a batch, skipped": _count(skipped) if run.sessions else _NONE,
+        "pairs longer than a batch, skipped": _count(_of_last_session(run, "skipped_pairs", None)),
         "sessions": _times(len(run.sessions)),
         "best checkpoint": best,
     }
@@ -135,23 +138,47 @@ def _scores(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     if last != best:
         yield from _validated("On the validation set, last validation", last, validated)
     for name in dict.fromkeys(evaluation.name for run in runs for evaluation in run.evaluations):
-        found = [next((one.scores for one in run.evaluations if one.name == name), []) for run in runs]
-        by_label = [{label: _score(value, 2, half) for label, value, half, _ in scores} for scores in found]
-        labels = dict.fromkeys(label for of in by_label for label in of)
-        yield {"title": name, "rows": [_row(label, [of.get(label, _NONE) for of in by_label]) for label in labels]}
+        found = [[one for one in run.evaluations if one.name == name] for run in runs]
+        yield {"title": name, "rows": list(_evaluated(found))}
+
+
+def _unlike(runs: Sequence[Run]) -> str:
+    """By which settings the runs' scores on the validation set were not measured alike, in words; empty if by none."""
+    validated = [run for run in runs if run.validation.step or "validation_loss" in run.best]
+    differing = [
+        row["label"] for row in _settings(validated) if row["differs"] and row["label"].startswith(_MEASURED_BY)
+    ]
+    if not differing:
+        return ""
+    scores = "Scores" if "data.validation" in differing else "BLEU and chrF"
+    return f"{scores} on the validation set do not compare as they are: the runs differ in {', '.join(differing)}."
 
 
 def _validated(title: str, steps: list[int | None], scores: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """A table of scores on the validation set, if there are any."""
     shown = [(name, label) for name, label in _SCORES.items() if any(name in of for of in scores)]
-    rows = [_row(label, [_score(of.get(name), 4 if "loss" in name else 2) for of in scores]) for name, label in shown]
+    rows = [_row(label, [_score(label, of.get(name)) for of in scores]) for name, label in shown]
     if shown:
         yield {"title": title, "rows": [_row("step", [_count(step) for step in steps]), *rows]}
 
 
-def _score(value: float | None, digits: int, half_width: float | None = None) -> str:
+def _evaluated(found: Sequence[Sequence[Evaluation]]) -> Iterator[dict[str, Any]]:
+    """Of each run's systems in files of one name: the first ones' names and scores, below them the second ones', …"""
+    places = list(zip_longest(*found))
+    for number, systems in enumerate(places, start=1):
+        names = [one.system or _NONE if one else _NONE for one in systems]
+        if set(names) != {_NONE}:
+            yield _row("system" if len(places) == 1 else f"system {number}", names)
+        by_label = [{label: _score(label, value, half) for label, value, half, _ in (one.scores if one else ())}
+                    for one in systems]  # fmt: skip
+        labels = dict.fromkeys(label for of in by_label for label in of)
+        yield from (_row(label, [of.get(label, _NONE) for of in by_label]) for label in labels)
+
+
+def _score(label: str, value: float | None, half_width: float | None = None) -> str:
     if value is None:
         return _NONE
+    digits = 4 if label in _FINE else 2
     return f"{value:.{digits}f}" + ("" if half_width is None else f" ± {half_width:.{digits}f}")
 
 

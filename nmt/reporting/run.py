@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -53,13 +53,15 @@ class Session:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The scores of a file that `nmt evaluate --json` gave.
+    """A system's scores in a file that `nmt evaluate --json` gave.
 
-    Each: name, value, half the width of its 95% interval or None, sacreBLEU's signature.
+    name: of the file. Each score: name, value, half the width of its 95% interval or None, sacreBLEU's signature.
+    system: what was scored, a model or a file of translations; empty where the file does not say.
     """
 
     name: str
     scores: list[tuple[str, float, float | None, str]]
+    system: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Run:
     config: Config
     training: Curves
     validation: Curves
-    totals: dict[str, float]  # of PLACES, the last ones logged
+    totals: dict[str, float]  # of PLACES, the last ones logged; the step no lower than that of a model saved
     samples: list[Sample]
     sessions: list[Session]
     best: dict[str, Any]
@@ -106,6 +108,34 @@ def _names(folders: Sequence[Path]) -> list[str]:
     raise AssertionError("folders that are one")
 
 
+_Facts = Mapping[str, Callable[[object], bool]]  # by name: whether a value is of the fact's type
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_whole(value: object) -> bool:
+    return type(value) is int
+
+
+def _has_total(value: object) -> bool:
+    return isinstance(value, dict) and is_number(value.get("total"))
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_text, value.values()))
+
+
+# The facts that are read of each kind of record; the others are shown as they are, if at all.
+_OF_METRICS: _Facts = {}  # `curves` leaves out what is no number
+_OF_SAMPLES: _Facts = {"source": _is_text, "reference": _is_text, "translation": _is_text}
+_OF_SESSIONS: _Facts = {"time": _is_text, "reason": _is_text, "parameters": _has_total, "skipped_pairs": is_number}
+_OF_MODELS: _Facts = {
+    "step": _is_whole, "validation_loss": is_number, "bleu": is_number, "chrf": is_number, "signatures": _are_texts,
+}  # fmt: skip
+
+
 class _Reader:
     """Reads a run's files, and notes what of them is damaged."""
 
@@ -114,17 +144,21 @@ class _Reader:
 
     def run(self, name: str) -> Run:
         config = settings.load(Config, self.folder / "config.yaml")
-        metrics = self._rows("metrics.jsonl")
+        metrics, best = self._rows("metrics.jsonl", _OF_METRICS), self._provenance(self.folder / checkpoint.BEST)
+        newest = [self._provenance(path) for path in checkpoint.last(self.folder, 1)]
+        saved = max(of.get("step", 0) for of in (best, *newest))
+        if saved and not (self.folder / "metrics.jsonl").exists():
+            self._note(f"{self.folder / 'metrics.jsonl'}: missing, though models have been saved: no learning curves")
         training, validation = curves(metrics)
-        sessions = list(_sessions(self._rows("sessions.jsonl")))
-        best, data = self._best(), self._data(config, sessions)
+        sessions = list(_sessions(self._rows("sessions.jsonl", _OF_SESSIONS)))
+        data = self._data(config, sessions)
         return Run(
             name,
             config,
             training,
             validation,
-            _totals(metrics),
-            _samples(self._rows("samples.jsonl")),
+            _totals(metrics, saved),
+            _samples(self._rows("samples.jsonl", _OF_SAMPLES)),
             sessions,
             best,
             list(self._evaluations()),
@@ -136,7 +170,7 @@ class _Reader:
         log.warning("%s", note)
         self.notes.append(note)
 
-    def _rows(self, name: str) -> list[dict[str, Any]]:
+    def _rows(self, name: str, facts: _Facts) -> list[dict[str, Any]]:
         rows, damaged = json_lines.read(self.folder / name)
         if damaged:
             which = (
@@ -145,60 +179,80 @@ class _Reader:
                 else f"{len(damaged)} lines, the first line {damaged[0]}, are"
             )
             self._note(f"{self.folder / name}: {which} damaged: left out")
-        return rows
+        return self._typed(self.folder / name, rows, facts)
 
-    def _best(self) -> dict[str, Any]:
-        path = self.folder / checkpoint.BEST
+    def _typed(self, path: Path, records: Sequence[dict[str, Any]], facts: _Facts) -> list[dict[str, Any]]:
+        """The records without those facts that are of another type."""
+        wrong = [
+            [name for name, is_right in facts.items() if name in record and not is_right(record[name])]
+            for record in records
+        ]
+        if names := dict.fromkeys(name for of in wrong for name in of):
+            self._note(f"{path}: {', '.join(names)}: not what `nmt train` writes: left out")
+        return [
+            {name: value for name, value in record.items() if name not in of}
+            for record, of in zip(records, wrong, strict=True)
+        ]
+
+    def _provenance(self, path: Path) -> dict[str, Any]:
+        """Of a model file; nothing where there is none."""
         if not path.exists():
             return {}
         try:
-            return checkpoint.load_provenance(path)
+            [provenance] = self._typed(path, [checkpoint.load_provenance(path)], _OF_MODELS)
         except NmtError as error:
             self._note(str(error))
             return {}
+        return provenance
 
     def _evaluations(self) -> Iterator[Evaluation]:
+        """By file, then system, in the files' order."""
         for path in sorted(self.folder.glob(EVALUATIONS)):
             try:
                 found = json.loads(path.read_text(encoding="utf-8"))
-                scores = found["scores"] if isinstance(found, dict) else found
-                first = scores[0].get("system")  # others were compared with it
-                yield Evaluation(path.stem, [_score(score) for score in scores if score.get("system") == first])
-            except (OSError, ValueError, LookupError, TypeError, AttributeError):
+                scores = _by_system(found["scores"] if isinstance(found, dict) else found)
+            except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError):
+                scores = {}
+            if not scores:
                 self._note(f"{path}: not what `nmt evaluate --json` prints: left out")
+            yield from (Evaluation(path.stem, of, system) for system, of in scores.items())
 
     def _data(self, config: Config, sessions: Sequence[Session]) -> Report | None:
         """What the run recorded; if it did not, the record of the token store that its newest state names."""
         recorded = [session.facts["data"] for session in sessions if "data" in session.facts]
         try:
-            if recorded:
-                return Report.of(recorded[-1])
-            store = Path(config.data.store_dir or self.folder / "data")
-            key = state.data_key(self.folder)
-            if key is None or not (store / key).is_dir():
-                return None
-            languages = (config.data.source_language, config.data.target_language)
-            return Report(languages, tuple(one.label for one in config.data.train), token_store.counts(store / key))
-        except (NmtError, KeyError, TypeError) as error:
+            report = Report.of(recorded[-1]) if recorded else self._prepared(config)
+            str(report)  # fails where its numbers or names are none, or are not as many as each other
+        except (NmtError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             self._note(f"{self.folder}: the report on its data cannot be read ({error}): left out")
             return None
+        return report
+
+    def _prepared(self, config: Config) -> Report | None:
+        store = Path(config.data.store_dir or self.folder / "data")
+        key = state.data_key(self.folder)
+        if key is None or not (store / key).is_dir():
+            return None
+        languages = (config.data.source_language, config.data.target_language)
+        return Report(languages, tuple(one.label for one in config.data.train), token_store.counts(store / key))
 
 
-def _totals(rows: Iterable[dict[str, Any]]) -> dict[str, float]:
+def _totals(rows: Iterable[dict[str, Any]], saved: int) -> dict[str, float]:
+    """saved: the last step that is known to have been saved, 0 where none is."""
     totals: dict[str, float] = {}
     for row in rows:
         totals |= {key: row[key] for key in PLACES if is_number(row.get(key))}
-    return totals
+    return totals | ({"step": max(saved, totals.get("step", 0))} if saved else {})
 
 
 def _samples(rows: Iterable[dict[str, Any]]) -> list[Sample]:
     """By sentence, in the order in which they first came."""
     found: dict[tuple[str, str], Sample] = {}
     for row in rows:
-        source, reference, text = (row.get(key) for key in ("source", "reference", "translation"))
-        if all(isinstance(each, str) for each in (source, reference, text)):
-            sample = found.setdefault((str(source), str(reference)), Sample(str(source), str(reference), []))
-            sample.translations.append((row["step"], str(text)))
+        if row.keys() >= _OF_SAMPLES.keys():
+            source, reference = row["source"], row["reference"]
+            sample = found.setdefault((source, reference), Sample(source, reference, []))
+            sample.translations.append((row["step"], row["translation"]))
     return list(found.values())
 
 
@@ -209,17 +263,24 @@ def _sessions(rows: Iterable[dict[str, Any]]) -> Iterator[Session]:
         ended = row.get("event") in ("stopped", "finished")
         if started is not None:
             facts = {key: value for key, value in started.items() if key not in ("event", "time", "step")}
-            session = Session(str(started.get("time", "")), int(started["step"]), facts)
+            session = Session(started.get("time", ""), started["step"], facts)
             if ended:
                 session = replace(
                     session,
-                    ended=str(row.get("time", "")),
-                    last_step=int(row["step"]),
-                    reason=str(row.get("reason", "")),
+                    ended=row.get("time", ""),
+                    last_step=row["step"],
+                    reason=row.get("reason", ""),
                     finished=row["event"] == "finished",
                 )
             yield session
         started = row if row.get("event") == "started" else None
+
+
+def _by_system(scores: Iterable[dict[str, Any]]) -> dict[str, list[tuple[str, float, float | None, str]]]:
+    found: dict[str, list[tuple[str, float, float | None, str]]] = {}
+    for score in scores:
+        found.setdefault(str(score.get("system", "")), []).append(_score(score))
+    return found
 
 
 def _score(score: dict[str, Any]) -> tuple[str, float, float | None, str]:
