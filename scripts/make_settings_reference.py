@@ -23,6 +23,7 @@ A run is described by one YAML file. `nmt train` and `nmt prepare` read it, and 
 | --- | --- |
 | [demo.yaml](demo.yaml) | English to German on a corpus of its own making, in minutes on two CPU cores |
 | [multi30k.yaml](multi30k.yaml) | English to German on 29,000 image captions, within the hour on two CPU cores |
+| [multi30k-tokenized.yaml](multi30k-tokenized.yaml) | the same, lower-cased and tokenized, as papers score it |
 | [wmt14-en-de-base.yaml](wmt14-en-de-base.yaml) | the base model of *Attention Is All You Need*, English to German |
 | [wmt14-en-de-big.yaml](wmt14-en-de-big.yaml) | the big model |
 | [wmt14-en-fr-big.yaml](wmt14-en-fr-big.yaml) | the big model, English to French |
