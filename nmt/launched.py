@@ -4,10 +4,12 @@ Known without PyTorch, before that is loaded.
 """
 
 import ctypes
+import hashlib
 import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 STARTED = "NMT_STARTED"  # seconds since 1970, set by a launcher that starts ranks again
 
@@ -20,6 +22,24 @@ def launched() -> bool:
 def rank() -> int:
     """Which process of a job with several this is; 0 if it is the first, or alone."""
     return int(os.environ["RANK"]) if launched() else 0
+
+
+def said_by_another(message: str) -> bool:
+    """Whether another rank on this machine has said this; if not, it counts as said by this one from now on.
+
+    PyTorch's launcher gives each rank a folder, in one that they share; without it, nobody knows: False.
+    """
+    error_file = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if not error_file:
+        return False
+    shared = Path(error_file).parent.parent
+    try:
+        (shared / f"said-{hashlib.sha256(message.encode()).hexdigest()}").touch(exist_ok=False)
+    except FileExistsError:
+        return True
+    except OSError:  # better said twice than never
+        return False
+    return False
 
 
 def seconds_gone() -> float:

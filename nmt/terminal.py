@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 
 from nmt.errors import NmtError
-from nmt.launched import rank
+from nmt.launched import rank, said_by_another
 
 log = logging.getLogger("nmt")
 
@@ -61,12 +61,14 @@ def reporting() -> Iterator[None]:
 
 
 class _StandardError(logging.Handler):
-    """Writes above a progress bar rather than through it."""
+    """Writes above a progress bar rather than through it; an error that all ranks meet, once."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR if rank() else logging.INFO)  # the first rank speaks for the others
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.ERROR and said_by_another(record.getMessage()):
+            return
         from tqdm import tqdm
 
         tqdm.write(self.format(record), file=sys.stderr)

@@ -14,11 +14,13 @@ from pathlib import Path
 
 import pytest
 import torch
+import typer
 from conftest import config_text, rows_of, rows_without_clock, write_corpus
 
-from nmt import checkpoint, launching, settings, tensor_file
+from nmt import checkpoint, launching, settings, tensor_file, terminal
 from nmt.config import Config
 from nmt.cores import usable_cores
+from nmt.errors import NmtError
 from nmt.launched import STARTED
 from nmt.training.trainer import Trainer
 from nmt.training_run import material
@@ -493,6 +495,26 @@ def test_a_mistake_is_said_once_and_ends_the_job(corpus: Path, tmp_path: Path, m
     assert (done.status, done.stdout) == (1, ""), done.stderr
     assert done.stderr.count("error: ") == 1 and words in done.stderr.partition("error: ")[2]
     assert "Traceback" not in done.stderr and "start again" not in done.stderr
+
+
+def test_what_one_rank_has_said_the_others_leave_unsaid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However late the first rank comes, as on a machine with more to do: here it is the last."""
+
+    def says(rank: int, message: str) -> str:
+        for name, value in {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "here", "MASTER_PORT": "1"}.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / str(rank) / "error.json"))
+        with pytest.raises(typer.Exit) as status, terminal.reporting():
+            raise NmtError(message)
+        assert status.value.exit_code == 1
+        return capsys.readouterr().err
+
+    monkeypatch.setattr(terminal, "_FIRST_RANKS_TURN", 0)
+    assert says(1, "a.en: empty") == "error: rank 1: a.en: empty\n"
+    assert says(0, "a.en: empty") == ""
+    assert says(0, "b.en: empty") == "error: b.en: empty\n"
 
 
 def test_a_rank_does_not_start_ranks(corpus: Path, tmp_path: Path) -> None:
