@@ -27,6 +27,11 @@ app = terminal.application(
     "Train machine-translation models: parallel text and one YAML file in, a translator and its BLEU out."
 )
 
+
+def _none_for_a_dash(file: Path | None) -> Path | None:
+    return None if str(file) == "-" else file
+
+
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="YAML file of settings (configs/README.md).")]
 Overrides = Annotated[
     list[str] | None,
@@ -45,6 +50,10 @@ BeamSize = Annotated[int | None, typer.Option(min=1, help="Override the model's 
 Ensemble = Annotated[
     list[Path] | None,
     typer.Option(metavar="MODEL", help="Another model of the same vocabulary, to translate together; any number."),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(callback=_none_for_a_dash, help="Write here, whole or not at all; none or -: standard output."),
 ]
 LengthPenalty = Annotated[float | None, typer.Option(min=0, help="Override the model's decoding.length_penalty.")]
 
@@ -130,7 +139,7 @@ def translate(
         str | None, typer.Argument(metavar="INPUT", help="A sentence a line; none or -: standard input.")
     ] = None,
     overrides: DecodingOverrides = None,
-    output: Annotated[Path | None, typer.Option(help="Write here, whole or not at all; else to stdout.")] = None,
+    output: Output = None,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
     n_best: Annotated[int | None, typer.Option(min=1, help="So many translations of each line, with scores.")] = None,
@@ -199,7 +208,7 @@ def score(
     model: ModelFile,
     source: Annotated[Path, typer.Option(help="A sentence a line.")],
     target: Annotated[Path, typer.Option(help="Its translation, line by line.")],
-    output: Annotated[Path | None, typer.Option(help="Write here, whole or not at all; else to stdout.")] = None,
+    output: Output = None,
     format: Annotated[
         Literal["text", "json"], typer.Option(help="json: an object a line, with token scores.")
     ] = "text",
@@ -462,7 +471,9 @@ def inspect(
 @terminal.reporting()
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of runs, in training or not.")],
-    output: Annotated[Path, typer.Option(help="The HTML file to write; -: standard output.")] = Path("report.html"),
+    output: Annotated[
+        Path | None, typer.Option(callback=_none_for_a_dash, help="The HTML file to write; -: standard output.")
+    ] = Path("report.html"),
     device: UnusedDevice = "auto",
 ) -> None:
     """Write one HTML file, to open from disk, that shows how runs went and compares them.
@@ -477,11 +488,10 @@ def report(
     from nmt.reporting.run import gather
 
     whole = page(gather(runs))
-    file = None if str(output) == "-" else output
-    with lines_out(file) as write:
+    with lines_out(output) as write:
         write(whole)
-    if file is not None:
-        typer.echo(file)
+    if output is not None:
+        typer.echo(output)
 
 
 def _is_setting(argument: str) -> bool:
