@@ -1,7 +1,6 @@
-"""The commands as a person or a pipe sees them, each in a process of its own where that matters."""
+"""The commands as a person or a pipe sees them, each in a process of its own."""
 
 import json
-import os
 import shlex
 import signal
 import subprocess
@@ -11,18 +10,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from commands import Started, run
 from conftest import WORDS, config_text, rows_of, rows_without_clock
 
 import nmt
 from nmt import checkpoint, tensor_file
 
 NMT = [sys.executable, "-c", "from nmt.cli import main; main()"]
-
-
-def run(*arguments: object, text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """`nmt` with these arguments and standard input."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run([*NMT, *map(str, arguments)], input=text, capture_output=True, env=environment)
 
 
 @pytest.fixture(scope="module")
@@ -63,13 +57,13 @@ def test_translating_a_file_to_a_file_is_the_same_as_through_pipes(trained: Path
     source = corpus / "validation.en"
     done = run("translate", trained, source, "--output", tmp_path / "out.de")
     assert (done.returncode, done.stdout) == (0, b"")
-    piped = run("translate", trained, text=source.read_bytes()).stdout
+    piped = run("translate", trained, "-", "--output", "-", text=source.read_bytes()).stdout
     assert (tmp_path / "out.de").read_bytes() == piped
     assert run("translate", trained, "--line-by-line", text=source.read_bytes()).stdout == piped
     assert nmt.load(trained).translate(source.read_text().removesuffix("\n").split("\n")) == (
         piped.decode().removesuffix("\n").split("\n")
     )
-    assert list(tmp_path.iterdir()) == [tmp_path / "out.de"]
+    assert list(tmp_path.iterdir()) == [tmp_path / "out.de"] and not Path("-").exists()
 
 
 def test_n_best_and_scores(trained: Path) -> None:
@@ -108,7 +102,7 @@ def test_json_and_given_translations(trained: Path, tmp_path: Path) -> None:
     assert [row["line"] for row in rows] == [1, 2, 3]
     assert len(best[0]["alignment"]) == len(best[0]["pieces"]) == len(best[0]["token_scores"])
     target.write_text("".join(one["text"] + "\n" for one in best), encoding="utf-8")
-    scored = run("score", trained, "--source", source, "--target", target).stdout.decode().split("\n")
+    scored = run("score", trained, "--source", source, "--target", target, "--output", "-").stdout.decode().split("\n")
     assert float(scored[0].split("\t")[0]) == pytest.approx(best[0]["score"], abs=1e-4)
     as_json = run("score", trained, "--source", source, "--target", target, "--format", "json").stdout.split(b"\n")
     assert json.loads(as_json[2])["translations"][0]["text"] == best[2]["text"]
@@ -268,12 +262,13 @@ def test_closed_and_full_streams_are_told(trained: Path, corpus: Path, redirecti
 def test_a_signal_saves_and_ends(corpus: Path, tmp_path: Path, number: signal.Signals, status: int) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(config_text(corpus, tmp_path / "run"))
-    process = started(config, "training.max_steps=100000", "training.validate_every=100000", "training.log_every=1")
+    endless = ("training.max_steps=100000", "training.validate_every=100000", "training.log_every=1")
+    process = Started("train", config, *endless)
     wait_for_metrics(process, tmp_path / "run", rows=3)
     process.send_signal(number)
-    _, message = process.communicate(timeout=60)
-    assert process.returncode == status, message
-    assert b"saved at step" in message and b"Traceback" not in message
+    done = process.ended()
+    assert done.returncode == status, done.stderr
+    assert b"saved at step" in done.stderr and b"Traceback" not in done.stderr
     done = run("train", config, "training.max_steps=5", "training.validate_every=5")
     assert done.returncode == 0 and (b"resuming" in done.stderr)
 
@@ -284,11 +279,11 @@ def test_killed_at_any_moment_the_run_ends_the_same(corpus: Path, tmp_path: Path
     config.write_text(config_text(corpus, tmp_path / "run"))
     assert run("train", config, *settings, f"run_dir={tmp_path / 'whole'}").returncode == 0
     for rows in (1, 7, 12):  # lines of metrics after which it is killed
-        process = started(config, *settings)
+        process = Started("train", config, *settings)
         wait_for_metrics(process, tmp_path / "run", rows)
-        assert process.poll() is None
-        process.kill()
-        process.communicate()
+        assert process.runs
+        process.send_signal(signal.SIGKILL)
+        process.ended()
     assert run("train", config, *settings).returncode == 0
     for folder in ("state", "checkpoints"):
         whole, parts = (sorted((tmp_path / name / folder).glob("*.safetensors")) for name in ("whole", "run"))
@@ -300,14 +295,9 @@ def test_killed_at_any_moment_the_run_ends_the_same(corpus: Path, tmp_path: Path
     assert whole_rows == rows_
 
 
-def started(config: Path, *settings: str) -> "subprocess.Popen[bytes]":
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.Popen([*NMT, "train", str(config), *settings], stdout=-1, stderr=-1, env=environment)
-
-
-def wait_for_metrics(process: "subprocess.Popen[bytes]", folder: Path, rows: int) -> None:
+def wait_for_metrics(process: Started, folder: Path, rows: int) -> None:
     """Until metrics.jsonl has so many rows, or the process has ended."""
-    while process.poll() is None:
+    while process.runs:
         path = folder / "metrics.jsonl"
         if path.exists() and path.read_bytes().count(b"\n") >= rows:
             return

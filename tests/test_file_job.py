@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import commands
 import filelock
 import pytest
 from hypothesis import given, settings
@@ -59,8 +60,8 @@ def command(*arguments: object) -> list[str]:
 
 
 def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
-    environment = {name: value for name, value in os.environ.items() if name != "WORLD_SIZE"} | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run(command(*arguments), capture_output=True, text=True, env=environment, timeout=120)
+    done = commands.run("translate", *arguments)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def names(folder: Path) -> set[str]:
@@ -125,17 +126,17 @@ def test_a_survey_counts_what_is_read(tmp_path: Path, end: str) -> None:
 @pytest.mark.parametrize("many", [(), TWO])
 def test_killed_and_run_again_it_gives_the_same_bytes(model: Path, tmp_path: Path, many: tuple[str, ...]) -> None:
     """Killed as soon as there is a chunk; what was there is not translated again."""
-    source = write(tmp_path / "in", ["one two three four five six seven"] * 12_000)
-    process = subprocess.Popen(command(model, source, "--output", tmp_path / "out", "--scores", *many), stderr=-1)
+    source = write(tmp_path / "in", ["one two three four five six seven"] * 6_000)
+    process = commands.Started("translate", model, source, "--output", tmp_path / "out", "--scores", *many)
     end = time.monotonic() + 100
     while not (kept := sorted(tmp_path.glob(".out.*.part/*-[0-9]*000"))) and time.monotonic() < end:
         time.sleep(0.002)
-    process.kill()
-    process.communicate()
+    process.send_signal(signal.SIGKILL)
+    process.ended()
     assert kept and not (tmp_path / "out").exists()
     kept[0].write_text(kept[0].read_text().replace("\t", "\tkept ", 1))
     done = run(model, source, "--output", tmp_path / "out", "--scores", *many)
-    assert done.returncode == 0 and "of 12,000 lines are translated: going on from there" in done.stderr
+    assert done.returncode == 0 and "of 6,000 lines are translated: going on from there" in done.stderr
     whole = run(model, source, "--output", tmp_path / "whole", "--scores")
     assert whole.returncode == 0
     text = (tmp_path / "out").read_text()
@@ -247,16 +248,14 @@ def test_several_processes_need_files(model: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_stopped_it_does_not_end_well(model: Path, tmp_path: Path, number: signal.Signals) -> None:
     source = write(tmp_path / "in", ["one two three four five six seven"] * 30_000)
-    process = subprocess.Popen(
-        command(model, source, "--output", tmp_path / "out", *TWO), stderr=-1, start_new_session=True
-    )
+    process = commands.Started("translate", model, source, "--output", tmp_path / "out", *TWO)
     end = time.monotonic() + 100
     while not list(tmp_path.glob(".out.*.part/*-[0-9]*000")) and time.monotonic() < end:
         time.sleep(0.002)
     process.send_signal(number)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 128 + number, said
-    assert b"Traceback" not in said
+    done = process.ended()
+    assert done.returncode == 128 + number, done.stderr
+    assert b"Traceback" not in done.stderr
     assert not (tmp_path / "out").exists() and list(tmp_path.glob(".out.*.part/*-[0-9]*"))
 
 
