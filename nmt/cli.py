@@ -288,6 +288,7 @@ def evaluate(
     Example: nmt evaluate runs/demo --source data/demo/test.en --reference data/demo/test.de
     """
     from nmt import evaluation_run
+    from nmt.decoding.lines import lines_out
     from nmt.evaluation import report
 
     given = list(filter(_is_setting, models or ()))
@@ -303,26 +304,27 @@ def evaluate(
         raise typer.BadParameter("--output and decoding settings are for translating: give MODEL")
     if output and len(output) != len(paths):
         raise typer.BadParameter(f"{len(paths)} models and {len(output)} --output: give one for each, or none")
-    scores, found = evaluation_run.evaluate(
-        evaluation_run.Request(
-            models=paths,
-            overrides=overrides,
-            hypotheses=hypothesis or (),
-            source=source,
-            references=reference or (),
-            test_set=test_set,
-            language_pair=language_pair,
-            language=language,
-            tokenizer=tokenize,
-            outputs=output or (),
-            details=details,
-            training_texts=training_text or (),
-            sentences=sentences,
-            comet=comet,
-            device=device,
+    with lines_out(None) as write:
+        scores, found = evaluation_run.evaluate(
+            evaluation_run.Request(
+                models=paths,
+                overrides=overrides,
+                hypotheses=hypothesis or (),
+                source=source,
+                references=reference or (),
+                test_set=test_set,
+                language_pair=language_pair,
+                language=language,
+                tokenizer=tokenize,
+                outputs=output or (),
+                details=details,
+                training_texts=training_text or (),
+                sentences=sentences,
+                comet=comet,
+                device=device,
+            )
         )
-    )
-    typer.echo(report.to_json(scores, found) if as_json else report.to_text(scores, found))
+        write(report.to_json(scores, found) if as_json else report.to_text(scores, found))
 
 
 @app.command("average-checkpoints", short_help="Write the mean of checkpoints.")

@@ -253,9 +253,20 @@ def test_closed_and_full_streams_are_told(trained: Path, corpus: Path, redirecti
     command = " ".join(map(shlex.quote, [*NMT, "translate", str(trained)]))
     source = f"cat {shlex.quote(str(corpus / 'validation.en'))} |" if "full" in redirection else ""
     redirection = redirection.replace("</dev/null", "") if source else redirection
-    done = subprocess.run(["sh", "-c", f"{source} {command} {redirection}"], capture_output=True)
+    assert_one_line_and_status_1(f"{source} {command} {redirection}")
+
+
+def test_scores_that_nobody_would_see_are_not_computed(corpus: Path) -> None:
+    scored = ["evaluate", "--hypothesis", "nowhere.de", "--reference", "nowhere.de", "--language", "de"]
+    message = assert_one_line_and_status_1(f"{shlex.join([*NMT, *scored])} >&-")
+    assert "standard output is closed" in message
+
+
+def assert_one_line_and_status_1(command: str) -> str:
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr.startswith(b"error: ") and done.stderr.count(b"\n") == 1, done.stderr.decode()
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])

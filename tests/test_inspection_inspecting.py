@@ -136,6 +136,7 @@ def test_what_is_printed() -> None:
     assert printed[:2] == [f"source       {SOURCE}", f"given        {TARGET}"]
     assert sum(" ← " in line for line in printed) == len(seen.target.words) - 1
     assert [line.split()[0] for line in printed[-3:]] == [f"{one.score:.4f}" for one in seen.hypotheses]
+    assert "mean of 4 heads\n  none: the translation is empty\n\n" in to_text(new_inspector().inspect(SOURCE, ""))
 
 
 def test_what_cannot_be_looked_into(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def lines_out(path: Path | None) -> Iterator[Callable[[str], None]]:
     """A function that writes a line to a file, there once all are written, or to standard output at once."""
     if path is None:
         if sys.stdout is None:
-            raise NmtError("standard output is closed: give --output, a file to write")
+            raise NmtError("standard output is closed: direct it to a file, as by > FILE")
 
         def write(line: str) -> None:
             sys.stdout.buffer.write(line.encode() + b"\n")

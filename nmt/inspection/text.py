@@ -24,7 +24,9 @@ def _lines(seen: Inspection) -> Iterator[str]:
     layers, heads = seen.attention["cross"].shape[:2]
     layer = f"layer {seen.alignment_layer + 1} of {layers}"
     yield f"word alignment: cross-attention of decoder {layer}, mean of {heads} heads"
-    for target, source, share in links(seen):
+    if not (linked := list(links(seen))):
+        yield "  none: the translation is empty"
+    for target, source, share in linked:
         yield f"  {share:4.0%}  {target} ← {source}"
     yield ""
     finished = sum(node.fate == "finished" for node in seen.nodes)
