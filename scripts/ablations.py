@@ -169,7 +169,10 @@ def search(
         best, _ = max(averaged, key=lambda one: float(one[1]["bleu"]))
         rows = [[weights.name, f"{found['bleu']:.2f}", f"{found['chrf']:.2f}"] for weights, found in averaged]
         typer.echo(grid.table([["weights", "BLEU", "chrF"], *rows]))
-        searched = {pair: of_run.scores(best, pairs, *pair) for pair in itertools.product(sizes, penalties)}
+        searched = {
+            (beam, alpha): of_run.scores(best, pairs, beam, alpha if beam > 1 else penalties[0])  # greedy has no α
+            for beam, alpha in itertools.product(sizes, penalties)
+        }
         rows = [[str(beam), *(f"{searched[beam, alpha]['bleu']:.2f}" for alpha in penalties)] for beam in sizes]
         typer.echo(f"\n{grid.table([[f'{best.name}: beam', *(f'α {alpha:g}' for alpha in penalties)], *rows])}")
         beam, alpha = max(searched, key=lambda pair: float(searched[pair]["bleu"]))

@@ -448,14 +448,14 @@ def test_searches_of_a_trained_run_are_measured_once(
     training_run.train(make_config("training.checkpoint_every=2", "training.ema_decay=0.9"), "cpu")
     ablations = script("ablations")
     files = {path.name for path in run.iterdir()}
-    command = ["search", str(run), "--beams", "1,2", "--alphas", "0.6"]
+    command = ["search", str(run), "--beams", "1,2", "--alphas", "0.6,1"]
     command += ["--test", str(corpus / "train.en"), str(corpus / "train.de")]
     shown = CliRunner().invoke(ablations.app, command).stdout
     names = [line.split("  ")[0] for line in shown.split("\n\n")[0].split("\n")[2:]]
     assert names == ["last", "last 5", "last 10", "EMA"]  # and not the best 5 of two validations
     assert {path.name for path in run.iterdir()} == files | {"search.jsonl", "search.jsonl.lock"}
     lines = rows_of(run / "search.jsonl")
-    assert len(lines) == 4 + 2 + 1
+    assert len(lines) == 4 + 3 + 1  # one for a beam of 1, which has no use for α
     final = next(row for row in rows_of(run / "metrics.jsonl") if row.get("step") == 20 and "bleu" in row)
     assert lines[0]["bleu"] == approx(final["bleu"])
     monkeypatch.setattr(ablations.scoring, "scores", None)
