@@ -67,11 +67,12 @@ class _StandardError(logging.Handler):
         super().__init__(logging.ERROR if rank() else logging.INFO)  # the first rank speaks for the others
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.levelno >= logging.ERROR and said_by_another(record.getMessage()):
-            return
         from tqdm import tqdm
 
-        tqdm.write(self.format(record), file=sys.stderr)
+        line = self.format(record)
+        # Last of all: should this rank be ended between the two, nobody would have said it.
+        if record.levelno < logging.ERROR or not said_by_another(record.getMessage()):
+            tqdm.write(line, file=sys.stderr)
 
 
 class _Plain(logging.Formatter):

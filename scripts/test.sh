@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the whole test suite in the environment of scripts/setup.sh, a process for each core; arguments go to pytest.
+# Runs the whole test suite in the environment of scripts/setup.sh, a process for each core, eight at most; arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh

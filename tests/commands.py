@@ -1,5 +1,9 @@
-"""`nmt` in processes of their own that need not import PyTorch: each is a fork of one that has done so."""
+"""`nmt` in processes of their own that need not import PyTorch: each is a fork of one that has done so.
 
+What only a process that starts from nothing shows, such as an import that is missing, tests by `python -m nmt` show.
+"""
+
+import atexit
 import multiprocessing
 import os
 import signal
@@ -34,25 +38,30 @@ class Started:
         (self.folder / "stdin").write_bytes(text)
         self._process = _SERVER.Process(target=_run, args=(self.arguments, self.folder, environment(**more)))
         self._process.start()
+        atexit.register(self._kill)  # or pytest would wait for what a failed test has left
 
     @property
     def runs(self) -> bool:
         return self._process.is_alive()
 
     def send_signal(self, number: signal.Signals) -> None:
-        assert self._process.pid is not None
+        assert self.runs and self._process.pid is not None
         os.kill(self._process.pid, number)
 
     def ended(self) -> CompletedProcess[bytes]:
         """How it ended; one that hangs is killed, and fails the test."""
         self._process.join(SECONDS)
         if self.runs:
-            self._process.kill()
+            self._kill()
             raise AssertionError(f"nmt {' '.join(self.arguments)} hangs: {self._said('stderr').decode()}")
         assert self._process.exitcode is not None
         done = CompletedProcess(self.arguments, self._process.exitcode, self._said("stdout"), self._said("stderr"))
+        atexit.unregister(self._kill)
         self._places.cleanup()
         return done
+
+    def _kill(self) -> None:
+        self._process.kill()
 
     def _said(self, name: str) -> bytes:
         path = self.folder / name

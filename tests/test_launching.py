@@ -387,19 +387,19 @@ class Job:
         self.sessions[name] = done, step_of(self.run)
 
 
-STOPS = ["SIGUSR1 to 2 ranks", "SIGTERM to 2 ranks"]
-TIMED = "max_seconds of 1 rank"
+STOPS = ["SIGUSR1 to 1 rank", "SIGTERM to 2 ranks"]
+TIMED = "max_seconds of 2 ranks"
 
 
 @pytest.fixture(scope="module")
 def job(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
-    """2 → 2 → 1 → 4 ranks."""
+    """1 → 2 → 2 → 4 ranks."""
     found = Job(write_config(corpus, tmp_path_factory.mktemp("job")))
     endless = "training.max_steps=100000"
     for name in STOPS:
         number, _, ranks, _ = name.split()
         found.go_on(name, int(ranks), signal.Signals[number], endless)
-    found.go_on(TIMED, 1, None, endless, "training.max_seconds=1e-3")
+    found.go_on(TIMED, 2, None, endless, "training.max_seconds=1e-3")
     found.go_on("end", 4, None, f"training.max_steps={step_of(found.run) + 30}")
     return found
 
