@@ -95,6 +95,13 @@ def test_details_say_where_words_were_counted(texts: dict[str, Path], tmp_path: 
     assert [one.text for one in details.lengths] == [str(texts["source"]), str(texts["reference"])]
 
 
+def test_details_of_texts_without_a_word(tmp_path: Path) -> None:
+    blank = tmp_path / "blank"
+    blank.write_text("\n\n")
+    scores, details = evaluate(Request(hypotheses=[blank], references=[blank], language="de", details=True))
+    assert details is not None and "No words in" in report.to_text(scores, details)
+
+
 def test_a_tokenizer_given_is_that_of_scores_and_details(texts: dict[str, Path]) -> None:
     given = Request(hypotheses=[texts["first"]], references=[texts["reference"]], tokenizer="none", details=True)
     (bleu, *_), details = evaluate(given)

@@ -169,12 +169,13 @@ def test_damaged_model_files_and_evaluations_are_left_out_and_said(run: Path) ->
     (run / checkpoint.BEST).write_bytes(b"cut")
     (run / "evaluation-a.json").write_text("[]")
     (run / "evaluation-b.json").write_text('{"scores": [{"name": "BLEU"}]}')
+    (run / "evaluation-c.json").write_text("[" * 100_000)
     found = report(run)
     assert (found.best, found.evaluations) == ({}, [])
     best, *evaluations = found.notes
     assert best.startswith(f"{run / checkpoint.BEST}: not a whole safetensors file")
     printed = "not what `nmt evaluate --json` prints: left out"
-    assert evaluations == [f"{run}/evaluation-{name}.json: {printed}" for name in "ab"]
+    assert evaluations == [f"{run}/evaluation-{name}.json: {printed}" for name in "abc"]
 
 
 def test_a_record_of_the_data_that_is_damaged(run: Path) -> None:

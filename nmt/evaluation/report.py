@@ -123,6 +123,8 @@ def _signatures(scores: Sequence[Score]) -> str:
 
 
 def _lengths(found: ByLength) -> str:
+    if not found.buckets:
+        return textwrap.fill(f"No words in {found.text} (tokenizer {found.tokenizer})", _WIDTH)
     left = [["words", "lines"], *([str(one.words), f"{one.lines:,}"] for one in found.buckets)]
     columns = [
         [["BLEU", "chrF2"], *([f"{one.bleu[i]:.2f}", f"{one.chrf[i]:.2f}"] for one in found.buckets)]
@@ -133,6 +135,8 @@ def _lengths(found: ByLength) -> str:
 
 
 def _frequencies(found: ByFrequency) -> str:
+    if not found.buckets:
+        return textwrap.fill(f"No words in the reference or in {found.text} (tokenizer {found.tokenizer})", _WIDTH)
     left = [["times", "words"], *([str(one.frequency), f"{one.reference_words:,}"] for one in found.buckets)]
     columns = []
     for place in range(len(found.buckets[0].systems)):

@@ -69,7 +69,7 @@ def read(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
     for number, line in enumerate([*lines, rest], start=1):
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             row = None
         if isinstance(row, dict) and type(row.get("step")) is int:
             rows.append(row)
