@@ -6,9 +6,11 @@ user can mend, 2 for usage, 130 when interrupted.
 
 import logging
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -174,6 +176,7 @@ def translate(
     end_with_the_launcher()
     from nmt.data.corpus import read_lines
     from nmt.decoding import lines, rows
+    from nmt.decoding.translator import files_of
 
     if input is not None and _is_setting(input):  # and no INPUT
         overrides, input = [input, *(overrides or ())], None
@@ -195,7 +198,8 @@ def translate(
             raise typer.Exit(status)
         return
     translator = load(device)
-    with lines.lines_in(source) as (text, interactive), lines.lines_out(output) as write:
+    read = [*chain.from_iterable(map(files_of, (model, *(ensemble or ())))), *read_again]
+    with lines.lines_in(source) as (text, interactive), lines.lines_out(output, read) as write:
         chunk = 1 if interactive or line_by_line else lines.CHUNK_LINES
         for row in form.rows(translator, text, chunk, prefixes=None if prefixes is None else read_lines(prefixes)):
             write(row)
@@ -226,9 +230,11 @@ def score(
     Example: nmt score runs/demo --source data/demo/test.en --target data/demo/test.de
     """
     from nmt.decoding import lines, rows
+    from nmt.decoding.translator import files_of
 
     translator = _translator(model, device, _overrides(overrides, None, length_penalty), ensemble or ())
-    with lines.lines_out(output) as write:
+    read = [*chain.from_iterable(map(files_of, (model, *(ensemble or ())))), source, target]
+    with lines.lines_out(output, read) as write:
         for number, pairs in rows.pairs(source, target):
             for place, translation in enumerate(translator.score(*pairs), start=number):
                 write(rows.scored(place, translation, format))
@@ -347,6 +353,7 @@ def average_checkpoints(
     Example: nmt average-checkpoints runs/demo --last 5 --output averaged.safetensors
     """
     from nmt import averaging, checkpoint
+    from nmt.decoding.lines import check_not_read
 
     folders = [path for path in sources if path.is_dir()]
     if folders and (len(sources) > 1 or sum([last is not None, best is not None, select]) != 1):
@@ -355,11 +362,14 @@ def average_checkpoints(
         option = "select" if select else "last" if last else "best"
         what = "is not a folder" if sources[0].exists() else "does not exist"
         raise NmtError(f"--{option} chooses from a run's folder, and {sources[0]} {what}")
+    if output.is_dir():
+        raise NmtError(f"{output}: a folder: name the model file to write")
+    if str(output) == "-":
+        raise NmtError("--output -: a model is not for standard output: name the file to write")
+    check_not_read(output, checkpoint.checkpoints(sources[0]) if folders else sources)
     if select:
         from nmt import selection
 
-        if output.is_dir():
-            raise NmtError(f"{output}: a folder: name the model file to write")
         winner, tried = selection.select(sources[0], device)
         checkpoint.save(output, winner)
         typer.echo(selection.to_text(tried, winner.provenance["selected"]))
@@ -453,6 +463,7 @@ def inspect(
 
     Example: nmt inspect runs/demo 'Three hundred and forty-two.' --output inside
     """
+    from nmt.decoding.lines import lines_out
     from nmt.inspection import text as printing
     from nmt.inspection import writing
     from nmt.inspection.inspecting import Inspector
@@ -463,8 +474,14 @@ def inspect(
         raise typer.BadParameter("--layer chooses whose heads have a picture each: give --output, and no --no-pictures")
     if output is not None and pictures:
         writing.check_pictures()
-    seen = Inspector.load(model, device, _overrides(overrides, beam_size, length_penalty)).inspect(text, target)
-    typer.echo(printing.to_text(seen))
+    for what, given in (("TEXT", text), ("--target", target or "")):
+        try:
+            given.encode()
+        except UnicodeEncodeError:
+            raise NmtError(f"{what}: not UTF-8: give text in UTF-8") from None
+    with lines_out(None) as write:
+        seen = Inspector.load(model, device, _overrides(overrides, beam_size, length_penalty)).inspect(text, target)
+        write(printing.to_text(seen))
     if output is not None:
         writing.write(seen, output, None if layer is None else layer - 1, pictures=pictures)
 
@@ -487,17 +504,17 @@ def report(
     """
     from nmt.decoding.lines import lines_out
     from nmt.reporting.page import page
-    from nmt.reporting.run import gather
+    from nmt.reporting.run import files_of, gather
 
     whole = page(gather(runs))
-    with lines_out(output) as write:
+    with lines_out(output, files_of(runs)) as write:
         write(whole)
     if output is not None:
         typer.echo(output)
 
 
 def _is_setting(argument: str) -> bool:
-    return argument.startswith("decoding.") and "=" in argument
+    return re.match(r"[a-z]+\.[a-z_]+=", argument) is not None and not Path(argument).exists()
 
 
 def _overrides(given: Sequence[str] | None, beam_size: int | None, length_penalty: float | None) -> list[str]:

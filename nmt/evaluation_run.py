@@ -12,7 +12,7 @@ from nmt import device as devices
 from nmt.config import Config
 from nmt.data.corpus import read_lines
 from nmt.decoding import lines
-from nmt.decoding.translator import Translator, load_settings
+from nmt.decoding.translator import Translator, files_of, load_settings
 from nmt.errors import NmtError
 from nmt.evaluation import breakdowns, comet, named_test_sets, scores
 from nmt.evaluation.metrics import check_tokenizer
@@ -62,8 +62,10 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None]:
     if request.tokenizer is not None:
         check_tokenizer(request.tokenizer)
     scores.check_seed()
-    for path in request.outputs:
-        lines.check_output(path)
+    _check_outputs(request)
+    for path in request.training_texts:
+        if not lines.is_special(path):
+            next(read_lines(path), None)  # raises where it cannot be read
     source, references, of_set = _texts(request)
     hypotheses = [_read(path) for path in request.hypotheses]
     for text in (source, *hypotheses):  # before the work of translating
@@ -82,6 +84,18 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None]:
     if settings and not source_language:
         source_language = settings[0].data.source_language
     return found, _details(request, source, source_language, systems, references, language)
+
+
+def _check_outputs(request: Request) -> None:
+    """Raises NmtError for what cannot be written, or would take the place of something else that is asked for."""
+    models = chain.from_iterable(map(files_of, request.models))
+    texts = [*request.hypotheses, *request.references, *request.training_texts]
+    read = [*models, *texts, *([] if request.source is None else [request.source])]
+    for number, path in enumerate(request.outputs):
+        if str(path) == "-":
+            raise NmtError("--output -: standard output is for the scores: name a file")
+        if lines.check_output(path, read) in [other.resolve() for other in request.outputs[:number]]:
+            raise NmtError(f"--output {path}: given twice: give each model a file of its own")
 
 
 def _target_language(settings: Sequence[Config]) -> str:

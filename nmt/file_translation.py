@@ -3,12 +3,13 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
-from nmt import checkpoint, distributed, exported, launching
+from nmt import distributed, launching
 from nmt.decoding.file_job import FileJob
 from nmt.decoding.lines import say_counts
-from nmt.decoding.translator import Translator
+from nmt.decoding.translator import Translator, files_of
 from nmt.errors import NmtError
 from nmt.launched import launched
 
@@ -28,11 +29,8 @@ def job(
 ) -> FileJob:
     """The job for a model file, a run's folder or an exported one, and what translates with it; `options` as in
     FileJob.of. Raises NmtError as that does, and where there is no model."""
-    if exported.is_ctranslate2(model):
-        weights = sorted(path for path in model.iterdir() if path.is_file())
-    else:
-        weights = [checkpoint.locate(one) for one in (model, *ensemble)]
-    files = {"model": weights, "glossary": [] if glossary is None else [glossary]}
+    weights = chain.from_iterable(map(files_of, (model, *ensemble)))
+    files = {"model": list(weights), "glossary": [] if glossary is None else [glossary]}
     return FileJob.of(files, source, output, options, processes, prefixes)
 
 

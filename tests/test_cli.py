@@ -1,6 +1,7 @@
 """The commands as a person or a pipe sees them, each in a process of its own."""
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from commands import Started, run
+from commands import SECONDS, Started, run
 from conftest import WORDS, config_text, rows_of, rows_without_clock
 
 import nmt
@@ -189,6 +190,7 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
         (["average-checkpoints", trained, "--last", 99, "--output", tmp_path / "x"], "99 asked for"),
         (["average-checkpoints", trained, "--output", tmp_path / "x"], "--last N and --best N"),
         (["average-checkpoints", trained, "--select", "--device", "gpu", "--output", tmp_path / "x"], "--device gpu"),
+        (["inspect", trained, os.fsdecode(b"one \xff")], "TEXT: not UTF-8"),
         (["export", trained, "--format", "marian", "--output", trained], "exists already"),
         (["evaluate", trained, "--source", short, "--reference", corpus / "validation.de"], "has 1 lines"),
         (["evaluate", "--hypothesis", short, "--test-set", "wmt", "--language-pair", "en-de"], "no such test set"),
@@ -199,6 +201,37 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
         assert done.returncode == 1, (arguments, message)
         assert message.startswith("error: ") and words in message, message
         assert done.stdout == b""
+
+
+def test_no_output_takes_the_place_of_what_is_read(trained: Path, corpus: Path, tmp_path: Path) -> None:
+    model, source, target, link = (tmp_path / name for name in ("m.safetensors", "a.en", "a.de", "link"))
+    for path, of in ((model, checkpoint.locate(trained)), (source, corpus / "validation.en"), (target, source)):
+        path.write_bytes(of.read_bytes())
+    link.symlink_to(source)
+    texts = ("--source", source, "--reference", target)
+    newest = checkpoint.last(trained, 1)[0]
+    for arguments, output in [
+        (["translate", model, source], model),
+        (["translate", model, source], link),
+        (["translate", model, source, "--line-by-line"], source),
+        (["score", model, "--source", source, "--target", target], target),
+        (["evaluate", trained, *texts], checkpoint.locate(trained)),
+        (["evaluate", model, *texts], target),
+        (["evaluate", model, *texts, "--training-text", link, "--details"], source),
+        (["report", trained], trained / "config.yaml"),
+        (["average-checkpoints", trained, "--last", 2], newest),
+        (["average-checkpoints", newest, model], model),
+    ]:
+        before = output.read_bytes()
+        done = run(*arguments, "--output", output)
+        said = f"error: {output}: is read here, and would be lost: choose another --output\n"
+        assert (done.returncode, done.stdout, done.stderr.decode()) == (1, b"", said), arguments
+        assert output.read_bytes() == before
+    done = run("evaluate", model, model, *texts, "--output", tmp_path / "x", "--output", tmp_path / "x")
+    assert (done.returncode, b"given twice" in done.stderr) == (1, True)
+    for arguments in (["evaluate", model, *texts], ["average-checkpoints", newest]):
+        done = run(*arguments, "--output", "-")
+        assert (done.returncode, b"error: --output -: " in done.stderr, Path("-").exists()) == (1, True, False)
 
 
 def test_usage_is_status_2() -> None:
@@ -307,8 +340,9 @@ def test_killed_at_any_moment_the_run_ends_the_same(corpus: Path, tmp_path: Path
 
 
 def wait_for_metrics(process: Started, folder: Path, rows: int) -> None:
-    """Until metrics.jsonl has so many rows, or the process has ended."""
-    while process.runs:
+    """Until metrics.jsonl has so many rows, or the process has ended or hangs."""
+    end = time.monotonic() + SECONDS
+    while process.runs and time.monotonic() < end:
         path = folder / "metrics.jsonl"
         if path.exists() and path.read_bytes().count(b"\n") >= rows:
             return

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import filelock
@@ -63,9 +63,10 @@ class FileJob:
         """The job for these files (the model's, a glossary, …) and options, which JSON can hold. Reads the files once.
 
         Several processes share a file that is too short for whole chunks in smaller ones. Raises NmtError where a
-        file cannot be read, the output is a folder, or the prefixes are not as many as the lines.
+        file cannot be read, the output is a folder or one of them, or the prefixes are not as many as the lines.
         """
-        output = check_output(output)
+        read = [source, *chain.from_iterable(files.values()), *([] if prefixes is None else [prefixes])]
+        output = check_output(output, read)
         content, lines = survey(source)
         begins = None if prefixes is None else survey(prefixes)
         if begins is not None and begins[1] != lines:

@@ -63,8 +63,11 @@ def lines_in(path: Path | None) -> Iterator[tuple[Iterator[str], bool]]:
 
 
 @contextmanager
-def lines_out(path: Path | None) -> Iterator[Callable[[str], None]]:
-    """A function that writes a line to a file, there once all are written, or to standard output at once."""
+def lines_out(path: Path | None, read: Iterable[Path] = ()) -> Iterator[Callable[[str], None]]:
+    """A function that writes a line to a file, there once all are written, or to standard output at once.
+
+    Raises NmtError as `check_output`, and where standard output is closed.
+    """
     if path is None:
         if sys.stdout is None:
             raise NmtError("standard output is closed: direct it to a file, as by > FILE")
@@ -75,7 +78,7 @@ def lines_out(path: Path | None) -> Iterator[Callable[[str], None]]:
 
         yield write
         return
-    whole = check_output(path)
+    whole = check_output(path, read)
     part = path if is_special(path) else whole.with_name(f".{whole.name}.part")
     try:
         with part.open("w", encoding="utf-8", newline="\n") as file:
@@ -89,14 +92,24 @@ def lines_out(path: Path | None) -> Iterator[Callable[[str], None]]:
             part.unlink(missing_ok=True)
 
 
-def check_output(path: Path) -> Path:
-    """The file that an --output stands for, where links lead. Raises NmtError for a folder, or where none could be."""
+def check_output(path: Path, read: Iterable[Path] = ()) -> Path:
+    """The file that an --output stands for, where links lead.
+
+    Raises NmtError for a folder, where no file could be, and for one of the files that are `read` to make it.
+    """
     if path.is_dir():
         raise NmtError(f"{path}: a folder: choose another --output")
+    check_not_read(path, read)
     whole = path.resolve()
     if not is_special(path) and not whole.parent.is_dir():
         raise NmtError(f"{path}: cannot be written: no folder {whole.parent}: choose another --output")
     return whole
+
+
+def check_not_read(path: Path, read: Iterable[Path]) -> None:
+    """Raises NmtError for an output that would take the place of a file that is read; devices may be both."""
+    if path.is_file() and any(other.exists() and path.samefile(other) for other in read):
+        raise NmtError(f"{path}: is read here, and would be lost: choose another --output")
 
 
 def is_special(path: Path) -> bool:

@@ -438,6 +438,13 @@ def _several(lines: Iterable[str]) -> None:
         raise TypeError("one text, where lines are taken: [text] for one")
 
 
+def files_of(model: Path) -> list[Path]:
+    """The files that Translator.load reads: one, or those of a CTranslate2 folder. Raises NmtError where none is."""
+    if exported.is_ctranslate2(model):
+        return sorted(path for path in model.iterdir() if path.is_file())
+    return [checkpoint.locate(model)]
+
+
 def load_settings(path: Path) -> config.Config:
     """The settings of what Translator.load opens, without its weights. Raises NmtError as it does."""
     if exported.is_ctranslate2(path):

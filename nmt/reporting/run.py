@@ -98,6 +98,11 @@ def gather(folders: Sequence[Path]) -> list[Run]:
     return [_Reader(folder).run(name) for folder, name in zip(folders, _names(folders), strict=True)]
 
 
+def files_of(folders: Sequence[Path]) -> list[Path]:
+    """What `gather` reads: everything in these folders but pages."""
+    return [path for folder in folders for path in folder.iterdir() if path.suffix != ".html"]
+
+
 def _names(folders: Sequence[Path]) -> list[str]:
     """As many of each folder's last parts as tell them apart."""
     parts = [folder.resolve().parts for folder in folders]
@@ -211,7 +216,7 @@ class _Reader:
             try:
                 found = json.loads(path.read_text(encoding="utf-8"))
                 scores = _by_system(found["scores"] if isinstance(found, dict) else found)
-            except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError):
+            except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
                 scores = {}
             if not scores:
                 self._note(f"{path}: not what `nmt evaluate --json` prints: left out")
