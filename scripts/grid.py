@@ -129,7 +129,11 @@ def runs(
     Raises NmtError for settings that are wrong or cannot go together.
     """
     made: dict[str, Run] = {}
+    last = {override.partition("=")[0]: override for override in overrides}
     for row in rows:
+        for own in row.settings:
+            if (stronger := last.get(own.partition("=")[0], own)) != own:
+                log.warning("row %s: its %s gives way to %s: it is not what its name says", row.row, own, stronger)
         over = [*grid.base, *row.settings]
         over += [*_narrower(row, config.load(file, over), scale), *overrides]
         try:

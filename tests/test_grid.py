@@ -82,6 +82,14 @@ def plan(grid: Any, recipe: Path, names: str | None, *overrides: str, scale: int
     return grid.runs(made, made.chosen(names), recipe, overrides, recipe.parent / "out", seeds, scale)
 
 
+def test_an_override_that_a_row_gives_way_to_is_said(grid: Any, recipe: Path, caplog: pytest.LogCaptureFixture) -> None:
+    [wide] = plan(grid, recipe, "wide", "model.feed_forward=64", "model.heads=2")
+    assert "model.feed_forward=64" in wide.overrides
+    assert caplog.messages == [
+        "row wide: its model.feed_forward=96 gives way to model.feed_forward=64: it is not what its name says"
+    ]
+
+
 # ------------------------------------------------------------------------ Table 3
 
 
