@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -198,7 +197,7 @@ def translate(
             raise typer.Exit(status)
         return
     translator = load(device)
-    read = [*chain.from_iterable(map(files_of, (model, *(ensemble or ())))), *read_again]
+    read = [*files_of(model, *(ensemble or ())), *read_again]
     with lines.lines_in(source) as (text, interactive), lines.lines_out(output, read) as write:
         chunk = 1 if interactive or line_by_line else lines.CHUNK_LINES
         for row in form.rows(translator, text, chunk, prefixes=None if prefixes is None else read_lines(prefixes)):
@@ -233,7 +232,7 @@ def score(
     from nmt.decoding.translator import files_of
 
     translator = _translator(model, device, _overrides(overrides, None, length_penalty), ensemble or ())
-    read = [*chain.from_iterable(map(files_of, (model, *(ensemble or ())))), source, target]
+    read = [*files_of(model, *(ensemble or ())), source, target]
     with lines.lines_out(output, read) as write:
         for number, pairs in rows.pairs(source, target):
             for place, translation in enumerate(translator.score(*pairs), start=number):

@@ -88,9 +88,8 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None]:
 
 def _check_outputs(request: Request) -> None:
     """Raises NmtError for what cannot be written, or would take the place of something else that is asked for."""
-    models = chain.from_iterable(map(files_of, request.models))
     texts = [*request.hypotheses, *request.references, *request.training_texts]
-    read = [*models, *texts, *([] if request.source is None else [request.source])]
+    read = [*files_of(*request.models), *texts, *([] if request.source is None else [request.source])]
     for number, path in enumerate(request.outputs):
         if str(path) == "-":
             raise NmtError("--output -: standard output is for the scores: name a file")

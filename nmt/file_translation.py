@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 
 from nmt import distributed, launching
@@ -29,8 +28,7 @@ def job(
 ) -> FileJob:
     """The job for a model file, a run's folder or an exported one, and what translates with it; `options` as in
     FileJob.of. Raises NmtError as that does, and where there is no model."""
-    weights = chain.from_iterable(map(files_of, (model, *ensemble)))
-    files = {"model": list(weights), "glossary": [] if glossary is None else [glossary]}
+    files = {"model": files_of(model, *ensemble), "glossary": [] if glossary is None else [glossary]}
     return FileJob.of(files, source, output, options, processes, prefixes)
 
 

@@ -438,11 +438,13 @@ def _several(lines: Iterable[str]) -> None:
         raise TypeError("one text, where lines are taken: [text] for one")
 
 
-def files_of(model: Path) -> list[Path]:
-    """The files that Translator.load reads: one, or those of a CTranslate2 folder. Raises NmtError where none is."""
-    if exported.is_ctranslate2(model):
-        return sorted(path for path in model.iterdir() if path.is_file())
-    return [checkpoint.locate(model)]
+def files_of(*models: Path) -> list[Path]:
+    """What Translator.load reads of each: a file, or those of a CTranslate2 folder. Raises NmtError where none is."""
+    found: list[Path] = []
+    for model in models:
+        in_folder = exported.is_ctranslate2(model)
+        found += sorted(filter(Path.is_file, model.iterdir())) if in_folder else [checkpoint.locate(model)]
+    return found
 
 
 def load_settings(path: Path) -> config.Config:
