@@ -37,8 +37,8 @@ def said_by_another(message: str) -> bool:
         (shared / f"said-{hashlib.sha256(message.encode()).hexdigest()}").touch(exist_ok=False)
     except FileExistsError:
         return True
-    except OSError:  # better said twice than never
-        return False
+    except OSError:
+        pass  # better said twice than never
     return False
 
 

@@ -16,7 +16,7 @@ import commands
 import pytest
 import torch
 import typer
-from commands import OF_A_LAUNCHER, environment
+from commands import OF_A_LAUNCHER, SECONDS, environment
 from conftest import config_text, rows_of, rows_without_clock, write_corpus
 
 from nmt import checkpoint, launching, settings, tensor_file, terminal
@@ -27,7 +27,6 @@ from nmt.launched import STARTED
 from nmt.training.trainer import Trainer
 from nmt.training_run import material
 
-SECONDS = 120  # after which a job hangs
 TRAIN = [sys.executable, "-m", "nmt", "train"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 TWO = ("--nproc-per-node", "2")
