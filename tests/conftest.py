@@ -21,6 +21,10 @@ WORDS = {
 }  # fmt: skip
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all-faults", action="store_true", help="tests/test_faults.py: each call, each kind of fault")
+
+
 @pytest.fixture(autouse=True)
 def one_thread() -> None:
     """Tiny tensors gain nothing from threads, and results then do not depend on the machine's cores."""
