@@ -36,13 +36,13 @@ class Faults:
         self._log = None if log is None else os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._guard = threading.Lock()
 
-    def install(self) -> None:
-        """Replace the functions, for the rest of this process's life."""
+    def install(self, put: Callable[[Any, str, Any], None] = setattr) -> None:
+        """Replace the functions, by `put`: without another one, for the rest of this process's life."""
         from nmt import tensor_file
 
         for name, place in _CALLS.items():
-            setattr(os, name, self._replaced(name, place))
-        self._install_open()
+            put(os, name, self._replaced(name, place))
+        self._install_open(put)
         flock, save_file = fcntl.flock, tensor_file.save_file
 
         def failing_flock(descriptor: Any, operation: int) -> None:
@@ -55,10 +55,10 @@ class Faults:
             self._call("write", str(path))
             save_file(tensors, path, metadata)
 
-        fcntl.flock = failing_flock
-        tensor_file.save_file = failing_save_file
+        put(fcntl, "flock", failing_flock)
+        put(tensor_file, "save_file", failing_save_file)
 
-    def _install_open(self) -> None:
+    def _install_open(self, put: Callable[[Any, str, Any], None]) -> None:
         call, real = self._call, builtins.open
 
         class File(io.FileIO):
@@ -80,7 +80,8 @@ class Faults:
             buffered = io.BufferedRandom(raw) if "+" in mode else io.BufferedWriter(raw)
             return buffered if "b" in mode else io.TextIOWrapper(buffered, *rest, **more)
 
-        builtins.open = io.open = opened  # type: ignore[assignment]
+        put(builtins, "open", opened)
+        put(io, "open", opened)
 
     def _replaced(self, name: str, place: int | None) -> Callable[..., Any]:
         real = self._real[name]

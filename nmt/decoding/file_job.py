@@ -160,7 +160,7 @@ class FileJob:
         return counts, longest
 
     def _parts(self, digests: Digests) -> Iterator[tuple[int, Path, list[str], list[str] | None]]:
-        """Each chunk: the number of its first line, its file, its lines, their prefixes; `digests`: as in read_lines."""
+        """Each chunk: the number of its first line, its file, its lines and prefixes; `digests`: as in read_lines."""
         first = 1
         prefixes = None if self.prefixes is None else read_lines(self.prefixes, digests)
         for chunk in chunked(read_lines(self.source, digests), self.chunk_lines):

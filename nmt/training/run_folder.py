@@ -1,6 +1,5 @@
 """The folder of a run before training writes into it: locked, without remains of an earlier run, with its settings."""
 
-import itertools
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -41,11 +40,14 @@ def move_aside(run: Path) -> None:
     Interrupted, the next call goes on with the same folder. Raises NmtError where the system refuses.
     """
     left = [path for name in _OF_A_RUN if (path := run / name).exists()]
-    if not left or left == [run / CONFIG]:  # settings alone: of a run that was stopped before its first step
-        return
     with atomic.reporting(run, "run_dir"):
-        folder = next(run / f"before-{n}" for n in itertools.count(1) if not _is_complete(run / f"before-{n}", left))
-        folder.mkdir(exist_ok=True)
+        numbers = [int(name) for path in run.glob("before-*") if (name := path.name.removeprefix("before-")).isdecimal()]
+        newest = max(numbers, default=0)
+        interrupted = newest > 0 and _goes_on(run / f"before-{newest}", left)
+        if not left or (left == [run / CONFIG] and not interrupted):  # settings alone: no step has been made
+            return
+        folder = run / f"before-{newest if interrupted else newest + 1}"
+        folder.mkdir(exist_ok=interrupted)
         for path in left:
             path.rename(folder / path.name)
         for changed in (folder, run):
@@ -53,12 +55,9 @@ def move_aside(run: Path) -> None:
     log.warning("%s held a run without a state to go on from: moved to %s", run, folder)
 
 
-def _is_complete(folder: Path, left: list[Path]) -> bool:
-    """Whether nothing can be added to a folder of files that were moved aside."""
-    if not folder.exists():
-        return False
-    to_go_on = left[-1].name == CONFIG and not (folder / CONFIG).exists()
-    return not to_go_on or any((folder / path.name).exists() for path in left)
+def _goes_on(folder: Path, left: list[Path]) -> bool:
+    """Whether a folder was being filled with what is left when that was interrupted: its settings come last."""
+    return bool(left) and left[-1].name == CONFIG and not any((folder / path.name).exists() for path in left)
 
 
 def check_config(run: Path, now: Config) -> None:
