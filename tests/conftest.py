@@ -22,7 +22,9 @@ WORDS = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--all-faults", action="store_true", help="tests/test_faults.py: each call, each kind of fault")
+    group = parser.getgroup("tests/test_writing_commands.py")
+    group.addoption("--all-faults", action="store_true", help="each call that writes, each kind of fault")
+    group.addoption("--rounds", type=int, default=2, help="how often two commands are started at once")
 
 
 @pytest.fixture(autouse=True)

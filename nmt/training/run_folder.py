@@ -41,7 +41,9 @@ def move_aside(run: Path) -> None:
     """
     left = [path for name in _OF_A_RUN if (path := run / name).exists()]
     with atomic.reporting(run, "run_dir"):
-        numbers = [int(name) for path in run.glob("before-*") if (name := path.name.removeprefix("before-")).isdecimal()]
+        numbers = [
+            int(name) for path in run.glob("before-*") if (name := path.name.removeprefix("before-")).isdecimal()
+        ]
         newest = max(numbers, default=0)
         interrupted = newest > 0 and _goes_on(run / f"before-{newest}", left)
         if not left or (left == [run / CONFIG] and not interrupted):  # settings alone: no step has been made

@@ -1,9 +1,11 @@
-"""Every call that writes fails in turn, in every command that writes: no file is lost, and one line says why.
+"""Commands that write: every call fails in turn, or two commands run at once. No file is lost, and one line says why.
 
 After each fault the same command is run again, and has the result of a run without faults. By default a part of the
-faults is tried, spread over all calls; `--all-faults` tries each call with each kind of fault.
+faults is tried, spread over all calls; `--all-faults` tries each call with each kind of fault. `--rounds` says how
+often two commands are started at once.
 """
 
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -112,12 +114,17 @@ def folder_for(command: Command, whole: Path, place: Path) -> Path:
     return place
 
 
+def arguments_of(command: Command, corpus: Path) -> list[str]:
+    return [one.format(config=corpus / "config.yaml", corpus=corpus) for one in command.arguments]
+
+
 def run(command: Command, corpus: Path, folder: Path, at: int, kind: str) -> tuple[int, str, list[str]]:
     """Exit status, standard error, and the calls that were made."""
-    arguments = [one.format(config=corpus / "config.yaml", corpus=corpus) for one in command.arguments]
     log = folder.with_suffix(".log")
     log.unlink(missing_ok=True)
-    done = commands.run(*arguments, folder=folder, before=partial(faults.install, folder, at, kind, log))
+    done = commands.run(
+        *arguments_of(command, corpus), folder=folder, before=partial(faults.install, folder, at, kind, log)
+    )
     return done.returncode, done.stderr.decode(), log.read_text().split("\n")[:-1] if log.exists() else []
 
 
@@ -148,8 +155,39 @@ def test_a_fault_in_any_call_loses_nothing(
         status, said, _ = run(command, corpus, folder, 0, kind)
         assert status == 0, f"{what}; and again: {said}"
         assert command.result(folder) == expected, what
-        left = [path for path in folder.rglob(".nmt-*.part") if not (path / "notes").exists()]
-        assert not left, f"{what}: {left}"
+        check_nothing_else(folder)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_two_at_once_give_one_whole_result_or_a_refusal(
+    corpus: Path, whole: Path, tmp_path: Path, pytestconfig: pytest.Config, name: str
+) -> None:
+    command = COMMANDS[name]
+    sound = folder_for(command, whole, tmp_path / "sound")
+    assert run(command, corpus, sound, 0, "EIO")[0] == 0
+    expected = command.result(sound)
+    for _ in range(pytestconfig.getoption("rounds")):
+        folder = folder_for(command, whole, tmp_path / "shared")
+        both = [commands.Started(*arguments_of(command, corpus), folder=folder) for _ in range(2)]
+        ended = [one.ended() for one in both]
+        said = [one.stderr.decode() for one in ended]
+        statuses = sorted(one.returncode for one in ended)
+        assert statuses in ([0, 0], [0, 1]), said
+        for one in ended:
+            refusals = [line for line in one.stderr.decode().split("\n") if line.startswith("error: ")]
+            assert len(refusals) == one.returncode and b"Traceback" not in one.stderr, said
+            assert not refusals or re.search("another (nmt|process)|exists already|not empty", refusals[0]), said
+        assert command.result(folder) == expected, said
+        check_nothing_else(folder)
+
+
+def check_nothing_else(folder: Path) -> None:
+    """The user's own files are as they were, and nothing unfinished is left."""
+    for bystander in BYSTANDERS:
+        assert (folder / bystander).read_text() == OLD, bystander
+    left = [path for path in folder.rglob(".nmt-*.part") if not (path / "notes").exists()]
+    assert not left, left
+    assert not list(folder.glob(".out.de.*.part"))
 
 
 @pytest.mark.parametrize("name", COMMANDS)
