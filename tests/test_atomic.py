@@ -145,12 +145,19 @@ def test_a_folder_that_may_not_be_written_is_said(tmp_path: Path) -> None:
             raise OSError(number, os.strerror(number))
 
 
-def test_the_lock_does_not_empty_a_file_of_the_users(tmp_path: Path) -> None:
+def test_the_lock_is_no_file_of_the_users(tmp_path: Path) -> None:
     (tmp_path / "lock").write_text("mine")
-    (tmp_path / atomic.LOCK).write_text("mine")
     with atomic.locked(tmp_path), pytest.raises(atomic.HeldByAnother), atomic.locked(tmp_path):
         pass
-    assert (tmp_path / "lock").read_text() == (tmp_path / atomic.LOCK).read_text() == "mine"
+    assert (tmp_path / "lock").read_text() == "mine"
+
+
+def test_the_lock_follows_no_link(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("mine")
+    (tmp_path / atomic.LOCK).symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match="symbolic link"), atomic.locked(tmp_path):
+        pass
+    assert (tmp_path / "victim").read_text() == "mine"
 
 
 @pytest.mark.parametrize("folder", [False, True])

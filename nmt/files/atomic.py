@@ -7,22 +7,26 @@ else: the folder's name carries a checksum that no other program computes, and i
 """
 
 import errno
+import fcntl
 import hashlib
+import logging
 import os
 import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import filelock
-
 from nmt.errors import NmtError
+
+log = logging.getLogger("nmt")
 
 LOCK = ".nmt-lock"  # the name of a lock file, of our own lest it be the user's
 _UNFINISHED = re.compile(r"\.nmt-([0-9a-f]{16})([0-9a-f]{16})\.part")
 _CONTENT = "content"
+_WAS_LOCKED = b"locked\n"
+_NO_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -109,22 +113,28 @@ def sync(path: Path) -> None:
 def locked(folder: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
     """Have a folder that is there to oneself, among those who ask for this lock; the system frees it if one dies.
 
-    Where another process has it: call `waiting` and wait, or without that raise HeldByAnother.
+    Where another process has it: call `waiting` and wait, or without that raise HeldByAnother. Raises OSError where
+    the lock file cannot be made, or the folder was removed meanwhile. Where the file system has no locks, a warning
+    says so.
     """
-    lock = filelock.FileLock(folder / LOCK)
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        if waiting is None:
-            raise HeldByAnother from None
-        waiting()
-        lock.acquire()
-    try:
-        if not (folder / LOCK).exists():  # whoever had the lock has removed the folder
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if waiting is None:
+                raise HeldByAnother from None
+            waiting()
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            log.warning("%s: this file system has no locks: do not run two commands on one folder at once", folder)
+        if os.fstat(descriptor).st_nlink == 0:  # whoever had the lock has removed it, with the folder
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
         yield
     finally:
-        lock.release()
+        os.close(descriptor)
 
 
 @contextmanager
@@ -150,24 +160,30 @@ def remove_unfinished(folder: Path) -> None:
     with suppress(OSError):
         for one in list(folder.iterdir()):
             if _is_ours(one.name) and not one.is_symlink():
-                with suppress(OSError, HeldByAnother), locked(one):
-                    shutil.rmtree(one)
+                _remove_if_left(one)
+
+
+def _remove_if_left(unfinished: Path) -> None:
+    """Remove such a folder if its writer has died: its lock file says that it was locked once, and is free now."""
+    with suppress(OSError), (unfinished / LOCK).open("rb+") as lock:
+        if lock.read() == _WAS_LOCKED:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(unfinished)
 
 
 @contextmanager
 def _unfinished(parent: Path) -> Iterator[Path]:
     """A path in a new folder beside the place that it is meant for, to make something at."""
     remove_unfinished(parent)
-    with ExitStack() as held:
-        folder = None
-        while folder is None or not folder.exists():  # another process may remove it before we have the lock
-            random = secrets.token_hex(8)
-            folder = parent / f".nmt-{random}{_checksum(random)}.part"
-            folder.mkdir(mode=0o700)
-            held.callback(shutil.rmtree, folder, ignore_errors=True)
-            with suppress(FileNotFoundError, HeldByAnother):
-                held.enter_context(locked(folder))
-        yield folder / _CONTENT
+    random = secrets.token_hex(8)
+    folder = parent / f".nmt-{random}{_checksum(random)}.part"
+    folder.mkdir(mode=0o700)
+    try:
+        with locked(folder):
+            (folder / LOCK).write_bytes(_WAS_LOCKED)  # before that, nobody takes it for left behind
+            yield folder / _CONTENT
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_ours(name: str) -> bool:
