@@ -1,7 +1,9 @@
 """What is written is there whole or not at all, whoever else writes; what others own is left alone."""
 
 import errno
+import fcntl
 import os
+import shutil
 import stat
 import threading
 from pathlib import Path
@@ -109,6 +111,48 @@ def test_what_a_killed_process_left_is_removed_by_the_next_writer(tmp_path: Path
     assert (left / "content" / "file").exists()
     atomic.write_text(tmp_path / "file", "text")
     assert names(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("names_left", [(), (atomic.LOCK,), ("content",)])
+def test_what_was_killed_at_its_start_or_end_is_removed_too(tmp_path: Path, names_left: tuple[str, ...]) -> None:
+    left = left_by_a_killed_process(tmp_path)
+    shutil.rmtree(left)
+    left.mkdir()
+    for name in names_left:
+        (left / name).touch()
+    atomic.remove_unfinished(tmp_path)
+    assert names(tmp_path) == []
+
+
+def test_a_writer_whose_folder_was_taken_for_left_behind_makes_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between making the folder and locking it."""
+    real, removed = atomic._open_lock, []
+
+    def late(folder: Path) -> int:
+        if not removed:
+            removed.append(folder)
+            atomic._remove_if_left(folder)
+        return real(folder)
+
+    monkeypatch.setattr(atomic, "_open_lock", late)
+    atomic.write_text(tmp_path / "file", "text")
+    assert removed and names(tmp_path) == ["file"]
+
+
+def test_without_locks_nothing_is_removed_and_a_warning_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    left = left_by_a_killed_process(tmp_path)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    atomic.write_text(tmp_path / "file", "text")
+    assert left.exists() and (tmp_path / "file").read_text() == "text"
+    assert "has no locks" in caplog.text
 
 
 def test_what_another_process_still_writes_is_not_removed(tmp_path: Path) -> None:

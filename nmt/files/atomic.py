@@ -15,7 +15,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from nmt.errors import NmtError
@@ -25,7 +25,6 @@ log = logging.getLogger("nmt")
 LOCK = ".nmt-lock"  # the name of a lock file, of our own lest it be the user's
 _UNFINISHED = re.compile(r"\.nmt-([0-9a-f]{16})([0-9a-f]{16})\.part")
 _CONTENT = "content"
-_WAS_LOCKED = b"locked\n"
 _NO_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -117,7 +116,7 @@ def locked(folder: Path, waiting: Callable[[], None] | None = None) -> Iterator[
     the lock file cannot be made, or the folder was removed meanwhile. Where the file system has no locks, a warning
     says so.
     """
-    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    descriptor = _open_lock(folder)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -164,26 +163,35 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def _remove_if_left(unfinished: Path) -> None:
-    """Remove such a folder if its writer has died: its lock file says that it was locked once, and is free now."""
-    with suppress(OSError), (unfinished / LOCK).open("rb+") as lock:
-        if lock.read() == _WAS_LOCKED:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    """Remove such a folder if its writer has died, which is known by its lock."""
+    with suppress(OSError):
+        descriptor = _open_lock(unfinished)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(unfinished)
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager
 def _unfinished(parent: Path) -> Iterator[Path]:
     """A path in a new folder beside the place that it is meant for, to make something at."""
     remove_unfinished(parent)
-    random = secrets.token_hex(8)
-    folder = parent / f".nmt-{random}{_checksum(random)}.part"
-    folder.mkdir(mode=0o700)
-    try:
-        with locked(folder):
-            (folder / LOCK).write_bytes(_WAS_LOCKED)  # before that, nobody takes it for left behind
-            yield folder / _CONTENT
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with ExitStack() as held:
+        while True:
+            random = secrets.token_hex(8)
+            folder = parent / f".nmt-{random}{_checksum(random)}.part"
+            folder.mkdir(mode=0o700)
+            held.callback(shutil.rmtree, folder, ignore_errors=True)
+            # Until we have the lock, another process may take the folder for left behind, and remove it.
+            with suppress(FileNotFoundError, HeldByAnother):
+                held.enter_context(locked(folder))
+                break
+        yield folder / _CONTENT
+
+
+def _open_lock(folder: Path) -> int:
+    return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
 
 
 def _is_ours(name: str) -> bool:
