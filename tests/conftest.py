@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 import torch
 
@@ -14,6 +15,12 @@ from nmt.config import Config
 
 if TYPE_CHECKING:
     from chromium import Browser
+
+# Examples follow from the test alone, so that a test that passed passes again. To search for new ones, at random:
+# scripts/test.sh -m hypothesis --hypothesis-profile=search, as often as one likes.
+hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("search", derandomize=False, deadline=None, print_blob=True)
+hypothesis.settings.load_profile("fixed")
 
 WORDS = {
     "one": "eins", "two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "six": "sechs",
