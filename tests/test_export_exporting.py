@@ -43,10 +43,10 @@ def test_what_is_there_is_not_overwritten(model: Path, tmp_path: Path) -> None:
         with pytest.raises(NmtError, match="exists already: delete it or choose another --output"):
             export(model, "ctranslate2", output, lines=LINES)
     assert before == {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
-    (tmp_path / ".new.part").mkdir()  # of one that was killed
-    (tmp_path / ".new.part" / "model.bin").write_text("half")
+    (tmp_path / ".new.part").mkdir()
+    (tmp_path / ".new.part" / "model.bin").write_text("the user's own")
     assert export(model, "ctranslate2", tmp_path / "new", lines=LINES).kept
-    assert not (tmp_path / ".new.part").exists()
+    assert (tmp_path / ".new.part" / "model.bin").read_text() == "the user's own"
 
 
 def test_a_float32_folder_that_differs_is_not_kept(

@@ -1,6 +1,7 @@
 """Prepared data is found again by what it was made from, and nothing half-made is ever found."""
 
 import dataclasses
+import gzip
 import json
 import logging
 import random
@@ -10,17 +11,20 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from nmt import config, settings
 from nmt.config import Config, Corpus, Data
-from nmt.data import storage, token_store, vocabulary
+from nmt.data import cleaning, storage, token_store, vocabulary
 from nmt.data.corpus import read_lines
 from nmt.data.preparation import Prepared, evenly, prepare
 from nmt.errors import NmtError
@@ -292,7 +296,7 @@ def test_failed_build_leaves_nothing(run: Config, caplog: Any, monkeypatch: pyte
         patch.setattr(token_store._Writer, "append", fail)
         with pytest.raises(NmtError, match="the disk is full"):
             prepare(run)
-    assert entries(run) == ["lock", "vocabulary"]
+    assert entries(run) == [".nmt", "vocabulary"]
     prepared = prepare(run)
     assert said(caplog) == ["vocabulary learned", "vocabulary reused", "token store kept"]
     assert len(prepared.train) == 300
@@ -318,14 +322,14 @@ preparation.prepare(settings.parse(Config, sys.argv[1], "config"))
 def test_killed_build_is_swept_away(run: Config, caplog: pytest.LogCaptureFixture) -> None:
     killed = subprocess.run([sys.executable, "-c", KILLED, settings.to_yaml(run)], check=False)
     assert killed.returncode == -signal.SIGKILL
-    [unfinished] = (Path(run.run_dir) / "data").glob("tokens-*")
+    [unfinished] = (Path(run.run_dir) / "data").glob(".nmt-*.part/content")
     assert (unfinished / "target.ids").stat().st_size > 0
     with pytest.raises(NmtError, match="damaged token store"):
         token_store.load(unfinished)
     prepared = prepare(run)
     assert said(caplog) == ["vocabulary reused", "token store kept"]
     assert len(prepared.train) == 300
-    assert entries(run) == ["lock", "tokens", "vocabulary"]
+    assert entries(run) == [".nmt", "tokens", "vocabulary"]
     assert not unfinished.exists()
 
 
@@ -346,12 +350,80 @@ def test_processes_wait_for_the_one_that_builds(run: Config, caplog: pytest.LogC
     assert contents(results[0]) == contents(results[1])
 
 
+@pytest.mark.parametrize("kind", ["text", "gz", "tsv", "jsonl", "parquet"])
+@pytest.mark.parametrize("reading", [1, 2, 3], ids=["counting", "learning", "encoding"])
+def test_a_corpus_that_changes_while_it_is_read_is_not_kept_under_another_ones_name(
+    run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, reading: int
+) -> None:
+    """It is shorter in one reading, and as before in the next: nothing of that may be found again."""
+    path = as_kind(kind, tmp_path)
+    if kind in ("text", "gz"):
+        short = config.Corpus(source=str(path), target=str(path))
+    else:
+        short = config.Corpus(file=str(path))
+    one = changed(run, data={"train": (short,)})
+    whole, times, real = path.read_bytes(), [0], cleaning.read_pairs
+
+    def cut_once(*arguments: Any) -> Iterator[tuple[str, str]]:
+        times[0] += 1
+        as_kind(kind, tmp_path, pairs=20 if times[0] == reading else 100)
+        return real(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cleaning, "read_pairs", cut_once)
+        with pytest.raises(NmtError, match="has changed while it was read: run the command again"):
+            prepare(one)
+    path.write_bytes(whole)
+    assert len(prepare(one).train) == 100
+
+
+def as_kind(kind: str, folder: Path, pairs: int = 100) -> Path:
+    """The first of 100 pairs in a file of this kind; `text` and `gz` are of both sides."""
+    lines = [f"{' '.join(random.Random(i).choices(WORDS, k=6))} {i}" for i in range(pairs)]
+    if kind in ("text", "gz"):
+        path, text = folder / ("corpus.gz" if kind == "gz" else "corpus"), "".join(f"{line}\n" for line in lines)
+        path.write_bytes(gzip.compress(text.encode(), mtime=0) if kind == "gz" else text.encode())
+    elif kind == "parquet":
+        path = folder / "corpus.parquet"
+        parquet.write_table(pyarrow.table({"en": lines, "de": [line[::-1] for line in lines]}), path)
+    else:
+        path = folder / f"corpus.{kind}"
+        rows = [
+            f"{line}\t{line[::-1]}\n" if kind == "tsv" else json.dumps({"en": line, "de": line[::-1]}) + "\n"
+            for line in lines
+        ]
+        path.write_text("".join(rows))
+    return path
+
+
+def test_a_corpus_that_changes_while_another_process_prepares_is_read_as_it_is_then(
+    run: Config, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, whole = Path(str(run.data.train[0].source)), Path(str(run.data.train[0].source)).read_bytes()
+    target = Path(str(run.data.train[0].target))
+    whole_target, results = target.read_bytes(), list[Prepared]()
+    thread = threading.Thread(target=lambda: results.append(prepare(run)))
+    with storage.locked(Path(run.run_dir) / "data"):
+        thread.start()
+        deadline = time.monotonic() + 30
+        while "waiting for another process" not in caplog.text:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        for file, content in ((path, whole), (target, whole_target)):
+            file.write_bytes(b"\n".join(content.split(b"\n")[:40]) + b"\n")
+    thread.join()
+    assert len(results[0].train) == 190
+    path.write_bytes(whole)
+    target.write_bytes(whole_target)
+    assert len(prepare(run).train) == 300
+
+
 def test_misaligned_corpus_stops_before_anything_is_kept(run: Config) -> None:
     with Path(str(run.data.train[1].target)).open("a") as file:
         file.write("one too many\n")
     with pytest.raises(NmtError, match=r"has 150 lines but .* has 151"):
         prepare(run)
-    assert entries(run) == ["lock"]
+    assert entries(run) == [".nmt"]
 
 
 def test_no_pair_left_for_the_vocabulary(run: Config, tmp_path: Path) -> None:

@@ -3,12 +3,13 @@
 import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from nmt.data.corpus import decoded_lines, read_lines
 from nmt.errors import NmtError
+from nmt.files import atomic
 
 log = logging.getLogger("nmt")
 
@@ -79,17 +80,10 @@ def lines_out(path: Path | None, read: Iterable[Path] = ()) -> Iterator[Callable
         yield write
         return
     whole = check_output(path, read)
-    part = path if is_special(path) else whole.with_name(f".{whole.name}.part")
-    try:
-        with part.open("w", encoding="utf-8", newline="\n") as file:
-            yield lambda line: print(line, file=file)
-        if part != path:
-            part.replace(whole)
-    except OSError as error:
-        raise NmtError(f"{path}: cannot be written: {error.strerror}: choose another --output") from None
-    finally:
-        if part != path:
-            part.unlink(missing_ok=True)
+    with atomic.reporting(path, "--output"), ExitStack() as opened:
+        content = path if is_special(path) else opened.enter_context(atomic.replacing(whole))
+        file = opened.enter_context(content.open("w", encoding="utf-8", newline="\n"))
+        yield lambda line: print(line, file=file)
 
 
 def check_output(path: Path, read: Iterable[Path] = ()) -> Path:
@@ -99,8 +93,9 @@ def check_output(path: Path, read: Iterable[Path] = ()) -> Path:
     """
     if path.is_dir():
         raise NmtError(f"{path}: a folder: choose another --output")
+    with atomic.reporting(path, "--output"):
+        whole = atomic.followed(path)
     check_not_read(path, read)
-    whole = path.resolve()
     if not is_special(path) and not whole.parent.is_dir():
         raise NmtError(f"{path}: cannot be written: no folder {whole.parent}: choose another --output")
     return whole

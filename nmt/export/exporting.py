@@ -1,6 +1,5 @@
 """A model file to an exported folder that is there whole, and proven, or not at all."""
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from nmt.errors import NmtError
 from nmt.export import ctranslate2, marian, parity
 from nmt.export.marian_engine import MarianEngine
 from nmt.export.parity import Exported, Parity
+from nmt.files import atomic
 
 Format = Literal["ctranslate2", "marian"]
 
@@ -45,19 +45,19 @@ def export(
     loaded = checkpoint.load(checkpoint.locate(model))
     text = parity.sample(loaded.vocabulary.source) if lines is None else lines
     parity.comparable(text, loaded.config, loaded.vocabulary.source)  # raises before the work
-    part = output.with_name(f".{output.name}.part")
-    try:
-        shutil.rmtree(part, ignore_errors=True)  # of an export that was interrupted
-        part.mkdir(parents=True)
-        found = _written(part, format, loaded, quantization or "float32", text)
-        kept = found.holds or quantization not in (None, "float32")
-        if kept:
-            part.replace(output)
-    except OSError as error:
-        raise NmtError(f"{output}: cannot be written: {error}: free some space or choose another --output") from None
-    finally:
-        shutil.rmtree(part, ignore_errors=True)  # most often it is `output` by now
-    return Outcome(found, kept)
+    with atomic.reporting(output, "--output"):
+        try:
+            with atomic.new_folder(output) as folder:
+                found = _written(folder, format, loaded, quantization or "float32", text)
+                if not (found.holds or quantization not in (None, "float32")):
+                    raise _NotKept
+        except _NotKept:
+            return Outcome(found, kept=False)
+    return Outcome(found, kept=True)
+
+
+class _NotKept(Exception):
+    """The folder that is being made is to be removed."""
 
 
 def _check(format: Format, output: Path, quantization: str | None) -> None:

@@ -16,6 +16,7 @@ from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
+from nmt.files import atomic
 from nmt.inspection import fonts
 from nmt.inspection.inspecting import KINDS, Inspection
 from nmt.inspection.text import position_title
@@ -62,7 +63,8 @@ def write(seen: Inspection, folder: Path, layer: int | None = None) -> list[Path
 
 
 def _save(figure: Figure, path: Path) -> Path:
-    figure.savefig(path, dpi=_DPI, pil_kwargs={"optimize": True}, metadata={"Software": "nmt"})
+    with atomic.reporting(path, "--output"), atomic.replacing(path) as content:
+        figure.savefig(content, format="png", dpi=_DPI, pil_kwargs={"optimize": True}, metadata={"Software": "nmt"})
     return path
 
 

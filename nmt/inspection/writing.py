@@ -6,6 +6,7 @@ from pathlib import Path
 
 from nmt.decoding.lines import lines_out
 from nmt.errors import NmtError
+from nmt.files import atomic
 from nmt.inspection.inspecting import Inspection
 from nmt.inspection.page import page
 from nmt.inspection.text import to_data
@@ -32,6 +33,12 @@ def check_pictures() -> None:
         )
 
 
+def check_folder(folder: Path) -> None:
+    """Raise NmtError for a folder with a page that is not of an inspection: it would be overwritten."""
+    if (folder / PAGE).exists() and not (folder / DATA).exists():
+        raise NmtError(f"{folder / PAGE}: is not of nmt inspect and would be overwritten: choose another --output")
+
+
 def write(seen: Inspection, folder: Path, layer: int | None = None, *, pictures: bool = True) -> list[Path]:
     """Write all files into a folder, made if it is not there, over those of an earlier inspection; return them.
 
@@ -41,12 +48,11 @@ def write(seen: Inspection, folder: Path, layer: int | None = None, *, pictures:
     layers = max(len(weights) for weights in seen.attention.values())
     if layer is not None and layer >= layers:
         raise NmtError(f"--layer {layer + 1}: this model has {layers} layers: give a number from 1 to {layers}")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise NmtError(f"{folder}: cannot be made: {error.strerror}: choose another --output") from None
+    check_folder(folder)
+    with atomic.reporting(folder, "--output"):
+        atomic.make_folder(folder)
     data = json.dumps(to_data(seen), ensure_ascii=False)
-    for name, content in ((PAGE, page(seen)), (DATA, data)):
+    for name, content in ((DATA, data), (PAGE, page(seen))):
         with lines_out(folder / name) as write_line:
             write_line(content)
     written = [folder / PAGE, folder / DATA]
