@@ -32,11 +32,6 @@ FORMAT = "nmt-model"
 VERSION = 1
 BEST = "best.safetensors"
 EMA = "ema.safetensors"
-_SCORES = {"validation_loss": 1, "bleu": -1, "chrf": -1}  # with the sign that makes the lowest the best
-_WEIGHT = "model."  # before the name of each weight
-_POSITIONS = ("source_positions", "target_positions")
-_SOURCE_EMBEDDING = "source_embedding.weight"  # only where it is not the target's
-_TARGET_EMBEDDING = "target_embedding.weight"
 
 
 @dataclass(frozen=True)
@@ -62,6 +57,12 @@ class Checkpoint:
             model = new_model(self.config, self.vocabulary)
         load_weights(model, self.weights)
         return model.eval()
+
+
+_WEIGHT = "model."  # before the name of each weight
+_POSITIONS = ("source_positions", "target_positions")
+_SOURCE_EMBEDDING = "source_embedding.weight"  # only where it is not the target's
+_TARGET_EMBEDDING = "target_embedding.weight"
 
 
 class _Uninitialised(TorchFunctionMode):
@@ -270,6 +271,9 @@ def checkpoints(run: Path) -> list[Path]:
 def last(run: Path, count: int) -> list[Path]:
     """The newest `count` checkpoints (fewer where there are fewer), oldest first."""
     return checkpoints(run)[-count:]
+
+
+_SCORES = {"validation_loss": 1, "bleu": -1, "chrf": -1}  # with the sign that makes the lowest the best
 
 
 def best(run: Path, count: int) -> list[Path]:

@@ -12,8 +12,6 @@ from nmt import settings
 from nmt.errors import NmtError
 from nmt.settings import required, section, setting
 
-_LONGEST = 2**20  # characters of a config: thousands of corpora
-
 
 @dataclass(frozen=True)
 class Corpus:
@@ -403,6 +401,9 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Config:
     Raises NmtError with every problem: unknown settings, wrong types, impossible combinations.
     """
     return settings.load(Config, path, overrides)
+
+
+_LONGEST = 2**20  # characters of a config: thousands of corpora
 
 
 def parse(text: str, what: str) -> Config:
