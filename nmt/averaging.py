@@ -36,7 +36,7 @@ def average(paths: Sequence[Path]) -> Checkpoint:
         log.warning("these are of different runs (%s): a mean of such is seldom any good", ", ".join(sorted(runs)))
     sources = [{"file": path.name, "step": file.provenance.get("step")} for path, file in zip(paths, read, strict=True)]
     provenance = {**checkpoint.origin(last.provenance), "averaged": sources}
-    return dataclasses.replace(last, weights=mean, provenance=provenance)
+    return dataclasses.replace(last, weights=mean, provenance=provenance, digest="")
 
 
 def of_run(run: Path, *, last: int | None, best: int | None) -> list[Path]:

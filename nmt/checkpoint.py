@@ -6,20 +6,25 @@ each checkpoint, one that was best on validation, and one of the weights' moving
 
 import json
 import logging
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from nmt import config, settings, tensor_file
 from nmt.config import Config
 from nmt.data.vocabulary import PAD, Tokenizer, Vocabulary
 from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
+from nmt.tensor_file import Entry
+
+Shape = tuple[int, ...]
 
 log = logging.getLogger("nmt")
 
@@ -34,21 +39,45 @@ class Checkpoint:
     """What a model file holds.
 
     weights: name → tensor, each shared matrix once; provenance: step, scores and versions, as JSON values.
+    digest: the SHA-256 of the file's bytes, as they were read; empty for what no file holds.
     """
 
     config: Config
     vocabulary: Vocabulary
     weights: Mapping[str, Tensor]
     provenance: Mapping[str, Any]
+    digest: str = field(default="", compare=False)
 
     def build(self) -> Transformer:
         """The model with these weights, in float32 on the CPU, ready to translate (eval mode).
 
         Raises NmtError where the weights do not fit the settings.
         """
-        model = new_model(self.config, self.vocabulary)
+        with _Uninitialised():
+            model = new_model(self.config, self.vocabulary)
         load_weights(model, self.weights)
         return model.eval()
+
+
+_WEIGHT = "model."  # before the name of each weight
+_POSITIONS = ("source_positions", "target_positions")
+_SOURCE_EMBEDDING = "source_embedding.weight"  # only where it is not the target's
+_TARGET_EMBEDDING = "target_embedding.weight"
+
+
+class _Uninitialised(TorchFunctionMode):
+    """Weights that are about to be loaded need no random numbers first: they would take most of the time."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, arguments: tuple[Any, ...] = (), named: dict[str, Any] | None = None
+    ) -> Any:
+        named = named or {}
+        if function in _INITIALISING or getattr(function, "__module__", None) == nn.init.__name__:
+            return arguments[0] if arguments else named["tensor"]
+        return function(*arguments, **named)
+
+
+_INITIALISING = (Tensor.normal_, Tensor.uniform_, Tensor.fill_, Tensor.zero_)
 
 
 def new_model(settings_: Config, vocabulary: Vocabulary) -> Transformer:
@@ -65,16 +94,25 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Copy weights into the model. Raises NmtError naming the first one missing, unknown or misshapen."""
     parameters = dict(model.named_parameters())
-    for name in sorted(parameters.keys() ^ weights.keys()):
-        which = "lacks" if name in parameters else "has an unknown"
-        raise NmtError(f"model file {which} weight {name}: its settings and its weights do not belong together")
+    _check_shapes("model file", _shapes(parameters), _shapes(weights))
     for name, parameter in parameters.items():
-        if parameter.shape != weights[name].shape:
-            raise NmtError(
-                f"model file: weight {name} is {list(weights[name].shape)}, the settings make it "
-                f"{list(parameter.shape)}: they do not belong together"
-            )
         parameter.copy_(weights[name])
+
+
+def _shapes(weights: Mapping[str, Tensor]) -> dict[str, Shape]:
+    return {name: tuple(weight.shape) for name, weight in weights.items()}
+
+
+def _check_shapes(what: object, expected: Mapping[str, Shape], given: Mapping[str, Shape]) -> None:
+    for name in sorted(expected.keys() ^ given.keys()):
+        which = "lacks" if name in expected else "has an unknown"
+        raise NmtError(f"{what} {which} weight {name[:100]}: its settings and its weights do not belong together")
+    for name, shape in expected.items():
+        if given[name] != shape:
+            raise NmtError(
+                f"{what}: weight {name} is {list(given[name])}, the settings make it {list(shape)}: "
+                "they do not belong together"
+            )
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
@@ -95,36 +133,114 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load(path: Path) -> Checkpoint:
-    """Read a model file. Raises NmtError if it is missing, cut short, damaged or not one of ours."""
-    metadata = _our_metadata(path)
-    tensors, _ = tensor_file.read(path)
-    weights, protos = {}, {}
-    for name, tensor in tensors.items():
-        kind, _, rest = name.partition(".")
-        if kind == "model":
-            weights[rest] = tensor
-        elif kind == "vocabulary":
-            protos[rest] = tensor.numpy().tobytes()
-    if "source" not in protos:
-        raise NmtError(f"{path}: holds no vocabulary: not a whole nmt model file")
-    source = Tokenizer(protos["source"], f"{path}: vocabulary")
-    target = Tokenizer(protos["target"], f"{path}: target vocabulary") if "target" in protos else source
-    settings_ = config.parse(metadata["config"], f"{path}: settings inside")
-    return Checkpoint(settings_, Vocabulary(source, target), weights, json.loads(metadata["provenance"]))
+    """Read a model file. Raises NmtError if it is missing, cut short, damaged or not one of ours.
+
+    Its tensors are read only when their names, types and shapes are those that its settings make: reading takes no
+    more memory than the file has bytes, and building it twice that, whatever the settings say.
+    """
+    with tensor_file.opened(path) as file:
+        try:
+            settings_, provenance = _config(path, file.metadata), _provenance(path, file.metadata)
+            _check_entries(path, settings_.model, file.entries)
+        except NmtError:
+            file.tensors()  # whose checksum tells damage from other causes
+            raise
+        tensors = file.tensors()
+        digest = file.digest
+    source = target = Tokenizer(_proto(tensors["vocabulary.source"]), f"{path}: vocabulary")
+    if "vocabulary.target" in tensors:
+        target = Tokenizer(_proto(tensors["vocabulary.target"]), f"{path}: target vocabulary")
+    weights = {
+        name.removeprefix(_WEIGHT): tensor for name, tensor in tensors.items() if not name.startswith("vocabulary.")
+    }
+    embeddings = weights.get(_SOURCE_EMBEDDING, weights[_TARGET_EMBEDDING]), weights[_TARGET_EMBEDDING]
+    for tokenizer, embedding in zip((source, target), embeddings, strict=True):
+        if len(tokenizer) != len(embedding):
+            raise NmtError(
+                f"{path}: a vocabulary of {len(tokenizer)} subwords, and weights for {len(embedding)}: "
+                "they do not belong together"
+            )
+    return Checkpoint(settings_, Vocabulary(source, target), weights, provenance, digest)
+
+
+def _proto(tensor: Tensor) -> bytes:
+    return tensor.numpy().tobytes()
 
 
 def load_provenance(path: Path) -> dict[str, Any]:
     """A model file's provenance without its weights. Raises NmtError as `load` does."""
-    try:
-        provenance: dict[str, Any] = json.loads(_our_metadata(path)["provenance"])
-    except (KeyError, ValueError):
-        raise NmtError(f"{path}: damaged: its provenance cannot be read: use another copy or checkpoint") from None
-    return provenance
+    return _provenance(path, tensor_file.read_metadata(path))
 
 
 def load_config(path: Path) -> Config:
     """A model file's settings without its weights. Raises NmtError as `load` does."""
-    return config.parse(_our_metadata(path)["config"], f"{path}: settings inside")
+    return _config(path, tensor_file.read_metadata(path))
+
+
+def _config(path: Path, metadata: Mapping[str, str]) -> Config:
+    _check_is_ours(path, metadata)
+    text = metadata.get("config")
+    if text is None:
+        raise NmtError(f"{path}: holds no settings: not a whole nmt model file")
+    return config.parse(text, f"{path}: settings inside")
+
+
+def _provenance(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
+    _check_is_ours(path, metadata)
+    try:
+        provenance = json.loads(metadata["provenance"])
+    except (KeyError, ValueError, RecursionError):
+        provenance = None
+    if not isinstance(provenance, dict):
+        raise NmtError(f"{path}: damaged: its provenance cannot be read: use another copy or checkpoint")
+    return provenance
+
+
+def _check_entries(path: Path, sizes: config.Model, entries: Mapping[str, Entry]) -> None:
+    """Raise NmtError where a file's tensors are not those that its settings make, before one is read."""
+    given: dict[str, Shape] = {}
+    for name, entry in entries.items():
+        if name in ("vocabulary.source", "vocabulary.target"):
+            if entry.dtype != torch.uint8 or len(entry.shape) != 1:
+                raise NmtError(f"{path}: {name} is no text of bytes: not a whole nmt model file")
+            continue
+        if not name.startswith(_WEIGHT):
+            raise NmtError(f"{path}: has an unknown tensor {name[:100]}: not an nmt model file of this version")
+        if not entry.dtype.is_floating_point:
+            kind = str(entry.dtype).removeprefix("torch.")
+            raise NmtError(f"{path}: weight {name[:100]} is of type {kind}: weights are floating-point numbers")
+        given[name.removeprefix(_WEIGHT)] = entry.shape
+    if "vocabulary.source" not in entries:
+        raise NmtError(f"{path}: holds no vocabulary: not a whole nmt model file")
+    _check_shapes(path, _expected_shapes(path, sizes, given), given)
+
+
+def _expected_shapes(path: Path, sizes: config.Model, given: Mapping[str, Shape]) -> dict[str, Shape]:
+    """The weights that settings make, by arithmetic alone: a model of one layer without memory, and its layer's weights
+    as often as there are layers, if these can be in the file at all."""
+    layers = {"encoder": sizes.encoder_layers or sizes.layers, "decoder": sizes.decoder_layers or sizes.layers}
+    if sum(layers.values()) > len(given):
+        raise NmtError(
+            f"{path}: {len(given)} weights, and its settings make {sum(layers.values())} layers: "
+            "they do not belong together"
+        )
+    target = (given.get(_TARGET_EMBEDDING) or (1,))[0]
+    source = (given.get(_SOURCE_EMBEDDING) or (target,))[0]
+    # Of all positions the learned ones: a table of sinusoids is no weight, and without memory it takes long to make.
+    one = replace(sizes, layers=1, encoder_layers=1, decoder_layers=1, positions="learned")
+    try:
+        with torch.device("meta"), _Uninitialised():
+            small = _shapes(dict(Transformer(one, source, target, PAD).named_parameters()))
+    except (RuntimeError, TypeError, OverflowError, ValueError):  # more elements than a number can count
+        raise NmtError(f"{path}: its settings make an impossible model: they are damaged") from None
+    expected: dict[str, Shape] = {}
+    for name, shape in small.items():
+        part, zero, rest = (*name.split(".", 2), "", "")[:3]
+        if part in layers and zero == "0":
+            expected |= {f"{part}.{number}.{rest}": shape for number in range(layers[part])}
+        elif part not in _POSITIONS or sizes.positions == "learned":
+            expected[name] = shape
+    return expected
 
 
 def origin(provenance: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,16 +248,14 @@ def origin(provenance: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in provenance.items() if key in ("nmt", "torch", "run_dir", "step")}
 
 
-def _our_metadata(path: Path) -> dict[str, str]:
-    metadata = tensor_file.read_metadata(path)
+def _check_is_ours(path: Path, metadata: Mapping[str, str]) -> None:
     if metadata.get("format") != FORMAT:
         raise NmtError(f"{path}: a safetensors file, but not an nmt model: give one that `nmt train` wrote")
     if metadata.get("version") != str(VERSION):
         raise NmtError(
-            f"{path}: model file of version {metadata.get('version')}; this nmt reads version {VERSION}: "
+            f"{path}: model file of version {metadata.get('version', '')[:20]}; this nmt reads version {VERSION}: "
             "use the nmt that wrote it, or a newer one"
         )
-    return metadata
 
 
 def checkpoint_path(run: Path, step: int) -> Path:
@@ -159,6 +273,9 @@ def last(run: Path, count: int) -> list[Path]:
     return checkpoints(run)[-count:]
 
 
+_SCORES = {"validation_loss": 1, "bleu": -1, "chrf": -1}  # with the sign that makes the lowest the best
+
+
 def best(run: Path, count: int) -> list[Path]:
     """The `count` checkpoints that validated best (fewer where there are fewer), best first; none that is damaged.
 
@@ -171,10 +288,11 @@ def best(run: Path, count: int) -> list[Path]:
         except NmtError as error:  # one bad file must not stop what concerns the others
             log.warning("%s; passed over", error)
             continue
-        metric = provenance.get("best_metric")
-        if metric in provenance:
+        metric = str(provenance.get("best_metric"))
+        score = provenance.get(metric)
+        if metric in _SCORES and isinstance(score, int | float) and not math.isnan(score):
             key = metric, provenance.get("validation_key")
-            scored.append((key, provenance[metric] * (1 if metric == "validation_loss" else -1), path))
+            scored.append((key, score * _SCORES[metric], path))
     return [path for _, path in sorted((score, path) for key, score, path in scored if key == scored[-1][0])][:count]
 
 

@@ -391,6 +391,11 @@ def serve(
     max_lines: Annotated[int, typer.Option(min=1, help="Most lines of a request; more get 413.")] = 256,
     max_characters: Annotated[int, typer.Option(min=1, help="Most characters of a request; more get 413.")] = 20_000,
     max_waiting: Annotated[int, typer.Option(min=1, help="Most lines that wait; more get 429.")] = 1000,
+    max_answer: Annotated[int, typer.Option(min=1, help="Most MiB of an answer; what could be more gets 413.")] = 32,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Another name that it is called by, as behind a proxy; any number."),
+    ] = None,
     log_requests: Annotated[bool, typer.Option("--log-requests", help="A line on standard error for each.")] = False,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
@@ -401,12 +406,14 @@ def serve(
     Example: nmt serve runs/demo, then curl 127.0.0.1:8000/translate --json '{"text": "Three hundred and two."}'
     """
     try:
-        from nmt.serving import requests, server
+        from nmt.serving import hosts, requests, server
     except ModuleNotFoundError as error:
         raise NmtError(f"serving needs the package {error.name}: pip install fastapi uvicorn") from None
-    limits, languages = requests.Limits(max_lines, max_characters, max_waiting), server.languages_of(model)
+    limits = requests.Limits(max_lines, max_characters, max_waiting, max_answer * 2**20)
+    hosts.check_names(allowed_host or ())
+    languages = server.languages_of(model)
     translator = _translator(model, device, _overrides(overrides, beam_size, length_penalty))
-    server.serve(translator, languages, host, port, limits, log_requests)
+    server.serve(translator, languages, host, port, limits, log_requests, allowed_host or ())
 
 
 @app.command(short_help="Export for CTranslate2 or transformers.")

@@ -403,8 +403,16 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Config:
     return settings.load(Config, path, overrides)
 
 
+_LONGEST = 2**20  # characters of a config: thousands of corpora
+
+
 def parse(text: str, what: str) -> Config:
-    """The config in a text, such as the one inside a model file; `what` names it in messages."""
+    """The config in a text, such as the one inside a model file; `what` names it in messages.
+
+    Raises NmtError as `load` does, and for a text that is longer than any config, as only a damaged file has it.
+    """
+    if len(text) > _LONGEST:
+        raise NmtError(f"{what}: {len(text):,} characters, more than {_LONGEST:,}: no settings are as long")
     return settings.parse(Config, text, what)
 
 

@@ -21,6 +21,7 @@ from nmt.errors import NmtError
 from nmt.located_yaml import Located, shortened
 
 T = TypeVar("T")
+_MOST_PROBLEMS = 50  # that are shown of a file
 
 
 def setting(
@@ -138,7 +139,8 @@ class _Reader:
             if key in fields:
                 values[key] = self._setting(fields[key], hints[key], child, prefix + key)
             else:
-                mend = self._suggestion(key, list(fields), path)
+                few = len(self.problems) < _MOST_PROBLEMS  # each suggestion takes milliseconds
+                mend = self._suggestion(key, list(fields), path) if few else ""
                 self.problems.append(f"{child.where}{prefix}{shortened(key)}: unknown setting{mend}")
         for name, field in fields.items():
             if name in given or field.default is not dataclasses.MISSING:
@@ -265,10 +267,11 @@ def parse(declaration: type[T], text: str, what: str, overrides: Sequence[str] =
 
 
 def report(what: str, problems: Sequence[str]) -> str:
-    """One message for all the problems: a line if there is one, else a headed list."""
+    """One message for the problems, the first ones if they are many: a line if there is one, else a headed list."""
     if len(problems) == 1:
         return f"{what}: {problems[0]}"
-    return f"{what}: {len(problems)} problems\n" + "\n".join(f"  {problem}" for problem in problems)
+    shown = [f"  {problem}" for problem in problems[:_MOST_PROBLEMS]]
+    return "\n".join([f"{what}: {len(problems)} problems", *shown, *["  …"] * (len(problems) > _MOST_PROBLEMS)])
 
 
 def load(declaration: type[T], path: Path, overrides: Sequence[str] = ()) -> T:

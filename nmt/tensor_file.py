@@ -1,12 +1,20 @@
 """Safetensors files written whole or not at all, and read only when they are what was written."""
 
+import contextlib
+import hashlib
 import json
+import math
+import os
+import stat
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
+from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -14,6 +22,12 @@ from nmt.errors import NmtError
 from nmt.files import atomic
 
 _CHECKSUM = "crc32"
+_LONGEST_HEADER = 100_000_000  # bytes, as in the library safetensors
+_MOST_DIMENSIONS = 64  # of a tensor in PyTorch
+_DTYPES = {
+    "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
+    "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool,
+}  # fmt: skip
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
@@ -36,32 +50,153 @@ def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors and metadata of a file. Raises NmtError if it is missing, cut short, foreign or damaged."""
-    metadata = read_metadata(path)
-    try:
-        with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except (OSError, SafetensorError) as error:
-        raise _unreadable(path, error) from None
-    if metadata.pop(_CHECKSUM, None) != _checksum(tensors, metadata):
-        raise NmtError(f"{path}: damaged: its contents do not match its checksum: use another copy or checkpoint")
-    return tensors, metadata
+    with opened(path) as file:
+        return file.tensors(), file.metadata
 
 
 def read_metadata(path: Path) -> dict[str, str]:
     """The metadata alone, unchecked, without reading the tensors. Raises NmtError if it can't be read."""
+    with opened(path) as file:
+        return file.metadata
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator["TensorFile"]:
+    """A file whose header is read: one open file, whatever is renamed over it meanwhile.
+
+    Raises NmtError if it is missing, cut short, foreign or damaged.
+    """
     try:
-        if path.is_dir():
-            raise NmtError(f"{path}: a folder, not a file")
-        if not path.exists():
-            raise NmtError(f"{path}: no such file")
-        with safe_open(path, framework="pt") as file:
-            return dict(file.metadata() or {})
-    except (OSError, SafetensorError) as error:
+        kind = path.stat().st_mode
+        if stat.S_ISREG(kind):
+            stream = path.open("rb")
+    except (FileNotFoundError, NotADirectoryError):
+        raise NmtError(f"{path}: no such file") from None
+    except (OSError, ValueError) as error:  # the latter of a name with a NUL
         raise _unreadable(path, error) from None
+    if not stat.S_ISREG(kind):
+        raise NmtError(f"{path}: {'a folder' if stat.S_ISDIR(kind) else 'a device or a pipe'}, not a file")
+    with stream:
+        yield TensorFile(path, stream)
 
 
-def _unreadable(path: Path, error: Exception) -> NmtError:
-    return NmtError(f"{path}: not a whole safetensors file ({error}): it is cut short, damaged or of another kind")
+@dataclass(frozen=True)
+class Entry:
+    """What the header says of a tensor: its type, its shape, and how many bytes it has."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    size: int
+
+
+class TensorFile:
+    """An open file: `metadata` and `entries`, by the tensors' names in the file's order, are known before any is read.
+
+    The format: 8 bytes with the length of the header, little-endian; the header, a JSON object; the tensors' bytes one
+    after the other without a gap. Nothing here takes more memory than the file has bytes, whatever the header says.
+    Source: https://github.com/huggingface/safetensors#format
+    """
+
+    metadata: dict[str, str]
+    entries: dict[str, Entry]
+
+    def __init__(self, path: Path, stream: BufferedReader):
+        """Raises NmtError where it is not a whole safetensors file."""
+        self.path, self._stream, self._digest = path, stream, hashlib.sha256()
+        size = os.fstat(stream.fileno()).st_size - 8
+        length = int.from_bytes(self._bytes(8), "little")
+        if length > min(_LONGEST_HEADER, size):
+            raise _unreadable(path, "its header is longer than the file, or than any header is")
+        try:
+            header = json.loads(self._bytes(length), object_pairs_hook=_no_name_twice)
+            self.metadata = _metadata(header)
+            self.entries = _entries(header, size - length)
+        except (ValueError, RecursionError) as error:
+            raise _unreadable(path, error) from None
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All tensors, each in memory of its own. To be called once. Raises NmtError where they do not match their
+        checksum; it is then no longer in the metadata."""
+        found = {}
+        for name, entry in self.entries.items():
+            try:
+                found[name] = torch.empty(entry.shape, dtype=entry.dtype)
+            except (RuntimeError, TypeError, OverflowError):  # of a shape that no tensor has; it has no bytes, then
+                raise _unreadable(self.path, f"{name[:100]!r} has an impossible shape") from None
+            self._fill(found[name])
+        if self.metadata.pop(_CHECKSUM, None) != _checksum(found, self.metadata):
+            raise NmtError(
+                f"{self.path}: damaged: its contents do not match its checksum: use another copy or checkpoint"
+            )
+        return found
+
+    @property
+    def digest(self) -> str:
+        """After `tensors`: the SHA-256 of the bytes that were read, all that the file has."""
+        return self._digest.hexdigest()
+
+    def _fill(self, tensor: Tensor) -> None:
+        """Read the next bytes into a tensor."""
+        if tensor.numel():
+            self._read_into(tensor.reshape(-1).view(torch.uint8).numpy().data)
+
+    def _bytes(self, count: int) -> bytes:
+        found = bytearray(count)
+        self._read_into(memoryview(found))
+        return bytes(found)
+
+    def _read_into(self, place: memoryview) -> None:
+        try:
+            read = self._stream.readinto(place)
+        except OSError as error:
+            raise _unreadable(self.path, error) from None
+        if read != len(place):
+            raise _unreadable(self.path, "it ends in the middle")
+        self._digest.update(place)
+
+
+def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is there twice in its header")
+    return found
+
+
+def _metadata(header: object) -> dict[str, str]:
+    """Of a header, taken out of it. Raises ValueError where it is none."""
+    if not isinstance(header, dict):
+        raise ValueError("its header is no JSON object")
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise ValueError("its metadata are no texts")
+    return metadata
+
+
+def _entries(header: dict[str, Any], size: int) -> dict[str, Entry]:
+    """The tensors that a header names, in the order of their bytes. Raises ValueError where these are not `size`."""
+    placed = []
+    for name, fields in header.items():
+        match fields:
+            case {"dtype": str(kind), "shape": list(shape), "data_offsets": [int(start), int(end)]}:
+                pass
+            case _:
+                raise ValueError(f"its header says nothing that is known of {name[:100]!r}")
+        sizes = len(shape) <= _MOST_DIMENSIONS and all(type(length) is int and 0 <= length < 2**63 for length in shape)
+        if kind not in _DTYPES or not sizes:
+            raise ValueError(f"its header gives {name[:100]!r} a type or shape that is not known")
+        placed.append((start, end, name, Entry(_DTYPES[kind], tuple(shape), end - start)))
+    before = 0
+    for start, end, name, entry in sorted(placed, key=lambda one: one[:2]):
+        if start != before or end - start != math.prod(entry.shape) * entry.dtype.itemsize:
+            raise ValueError(f"the bytes of {name[:100]!r} are not those of its type and shape")
+        before = end
+    if before != size:
+        raise ValueError(f"{size} bytes of tensors, and its header says {before}")
+    return {name: entry for *_, name, entry in sorted(placed, key=lambda one: one[:2])}
+
+
+def _unreadable(path: Path, why: object) -> NmtError:
+    return NmtError(f"{path}: not a whole safetensors file ({why}): it is cut short, damaged or of another kind")
 
 
 def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:

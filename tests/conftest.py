@@ -2,6 +2,7 @@
 
 import json
 import random
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def one_thread() -> None:
     """Tiny tensors gain nothing from threads, and results then do not depend on the machine's cores."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def time_limit(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that hangs fails within a minute, or the `SECONDS` of its module: for those that wait for servers.
+
+    The signal comes again and again, as leaving a block may wait for the same thing once more.
+    """
+
+    def fail(*_: object) -> None:
+        raise AssertionError("the test hangs")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.setitimer(signal.ITIMER_REAL, getattr(request.module, "SECONDS", 60), 5)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def write_corpus(folder: Path, name: str, count: int, seed: int) -> None:

@@ -22,8 +22,10 @@ from nmt.decoding.engine import TransformerEngine
 from nmt.decoding.translator import Translation, Translator
 from nmt.serving import app
 from nmt.serving.batching import BatchingQueue
+from nmt.serving.hosts import Hosts
 from nmt.serving.requests import Languages, Limits
 
+SERVING = "serving"  # the thread of the service's event loop
 LINES = [" ".join(list(WORDS)[i : i + 1 + i % 4]) for i in range(len(WORDS))]
 
 
@@ -79,16 +81,16 @@ class Service:
     port: int
 
     def connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
 
-    def get(self, path: str) -> Answer:
-        return self._ask("GET", path, b"", {})
+    def get(self, path: str, **headers: str) -> Answer:
+        return self._ask("GET", path, b"", headers)
 
-    def post(self, fields: object, path: str = "/translate") -> Answer:
-        return self.post_bytes(json.dumps(fields).encode(), "application/json", path)
+    def post(self, fields: object, path: str = "/translate", **headers: str) -> Answer:
+        return self.post_bytes(json.dumps(fields).encode(), "application/json", path, **headers)
 
-    def post_bytes(self, body: bytes, content_type: str, path: str = "/translate") -> Answer:
-        return self._ask("POST", path, body, {"Content-Type": content_type})
+    def post_bytes(self, body: bytes, content_type: str, path: str = "/translate", **headers: str) -> Answer:
+        return self._ask("POST", path, body, {"Content-Type": content_type, **headers})
 
     def _ask(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Answer:
         connection = self.connect()
@@ -102,23 +104,28 @@ class Service:
 
 @contextmanager
 def service(
-    translator: Translator, limits: Limits | None = None, log_requests: bool = False
+    translator: Translator, limits: Limits | None = None, log_requests: bool = False, hosts: Hosts | None = None
 ) -> Iterator[tuple[Service, BatchingQueue]]:
-    """A service of a translator from `en` into `de`, in a thread of this process, and its queue."""
+    """A service of a translator from `en` into `de`, in a thread of this process, and its queue.
+
+    At the end it has a few seconds to answer what is under way: one that hangs fails the test.
+    """
     limits = limits or Limits()
-    queue = BatchingQueue(translator, limits.waiting)
-    application = app.build(queue, Languages("en", "de"), limits, lambda: None, log_requests)
+    queue = BatchingQueue(translator, limits.waiting, limits.answer)
+    application = app.build(queue, Languages("en", "de"), limits, lambda: None, log_requests, hosts)
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(application, log_config=None, access_log=False))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    settings = uvicorn.Config(application, log_config=None, access_log=False, timeout_graceful_shutdown=5)
+    server = uvicorn.Server(settings)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name=SERVING, daemon=True)
     thread.start()
     try:
         yield Service(listening.getsockname()[1]), queue
     finally:
         server.should_exit = True
-        thread.join()
-        queue.close()
+        thread.join(20)
         listening.close()
+        assert not thread.is_alive(), "the service hangs"
+        queue.close()
 
 
 def until(holds: Any) -> None:

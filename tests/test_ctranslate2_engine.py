@@ -12,6 +12,7 @@ from model_files import tokenizer
 import nmt
 from nmt.checkpoint import Checkpoint
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
+from nmt.decoding import ctranslate2_engine
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.engine import Source
 from nmt.decoding.hypothesis import Options
@@ -149,6 +150,18 @@ def test_subwords_of_another_model_are_refused(name: str, overrides: tuple[str, 
     (tmp_path / name).write_bytes(tokenizer(290).proto)
     with pytest.raises(NmtError, match=rf"{name}: 290 subwords that are not the \d+ of .*: export it again"):
         CTranslate2Engine(tmp_path, "cpu")
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "3", '{"a": 1}', "[" * 100_000, "\udcff"])
+def test_a_list_of_subwords_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
+    ctranslate2.write(tmp_path, MADE)
+    [listed] = tmp_path.glob("*_vocabulary.json")
+    engine = CTranslate2Engine(tmp_path, "cpu")
+    listed.write_text(text, encoding="utf-8", errors="surrogateescape")
+    with pytest.raises(NmtError, match="export it again"):
+        CTranslate2Engine(tmp_path, "cpu")
+    with pytest.raises(NmtError, match="export it again"):  # whatever CTranslate2 makes of it
+        ctranslate2_engine._check_pieces(tmp_path, engine.source_pieces, engine.target_pieces)
 
 
 def test_weights_that_are_no_numbers_are_told(tmp_path: Path) -> None:

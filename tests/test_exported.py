@@ -39,6 +39,12 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     (tmp_path / "nmt.yaml").write_text("model: {d_modle: 3}")
     with pytest.raises(NmtError, match="d_model"):
         exported.load_config(tmp_path)
+    (tmp_path / "nmt.yaml").write_text("a: " * 1_000_000)
+    with pytest.raises(NmtError, match=r"nmt\.yaml: 3,000,000 characters, more than"):
+        exported.load_config(tmp_path)
+    (tmp_path / "nmt.yaml").write_text("[" * 100_000)
+    with pytest.raises(NmtError, match=r"nmt\.yaml: .*nested"):
+        exported.load_config(tmp_path)
     (tmp_path / "source.spm").write_bytes(b"no")
     with pytest.raises(NmtError, match=r"source\.spm: not a SentencePiece model"):
         exported.load_vocabulary(tmp_path)

@@ -1,14 +1,22 @@
 """The service over real connections."""
 
+import json
 import logging
 import random
 import re
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
-from services import LINES, Gated, service, until
+from services import LINES, SERVING, Gated, service, until
 
-from nmt.serving.requests import Limits
+from nmt.serving import app
+from nmt.serving.hosts import Hosts
+from nmt.serving.requests import Limits, Own
+
+pytestmark = pytest.mark.usefixtures("time_limit")
 
 LIBRE = {"source": "en", "target": "de"}
 
@@ -77,9 +85,157 @@ def test_a_long_body_is_not_read_to_its_end() -> None:
         connection = served.connect()
         connection.putrequest("POST", "/translate")
         connection.putheader("Content-Length", str(10**12))
-        connection.endheaders(b"{")
+        connection.endheaders()
+        answer = connection.getresponse()
+        assert (answer.status, answer.getheader("connection")) == (413, "close")
+        connection.close()
+
+
+def test_a_body_without_a_length_is_bounded_too() -> None:
+    """Chunked, and refused before it ends: the rest is never sent."""
+    limits = Limits(characters=10)
+    with service(Gated(), limits) as (served, _):
+        connection = served.connect()
+        connection.putrequest("POST", "/translate")
+        connection.putheader("Transfer-Encoding", "chunked")
+        connection.endheaders()
+        part = b" " * 1000
+        for _ in range(limits.body // len(part) + 1):
+            connection.send(b"%x\r\n%s\r\n" % (len(part), part))
         assert connection.getresponse().status == 413
         connection.close()
+        chunks = iter([b'{"text": ', b'"one"}'])
+        connection.request("POST", "/translate", chunks, {"Transfer-Encoding": "chunked"}, encode_chunked=True)
+        assert connection.getresponse().status == 200
+        connection.close()
+
+
+def test_a_body_that_comes_too_slowly_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "_SECONDS_FOR_A_BODY", 0.5)
+    with service(Gated()) as (served, _):
+        connection = served.connect()
+        connection.putrequest("POST", "/translate")
+        connection.putheader("Content-Length", "100")
+        connection.endheaders(b"{")
+        answer = connection.getresponse()  # the rest never comes
+        assert (answer.status, json.loads(answer.read())["error"]) == (
+            408,
+            "the body did not come within 0.5 seconds: send it faster",
+        )
+        connection.close()
+        connection = served.connect()
+        connection.putrequest("POST", "/translate")
+        connection.putheader("Content-Length", str(10_000))
+        connection.endheaders()
+        with pytest.raises(OSError):  # the service hangs up
+            for _ in range(10_000):  # a byte at a time: each is in time for itself, and all together are not
+                connection.send(b" ")
+                time.sleep(0.01)
+        connection.close()
+        until(lambda: b'status="408"} 2' in served.get("/metrics").body)
+        assert served.post({"text": "one"}).status == 200
+
+
+def test_an_answer_that_could_be_too_large_is_refused() -> None:
+    with service(Gated(), Limits(answer=20_000)) as (served, _):
+        assert served.post({"text": "one two"}).status == 200
+        text = " ".join(["one two three"] * 8)
+        for fields, lower in (
+            ({"text": text, "n_best": 3, "alignment": True}, "lower n_best, leave out alignment, or send less text"),
+            ({"text": [text] * 9, "n_best": 3}, "lower n_best, or send less text"),
+            ({"text": [text] * 9}, "send less text"),
+            (LIBRE | {"q": f"{text}\n" * 9, "alternatives": 2}, "lower alternatives, or send less text"),
+        ):
+            answer = served.post(fields)
+            assert answer.status == 413
+            assert re.fullmatch(rf"the answer could have 0\.[0-9] MiB, more than 0\.0: {lower}", answer.json["error"])
+        assert served.post({"text": text}).status == 200
+
+
+@pytest.mark.parametrize(("module", "name"), [(Own, "answer"), (app, "read")])
+def test_who_has_much_to_say_keeps_nobody_waiting(module: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large requests are read, and large answers written, in other threads than that which answers all."""
+    inside, gate, threads, done = threading.Event(), threading.Event(), [], getattr(module, name)
+
+    def held(*arguments: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        inside.set()
+        assert gate.wait(20)
+        return done(*arguments)
+
+    monkeypatch.setattr(module, name, held)
+    with service(Gated()) as (served, _), ThreadPoolExecutor(1) as pool:
+        large = pool.submit(served.post, {"text": LINES, "n_best": 3, "alignment": True})
+        assert inside.wait(20)
+        assert served.get("/health").json == {"status": "ok"}
+        gate.set()
+        assert len(large.result(20).json["translations"]) == len(LINES)
+    assert len(threads) == 1 and threads[0] != SERVING
+
+
+def test_it_is_called_by_its_own_names_alone() -> None:
+    """A site that has its name point here gets nothing: not the page, not a translation."""
+    with service(Gated()) as (served, _):
+        for host in ("127.0.0.1", "localhost", f"LOCALHOST:{served.port}", "[::1]:8000", "127.0.0.2:1", "localhost."):
+            assert served.get("/", Host=host).status == 200
+            assert served.post({"text": "one"}, Host=host).status == 200
+        for host in (
+            "evil.example",
+            "evil.example:8000",
+            "localhost.evil.example",
+            "192.168.0.1",
+            "",
+            "[::1",
+            "a@localhost",
+        ):
+            for path in ("/", "/health", "/languages", "/nowhere"):
+                answer = served.get(path, Host=host)
+                assert (answer.status, list(answer.json)) == (421, ["error"])
+            answer = served.post({"text": "one"}, Host=host)
+            assert answer.status == 421
+            assert answer.json["error"] == f"Host {host}: not a name of this service: start it with --allowed-host NAME"
+        assert b'status="421"' not in served.get("/metrics").body
+
+
+def test_other_names_where_they_are_allowed() -> None:
+    hosts = Hosts(["translate.example.org"], any_address=True)
+    with service(Gated(), hosts=hosts) as (served, _):
+        for host in ("translate.example.org", "Translate.Example.org:443", "192.168.0.1:8000", "[2001:db8::1]:8000"):
+            assert served.get("/health", Host=host).status == 200
+        for host in ("evil.example", "example.org", "x.translate.example.org"):
+            assert served.get("/health", Host=host).status == 421
+
+
+def test_pages_of_other_sites_may_send_nothing() -> None:
+    """A page of any site can send a form, or what is called plain text, whatever it may read of the answer."""
+    translator = Gated()
+    with service(translator, hosts=Hosts(["translate.example.org"], any_address=True)) as (served, _):
+        here = f"192.168.0.1:{served.port}"
+        for origin in (
+            "http://evil.example",
+            "null",
+            "https://192.168.0.2",
+            "http://[",
+            "http://localhost@evil.example",
+        ):
+            answer = served.post({"text": "one"}, Origin=origin, Host=here)
+            assert (answer.status, list(answer.json)) == (403, ["error"])
+            assert origin in answer.json["error"]
+        assert translator.calls == []
+        for origin in (
+            f"http://{here}",
+            "http://localhost:3000",
+            "https://translate.example.org",
+            "moz-extension://1-2",
+        ):
+            assert served.post({"text": "one"}, Origin=origin, Host=here).status == 200
+
+
+def test_browsers_guess_no_type() -> None:
+    with service(Gated()) as (served, _):
+        answers = [served.get(path) for path in ("/", "/languages", "/metrics", "/nowhere", "/translate")]
+        answers += [served.post({"text": "one"}), served.post({}), served.get("/", Host="evil.example")]
+        assert [answer.headers["x-content-type-options"] for answer in answers] == ["nosniff"] * len(answers)
 
 
 def test_a_full_queue_says_when_to_come_again() -> None:

@@ -9,7 +9,11 @@ from services import LINES, Gated, until
 
 from nmt.decoding.translator import Translation
 from nmt.errors import NmtError
-from nmt.serving.batching import BatchingQueue, QueueFull
+from nmt.serving.answer_size import AnswerSize
+from nmt.serving.batching import AnswerTooLarge, BatchingQueue, QueueFull
+from nmt.serving.requests import Own
+
+pytestmark = pytest.mark.usefixtures("time_limit")
 
 
 @pytest.fixture
@@ -100,6 +104,70 @@ def test_a_full_queue_takes_no_more(translator: Gated, queue: BatchingQueue) -> 
 def test_when_to_come_again_follows_from_the_pace(queue: BatchingQueue) -> None:
     queue.tally.lines, queue.tally.busy = 30, 10.0
     assert [queue._seconds(lines) for lines in (1, 3, 4, 100)] == [1, 1, 2, 34]
+
+
+def test_it_follows_from_the_subwords_too(queue: BatchingQueue) -> None:
+    queue.tally.lines, queue.tally.subwords, queue.tally.busy = 30, 600, 10.0
+    assert [queue._seconds(*more) for more in ((1, 0), (-5, 60), (3, 601), (90, 60))] == [1, 1, 11, 30]
+
+
+def test_few_lines_with_many_subwords_fill_it_too() -> None:
+    """A line that is translated in parts is as much work as these."""
+    translator = Gated(max_source_tokens=20)
+    queue = BatchingQueue(translator, most_waiting=4)
+    assert queue.most_subwords == 400
+    hold(translator, queue)
+    long = "one two " * 60
+    subwords = len(translator.vocabulary.source.encode([long])[0])
+    assert 200 < subwords < 400
+    answers = [queue.submit([long])]
+    assert queue.waiting_subwords == pytest.approx(subwords, abs=20)
+    with pytest.raises(QueueFull):
+        queue.submit([long])
+    assert not queue.full
+    answers.append(queue.submit(["one"]))
+    translator.gate.set()
+    assert [len(answer.result(30)) for answer in answers] == [1, 1]
+    until(lambda: not queue.waiting)
+    hold(translator, queue)
+    more = queue.submit([long, long])  # more than may wait, but alone: it is never going to be less
+    assert queue.full and queue.waiting == 2
+    with pytest.raises(QueueFull):
+        queue.submit(["one"])
+    translator.gate.set()
+    assert len(more.result(30)) == 2
+    queue.close()
+
+
+@pytest.mark.parametrize("alignment", [False, True])
+def test_what_an_answer_could_hold_is_bounded(alignment: bool) -> None:
+    translator = Gated(max_source_tokens=20)
+    size = AnswerSize(translator)
+    long = "one two, three. " * 10
+    queue = BatchingQueue(translator, 20)
+    parts = queue._parts([long], 1)
+    assert len(parts) >= 5 and max(parts) <= 20
+    most = size.most(parts, 2, alignment)
+    queue.close()
+    queue = BatchingQueue(translator, 20, most_answer=most)
+    assert len(queue.submit([long], 2, alignment).result(30)[0]) == 2
+    for more in (([long, "one"], 2), ([long], 3)):
+        with pytest.raises(AnswerTooLarge, match=r"^the answer could have [0-9.]+ MiB, more than [0-9.]+$"):
+            queue.submit(*more, alignment)
+    queue.close()
+
+
+@pytest.mark.parametrize("alignment", [False, True])
+def test_no_answer_is_larger_than_it_was_said_to_become(alignment: bool) -> None:
+    """Of a model that never ends a sentence before it must."""
+    translator = Gated(max_source_tokens=20, min_length_ratio=1.0, min_length=26, max_length_ratio=1.0)
+    queue = BatchingQueue(translator, 20)
+    for lines in (["one"], ["", " "], LINES, ["one two, three. " * 10], ['\U0001f600\x01"' * 30]):
+        found = queue.submit(lines, 3, alignment).result(30)
+        content = Own(lines, 3, alignment).answer(found)
+        most = queue._size.most(queue._parts(lines, 3), 3, alignment)
+        assert most / 20 < len(content) <= most
+    queue.close()
 
 
 def test_nobody_waits_any_more(translator: Gated, queue: BatchingQueue) -> None:

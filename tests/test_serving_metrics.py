@@ -2,10 +2,13 @@
 
 import re
 
+import pytest
 from services import Gated
 
 from nmt.serving.batching import BatchingQueue
 from nmt.serving.metrics import Metrics
+
+pytestmark = pytest.mark.usefixtures("time_limit")
 
 
 def test_counts_and_times() -> None:
@@ -27,6 +30,7 @@ def test_counts_and_times() -> None:
     assert values["nmt_request_seconds_count"] == "3"
     assert float(values["nmt_request_seconds_sum"]) == 99.31
     assert (values["nmt_lines_total"], values["nmt_batches_total"], values["nmt_waiting_lines"]) == ("2", "1", "0")
+    assert values["nmt_waiting_subwords"] == "0"
     assert float(values["nmt_busy_seconds_total"]) > 0
 
 

@@ -1,6 +1,7 @@
 """Bodies of requests in both shapes, and their answers."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,25 +26,45 @@ def test_our_own_shape() -> None:
     assert asked({"text": "a b"}) == Own(["a b"], 1, False)
     assert asked({"text": ["a\nb", ""], "n_best": 2, "alignment": True}) == Own(["a\nb", ""], 2, True)
     assert asked({"text": []}) == Own([], 1, False)
-    answer = asked({"text": ["a"], "n_best": 2}).answer([[one("x"), one("y")]])
+    answer = json.loads(asked({"text": ["a"], "n_best": 2}).answer([[one("x"), one("y")]]))
     first = {"text": "x", "score": -0.5, "log_probability": -1.0, "tokens": ["x", "</s>"]}
     assert answer["translations"][0][0] == first | {"token_scores": [-0.75, -0.25]}
     assert [[best["text"] for best in line] for line in answer["translations"]] == [["x", "y"]]
-    aligned = asked({"text": ["a"], "alignment": True}).answer([[one("x")]])["translations"][0][0]
-    assert aligned.keys() >= {"alignment", "source_tokens"}
+
+
+def test_an_alignment_is_in_the_answer_if_asked_for() -> None:
+    request = asked({"text": ["a", ""], "alignment": True})
+    found = replace(one("x"), source_pieces=["ä", "</s>"], alignment=[[1 / 3, 2 / 3], [1.0, 1e-9]])
+    first, empty = [best[0] for best in json.loads(request.answer([[found], [one("")]]))["translations"]]
+    assert first["source_tokens"] == ["ä", "</s>"]
+    assert first["alignment"] == [[0.333333, 0.666667], [1.0, 0.0]]
+    assert (empty["source_tokens"], empty["alignment"]) == (None, None)
+
+
+def test_no_call_for_json_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One for a whole answer would keep all other threads waiting: it is written in C, and never interrupted."""
+    lengths, dumps = [], json.dumps
+    monkeypatch.setattr(
+        json, "dumps", lambda *args, **kwargs: lengths.append(len(made := dumps(*args, **kwargs))) or made
+    )
+    found = replace(one("x"), source_pieces=["a"] * 400, alignment=[[1 / 3] * 400] * 400)
+    content = asked({"text": ["a"], "n_best": 3, "alignment": True}).answer([[found] * 3])
+    assert len(content) > 3 * 400 * 400 * 8
+    assert max(lengths) < 10_000
 
 
 def test_libretranslates_shape() -> None:
     request = asked(LIBRE | {"q": "a\r\nb\n\nc", "format": "text", "api_key": "", "whatever": 1})
     assert request == LibreTranslate([["a", "b", "", "c"]], many=False, n_best=1, detected=None)
     assert request.lines == ["a", "b", "", "c"]
-    assert request.answer([[one(text)] for text in ("A", "B", "", "C")]) == {"translatedText": "A\nB\n\nC"}
+    answer = json.loads(request.answer([[one(text)] for text in ("A", "B", "", "C")]))
+    assert answer == {"translatedText": "A\nB\n\nC"}
 
 
 def test_libretranslates_lists_alternatives_and_detection() -> None:
     request = asked({"q": ["a\n", "b"], "source": "auto", "target": "DE", "alternatives": 1})
     assert request == LibreTranslate([["a", ""], ["b"]], many=True, n_best=2, detected="en")
-    assert request.answer([[one("A"), one("AA")], [one("")], [one("B"), one("BB")]]) == {
+    assert json.loads(request.answer([[one("A"), one("AA")], [one("")], [one("B"), one("BB")]])) == {
         "translatedText": ["A\n", "B"],
         "alternatives": [["AA\n"], ["BB"]],
         "detectedLanguage": [{"language": "en", "confidence": 0}] * 2,

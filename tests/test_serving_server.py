@@ -14,9 +14,14 @@ from pathlib import Path
 import pytest
 from services import Service, save_small_model
 
+from nmt.errors import NmtError
+from nmt.serving import server
+
 NMT = [sys.executable, "-c", "from nmt.cli import main; main()"]
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 Start = Callable[..., subprocess.Popen[str]]
+SECONDS = 180  # of a test: each starts commands, which first import PyTorch
+pytestmark = pytest.mark.usefixtures("time_limit")
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +56,8 @@ def listening(process: subprocess.Popen[str]) -> tuple[str, int]:
 
 def refused(*arguments: object) -> str:
     """What is said, in one line, where it does not start."""
-    done = subprocess.run([*NMT, "serve", *map(str, arguments)], capture_output=True, text=True, env=ENVIRONMENT)
+    command = [*NMT, "serve", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=SECONDS)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.count("\n") == 1, done.stderr
     return done.stderr.removesuffix("\n")
@@ -90,8 +96,9 @@ def test_other_machines_are_let_in_aloud(start: Start) -> None:
     process = start("--host", "0.0.0.0")
     assert process.stderr
     assert re.fullmatch(r"warning: http://0\.0\.0\.0:[0-9]+: others can reach it, .*\n", process.stderr.readline())
-    _, port = listening(process)
-    assert Service(port).get("/health").status == 200
+    served = Service(listening(process)[1])
+    for host, status in (("10.0.0.1", 200), ("[2001:db8::1]:1", 200), ("localhost", 200), ("evil.example", 421)):
+        assert served.get("/health", Host=host).status == status
 
 
 def test_where_it_cannot_listen(model: Path) -> None:
@@ -103,10 +110,28 @@ def test_where_it_cannot_listen(model: Path) -> None:
     assert "error: --host no.such.host.invalid: no such host" in refused(model, "--host", "no.such.host.invalid")
 
 
+@pytest.mark.parametrize(
+    "host", ["no.such.host.invalid", "", "a..b", "x" * 300, "half\ud800", "nul\0", "256.1.1.1", "[::1]"]
+)
+def test_a_host_that_is_none(host: str) -> None:
+    with pytest.raises(NmtError, match=r"^--host .*: no such host: give a name or an address of this machine$"):
+        server._listen(host, 0)
+
+
+def test_it_is_called_by_the_names_that_are_given(start: Start) -> None:
+    process = start("--host", "localhost", "--allowed-host", "translate.example.org")
+    served = Service(listening(process)[1])
+    for host, status in (("translate.example.org", 200), ("localhost", 200), ("evil.example", 421), ("10.0.0.1", 421)):
+        assert served.get("/health", Host=host).status == status
+
+
 def test_mistakes(model: Path, tmp_path: Path) -> None:
     assert "none.safetensors: no such file" in refused(tmp_path / "none.safetensors")
     assert "--max-lines 9 is more than --max-waiting 8: lower one or raise the other" in refused(
         model, "--max-lines", 9, "--max-waiting", 8
+    )
+    assert "--allowed-host http://x: give a name alone, such as translate.example.org" in refused(
+        model, "--allowed-host", "http://x"
     )
 
 

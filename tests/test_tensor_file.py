@@ -182,7 +182,7 @@ def test_a_file_that_may_not_be_opened_is_an_error(file: Path, monkeypatch: pyte
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    for target, name in ((tensor_file, "safe_open"), (Path, "exists")):
+    for target, name in ((Path, "open"), (Path, "stat")):
         with monkeypatch.context() as patch:
             patch.setattr(target, name, refuse)
             with pytest.raises(NmtError, match="Permission denied"):

@@ -163,6 +163,35 @@ def test_bytes_that_are_no_model(tmp_path: Path, proto: bytes) -> None:
         vocabulary.load(tmp_path / "missing.model")
 
 
+@settings(deadline=None, max_examples=200)
+@given(st.data())
+def test_damaged_models_are_loaded_or_refused(data: st.DataObject) -> None:
+    proto, place = bytearray(TOKENIZER.proto), data.draw(st.integers(0, len(TOKENIZER.proto) - 1))
+    proto[place : place + data.draw(st.integers(0, 8))] = data.draw(st.binary(max_size=8))
+    try:
+        found = Tokenizer(bytes(proto), "a.model")
+    except NmtError as error:
+        assert str(error).startswith("a.model: ") and "\n" not in str(error)
+    else:
+        assert len(found.every_piece()) == len(found)
+
+
+def test_a_message_that_is_not_text_is_no_traceback() -> None:
+    """SentencePiece names the byte piece that it refuses, byte by byte."""
+    assert TOKENIZER.proto.count(b"<0x61>") == 1
+    with pytest.raises(NmtError, match=r"^a\.model: not a SentencePiece model$"):
+        Tokenizer(TOKENIZER.proto.replace(b"<0x61>", b"<\x87x61>"), "a.model")
+
+
+def test_sentencepiece_is_one_without_known_holes() -> None:
+    """Before 0.2.1 a crafted model could corrupt memory (CVE-2026-1260)."""
+    root = Path(__file__).parent.parent
+    [least] = re.findall(r'"sentencepiece>=([0-9.]+)"', (root / "pyproject.toml").read_text())
+    [pinned] = re.findall(r"^sentencepiece==([0-9.]+)$", (root / "scripts/constraints.txt").read_text(), re.MULTILINE)
+    for version in (least, pinned):
+        assert tuple(map(int, version.split("."))) >= (0, 2, 1)
+
+
 def test_model_with_other_ids() -> None:
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.Train(

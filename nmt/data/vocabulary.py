@@ -28,7 +28,7 @@ class Tokenizer:
         self._processor = sentencepiece.SentencePieceProcessor()
         try:
             self._processor.LoadFromSerializedProto(proto)
-        except RuntimeError:
+        except Exception:  # RuntimeError; UnicodeDecodeError where its message has bytes of a damaged model; others
             raise NmtError(f"{what}: not a SentencePiece model") from None
         processor = self._processor
         ids = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())

@@ -237,8 +237,10 @@ def _check_pieces(folder: Path, source: list[str], target: list[str]) -> None:
         path = own if own.is_file() else shared
         try:
             known = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise NmtError(f"{path}: cannot be read: {error}: export it again") from None
+        if not isinstance(known, list):
+            raise NmtError(f"{path}: not a list of subwords: export it again")
         if known[first:] != pieces[first:]:
             raise NmtError(
                 f"{folder / name}: {len(pieces)} subwords that are not the {len(known)} of {path.name}: it is another "

@@ -210,9 +210,9 @@ class Translator:
         longest = self.longest_source
         if longest is None:
             return True
-        return len(source) <= longest and len(target) <= self._longest_output(longest)
+        return len(source) <= longest and len(target) <= self.longest_output(longest)
 
-    def _longest_output(self, source: int) -> int:
+    def longest_output(self, source: int) -> int:
         """The most subwords of an output for a source of so many."""
         decoding = self.decoding
         longest = int(source * decoding.max_length_ratio) + decoding.max_extra_tokens
@@ -377,7 +377,7 @@ class Translator:
 
     def _source(self, part: Part, prefix: list[int]) -> Source:
         decoding, ids = self.decoding, part.ids
-        longest = self._longest_output(len(ids))
+        longest = self.longest_output(len(ids))
         shortest = min(longest, max(decoding.min_length, math.ceil(len(ids) * decoding.min_length_ratio)))
         return Source(
             ids,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 MOST_POINTS = 1500  # of a training curve: more than a screen has columns for it
-_ENDLESS = 1e300
+_ENDLESS = 1e100  # nothing that is measured; products of such numbers are still numbers
 _DIGITS = 6  # significant ones: more than can be seen
 PLACES = ("step", "epoch", "target_tokens", "seconds")  # where a row stands, rather than what it measured
 _VALIDATED = "validation_loss"  # what the rows of validations have, and no other
@@ -72,7 +72,7 @@ def _between(known: Sequence[tuple[int, float]], step: int) -> float | None:
     if place == len(known):
         return known[-1][1] / known[-1][0] * step
     (before, low), (after, high) = known[place - 1] if place else (0, 0.0), known[place]
-    return high if after == before else low + (high - low) * (step - before) / (after - before)
+    return high if after == before else low + (high - low) * ((step - before) / (after - before))
 
 
 def _mean(values: Iterable[Any]) -> float | None:

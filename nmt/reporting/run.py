@@ -121,7 +121,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_whole(value: object) -> bool:
-    return type(value) is int
+    return type(value) is int and 0 <= value < 2**53
 
 
 def _has_total(value: object) -> bool:
@@ -290,5 +290,7 @@ def _by_system(scores: Iterable[dict[str, Any]]) -> dict[str, list[tuple[str, fl
 
 def _score(score: dict[str, Any]) -> tuple[str, float, float | None, str]:
     interval = score.get("interval")
-    half = float(interval["half_width"]) if interval else None
-    return str(score["name"]), float(score["value"]), half, str(score["signature"])
+    half = interval["half_width"] if interval else None
+    if not is_number(score["value"]) or not (half is None or is_number(half)):
+        raise ValueError
+    return str(score["name"]), float(score["value"]), None if half is None else float(half), str(score["signature"])

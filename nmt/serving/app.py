@@ -5,6 +5,7 @@ import logging
 import re
 import time
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from importlib import resources
 from typing import Any
@@ -17,20 +18,30 @@ from starlette.requests import ClientDisconnect
 from nmt.errors import NmtError
 from nmt.html_page import source_hash
 from nmt.serving import metrics as metrics_format
-from nmt.serving.batching import BatchingQueue, QueueFull
+from nmt.serving.batching import AnswerTooLarge, BatchingQueue, Found, QueueFull
+from nmt.serving.hosts import Hosts, OwnHostsOnly
 from nmt.serving.languages import name_of
 from nmt.serving.metrics import Metrics
-from nmt.serving.requests import Languages, Limits, Refused, read
+from nmt.serving.requests import Asked, Languages, Limits, Refused, read
 
 log = logging.getLogger("nmt")
 
 _CLIENT_GONE = 499  # nobody reads it; it is for the log and the metrics
+_SECONDS_FOR_A_BODY = 30.0  # in which all of it has to come
 
 
 def build(
-    queue: BatchingQueue, languages: Languages, limits: Limits, ready: Callable[[], None], log_requests: bool = False
+    queue: BatchingQueue,
+    languages: Languages,
+    limits: Limits,
+    ready: Callable[[], None],
+    log_requests: bool = False,
+    hosts: Hosts | None = None,
 ) -> FastAPI:
-    """The service over a queue. `ready` is called when it starts; when it stops, the queue is closed."""
+    """The service over a queue. `ready` is called when it starts; when it stops, the queue is closed.
+
+    hosts: by what names it may be called; None: as `localhost` and by loopback addresses.
+    """
     metrics = Metrics(queue)
 
     @asynccontextmanager
@@ -43,6 +54,7 @@ def build(
 
     # No pages of documentation: FastAPI's load their scripts from elsewhere.
     app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None)
+    app.add_middleware(OwnHostsOnly, hosts=hosts or Hosts())
 
     @app.post("/translate")
     async def translate(request: Request) -> Response:
@@ -69,9 +81,10 @@ async def _translate(request: Request, queue: BatchingQueue, languages: Language
     """The answer to a request, whatever it is."""
     try:
         body = await _body(request, limits.body)
-        beam_size = queue.translator.decoding.beam_size
-        asked = read(request.headers.get("content-type", ""), body, languages, limits, beam_size)
-        answer = asyncio.wrap_future(queue.submit(asked.lines, asked.n_best, asked.alignment))
+        content_type = request.headers.get("content-type", "")
+        # Whatever grows with the text is done in other threads: this one has others to answer.
+        asked, found = await asyncio.to_thread(_submitted, content_type, body, queue, languages, limits)
+        answer = asyncio.wrap_future(found)
         gone = asyncio.ensure_future(request.receive())  # after the body nothing comes but the end of the connection
         try:
             either: set[asyncio.Future[Any]] = {answer, gone}
@@ -81,11 +94,12 @@ async def _translate(request: Request, queue: BatchingQueue, languages: Language
         if not answer.done():
             answer.cancel()
             return Response(status_code=_CLIENT_GONE)
-        return JSONResponse(asked.answer(answer.result()))
+        content = await asyncio.to_thread(asked.answer, answer.result())
+        return Response(content, media_type="application/json")
     except ClientDisconnect:  # before its body was whole
         return Response(status_code=_CLIENT_GONE)
     except Refused as error:
-        return JSONResponse({"error": str(error)}, error.status)
+        return JSONResponse({"error": str(error)}, error.status, {"Connection": "close"} if error.hang_up else None)
     except NmtError as error:
         return JSONResponse({"error": str(error)}, 400)
     except QueueFull as error:
@@ -95,20 +109,41 @@ async def _translate(request: Request, queue: BatchingQueue, languages: Language
         return JSONResponse({"error": "the translator failed: its log says why"}, 500)
 
 
+def _submitted(
+    content_type: str, body: bytes, queue: BatchingQueue, languages: Languages, limits: Limits
+) -> tuple[Asked, "Future[Found]"]:
+    """What a body asks for, and its translations, later. Raises Refused, and what `BatchingQueue.submit` raises."""
+    asked = read(content_type, body, languages, limits, queue.translator.decoding.beam_size)
+    try:
+        return asked, queue.submit(asked.lines, asked.n_best, asked.alignment)
+    except AnswerTooLarge as error:
+        lower = [f"lower {asked.count_field}"] * (asked.n_best > 1) + ["leave out alignment"] * asked.alignment
+        raise Refused(
+            413, f"{error}: {', '.join([*lower, 'or send less text' if lower else 'send less text'])}"
+        ) from None
+
+
 async def _body(request: Request, limit: int) -> bytes:
-    """The whole body. Refused as soon as it is clear that it is too long."""
-    chunks, size = [], 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if max(size, int(request.headers.get("content-length", 0))) > limit:
-            raise Refused(413, f"more than {limit} bytes: send fewer at a time")
-        chunks.append(chunk)
-    return b"".join(chunks)
+    """The whole body. Refused as soon as it is clear that it is too long, or where it does not come."""
+    too_long = Refused(413, f"more than {limit} bytes: send fewer at a time", hang_up=True)
+    if int(request.headers.get("content-length", 0)) > limit:
+        raise too_long
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_SECONDS_FOR_A_BODY):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limit:
+                    raise too_long
+    except TimeoutError:
+        why = f"the body did not come within {_SECONDS_FOR_A_BODY:g} seconds: send it faster"
+        raise Refused(408, why, hang_up=True) from None
+    return bytes(body)
 
 
 def _add_pages(app: FastAPI, languages: Languages, limits: Limits, queue: BatchingQueue) -> None:
     page = resources.files("nmt.serving").joinpath("page.html").read_text(encoding="utf-8")
-    headers = {"Content-Security-Policy": _policy(page), "X-Content-Type-Options": "nosniff"}
+    headers = {"Content-Security-Policy": _policy(page)}
 
     @app.get("/")
     async def for_people() -> HTMLResponse:
@@ -131,7 +166,7 @@ def _add_probes(app: FastAPI, queue: BatchingQueue, metrics: Metrics) -> None:
     @app.get("/health/ready")
     async def ready() -> JSONResponse:
         """Whether a line would be taken now."""
-        if queue.alive and queue.waiting < queue.most_waiting:
+        if queue.alive and not queue.full:
             return JSONResponse({"status": "ok"})
         return JSONResponse({"status": "full" if queue.alive else "stopped"}, 503)
 

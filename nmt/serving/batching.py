@@ -7,18 +7,30 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+from nmt.decoding import long_input
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
+from nmt.serving.answer_size import AnswerSize
 
 Found = list[list[Translation]]  # of each line the n best, best first
 
+MOST_ANSWER = 32 * 2**20  # bytes
+_SUBWORDS_A_LINE = 100  # for each line that may wait: so many subwords may wait; several times an ordinary line
+
 
 class QueueFull(Exception):
-    """Too many lines wait already; `retry_after` is in how many whole seconds there should be room."""
+    """Too much waits already; `retry_after` is in how many whole seconds there should be room."""
 
     def __init__(self, retry_after: int):
         super().__init__(f"too many lines are waiting: try again in {retry_after} s")
         self.retry_after = retry_after
+
+
+class AnswerTooLarge(Exception):
+    """The answer to a request could be larger than is allowed."""
+
+    def __init__(self, size: int, most: int):
+        super().__init__(f"the answer could have {size / 2**20:,.1f} MiB, more than {most / 2**20:,.1f}")
 
 
 @dataclass
@@ -46,10 +58,13 @@ class BatchingQueue:
     What a line's translation is does not depend on its company, but for rounding in the last digits of its scores.
     """
 
-    def __init__(self, translator: Translator, most_waiting: int):
-        """At most `most_waiting` lines wait, those being translated not counted."""
-        self.translator, self.most_waiting = translator, most_waiting
+    def __init__(self, translator: Translator, most_waiting: int, most_answer: int = MOST_ANSWER):
+        """At most `most_waiting` lines wait, of 100 subwords each on average, those being translated not counted.
+        An answer has at most `most_answer` bytes."""
+        self.translator, self.most_waiting, self.most_answer = translator, most_waiting, most_answer
+        self.most_subwords = _SUBWORDS_A_LINE * most_waiting
         self.tally = Tally()
+        self._size = AnswerSize(translator)
         self._waiting: list[_Request] = []
         self._closed = False
         self._changed = threading.Condition()
@@ -63,6 +78,17 @@ class BatchingQueue:
             return sum(len(request.lines) for request in self._waiting)
 
     @property
+    def waiting_subwords(self) -> int:
+        """Source subwords of these lines."""
+        with self._changed:
+            return sum(request.subwords for request in self._waiting)
+
+    @property
+    def full(self) -> bool:
+        """Whether not even one more line would be taken."""
+        return self.waiting >= self.most_waiting or self.waiting_subwords >= self.most_subwords
+
+    @property
     def alive(self) -> bool:
         return self._worker.is_alive()
 
@@ -70,16 +96,22 @@ class BatchingQueue:
         """What `Translator.hypotheses` gives for these lines, later. Cancelled while it waits, it is not translated.
 
         Raises NmtError at once for more than the beam holds and for a line that the model cannot take whole,
-        QueueFull where there is no room, and RuntimeError when closed.
+        AnswerTooLarge, QueueFull where there is no room, and RuntimeError when closed. What waits alone may have any
+        number of subwords: it would have no room later either.
         """
-        subwords = self._check(list(lines), n_best)
-        request = _Request(list(lines), (n_best, alignment), subwords)
+        parts = self._parts(list(lines), n_best)
+        size = self._size.most(parts, n_best, alignment)
+        if size > self.most_answer:
+            raise AnswerTooLarge(size, self.most_answer)
+        request = _Request(list(lines), (n_best, alignment), sum(parts))
         with self._changed:
             if self._closed:
                 raise RuntimeError("the queue is closed")
-            waiting = sum(len(other.lines) for other in self._waiting)
-            if waiting + len(lines) > self.most_waiting:
-                raise QueueFull(self._seconds(waiting + len(lines) - self.most_waiting))
+            more_lines = sum(len(other.lines) for other in self._waiting) + len(lines) - self.most_waiting
+            before = sum(other.subwords for other in self._waiting)
+            more_subwords = before + request.subwords - self.most_subwords if before else 0
+            if more_lines > 0 or more_subwords > 0:
+                raise QueueFull(self._seconds(more_lines, more_subwords))
             self._waiting.append(request)
             self._changed.notify()
         return request.answer
@@ -91,22 +123,30 @@ class BatchingQueue:
             self._changed.notify()
         self._worker.join()
 
-    def _check(self, lines: list[str], n_best: int) -> int:
-        """The subwords of all lines. NmtError for what the translator would refuse or, worse, cut."""
+    def _parts(self, lines: list[str], n_best: int) -> list[int]:
+        """The subwords of each part that the lines are translated in: the whole line, most often.
+
+        NmtError for what the translator would refuse or, worse, cut.
+        """
         decoding, limit = self.translator.decoding, self.translator.longest_source
         if n_best > decoding.beam_size:
             raise NmtError(f"{n_best} best translations asked for: at most {decoding.beam_size}, the beam's size")
-        lengths = [len(ids) for ids in self.translator.vocabulary.source.encode(lines)]
-        if decoding.long_input in ("cut", "skip", "error"):
-            for number, length in enumerate(lengths, start=1):
-                if limit is not None and length > limit:
-                    raise NmtError(f"line {number}: {length} subwords, more than {limit}: shorten or split it")
-        return sum(lengths)
+        encode = self.translator.vocabulary.source.encode
+        parts: list[int] = []
+        for number, (line, ids) in enumerate(zip(lines, encode(lines), strict=True), start=1):
+            if limit is None or len(ids) <= limit:
+                parts.append(len(ids))
+            elif decoding.long_input == "split":
+                parts += [len(part.ids) for part in long_input.split(line, limit, encode)]
+            else:
+                raise NmtError(f"line {number}: {len(ids)} subwords, more than {limit}: shorten or split it")
+        return parts
 
-    def _seconds(self, lines: int) -> int:
-        """In how many seconds so many lines should be done, by the pace so far; at least one."""
-        pace = self.tally.lines / self.tally.busy if self.tally.busy else math.inf
-        return max(1, math.ceil(lines / pace))
+    def _seconds(self, lines: int, subwords: int = 0) -> int:
+        """In how many seconds this many should be done, by the pace so far; at least one."""
+        tally = self.tally
+        paces = [(lines, tally.lines), (subwords, tally.subwords)]
+        return max([1, *(math.ceil(more * tally.busy / done) for more, done in paces if done)])
 
     def _work(self) -> None:
         while batch := self._next_batch():

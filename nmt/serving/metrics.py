@@ -48,6 +48,7 @@ class Metrics:
             ("nmt_batches_total", "counter", tally.batches, "Batches that the lines were translated in."),
             ("nmt_busy_seconds_total", "counter", f"{tally.busy:.6f}", "Time spent translating."),
             ("nmt_waiting_lines", "gauge", self.queue.waiting, "Lines that wait for the translator."),
+            ("nmt_waiting_subwords", "gauge", self.queue.waiting_subwords, "Their source subwords."),
         ):
             lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", f"{name} {value}"]
         return "\n".join(lines) + "\n"

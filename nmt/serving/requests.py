@@ -4,29 +4,38 @@ import email
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 from urllib.parse import parse_qsl
 
+from nmt.decoding.translator import Translation
 from nmt.errors import NmtError
-from nmt.serving.batching import Found
+from nmt.serving.answer_size import DECIMALS
+from nmt.serving.batching import MOST_ANSWER, Found
 
 
 class Refused(Exception):
-    """A request that gets an error for an answer: an HTTP status and one line that says why."""
+    """A request that gets an error for an answer: an HTTP status and one line that says why.
 
-    def __init__(self, status: int, message: str):
+    hang_up: end the connection with it, rather than wait for the rest of the request.
+    """
+
+    def __init__(self, status: int, message: str, *, hang_up: bool = False):
         super().__init__(message)
-        self.status = status
+        self.status, self.hang_up = status, hang_up
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The most of one request, and the most lines of all that may wait. NmtError where none as large could."""
+    """The most of one request and the bytes of its answer, and the most lines of all that may wait.
+
+    NmtError where no request as large could wait.
+    """
 
     lines: int = 256
     characters: int = 20_000
     waiting: int = 1000
+    answer: int = MOST_ANSWER
 
     def __post_init__(self) -> None:
         if self.lines > self.waiting:
@@ -49,7 +58,9 @@ class Languages:
 
 
 class Asked(Protocol):
-    """What to translate and how to answer."""
+    """What to translate and how to answer; `count_field`: the field that asks for several translations."""
+
+    count_field: ClassVar[str]
 
     @property
     def lines(self) -> list[str]: ...
@@ -60,8 +71,11 @@ class Asked(Protocol):
     @property
     def alignment(self) -> bool: ...
 
-    def answer(self, found: Found) -> dict[str, Any]:
-        """The answer, as JSON, from the n best translations of each line."""
+    def answer(self, found: Found) -> bytes:
+        """The answer, as JSON, from the n best translations of each line.
+
+        For a thread of its own: no single call in it is long, so that other threads have their turn.
+        """
 
 
 @dataclass(frozen=True)
@@ -71,16 +85,24 @@ class Own:
     lines: list[str]
     n_best: int
     alignment: bool
+    count_field: ClassVar[str] = "n_best"
 
-    def answer(self, found: Found) -> dict[str, Any]:
-        return {"translations": [[self._hypothesis(asdict(one)) for one in best] for best in found]}
+    def answer(self, found: Found) -> bytes:
+        lines = (",".join(map(self._translation, best)) for best in found)
+        return f'{{"translations":[{",".join(f"[{line}]" for line in lines)}]}}'.encode()
 
-    def _hypothesis(self, fields: dict[str, Any]) -> dict[str, Any]:
-        named = {"text": "text", "score": "score", "log_probability": "log_probability", "pieces": "tokens"}
-        named["token_scores"] = "token_scores"
+    def _translation(self, one: Translation) -> str:
+        fields = {
+            "text": _json(one.text),
+            "score": _json(one.score),
+            "log_probability": _json(one.log_probability),
+            "tokens": _json(one.pieces),
+            "token_scores": _json(one.token_scores),
+        }
         if self.alignment:
-            named |= {"source_pieces": "source_tokens", "alignment": "alignment"}
-        return {name: fields.get(key) for key, name in named.items()}
+            fields["source_tokens"] = _json(one.source_pieces)
+            fields["alignment"] = _matrix(one.alignment)
+        return f"{{{','.join(f'{_json(name)}:{value}' for name, value in fields.items())}}}"
 
 
 @dataclass(frozen=True)
@@ -92,12 +114,13 @@ class LibreTranslate:
     n_best: int
     detected: str | None  # the language instead of `auto`
     alignment: bool = False
+    count_field: ClassVar[str] = "alternatives"
 
     @property
     def lines(self) -> list[str]:
         return [line for text in self.texts for line in text]
 
-    def answer(self, found: Found) -> dict[str, Any]:
+    def answer(self, found: Found) -> bytes:
         ranked, first = [], 0
         for text in self.texts:
             of_text = found[first : first + len(text)]
@@ -113,10 +136,22 @@ class LibreTranslate:
         if self.detected:
             # Nothing is detected: it is the one language that the model translates from.
             answer["detectedLanguage"] = self._one_or_all([{"language": self.detected, "confidence": 0}] * len(ranked))
-        return answer
+        return _json(answer).encode()
 
     def _one_or_all(self, values: list[Any]) -> Any:
         return values if self.many else values[0]
+
+
+def _json(value: Any) -> str:
+    """As JSON. Raises ValueError for a number that JSON has not, which no score is."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _matrix(alignment: list[list[float]] | None) -> str:
+    """Row by row: one call for all could take a second, in which no other thread runs."""
+    if alignment is None:
+        return "null"
+    return f"[{','.join(_json([round(share, DECIMALS) for share in row]) for row in alignment)}]"
 
 
 def read(content_type: str, body: bytes, languages: Languages, limits: Limits, beam_size: int) -> Asked:

@@ -7,6 +7,8 @@ from typing import Any
 from nmt.errors import NmtError
 from nmt.files import atomic
 
+_MOST_STEPS = 2**53
+
 
 class JsonLines:
     """Appends rows to a file, cut back first to `size` bytes (None: not at all), what a resumed run had written.
@@ -54,7 +56,8 @@ class JsonLines:
 def read(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
     """The rows of such a file, none where it is missing, and the numbers, from 1, of lines that are damaged.
 
-    A row is an object with a `step`, a whole number. A last line that is still being written is neither.
+    A row is an object with a `step`, a whole number that is exact as a float too. A last line that is still being
+    written is neither.
     Raises NmtError when the file cannot be read.
     """
     try:
@@ -69,7 +72,7 @@ def read(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
             row = json.loads(line)
         except (ValueError, RecursionError):
             row = None
-        if isinstance(row, dict) and type(row.get("step")) is int:
+        if isinstance(row, dict) and type(row.get("step")) is int and 0 <= row["step"] < _MOST_STEPS:
             rows.append(row)
         elif number <= len(lines):
             damaged.append(number)
