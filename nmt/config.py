@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Literal
 
@@ -25,10 +25,14 @@ class Corpus:
     Columns are named by dotted paths, so `translation.en` finds `{translation: {en: …}}`; those of a .tsv file
     are numbered from 1."""
 
-    source: str | None = setting(None, "text file of source sentences, one a line; plain or .gz")
-    target: str | None = setting(None, "text file of target sentences, aligned with `source`; plain or .gz")
-    file: str | None = setting(None, "table with both sides: .tsv, .jsonl or .parquet (.tsv and .jsonl also .gz)")
-    hub: str | None = setting(None, "dataset name on the Hugging Face hub, or a local folder in the hub's formats")
+    source: str | None = setting(None, "text file of source sentences, one a line; plain or .gz", path=True)
+    target: str | None = setting(None, "text file of target sentences, aligned with `source`; plain or .gz", path=True)
+    file: str | None = setting(
+        None, "table with both sides: .tsv, .jsonl or .parquet (.tsv and .jsonl also .gz)", path=True
+    )
+    hub: str | None = setting(
+        None, "dataset name on the Hugging Face hub, or a local folder in the hub's formats", path=True
+    )
     name: str | None = setting(None, "with `hub`: the dataset's configuration, such as `de-en`")
     split: str | None = setting(None, "with `hub`: the split; `train` for training corpora, `validation` otherwise")
     revision: str | None = setting(None, "with `hub`: branch, tag or commit")
@@ -75,7 +79,9 @@ class Data:
     target_language: str = required("code of the language translated into, such as `de`")
     train: tuple[Corpus, ...] = required("the corpora trained on, one after the other; read as one")
     validation: Corpus | None = setting(None, "the held-out corpus that chooses checkpoints; null: none")
-    store_dir: str | None = setting(None, "where prepared data is kept, to share it between runs; null: `RUN/data`")
+    store_dir: str | None = setting(
+        None, "where prepared data is kept, to share it between runs; null: `RUN/data`", path=True
+    )
     max_length: int = setting(256, "drop training pairs with more subwords than this on either side", at_least=1)
     max_length_ratio: float | None = setting(
         9.0, "drop training pairs whose sides differ by more than this factor in subwords; null: keep", at_least=1
@@ -106,8 +112,10 @@ class Vocabulary:
     sample_sentences: int = setting(
         1_000_000, "sentences of each side, drawn evenly from the training data, to learn from", at_least=1
     )
-    source_model: str | None = setting(None, "use this SentencePiece model instead of learning one")
-    target_model: str | None = setting(None, "the same for the target side; with a shared vocabulary give one only")
+    source_model: str | None = setting(None, "use this SentencePiece model instead of learning one", path=True)
+    target_model: str | None = setting(
+        None, "the same for the target side; with a shared vocabulary give one only", path=True
+    )
     bpe_dropout: float = setting(
         0.0, "BPE-dropout: probability with which each merge is left out in training text", at_least=0, below=1
     )
@@ -285,7 +293,7 @@ class Decoding:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    run_dir: str = required("folder of the run: everything it writes is under it")
+    run_dir: str = required("folder of the run: everything it writes is under it", path=True)
     seed: int = setting(1, "of initialisation, dropout, shuffling and sampling", at_least=0)
     data: Data = section(Data, "What is trained and validated on.")
     vocabulary: Vocabulary = section(Vocabulary, "The subwords, learned from the training side only.")
@@ -412,5 +420,23 @@ def overridden(of: Config, overrides: Sequence[str]) -> Config:
     """A config with `decoding.key=value` laid over it. Raises NmtError for other settings, and wrong values."""
     for override in overrides:
         if not override.startswith("decoding."):
-            raise NmtError(f"{override}: only decoding settings can be changed for a trained model: decoding.key=value")
+            raise NmtError(_not_of_decoding(override))
     return settings.parse(Config, settings.to_yaml(of), "the model's settings", overrides) if overrides else of
+
+
+def meant_for_decoding(argument: str) -> str | None:
+    """`decoding.key=value` for an argument that says key=value with a key of that section alone; None for others."""
+    key, equals, _ = argument.partition("=")
+    known = [field.name for field in fields(Decoding)]
+    return f"decoding.{argument}" if equals and key in known else None
+
+
+def _not_of_decoding(argument: str) -> str:
+    """What is wrong with an argument that changes no decoding setting."""
+    if meant := meant_for_decoding(argument):
+        return f"{argument}: names no section; did you mean {meant}?"
+    if "=" not in argument:
+        return (
+            f"{argument}: unexpected; settings are written as decoding.key=value, and a file to write as --output FILE"
+        )
+    return f"{argument}: only decoding settings can be changed for a trained model: decoding.key=value"

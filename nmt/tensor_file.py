@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from nmt.errors import NmtError
+from nmt.errors import NmtError, no_such_file
 
 _CHECKSUM = "crc32"
 
@@ -62,7 +62,7 @@ def read_metadata(path: Path) -> dict[str, str]:
         if path.is_dir():
             raise NmtError(f"{path}: a folder, not a file")
         if not path.exists():
-            raise NmtError(f"{path}: no such file")
+            raise no_such_file(path)
         with safe_open(path, framework="pt") as file:
             return dict(file.metadata() or {})
     except (OSError, SafetensorError) as error:

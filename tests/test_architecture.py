@@ -25,6 +25,7 @@ LAYERS = [
     {"settings", "distributed"},
     {"terminal"},
     {"located_yaml", "tensor_file", "device", "cores", "launched", "html_page"},
+    {"files"},
     {"errors"},
 ]
 BESIDE = {("validation", "decoding"), ("validation", "evaluation")}

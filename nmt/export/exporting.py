@@ -1,6 +1,8 @@
 """A model file to an exported folder that is there whole, and proven, or not at all."""
 
+import os
 import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,7 @@ from nmt.errors import NmtError
 from nmt.export import ctranslate2, marian, parity
 from nmt.export.marian_engine import MarianEngine
 from nmt.export.parity import Exported, Parity
+from nmt.files.outputs import check_new_folder
 
 Format = Literal["ctranslate2", "marian"]
 
@@ -45,19 +48,28 @@ def export(
     loaded = checkpoint.load(checkpoint.locate(model))
     text = parity.sample(loaded.vocabulary.source) if lines is None else lines
     parity.comparable(text, loaded.config, loaded.vocabulary.source)  # raises before the work
-    part = output.with_name(f".{output.name}.part")
+    output = Path(os.path.realpath(output))  # where links lead, and never a name such as `.`
     try:
-        shutil.rmtree(part, ignore_errors=True)  # of an export that was interrupted
-        part.mkdir(parents=True)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        own = Path(tempfile.mkdtemp(prefix=f".{output.name}.", suffix=".part", dir=output.parent))
+    except OSError as error:
+        raise _refused(output, error) from None
+    try:
+        part = own / output.name
+        part.mkdir()
         found = _written(part, format, loaded, quantization or "float32", text)
         kept = found.holds or quantization not in (None, "float32")
         if kept:
             part.replace(output)
     except OSError as error:
-        raise NmtError(f"{output}: cannot be written: {error}: free some space or choose another --output") from None
+        raise _refused(output, error) from None
     finally:
-        shutil.rmtree(part, ignore_errors=True)  # most often it is `output` by now
+        shutil.rmtree(own, ignore_errors=True)
     return Outcome(found, kept)
+
+
+def _refused(output: Path, error: OSError) -> NmtError:
+    return NmtError(f"{output}: cannot be written: {error.strerror}: free some space or choose another --output")
 
 
 def _check(format: Format, output: Path, quantization: str | None) -> None:
@@ -72,6 +84,9 @@ def _check(format: Format, output: Path, quantization: str | None) -> None:
             raise NmtError(f"--quantization {quantization}: a marian folder is float32: leave it out")
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise NmtError(f"{output}: exists already: delete it or choose another --output")
+    check_new_folder(output)
+    if output.exists() and output.samefile(Path.cwd()):
+        raise NmtError(f"{output}: is the current folder, which cannot be replaced: name a new folder")
 
 
 def _written(folder: Path, format: Format, loaded: Checkpoint, quantization: str, lines: Sequence[str]) -> Parity:
