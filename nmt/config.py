@@ -12,6 +12,8 @@ from nmt import settings
 from nmt.errors import NmtError
 from nmt.settings import required, section, setting
 
+_WIDEST, _DEEPEST = 1_000_000, 1000  # of a model: no machine holds more, and building it must not be tried
+
 
 @dataclass(frozen=True)
 class Corpus:
@@ -94,16 +96,21 @@ class Data:
     pool_pairs: int = setting(
         1_000_000, "pairs shuffled and sorted by length together when batches are cut", at_least=1
     )
-    workers: int | None = setting(None, "threads that encode text; null: one a core", at_least=1)
-    prefetch: int = setting(8, "batches read ahead of the training thread", at_least=1)
+    workers: int | None = setting(None, "threads that encode text; null: one a core", at_least=1, at_most=1024)
+    prefetch: int = setting(8, "batches read ahead of the training thread", at_least=1, at_most=1000)
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    size: int = setting(8000, "subwords, with the four special ones; of each side if not shared", at_least=8)
+    size: int = setting(
+        8000, "subwords, with the four special ones; of each side if not shared", at_least=8, at_most=10_000_000
+    )
     shared: bool = setting(True, "one vocabulary for both languages")
     character_coverage: float = setting(
-        1.0, "share of the characters seen that become subwords; 0.9995 for Chinese or Japanese", above=0, at_most=1
+        1.0,
+        "share of the characters seen that become subwords; 0.9995 for Chinese or Japanese",
+        at_least=0.98,
+        at_most=1,
     )
     byte_fallback: bool = setting(True, "spell characters outside the vocabulary as bytes, so that none is unknown")
     normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = setting(
@@ -123,6 +130,7 @@ class Vocabulary:
         10,
         "with it: different segmentations of the training text that are stored; each epoch takes the next",
         at_least=1,
+        at_most=1000,
     )
 
     @property
@@ -133,14 +141,18 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Model:
-    d_model: int = setting(512, "width of the residual stream", at_least=1)
-    feed_forward: int = setting(2048, "inner width of the feed-forward layers", at_least=1)
-    layers: int = setting(6, "encoder layers, and decoder layers", at_least=1)
-    encoder_layers: int | None = setting(None, "encoder layers; null: `layers`", at_least=1)
-    decoder_layers: int | None = setting(None, "decoder layers; null: `layers`", at_least=1)
-    heads: int = setting(8, "attention heads", at_least=1)
-    key_size: int | None = setting(None, "width of a head's queries and keys, d_k; null: d_model / heads", at_least=1)
-    value_size: int | None = setting(None, "width of a head's values, d_v; null: d_model / heads", at_least=1)
+    d_model: int = setting(512, "width of the residual stream", at_least=1, at_most=_WIDEST)
+    feed_forward: int = setting(2048, "inner width of the feed-forward layers", at_least=1, at_most=_WIDEST)
+    layers: int = setting(6, "encoder layers, and decoder layers", at_least=1, at_most=_DEEPEST)
+    encoder_layers: int | None = setting(None, "encoder layers; null: `layers`", at_least=1, at_most=_DEEPEST)
+    decoder_layers: int | None = setting(None, "decoder layers; null: `layers`", at_least=1, at_most=_DEEPEST)
+    heads: int = setting(8, "attention heads", at_least=1, at_most=_WIDEST)
+    key_size: int | None = setting(
+        None, "width of a head's queries and keys, d_k; null: d_model / heads", at_least=1, at_most=_WIDEST
+    )
+    value_size: int | None = setting(
+        None, "width of a head's values, d_v; null: d_model / heads", at_least=1, at_most=_WIDEST
+    )
     dropout: float = setting(0.1, "dropout on sub-layer outputs and on embeddings + positions", at_least=0, below=1)
     attention_dropout: float = setting(0.0, "dropout on attention weights", at_least=0, below=1)
     activation_dropout: float = setting(0.0, "dropout inside the feed-forward layers", at_least=0, below=1)
@@ -149,7 +161,7 @@ class Model:
     positions: Literal["interleaved", "concatenated", "learned"] = setting(
         "interleaved", "sinusoids as in the paper, as in Tensor2Tensor (sines, then cosines), or learned"
     )
-    max_positions: int = setting(1024, "longest sequence that learned positions cover", at_least=1)
+    max_positions: int = setting(1024, "longest sequence that learned positions cover", at_least=1, at_most=10_000_000)
     tie: Literal["all", "target", "none"] = setting(
         "all", "one matrix for both embeddings and the output layer, for target and output, or three"
     )

@@ -108,7 +108,8 @@ def type_name(annotation: Any) -> str:
 
 def _expected(field: "dataclasses.Field[Any]", annotation: Any) -> str:
     """The type of a setting with the range of its number."""
-    limits = (f"{name} {bound:g}" for name, bound in field.metadata["bounds"].items())
+    bounds = field.metadata["bounds"]
+    limits = (f"{name} {bound:,}" if isinstance(bound, int) else f"{name} {bound:g}" for name, bound in bounds.items())
     return ", ".join([type_name(annotation), *limits])
 
 

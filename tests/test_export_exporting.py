@@ -1,5 +1,6 @@
 """An exported folder is there whole and proven, or not at all."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -55,6 +56,11 @@ def test_the_folder_has_the_permissions_of_any_new_folder(model: Path, tmp_path:
     (tmp_path / "any").mkdir()
     export(model, "ctranslate2", tmp_path / "out", lines=LINES)
     assert (tmp_path / "out").stat().st_mode == (tmp_path / "any").stat().st_mode
+
+
+def test_a_name_that_is_not_utf_8_is_refused(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(NmtError, match="a name that is not UTF-8"):
+        export(model, "ctranslate2", tmp_path / os.fsdecode(b"new\xff"), lines=LINES)
 
 
 def test_the_current_folder_is_not_replaced(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

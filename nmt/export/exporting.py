@@ -85,6 +85,10 @@ def _check(format: Format, output: Path, quantization: str | None) -> None:
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise NmtError(f"{output}: exists already: delete it or choose another --output")
     check_new_folder(output)
+    try:
+        os.path.realpath(output).encode()
+    except UnicodeEncodeError:  # which the other libraries do not take
+        raise NmtError(f"{output}: a name that is not UTF-8: choose another --output") from None
     if output.exists() and output.samefile(Path.cwd()):
         raise NmtError(f"{output}: is the current folder, which cannot be replaced: name a new folder")
 
