@@ -51,11 +51,11 @@ def translate(
                 "nmt translate --nproc-per-node"
             )
         ranks, where = distributed.placed(device)
-        job.translate(load(str(where)), rows, ranks.rank, ranks.size)
+        job.translate(_loaded(job, load, str(where)), rows, ranks.rank, ranks.size)
         return 0
     with job.held():
         if processes is None:
-            job.translate(load(device), rows)
+            job.translate(_loaded(job, load, device), rows)
         else:
             os.environ[_JOB] = job.key
             status = launching.launch(sys.argv[1:], processes, _RESTARTS, saves=False)
@@ -66,3 +66,9 @@ def translate(
         counts, longest = job.finish()
     say_counts(counts, longest)
     return 0
+
+
+def _loaded(job: FileJob, load: Callable[[str], Translator], device: str) -> Translator:
+    translator = load(device)
+    job.check_files()
+    return translator

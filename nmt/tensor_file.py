@@ -1,8 +1,6 @@
 """Safetensors files written whole or not at all, and read only when they are what was written."""
 
-import contextlib
 import json
-import os
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,34 +11,27 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from nmt.errors import NmtError, no_such_file
+from nmt.files import atomic
 
 _CHECKSUM = "crc32"
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write tensors and metadata under a temporary name, sync, rename: `path` is never half a file.
+    """Write tensors and metadata to a file that appears whole or not at all, in a folder that is made if it is missing.
 
-    A checksum of both goes into the metadata. Raises NmtError when the disk refuses, the old file at
-    `path` then still whole.
+    A checksum of both goes into the metadata. Raises NmtError when the disk refuses; the file that was at `path` is
+    then still there.
     """
     ours = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        if path.exists() and not path.is_file():  # to be replaced by a file
-            raise NmtError(f"{path}: cannot be written: a folder, a device or a pipe: name a file")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.touch()
-        mode = temporary.stat().st_mode  # what the umask allows; safetensors lets the owner alone read
-        save_file(ours, temporary, {**metadata, _CHECKSUM: _checksum(ours, metadata)})
-        temporary.chmod(mode)
-        _sync(temporary)
-        temporary.replace(path)
-        _sync(path.parent)
-    except (OSError, SafetensorError) as error:
-        raise NmtError(f"{path}: cannot be written: {error}: free some space or choose another folder") from None
-    finally:
-        with contextlib.suppress(OSError):  # most often it is `path` by now
-            temporary.unlink()
+    with atomic.reporting(path, "folder"):
+        atomic.make_folder(path.parent)
+        with atomic.replacing(path) as content:
+            try:
+                save_file(ours, content, {**metadata, _CHECKSUM: _checksum(ours, metadata)})
+            except SafetensorError as error:
+                raise NmtError(
+                    f"{path}: cannot be written: {error}: free some space, or choose another folder"
+                ) from None
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -81,11 +72,3 @@ def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str
         if tensor.numel():
             checksum = zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy().data, checksum)
     return f"{checksum:08x}"
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -5,6 +5,7 @@ import hashlib
 import logging
 import os
 import time
+from pathlib import Path
 
 import torch
 
@@ -15,6 +16,7 @@ from nmt.data import preparation
 from nmt.data.vocabulary import Vocabulary
 from nmt.distributed import Ranks
 from nmt.launched import seconds_gone
+from nmt.training import run_folder
 from nmt.training.material import Material
 from nmt.training.stopping import StopRequest
 from nmt.training.trainer import Trainer
@@ -36,6 +38,8 @@ def train(config: Config, device_name: str, *, profile: bool = False) -> StopReq
         # Said once aloud, as translating in threads does at each validation: whether one has been must not matter.
         torch.set_num_threads(_threads(ranks))
         _check_started_alike(config, ranks)
+        if ranks.first:
+            run_folder.check_config(Path(config.run_dir), config)
         with ranks.first_here_leads():
             prepared = material(config, ranks)
         return Trainer(config, prepared, where, ranks, deadline=deadline, profile=profile).run()

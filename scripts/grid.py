@@ -12,24 +12,26 @@ import functools
 import json
 import logging
 import math
+import os
 import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
 
-import filelock
 import scoring
 import typer
 
 from nmt import config, settings
 from nmt.config import Config
 from nmt.errors import NmtError
+from nmt.files import atomic
 from nmt.settings import required, setting
 from nmt.training.stopping import SIGNALS
 
@@ -264,11 +266,11 @@ class Results:
         self.lines: list[dict[str, Any]] = []
         if not path.exists():
             return
-        with filelock.FileLock(f"{path}.lock"):  # another command may be at work on other rows
+        with self._alone():
             text = path.read_text(encoding="utf-8")
             whole, _, torn = text.rpartition("\n")
             if torn:  # it was being written when the power went
-                path.write_text(whole + "\n" if whole else "", encoding="utf-8")
+                atomic.write_text(path, whole + "\n" if whole else "")
         for number, line in enumerate(whole.split("\n") if whole else [], start=1):
             try:
                 self.lines.append(json.loads(line))
@@ -283,10 +285,16 @@ class Results:
 
     def add(self, line: dict[str, Any]) -> None:
         """Write it down at once."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(f"{self.path}.lock"), self.path.open("a", encoding="utf-8") as file:
+        atomic.make_folder(self.path.parent)
+        with self._alone(), self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
         self.lines.append(line)
+
+    def _alone(self) -> AbstractContextManager[None]:
+        """Wait while another command, at work on other rows, writes."""
+        return atomic.locked(self.path.parent, waiting=lambda: None)
 
 
 def train_and_score(

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -28,15 +28,26 @@ def environment(**more: str) -> dict[str, str]:
 
 
 class Started:
-    """A command that runs: `nmt` with these arguments, `text` as standard input, in the environment with more."""
+    """A command that runs: `nmt` with these arguments, `text` as standard input, in the environment with more.
 
-    def __init__(self, *arguments: object, text: bytes = b"", **more: str) -> None:
+    before: is called in the new process first; folder: where it works.
+    """
+
+    def __init__(
+        self,
+        *arguments: object,
+        text: bytes = b"",
+        before: Callable[[], None] | None = None,
+        folder: Path | None = None,
+        **more: str,
+    ) -> None:
         _SERVER.set_forkserver_preload(list(_PRELOADED))
         self.arguments = [str(argument) for argument in arguments]
         self._places = tempfile.TemporaryDirectory(prefix="nmt-command-")
         self.folder = Path(self._places.name)
         (self.folder / "stdin").write_bytes(text)
-        self._process = _SERVER.Process(target=_run, args=(self.arguments, self.folder, environment(**more)))
+        given = (self.arguments, self.folder, environment(**more), before, folder)
+        self._process = _SERVER.Process(target=_run, args=given)
         self._process.start()
         atexit.register(self._kill)  # or pytest would wait for what a failed test has left
 
@@ -68,12 +79,24 @@ class Started:
         return path.read_bytes() if path.exists() else b""
 
 
-def run(*arguments: object, text: bytes = b"", **more: str) -> CompletedProcess[bytes]:
+def run(
+    *arguments: object,
+    text: bytes = b"",
+    before: Callable[[], None] | None = None,
+    folder: Path | None = None,
+    **more: str,
+) -> CompletedProcess[bytes]:
     """Start such a command, and wait for its end."""
-    return Started(*arguments, text=text, **more).ended()
+    return Started(*arguments, text=text, before=before, folder=folder, **more).ended()
 
 
-def _run(arguments: list[str], folder: Path, variables: Mapping[str, str]) -> None:
+def _run(
+    arguments: list[str],
+    folder: Path,
+    variables: Mapping[str, str],
+    before: Callable[[], None] | None,
+    works_in: Path | None,
+) -> None:
     import torch
 
     from nmt.cli import main
@@ -88,4 +111,8 @@ def _run(arguments: list[str], folder: Path, variables: Mapping[str, str]) -> No
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     torch.set_num_threads(int(variables["OMP_NUM_THREADS"]))  # PyTorch has read the server's
     sys.argv = ["nmt", *arguments]
+    if works_in is not None:
+        os.chdir(works_in)
+    if before is not None:
+        before()
     main()

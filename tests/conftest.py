@@ -21,6 +21,12 @@ WORDS = {
 }  # fmt: skip
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("tests/test_writing_commands.py")
+    group.addoption("--all-faults", action="store_true", help="each call that writes, each kind of fault")
+    group.addoption("--rounds", type=int, default=2, help="how often two commands are started at once")
+
+
 @pytest.fixture(autouse=True)
 def one_thread() -> None:
     """Tiny tensors gain nothing from threads, and results then do not depend on the machine's cores."""

@@ -461,7 +461,7 @@ def test_searches_of_a_trained_run_are_measured_once(
     shown = CliRunner().invoke(ablations.app, command).stdout
     names = [line.split("  ")[0] for line in shown.split("\n\n")[0].split("\n")[2:]]
     assert names == ["last", "last 5", "last 10", "EMA"]  # and not the best 5 of two validations
-    assert {path.name for path in run.iterdir()} == files | {"search.jsonl", "search.jsonl.lock"}
+    assert {path.name for path in run.iterdir()} == files | {"search.jsonl", ".nmt-lock"}
     lines = rows_of(run / "search.jsonl")
     assert len(lines) == 4 + 3 + 1  # one for a beam of 1, which has no use for α
     final = next(row for row in rows_of(run / "metrics.jsonl") if row.get("step") == 20 and "bleu" in row)

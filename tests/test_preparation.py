@@ -310,7 +310,7 @@ def test_failed_build_leaves_nothing(run: Config, caplog: Any, monkeypatch: pyte
         patch.setattr(token_store._Writer, "append", fail)
         with pytest.raises(NmtError, match="the disk is full"):
             prepare(run)
-    assert entries(run) == ["lock", "vocabulary"]
+    assert entries(run) == [".nmt", "vocabulary"]
     prepared = prepare(run)
     assert said(caplog) == ["vocabulary learned", "vocabulary reused", "token store kept"]
     assert len(prepared.train) == 300
@@ -336,14 +336,14 @@ preparation.prepare(settings.parse(Config, sys.argv[1], "config"))
 def test_killed_build_is_swept_away(run: Config, caplog: pytest.LogCaptureFixture) -> None:
     killed = subprocess.run([sys.executable, "-c", KILLED, settings.to_yaml(run)], check=False)
     assert killed.returncode == -signal.SIGKILL
-    [unfinished] = (Path(run.run_dir) / "data").glob("tokens-*")
+    [unfinished] = (Path(run.run_dir) / "data").glob(".nmt-*.part/content")
     assert (unfinished / "target.ids").stat().st_size > 0
     with pytest.raises(NmtError, match="damaged token store"):
         token_store.load(unfinished)
     prepared = prepare(run)
     assert said(caplog) == ["vocabulary reused", "token store kept"]
     assert len(prepared.train) == 300
-    assert entries(run) == ["lock", "tokens", "vocabulary"]
+    assert entries(run) == [".nmt", "tokens", "vocabulary"]
     assert not unfinished.exists()
 
 
@@ -369,7 +369,7 @@ def test_misaligned_corpus_stops_before_anything_is_kept(run: Config) -> None:
         file.write("one too many\n")
     with pytest.raises(NmtError, match=r"has 150 lines but .* has 151"):
         prepare(run)
-    assert entries(run) == ["lock"]
+    assert entries(run) == [".nmt"]
 
 
 def test_no_pair_left_for_the_vocabulary(run: Config, tmp_path: Path) -> None:

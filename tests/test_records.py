@@ -53,7 +53,7 @@ def test_a_rank_that_does_not_write_writes_nothing(tmp_path: Path, monkeypatch: 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "samples.jsonl").mkdir()
-    with pytest.raises(NmtError, match=r"samples\.jsonl: cannot be written: Is a directory: free some space or mend"):
+    with pytest.raises(NmtError, match=r"samples\.jsonl: cannot be written: Is a directory: choose another run_dir"):
         Records(tmp_path, Progress(), tensorboard=False)
     with JsonLines(tmp_path / "whole.jsonl") as lines:
         lines.write({"a": "ä"})

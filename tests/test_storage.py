@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from unfinished import left_by_a_killed_process
 
 from nmt.data import storage
 from nmt.errors import NmtError
@@ -49,25 +50,19 @@ def test_file_system_errors_are_said(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files_reach_the_disk_before_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[str] = []
-
-    def sync(path: Path) -> None:
-        synced.append(path.name)
-        assert (path == tmp_path) == (tmp_path / "made").exists()
-
-    monkeypatch.setattr(storage, "_sync", sync)
-    storage.build(tmp_path / "made", lambda folder: (folder / "file").write_text("content"))
-    assert synced == ["file", "made.unfinished", tmp_path.name]
-
-
-def test_lock_sweeps_away_what_was_left_unfinished(tmp_path: Path) -> None:
+def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
     store = tmp_path / "deep" / "store"
-    (store / "tokens-1.unfinished").mkdir(parents=True)
-    (store / "tokens-1.unfinished" / "file").write_text("half of the con")
-    (store / "tokens-2").mkdir()
+    left_by_a_killed_process(store)
+    (store / "thesis.unfinished").mkdir()
+    (store / "thesis.unfinished" / "chapter").write_text("mine")
+    (store / "tokens-1.unfinished").write_text("mine too")
+    (store / "lock").write_text("and mine")
     with storage.locked(store):
-        assert sorted(path.name for path in store.iterdir()) == ["lock", "tokens-2"]
+        assert sorted(path.name for path in store.iterdir()) == [
+            ".nmt-lock", "lock", "thesis.unfinished", "tokens-1.unfinished"
+        ]  # fmt: skip
+    assert (store / "thesis.unfinished" / "chapter").read_text() == "mine"
+    assert (store / "lock").read_text() == "and mine"
 
 
 def test_lock_is_held_by_one_at_a_time(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

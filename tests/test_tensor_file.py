@@ -20,6 +20,7 @@ from torch import Tensor
 
 from nmt import tensor_file
 from nmt.errors import NmtError
+from nmt.files import atomic
 
 DTYPES = [
     torch.float32, torch.float64, torch.float16, torch.bfloat16,
@@ -197,7 +198,7 @@ def assert_only(file: Path, contents: bytes) -> None:
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
-@pytest.mark.parametrize("place", ["save_file", "_sync", "replace"])
+@pytest.mark.parametrize("place", ["save_file", "sync", "replace"])
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(
     file: Path, monkeypatch: pytest.MonkeyPatch, place: str, error: BaseException
@@ -206,7 +207,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(
         raise error
 
     old = file.read_bytes()
-    monkeypatch.setattr(Path if place == "replace" else tensor_file, place, fail)
+    monkeypatch.setattr({"replace": Path, "sync": atomic}.get(place, tensor_file), place, fail)
     expected = NmtError if isinstance(error, OSError) else KeyboardInterrupt
     with pytest.raises(expected) as caught:
         tensor_file.write(file, {"weight": torch.zeros(3)}, {})

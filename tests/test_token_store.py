@@ -14,7 +14,7 @@ from nmt import config
 from nmt.config import Corpus, Data
 from nmt.data import cleaning, token_store, vocabulary
 from nmt.data.cleaning import Counts, SideCounts
-from nmt.data.corpus import Pair
+from nmt.data.corpus import Pair, fingerprint
 from nmt.data.token_store import TokenStore, encode_pairs
 from nmt.data.vocabulary import EOS, UNK, Tokenizer, Vocabulary
 from nmt.errors import NmtError
@@ -48,6 +48,11 @@ def data(*corpora: Corpus, **changed: Any) -> Data:
     return Data(source_language="en", target_language="de", train=corpora, **limits)
 
 
+def write(folder: Path, text: Data, subwords: Vocabulary, dropout: float = 0.0, segmentations: int = 1) -> None:
+    fingerprints = [fingerprint(corpus, "train") for corpus in text.train]
+    token_store.write(folder, text, subwords, fingerprints, dropout, segmentations)
+
+
 @pytest.fixture
 def build(tmp_path: Path) -> Callable[..., tuple[TokenStore, tuple[Counts, ...]]]:
     """A function from lists of pairs, one a corpus, and settings of `data` to the store and its counts."""
@@ -58,7 +63,7 @@ def build(tmp_path: Path) -> Callable[..., tuple[TokenStore, tuple[Counts, ...]]
         written = [write_pairs(tmp_path, f"corpus{i}", pairs) for i, pairs in enumerate(corpora)]
         folder = tmp_path / f"store{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
-        token_store.write(folder, data(*written, **changed), subwords, *dropout)
+        write(folder, data(*written, **changed), subwords, *dropout)
         return token_store.load(folder)
 
     return built
@@ -223,7 +228,7 @@ def test_nothing_left_says_why(build: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("part", ["source.ids", "target.lengths", "source.offsets", "meta.json"])
 @pytest.mark.parametrize("damage", ["cut", "missing", "empty"])
 def test_damaged_store_is_not_opened(tmp_path: Path, part: str, damage: str) -> None:
-    token_store.write(tmp_path, data(write_pairs(tmp_path, "corpus", random_pairs(20))), SHARED)
+    write(tmp_path, data(write_pairs(tmp_path, "corpus", random_pairs(20))), SHARED)
     path = tmp_path / part
     if damage == "missing":
         path.unlink()
@@ -234,7 +239,7 @@ def test_damaged_store_is_not_opened(tmp_path: Path, part: str, damage: str) -> 
 
 
 def test_counts_survive_the_file(tmp_path: Path) -> None:
-    token_store.write(tmp_path, data(write_pairs(tmp_path, "corpus", random_pairs(20))), SHARED)
+    write(tmp_path, data(write_pairs(tmp_path, "corpus", random_pairs(20))), SHARED)
     _, counts = token_store.load(tmp_path)
     assert json.loads((tmp_path / "meta.json").read_text())["counts"] == [dataclasses.asdict(counts[0])]
     assert isinstance(counts[0].source, SideCounts)

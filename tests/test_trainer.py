@@ -14,7 +14,7 @@ from nmt import checkpoint, settings, tensor_file
 from nmt.config import Config
 from nmt.distributed import Ranks
 from nmt.errors import NmtError
-from nmt.training import state
+from nmt.training import run_folder, state
 from nmt.training.trainer import Trainer
 from nmt.training_run import material
 
@@ -329,7 +329,7 @@ def test_a_folder_without_a_state_is_cleared_without_losing_its_checkpoints(
 
 
 def test_two_trainers_do_not_share_a_folder(make_config: MakeConfig, tmp_path: Path) -> None:
-    with state.alone(tmp_path / "run"), pytest.raises(NmtError, match="another process is training there"):
+    with run_folder.alone(tmp_path / "run"), pytest.raises(NmtError, match="another process is training there"):
         trainer(make_config()).run()
 
 

@@ -60,16 +60,19 @@ def counts_of(plain: Sequence[Mapping[str, Any]]) -> tuple[Counts, ...]:
     )
 
 
-def cleaned(data: config.Data, counts: Sequence[Counts], doing: str) -> Iterator[tuple[Counts, list[Pair]]]:
+def cleaned(
+    data: config.Data, counts: Sequence[Counts], doing: str, fingerprints: Sequence[str]
+) -> Iterator[tuple[Counts, list[Pair]]]:
     """The training corpora in chunks of pairs, without those whose text alone condemns them.
 
     With each chunk comes its corpus's element of `counts`, in which what was read and dropped is counted;
-    `doing` heads the progress bar. Raises NmtError as `read_pairs` does.
+    `doing` heads the progress bar; `fingerprints` are those that the corpora must have while they are read. Raises
+    NmtError as `read_pairs` does.
     """
     seen = SeenBefore() if data.drop_duplicates else None
     with tqdm(desc=doing, unit=" pairs", unit_scale=True, disable=None, leave=False) as bar:
-        for corpus, count in zip(data.train, counts, strict=True):
-            pairs = read_pairs(corpus, data, "train")
+        for corpus, count, expected in zip(data.train, counts, fingerprints, strict=True):
+            pairs = read_pairs(corpus, data, "train", expected)
             while chunk := list(islice(pairs, CHUNK_PAIRS)):
                 count.read += len(chunk)
                 bar.update(len(chunk))

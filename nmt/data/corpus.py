@@ -7,13 +7,14 @@ splitting would break a line and so shift one side against the other, are text l
 import codecs
 import gzip
 import hashlib
+import io
 import json
 import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -23,57 +24,81 @@ from nmt.errors import NmtError, no_such_file
 
 if TYPE_CHECKING:
     import pyarrow
+    from _typeshed import WriteableBuffer as Buffer
 
 Pair = tuple[str, str]  # source sentence, target sentence
 Columns = Mapping[str, tuple[str, ...]]  # a column's dotted path, and the keys that lead there
+Digests = dict[Path, str]  # of files, by what was read of them
 _BLOCK_BYTES = 1 << 20
 BATCH_ROWS = 2000  # rows of an Arrow table turned into text at a time
 _BREAKS = str.maketrans("\n\r\t", "   ")
 
 
-def read_pairs(corpus: config.Corpus, data: config.Data, default_split: str) -> Iterator[Pair]:
+def read_pairs(
+    corpus: config.Corpus, data: config.Data, default_split: str, expected: str | None = None
+) -> Iterator[Pair]:
     """The corpus's pairs as they are written, in its order, streamed.
 
     Columns not named are looked for under the languages of `data`; `default_split` is the split of a hub
     dataset that names none. No sentence holds a line feed: inside a field of a table it becomes a space, as
-    do the tab and the carriage return. A missing text (null) is an empty one.
+    do the tab and the carriage return. A missing text (null) is an empty one. `expected` is the corpus's fingerprint
+    as it was found before: what is kept under it must have been made from just that content.
 
-    Raises NmtError for what is missing, misaligned, damaged, not UTF-8, or empty.
+    Raises NmtError for what is missing, misaligned, damaged, not UTF-8, or empty; after the last pair where the
+    content that was read has another fingerprint than expected.
     """
+    digests: Digests = {}
     if corpus.hub:
         pairs = _arrow_pairs(_hub_tables(corpus, default_split), corpus, data)
     elif corpus.file:
-        pairs = _table_pairs(Path(corpus.file), corpus, data)
+        pairs = _table_pairs(Path(corpus.file), corpus, data, digests)
     else:
         assert corpus.source and corpus.target
-        pairs = _text_pairs(Path(corpus.source), Path(corpus.target))
+        pairs = _text_pairs(Path(corpus.source), Path(corpus.target), digests)
     first = next(pairs, None)
     if first is None:
         raise NmtError(f"{corpus.label}: holds no sentence pairs: name a corpus that has some")
-    return chain([first], pairs)
+    yield first
+    yield from pairs
+    if expected is not None and fingerprint(corpus, default_split, digests) != expected:
+        raise NmtError(f"{corpus.label}: has changed while it was read: run the command again")
 
 
 # --------------------------------------------------------------------------- lines
 
 
-def read_lines(path: Path) -> Iterator[str]:
+def read_lines(path: Path, digests: Digests | None = None) -> Iterator[str]:
     """The lines of a UTF-8 file, unpacked if its name ends in .gz; see `decoded_lines`.
 
+    After the last line the digest of the file's bytes, as they were read, is put into `digests` under its path.
     Raises NmtError where the file is missing, damaged or not UTF-8.
     """
-    with _reading(path), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-        yield from decoded_lines(stream, str(path))
+    with _reading(path), _HashedFile(path) as raw, io.BufferedReader(raw, _BLOCK_BYTES) as file:
+        if path.suffix == ".gz":
+            with gzip.open(file) as stream:
+                yield from decoded_lines(stream, str(path))
+        else:
+            yield from decoded_lines(file, str(path))
+        if digests is not None:
+            digests[path] = raw.sha256.hexdigest()
 
 
-def survey(path: Path) -> tuple[str, int]:
-    """A digest of what a text file holds, unpacked, and how many lines `read_lines` finds in it; raises as it does."""
-    digest, lines, last = hashlib.sha256(), 0, b""
-    with _reading(path), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-        while block := stream.read(_BLOCK_BYTES):
-            digest.update(block)
-            lines += block.count(b"\n")
-            last = block[-1:]
-    return digest.hexdigest(), lines + (last not in (b"", b"\n"))
+class _HashedFile(io.FileIO):
+    """A file whose bytes are hashed as they are read: by a digest of the path, another content could be meant."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.sha256 = hashlib.sha256()
+
+    def readinto(self, buffer: "Buffer", /) -> int:
+        size = super().readinto(buffer) or 0
+        self.sha256.update(memoryview(buffer)[:size])
+        return size
+
+
+def survey(path: Path, digests: Digests) -> int:
+    """How many lines `read_lines` finds in a file; all else is as there."""
+    return sum(1 for _ in read_lines(path, digests))
 
 
 def decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
@@ -107,8 +132,8 @@ def _reading(path: Path) -> Iterator[None]:
         raise NmtError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def _text_pairs(source: Path, target: Path) -> Iterator[Pair]:
-    sources, targets = read_lines(source), read_lines(target)
+def _text_pairs(source: Path, target: Path, digests: Digests) -> Iterator[Pair]:
+    sources, targets = read_lines(source, digests), read_lines(target, digests)
     for number, (source_line, target_line) in enumerate(zip_longest(sources, targets)):
         if source_line is None or target_line is None:
             longer = number + 1 + sum(1 for _ in (sources if target_line is None else targets))
@@ -123,20 +148,20 @@ def _text_pairs(source: Path, target: Path) -> Iterator[Pair]:
 # --------------------------------------------------------------------------- tables
 
 
-def _table_pairs(path: Path, corpus: config.Corpus, data: config.Data) -> Iterator[Pair]:
+def _table_pairs(path: Path, corpus: config.Corpus, data: config.Data, digests: Digests) -> Iterator[Pair]:
     if path.name.endswith((".tsv", ".tsv.gz")):
-        return _tsv_pairs(path, corpus)
+        return _tsv_pairs(path, corpus, digests)
     if path.name.endswith((".jsonl", ".jsonl.gz")):
-        return _jsonl_pairs(path, corpus, data)
+        return _jsonl_pairs(path, corpus, data, digests)
     if path.name.endswith(".parquet"):
         return _arrow_pairs(_parquet_tables(path), corpus, data)
     raise NmtError(f"{path}: a table's name ends in .tsv, .jsonl (either also .gz) or .parquet")
 
 
-def _tsv_pairs(path: Path, corpus: config.Corpus) -> Iterator[Pair]:
+def _tsv_pairs(path: Path, corpus: config.Corpus, digests: Digests) -> Iterator[Pair]:
     source = _column_number(corpus.source_column, "1", path)
     target = _column_number(corpus.target_column, "2", path)
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(read_lines(path, digests), start=1):
         fields = line.split("\t")
         if len(fields) < max(source, target):
             raise NmtError(f"{path}:{number}: no column {max(source, target)}: the line has {len(fields)}")
@@ -150,9 +175,9 @@ def _column_number(given: str | None, default: str, path: Path) -> int:
     return int(column)
 
 
-def _jsonl_pairs(path: Path, corpus: config.Corpus, data: config.Data) -> Iterator[Pair]:
+def _jsonl_pairs(path: Path, corpus: config.Corpus, data: config.Data, digests: Digests) -> Iterator[Pair]:
     keys: list[tuple[str, ...]] = []
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(read_lines(path, digests), start=1):
         place = f"{path}:{number}"
         try:
             row = json.loads(line)
@@ -303,21 +328,27 @@ def _library_reason(corpus: config.Corpus) -> Iterator[None]:
 # --------------------------------------------------------------------------- content
 
 
-def fingerprint(corpus: config.Corpus, default_split: str) -> str:
+def fingerprint(corpus: config.Corpus, default_split: str, digests: Mapping[Path, str] | None = None) -> str:
     """A digest of what the corpus holds and how it is read: it changes if and only if they do.
 
     Files are read and hashed whole (about a second a gigabyte), so a copied or touched file is the same corpus
     and an edited one is not. A hub dataset is known by the commit that its revision stands for: the library
-    asks the hub, unless `revision` is a commit already. Raises NmtError as `read_pairs` does.
+    asks the hub, unless `revision` is a commit already. `digests` are those of files that have been read, by path.
+    Raises NmtError as `read_pairs` does.
     """
+    known = digests or {}
+
+    def digest(path: Path) -> str:
+        return known[path] if path in known else file_digest(path)
+
     content: list[str | None] = [corpus.source_column, corpus.target_column]
     if corpus.hub:
         content += [corpus.name, corpus.split or default_split, *_hub_content(corpus)]
     elif corpus.file:
-        content.append(file_digest(Path(corpus.file)))
+        content.append(digest(Path(corpus.file)))
     else:
         assert corpus.source and corpus.target
-        content += [file_digest(Path(corpus.source)), file_digest(Path(corpus.target))]
+        content += [digest(Path(corpus.source)), digest(Path(corpus.target))]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 

@@ -38,8 +38,8 @@ def prepare(run: config.Config) -> Prepared:
     """
     validation = _validation(run.data)
     store = Path(run.data.store_dir or Path(run.run_dir) / "data")
-    corpora = [corpus.fingerprint(one, "train") for one in run.data.train]
     with storage.locked(store):
+        corpora = [corpus.fingerprint(one, "train") for one in run.data.train]
         subwords = _vocabulary(run, corpora, store)
         folder, train, counts = _token_store(run, corpora, subwords, store)
     _warn(run.data, counts, validation)
@@ -124,13 +124,13 @@ def _learned(name: str, sides: tuple[int, ...], run: config.Config, corpora: lis
         log.info("%s: %s subwords reused from %s", name, f"{len(tokenizer):,}", folder)
         return tokenizer
     start, counts = time.perf_counter(), [Counts() for _ in run.data.train]
-    pairs = sum(len(chunk) for _, chunk in cleaned(run.data, counts, "counting"))
+    pairs = sum(len(chunk) for _, chunk in cleaned(run.data, counts, "counting", corpora))
     if not pairs:
         raise nothing_left(counts)
     sample = min(pairs, run.vocabulary.sample_sentences)
 
     def sentences() -> Iterator[str]:
-        texts = cleaned(run.data, [Counts() for _ in run.data.train], "learning")
+        texts = cleaned(run.data, [Counts() for _ in run.data.train], "learning", corpora)
         for pair in evenly((chunk for _, chunk in texts), pairs, sample):
             for side in sides:
                 yield pair[side]
@@ -167,7 +167,7 @@ def _token_store(
     folder = store / f"tokens-{storage.content_key(token_store.FORMAT, _cleaning_key(data, corpora), models, how)}"
     start, found = time.perf_counter(), folder.exists()
     if not found:
-        storage.build(folder, lambda unfinished: token_store.write(unfinished, data, subwords, dropout, times))
+        storage.build(folder, lambda unfinished: token_store.write(unfinished, data, subwords, corpora, dropout, times))
     train, counts = token_store.load(folder)
     kept, where = f"{len(train) // times:,}", f"{folder}, in {times} segmentations" if dropout else f"{folder}"
     if found:

@@ -3,18 +3,14 @@
 import hashlib
 import json
 import logging
-import os
-import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import filelock
-
-from nmt.errors import NmtError
+from nmt.files import atomic
 
 log = logging.getLogger("nmt")
-_UNFINISHED = ".unfinished"
+_SETTING = "data.store_dir"
 
 
 def content_key(*parts: object) -> str:
@@ -26,22 +22,18 @@ def content_key(*parts: object) -> str:
 def locked(store: Path) -> Iterator[None]:
     """Have the folder to oneself, made if it is missing; wait while another process builds in it.
 
-    What a killed process left unfinished is removed: whoever built it no longer holds the lock.
+    What a killed process left unfinished there is removed. Raises NmtError where the folder cannot be written.
     """
-    with _writing(store):
-        store.mkdir(parents=True, exist_ok=True)
-        lock = filelock.FileLock(store / "lock")
-        try:
-            lock.acquire(timeout=0)
-        except filelock.Timeout:
-            log.info("data: waiting for another process that prepares data in %s", store)
-            lock.acquire()
-    try:
-        for left_over in store.glob(f"*{_UNFINISHED}"):
-            shutil.rmtree(left_over)
+
+    def waiting() -> None:
+        log.info("data: waiting for another process that prepares data in %s", store)
+
+    with ExitStack() as held:
+        with atomic.reporting(store, _SETTING):
+            atomic.make_folder(store)
+            held.enter_context(atomic.locked(store, waiting))
+            atomic.remove_unfinished(store)
         yield
-    finally:
-        lock.release()
 
 
 def build(folder: Path, fill: Callable[[Path], object]) -> None:
@@ -49,30 +41,5 @@ def build(folder: Path, fill: Callable[[Path], object]) -> None:
 
     Raises what `fill` raises, NmtError where it is an error of the file system.
     """
-    unfinished = folder.with_name(folder.name + _UNFINISHED)
-    try:
-        with _writing(folder):
-            unfinished.mkdir()
-            fill(unfinished)
-            for path in (*unfinished.iterdir(), unfinished):
-                _sync(path)
-            unfinished.rename(folder)
-            _sync(folder.parent)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-
-
-@contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise NmtError(f"{folder}: cannot be written: {error.strerror or error}") from error
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with atomic.reporting(folder, _SETTING), atomic.new_folder(folder) as unfinished:
+        fill(unfinished)

@@ -107,9 +107,16 @@ def _flat(sequences: list[list[int]], dtype: str) -> tuple[Integers, npt.NDArray
 
 
 def write(
-    folder: Path, data: config.Data, vocabulary: Vocabulary, dropout: float = 0.0, segmentations: int = 1
+    folder: Path,
+    data: config.Data,
+    vocabulary: Vocabulary,
+    fingerprints: Sequence[str],
+    dropout: float = 0.0,
+    segmentations: int = 1,
 ) -> None:
-    """Encode the training corpora into files in `folder`, which is there and empty: so often, with BPE-dropout.
+    """Encode the training corpora, of these fingerprints, into files in `folder`, which is there and empty.
+
+    With BPE-dropout they are encoded `segmentations` times.
 
     Pairs are dropped as `data` says, by their lengths without BPE-dropout, and counted in the first segmentation; a
     sentence that dropout would make longer than data.max_length is cut as without it. Memory does not grow with the
@@ -120,7 +127,9 @@ def write(
     counts, threads = every[0], data.workers or usable_cores()
     seeds, repeats = itertools.count(1), Repeats(data)
     with _Writer(folder, "source", vocabulary.source) as source, _Writer(folder, "target", vocabulary.target) as target:
-        for count, pairs in chain.from_iterable(cleaned(data, counting, "encoding") for counting in every):
+        for count, pairs in chain.from_iterable(
+            cleaned(data, counting, "encoding", fingerprints) for counting in every
+        ):
             lines = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
             ids = source.tokenizer.encode(lines[0], threads), target.tokenizer.encode(lines[1], threads)
             keep = _short_enough(*ids, data, count)

@@ -2,32 +2,32 @@
 
 Beside FILE stands a folder `.FILE.KEY.part` until it is there; KEY stands for the model, the options and the input, so
 that nothing is continued with another. Chunks are ranges of lines that follow from the input alone, every N-th of them
-is a process's own, and no process waits for another. A finished one is written to the folder under a temporary name,
-synced and renamed: its name is its range of lines, its first line says what became of them, as JSON.
+is a process's own, and no process waits for another. A finished one is a file in the folder: its name is its range of
+lines, its first line says from what text it was made and what became of its lines, as JSON.
 """
 
+import hashlib
 import json
 import logging
-import os
 import re
 import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 
-import filelock
 from tqdm import tqdm
 
 from nmt import __version__
-from nmt.data.corpus import file_digest, read_lines, survey
+from nmt.data.corpus import Digests, file_digest, read_lines, survey
 from nmt.data.storage import content_key
 from nmt.decoding.lines import CHUNK_LINES, Counts, check_output, chunked
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
+from nmt.files import atomic
 
 log = logging.getLogger("nmt")
 
@@ -40,7 +40,8 @@ _SECONDS_A_LOOK = 0.5
 class FileJob:
     """What is to be translated, and where to; `lines` is how many there are, `key` stands for what makes the output.
 
-    prefixes: a file with as many lines, what their translations begin with.
+    prefixes: a file with as many lines, what their translations begin with. digests: of all files that make the output,
+    as they were when the key was computed.
     """
 
     source: Path
@@ -49,6 +50,7 @@ class FileJob:
     lines: int
     chunk_lines: int
     prefixes: Path | None = None
+    digests: Mapping[Path, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -67,16 +69,18 @@ class FileJob:
         """
         read = [source, *chain.from_iterable(files.values()), *([] if prefixes is None else [prefixes])]
         output = check_output(output, read)
-        content, lines = survey(source)
-        begins = None if prefixes is None else survey(prefixes)
-        if begins is not None and begins[1] != lines:
-            raise NmtError(f"{prefixes}: {begins[1]:,} lines, and {source} has {lines:,}: give a prefix for each line")
+        digests: Digests = {}
+        lines = survey(source, digests)
+        if prefixes is not None and (begun := survey(prefixes, digests)) != lines:
+            raise NmtError(f"{prefixes}: {begun:,} lines, and {source} has {lines:,}: give a prefix for each line")
         chunk_lines = CHUNK_LINES
         if processes > 1:
             chunk_lines = max(1, min(CHUNK_LINES, -(-lines // (_SHARES * processes))))
-        digests = {name: [file_digest(path) for path in paths] for name, paths in files.items()}
-        key = content_key(__version__, digests, dict(options), content, begins and begins[0], chunk_lines)
-        return cls(source, output, key, lines, chunk_lines, prefixes)
+        digests |= {path: file_digest(path) for path in chain.from_iterable(files.values())}
+        parts = {name: [digests[path] for path in paths] for name, paths in files.items()}
+        begins = None if prefixes is None else digests[prefixes]
+        key = content_key(__version__, parts, dict(options), digests[source], begins, chunk_lines)
+        return cls(source, output, key, lines, chunk_lines, prefixes, digests)
 
     @property
     def folder(self) -> Path:
@@ -88,24 +92,28 @@ class FileJob:
 
         Raises NmtError where another command works on it, or nothing can be written.
         """
-        with self._writing():
-            self.folder.mkdir(exist_ok=True)
-            lock = filelock.FileLock(self.folder / "lock")
+        with ExitStack() as held:
+            with self._writing():
+                self.folder.mkdir(exist_ok=True)
+                try:
+                    held.enter_context(atomic.locked(self.folder))
+                except (atomic.HeldByAnother, FileNotFoundError):  # not found: another one has just finished it
+                    raise NmtError(f"{self.output}: another nmt is writing it: wait for it, or end it") from None
+                atomic.remove_unfinished(self.folder)
+            held.callback(self._remove_if_empty)
             try:
-                lock.acquire(timeout=0)
-            except filelock.Timeout:
-                raise NmtError(f"{self.output}: another nmt is writing it: wait for it, or end it") from None
-        try:
-            self._say_what_is_there()
-            with self._bar():
-                yield
-        except KeyboardInterrupt:
-            log.info("%s: %s: the same command goes on from there", self.output, self._done())
-            raise
-        finally:
-            if self.folder.exists() and not self._chunks():
-                shutil.rmtree(self.folder, ignore_errors=True)
-            lock.release()
+                self._say_what_is_there()
+                with self._bar():
+                    yield
+            except KeyboardInterrupt:
+                log.info("%s: %s: the same command goes on from there", self.output, self._done())
+                raise
+
+    def check_files(self) -> None:
+        """Raise NmtError where a file that was to be loaded is not the one that `key` stands for; for after loading."""
+        for path, digest in self.digests.items():
+            if path not in (self.source, self.prefixes) and file_digest(path) != digest:
+                raise NmtError(f"{path}: has changed since the command was started: run it again")
 
     def translate(
         self, translator: Translator, rows: Callable[..., Iterable[str]], process: int = 0, of: int = 1
@@ -116,51 +124,59 @@ class FileJob:
         has that number; the translator's counts start anew with every chunk. Raises NmtError where a line cannot be
         translated, read or written.
         """
-        first = 1
-        prefixes = None if self.prefixes is None else read_lines(self.prefixes)
-        for number, chunk in enumerate(chunked(read_lines(self.source), self.chunk_lines)):
-            path = self.folder / f"{first}-{first + len(chunk) - 1}"
-            given = None if prefixes is None else list(islice(prefixes, len(chunk)))
-            if number % of == process and not path.exists():
+        for number, (first, path, chunk, given) in enumerate(self._parts({})):
+            digest = _digest(chunk, given)
+            if number % of == process and _made_from(path) != digest:
                 translator.counts = Counts()
                 text = "".join(f"{row}\n" for row in rows(translator, chunk, first=first, prefixes=given))
-                self._keep(path, json.dumps([asdict(translator.counts), translator.longest_source]) + "\n" + text)
-            first += len(chunk)
+                said = {"text": digest, "counts": asdict(translator.counts), "longest": translator.longest_source}
+                with self._writing():
+                    atomic.write_text(path, json.dumps(said) + "\n" + text)
 
     def finish(self) -> tuple[Counts, int | None]:
         """Put the chunks together as the output, and remove the folder, and what was half-written with another model,
         input or options.
 
         Returns what became of the lines, and the most subwords of one that were translated as they are. Raises
-        NmtError where lines are missing.
+        NmtError where a chunk is missing, or was made from other text than is there now.
         """
-        counts, longest, whole = Counts(), None, self.folder / "whole"
-        with self._writing(), whole.open("wb") as file:
-            for first, last in sorted(self._chunks()):
-                if first != counts.lines + 1:
-                    break
-                with (self.folder / f"{first}-{last}").open("rb") as chunk:
-                    found, longest = json.loads(chunk.readline())
-                    counts += Counts(**found)
-                    shutil.copyfileobj(chunk, file)
-            file.flush()
-            os.fsync(file.fileno())
-        if counts.lines != self.lines:
-            raise NmtError(f"{self.source}: has changed while it was translated: start again")
-        with self._writing():
-            whole.replace(self.output)
-        for folder in (self.folder, *self._others()):
-            shutil.rmtree(folder, ignore_errors=True)
+        counts, longest, digests = Counts(), None, Digests()
+        with self._writing(), atomic.replacing(self.output) as content:
+            with content.open("wb") as file:
+                for _, path, chunk, given in self._parts(digests):
+                    if _made_from(path) != _digest(chunk, given):
+                        path.unlink(missing_ok=True)
+                        raise self._changed()
+                    with path.open("rb") as made:
+                        said = json.loads(made.readline())
+                        shutil.copyfileobj(made, file)
+                    counts, longest = counts + Counts(**said["counts"]), said["longest"]
+            if any(digests[path] != self.digests.get(path, digests[path]) for path in digests):
+                raise self._changed()
+        _remove(self.folder)
+        for folder in self._others():
+            with suppress(OSError, atomic.HeldByAnother), atomic.locked(folder):
+                _remove(folder)
         return counts, longest
 
-    def _keep(self, path: Path, text: str) -> None:
-        temporary = path.with_name(f"{path.name}.{os.getpid()}")
-        with self._writing():
-            with temporary.open("w", encoding="utf-8", newline="") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
+    def _parts(self, digests: Digests) -> Iterator[tuple[int, Path, list[str], list[str] | None]]:
+        """Each chunk: the number of its first line, its file, its lines and prefixes; `digests`: as in read_lines."""
+        first = 1
+        prefixes = None if self.prefixes is None else read_lines(self.prefixes, digests)
+        for chunk in chunked(read_lines(self.source, digests), self.chunk_lines):
+            given = None if prefixes is None else list(islice(prefixes, len(chunk)))
+            yield first, self.folder / f"{first}-{first + len(chunk) - 1}", chunk, given
+            first += len(chunk)
+        if prefixes is not None:
+            next(prefixes, None)  # to its end, where its digest is known
+
+    def _changed(self) -> NmtError:
+        return NmtError(f"{self.source}: has changed while it was translated: run the command again")
+
+    def _remove_if_empty(self) -> None:
+        with suppress(FileNotFoundError):
+            if not self._chunks():
+                _remove(self.folder)
 
     def _chunks(self) -> list[tuple[int, int]]:
         """First and last line of the chunks that are there."""
@@ -174,17 +190,13 @@ class FileJob:
         return f"{self._translated():,} of {self.lines:,} lines are translated"
 
     def _others(self) -> list[Path]:
-        """The folders of jobs with the same output, of another model, input or options, that nobody works on."""
+        """The folders of jobs with the same output, of another model, input or options."""
         name = re.compile(rf"\.{re.escape(self.output.name)}\.[0-9a-f]{{16}}\.part")
-        found = []
-        for folder in self.output.parent.iterdir():
-            if name.fullmatch(folder.name) and folder != self.folder:
-                try:
-                    with filelock.FileLock(folder / "lock", timeout=0):
-                        found.append(folder)
-                except (filelock.Timeout, OSError):
-                    continue
-        return found
+        return [
+            folder
+            for folder in self.output.parent.iterdir()
+            if name.fullmatch(folder.name) and folder != self.folder and (folder / atomic.LOCK).is_file()
+        ]
 
     def _say_what_is_there(self) -> None:
         if self._chunks():
@@ -218,9 +230,31 @@ class FileJob:
                 ended.set()
                 looking.join()
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise NmtError(f"{self.output}: cannot be written: {error.strerror}: choose another --output") from None
+    def _writing(self) -> AbstractContextManager[None]:
+        return atomic.reporting(self.output, "--output")
+
+
+def _digest(lines: list[str], prefixes: list[str] | None) -> str:
+    """Stands for what a chunk is made from."""
+    return hashlib.sha256(json.dumps([lines, prefixes]).encode()).hexdigest()
+
+
+def _made_from(path: Path) -> str | None:
+    """The digest of the text that a chunk was made from; None where there is no such chunk, or it is damaged."""
+    try:
+        with path.open("rb") as chunk:
+            digest: str = json.loads(chunk.readline())["text"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return digest
+
+
+def _remove(folder: Path) -> None:
+    """Remove the folder of a job, whose lock we have: what a job writes there, and the folder if nothing is left."""
+    with suppress(OSError):
+        atomic.remove_unfinished(folder)
+        for path in list(folder.iterdir()):
+            if _CHUNK.fullmatch(path.name):
+                path.unlink()
+        (folder / atomic.LOCK).unlink()
+        folder.rmdir()

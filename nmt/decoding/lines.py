@@ -1,15 +1,15 @@
 """Lines in and out: where they come from, where they go, and what is said of them at the end."""
 
 import logging
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from nmt.data.corpus import decoded_lines, read_lines
 from nmt.errors import NmtError
+from nmt.files import atomic
 from nmt.files.outputs import check_folder
 
 log = logging.getLogger("nmt")
@@ -81,17 +81,10 @@ def lines_out(path: Path | None, read: Iterable[Path] = ()) -> Iterator[Callable
         yield write
         return
     whole = check_output(path, read)
-    part = path if is_special(path) else whole.with_name(f".{whole.name}.part")
-    try:
-        with part.open("w", encoding="utf-8", newline="\n") as file:
-            yield lambda line: print(line, file=file)
-        if part != path:
-            part.replace(whole)
-    except OSError as error:
-        raise NmtError(f"{path}: cannot be written: {error.strerror}: choose another --output") from None
-    finally:
-        if part != path:
-            part.unlink(missing_ok=True)
+    with atomic.reporting(path, "--output"), ExitStack() as opened:
+        content = path if is_special(path) else opened.enter_context(atomic.replacing(whole))
+        file = opened.enter_context(content.open("w", encoding="utf-8", newline="\n"))
+        yield lambda line: print(line, file=file)
 
 
 def check_output(path: Path, read: Iterable[Path] = ()) -> Path:
@@ -102,10 +95,9 @@ def check_output(path: Path, read: Iterable[Path] = ()) -> Path:
     """
     if path.is_dir():
         raise NmtError(f"{path}: a folder: choose another --output")
+    with atomic.reporting(path, "--output"):
+        whole = atomic.followed(path)
     check_not_read(path, read)
-    whole = Path(os.path.realpath(path))
-    if whole.is_symlink():
-        raise NmtError(f"{path}: a symbolic link that leads back to itself: choose another --output")
     if not is_special(path):
         if path.suffix == ".gz":
             raise NmtError(f"{path}: results are written unpacked: leave out .gz, and run gzip afterwards")

@@ -1,8 +1,6 @@
 """A model file to an exported folder that is there whole, and proven, or not at all."""
 
 import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ from nmt.errors import NmtError
 from nmt.export import ctranslate2, marian, parity
 from nmt.export.marian_engine import MarianEngine
 from nmt.export.parity import Exported, Parity
+from nmt.files import atomic
 from nmt.files.outputs import check_new_folder
 
 Format = Literal["ctranslate2", "marian"]
@@ -48,28 +47,19 @@ def export(
     loaded = checkpoint.load(checkpoint.locate(model))
     text = parity.sample(loaded.vocabulary.source) if lines is None else lines
     parity.comparable(text, loaded.config, loaded.vocabulary.source)  # raises before the work
-    output = Path(os.path.realpath(output))  # where links lead, and never a name such as `.`
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        own = Path(tempfile.mkdtemp(prefix=f".{output.name}.", suffix=".part", dir=output.parent))
-    except OSError as error:
-        raise _refused(output, error) from None
-    try:
-        part = own / output.name
-        part.mkdir()
-        found = _written(part, format, loaded, quantization or "float32", text)
-        kept = found.holds or quantization not in (None, "float32")
-        if kept:
-            part.replace(output)
-    except OSError as error:
-        raise _refused(output, error) from None
-    finally:
-        shutil.rmtree(own, ignore_errors=True)
-    return Outcome(found, kept)
+    with atomic.reporting(output, "--output"):
+        try:
+            with atomic.new_folder(atomic.followed(output)) as folder:
+                found = _written(folder, format, loaded, quantization or "float32", text)
+                if not (found.holds or quantization not in (None, "float32")):
+                    raise _NotKept
+        except _NotKept:
+            return Outcome(found, kept=False)
+    return Outcome(found, kept=True)
 
 
-def _refused(output: Path, error: OSError) -> NmtError:
-    return NmtError(f"{output}: cannot be written: {error.strerror}: free some space or choose another --output")
+class _NotKept(Exception):
+    """The folder that is being made is to be removed."""
 
 
 def _check(format: Format, output: Path, quantization: str | None) -> None:

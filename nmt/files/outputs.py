@@ -1,11 +1,11 @@
 """Whether what a command is asked to write can be written: known before the work, with nothing left behind."""
 
 import errno
-import os
 import tempfile
 from pathlib import Path
 
 from nmt.errors import NmtError
+from nmt.files import atomic
 
 
 def check_folder(output: Path, folder: Path) -> None:
@@ -21,9 +21,8 @@ def check_folder(output: Path, folder: Path) -> None:
 
 def check_new_folder(output: Path) -> None:
     """Raises NmtError unless a folder `output` can be written to, or made together with its missing parents."""
-    place = Path(os.path.realpath(output))
-    if place.is_symlink():
-        raise NmtError(f"{output}: a symbolic link that leads back to itself: choose another --output")
+    with atomic.reporting(output, "--output"):
+        place = atomic.followed(output)
     existing = next(one for one in (place, *place.parents) if one.exists())
     if not existing.is_dir():
         what = "a file" if existing == place else f"{existing} is a file"

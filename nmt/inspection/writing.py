@@ -6,6 +6,7 @@ from pathlib import Path
 
 from nmt.decoding.lines import lines_out
 from nmt.errors import NmtError
+from nmt.files import atomic
 from nmt.inspection.inspecting import Inspection
 from nmt.inspection.page import page
 from nmt.inspection.text import to_data
@@ -41,10 +42,8 @@ def write(seen: Inspection, folder: Path, layer: int | None = None, *, pictures:
     layers = max(len(weights) for weights in seen.attention.values())
     if layer is not None and layer >= layers:
         raise NmtError(f"--layer {layer + 1}: this model has {layers} layers: give a number from 1 to {layers}")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise NmtError(f"{folder}: cannot be made: {error.strerror}: choose another --output") from None
+    with atomic.reporting(folder, "--output"):
+        atomic.make_folder(folder)
     data = json.dumps(to_data(seen), ensure_ascii=False)
     for name, content in ((PAGE, page(seen)), (DATA, data)):
         with lines_out(folder / name) as write_line:

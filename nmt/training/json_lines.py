@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.errors import NmtError
+from nmt.files import atomic
 
 
 class JsonLines:
@@ -24,7 +25,7 @@ class JsonLines:
             if size is not None:
                 self._file.truncate(min(size, self.size))
         except OSError as error:
-            raise self._refused(error) from None
+            raise atomic.not_written(self._path, error, "run_dir") from None
 
     def write(self, row: dict[str, Any]) -> None:
         """Append one row at once. NmtError when the disk refuses."""
@@ -35,15 +36,12 @@ class JsonLines:
             while line:  # a disk that is almost full takes a part, and refuses the rest
                 line = line[self._file.write(line) :]
         except OSError as error:
-            raise self._refused(error) from None
+            raise atomic.not_written(self._path, error, "run_dir") from None
 
     @property
     def size(self) -> int:
         """Bytes written so far."""
         return self._file.seek(0, 2) if self._file else 0
-
-    def _refused(self, error: OSError) -> NmtError:
-        return NmtError(f"{self._path}: cannot be written: {error.strerror}: free some space or mend the folder")
 
     def __enter__(self) -> "JsonLines":
         return self

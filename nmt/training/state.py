@@ -5,15 +5,11 @@ Random numbers are no part of it: each step draws its own from the seed and its 
 """
 
 import dataclasses
-import itertools
 import json
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import filelock
 from torch import Tensor
 
 from nmt import checkpoint, settings, tensor_file
@@ -145,38 +141,6 @@ def write(run: Path, saved: Snapshot) -> None:
     tensor_file.write(run / "state" / f"step-{saved.step:08d}.safetensors", saved.tensors, saved.metadata)
     for old in _states(run)[:-KEPT]:
         old.unlink()
-
-
-@contextmanager
-def alone(run: Path) -> Iterator[None]:
-    """Have the run's folder to oneself. Raises NmtError while another process trains in it."""
-    lock = filelock.FileLock(run / "state" / "lock")
-    try:
-        (run / "state").mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        raise NmtError(f"{run}: another process is training there: wait for it, or choose another run_dir") from None
-    except OSError as error:
-        raise NmtError(f"{run}: cannot be written: {error.strerror}: choose another run_dir") from None
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def move_aside(run: Path) -> None:
-    """Before a first step: put what another run left in the folder where it is neither overwritten nor mixed in."""
-    records = ("metrics.jsonl", "samples.jsonl", "sessions.jsonl")
-    names = ("checkpoints", checkpoint.BEST, checkpoint.EMA, *records, "tensorboard", "profile")
-    left = [path for name in names if (path := run / name).exists()]
-    if not left:
-        return
-    number = next(number for number in itertools.count(1) if not (run / f"before-{number}").exists())
-    folder = run / f"before-{number}"
-    folder.mkdir()
-    for path in left:
-        path.rename(folder / path.name)
-    log.warning("%s held a run without a state to go on from: moved to %s", run, folder)
 
 
 def exists(run: Path) -> bool:

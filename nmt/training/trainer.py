@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from nmt import checkpoint, settings
+from nmt import checkpoint
 from nmt.config import Config
 from nmt.data.batching import Batches, Step, read_ahead
 from nmt.data.token_store import Sequences
 from nmt.distributed import Ranks
 from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
-from nmt.training import memory, sharding, state
+from nmt.training import memory, run_folder, sharding, state
 from nmt.training.environment import environment
 from nmt.training.flops import training_flops
 from nmt.training.learner import Learner
@@ -80,7 +80,7 @@ class Trainer:
         the loss is no longer a number; what was saved before stays.
         """
         try:
-            with state.alone(self.run_dir) if self.ranks.first else nullcontext():
+            with run_folder.alone(self.run_dir) if self.ranks.first else nullcontext():
                 stop = self._run()
         except torch.OutOfMemoryError:
             raise NmtError(
@@ -99,11 +99,11 @@ class Trainer:
                 self.learner.losses += torch.tensor(self.progress.losses, dtype=torch.float64).to(self.learner.losses)
             log.info("resuming %s at step %s", self.run_dir, f"{self.progress.step:,}")
         elif self.ranks.first:
-            state.move_aside(self.run_dir)
+            run_folder.move_aside(self.run_dir)
         stop, ended = StopRequest(self.deadline), self._ended()
         has_model = checkpoint.checkpoint_path(self.run_dir, self.progress.step).exists()
         if self.ranks.first:
-            self._write_config()
+            run_folder.write_config(self.run_dir, self.config)
         if self.ranks.from_first(bool(ended) and has_model):
             log.info("nothing to do: %s", ended)
             return stop
@@ -133,14 +133,6 @@ class Trainer:
                     log.debug("after SIGTERM", exc_info=True)
                     raise SystemExit(1) from None
                 raise
-
-    def _write_config(self) -> None:
-        path = self.run_dir / "config.yaml"
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(settings.to_yaml(self.config), encoding="utf-8")
-        except OSError as error:
-            raise NmtError(f"{path}: cannot be written: {error.strerror}: choose another run_dir") from None
 
     def _say_what(self) -> None:
         """What is trained, on how much, where."""
