@@ -339,7 +339,7 @@ def test_a_bad_size_is_one_clear_line(tmp_path: Path, options: list[str]) -> Non
 
 
 def test_files_of_the_user_stay_as_they_are(tmp_path: Path) -> None:
-    """One that would be overwritten is refused before any is written; names that only look unfinished are left alone."""
+    """One that would be overwritten is refused before any is written; names that look unfinished are left alone."""
     options = ("--train", "30", "--validation", "5", "--test", "5")
     (tmp_path / "validation.de").write_text("my own\n")
     done = run(tmp_path, *options)
