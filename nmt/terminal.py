@@ -1,11 +1,14 @@
 """What a command says beside its results: help, messages on standard error, a log file, and how it ends."""
 
 import logging
+import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -19,7 +22,7 @@ _FIRST_RANKS_TURN = 3.0  # seconds
 
 def application(help: str | None = None) -> typer.Typer:
     """A command line; with `help`, of several commands, and shown where none is given. All in plain text."""
-    return typer.Typer(
+    return _Application(
         help=help,
         no_args_is_help=help is not None,
         add_completion=False,
@@ -27,6 +30,29 @@ def application(help: str | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
+
+
+class _Application(typer.Typer):
+    """Commands in whose paths `~` stands for the user's home, where the shell leaves it too: in `--output=~/x`."""
+
+    def command(self, *given: Any, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:  # type: ignore[override]
+        register = super().command(*given, **more)
+
+        def registered(function: Callable[..., Any]) -> Callable[..., Any]:
+            @wraps(function)
+            def called(*args: Any, **kwargs: Any) -> Any:
+                return function(*args, **{name: _at_home(value) for name, value in kwargs.items()})
+
+            return register(called)
+
+        return registered
+
+
+def _at_home(value: object) -> object:
+    """A path, or a list with paths, with the user's home in place of `~`; anything else as it is."""
+    if isinstance(value, list):
+        return [_at_home(one) for one in value]
+    return Path(os.path.expanduser(value)) if isinstance(value, Path) else value  # noqa: PTH111 (`~nobody` may stay)
 
 
 @contextmanager

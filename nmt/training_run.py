@@ -12,8 +12,7 @@ import torch
 from nmt import __version__, device, distributed, settings
 from nmt.config import Config
 from nmt.cores import usable_cores
-from nmt.data import preparation, storage
-from nmt.data.preparation import Prepared
+from nmt.data import preparation
 from nmt.data.vocabulary import Vocabulary
 from nmt.distributed import Ranks
 from nmt.launched import seconds_gone
@@ -21,7 +20,7 @@ from nmt.training import run_folder
 from nmt.training.material import Material
 from nmt.training.stopping import StopRequest
 from nmt.training.trainer import Trainer
-from nmt.validation import Validator
+from nmt.validation import Validator, validation_key
 
 log = logging.getLogger("nmt")
 
@@ -75,15 +74,9 @@ def material(config: Config, ranks: Ranks = Ranks()) -> Material:  # noqa: B008 
         translate_validation=Validator(prepared.vocabulary, pairs, config, ranks) if pairs else None,
         data_key=prepared.data_key,
         vocabulary_key=_key(prepared.vocabulary),
-        validation_key=_validation_key(prepared, config),
+        validation_key=validation_key(prepared.validation, config),
         data_report=dataclasses.asdict(prepared.report),
     )
-
-
-def _validation_key(prepared: Prepared, config: Config) -> str:
-    searched = [settings.plain(config.decoding), config.training.validation_sentences]
-    by_search = config.training.best_metric != "validation_loss"
-    return storage.content_key(prepared.validation, searched if by_search else [])
 
 
 def _key(vocabulary: Vocabulary) -> str:

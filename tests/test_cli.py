@@ -180,7 +180,7 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
         (["translate", config], "not a whole safetensors file"),
         (["translate", tmp_path], "no best.safetensors and no checkpoints"),
         (["translate", trained, tmp_path / "none.txt"], "none.txt: no such file"),
-        (["translate", trained, short, "--output", tmp_path / "no" / "where"], "where: cannot be written"),
+        (["translate", trained, short, "--output", tmp_path / "no" / "where"], "where: no folder"),
         (["translate", trained, "--n-best", 9], "decoding.beam_size"),
         (["translate", trained, "decoding.beam_siz=2"], "did you mean decoding.beam_size"),
         (["translate", trained, "-", "training.max_steps=2"], "only decoding settings"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from nmt.data.corpus import decoded_lines, read_lines
 from nmt.errors import NmtError
 from nmt.files import atomic
+from nmt.files.outputs import check_folder
 
 log = logging.getLogger("nmt")
 
@@ -89,15 +90,18 @@ def lines_out(path: Path | None, read: Iterable[Path] = ()) -> Iterator[Callable
 def check_output(path: Path, read: Iterable[Path] = ()) -> Path:
     """The file that an --output stands for, where links lead.
 
-    Raises NmtError for a folder, where no file could be, and for one of the files that are `read` to make it.
+    Raises NmtError for a folder, where no file can be made, for the name of a packed file, and for one of the files
+    that are `read` to make it. Nothing is left behind.
     """
     if path.is_dir():
         raise NmtError(f"{path}: a folder: choose another --output")
     with atomic.reporting(path, "--output"):
         whole = atomic.followed(path)
     check_not_read(path, read)
-    if not is_special(path) and not whole.parent.is_dir():
-        raise NmtError(f"{path}: cannot be written: no folder {whole.parent}: choose another --output")
+    if not is_special(path):
+        if path.suffix == ".gz":
+            raise NmtError(f"{path}: results are written unpacked: leave out .gz, and run gzip afterwards")
+        check_folder(path, whole.parent)
     return whole
 
 
