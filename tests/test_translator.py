@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -447,6 +448,20 @@ def test_no_repeats_and_banned_words() -> None:
     for [one] in translator.hypotheses(LINES):
         assert not {word.casefold() for word in banned} & {word.casefold() for word in one.text.split()}
         assert len(set(one.pieces)) == len(one.pieces)
+    assert translator.counts.unruly == 0
+
+
+@pytest.mark.parametrize(("said", "banned"), [("a naïve b", "Naïve"), ("Łódź", "łódź"), ("我住在北京市", "北京")])
+def test_banned_words_that_are_written_with_bytes(said: str, banned: str) -> None:
+    model = new_model(kind=Script)
+    assert isinstance(model, Script)
+    model.words = [VOCABULARY.target._processor.PieceToId(f"<0x{byte:02X}>") for byte in said.encode()]
+    settings = {"max_extra_tokens": 40, "beam_size": 2}
+    assert new_translator(model, **settings).translate(["one"]) == [said]
+    translator = new_translator(model, **settings, banned=(banned,))
+    [found] = translator.translate(["one"])
+    assert found != said
+    assert found.startswith(said[0]) and banned.casefold() not in re.split(r"\W", found.casefold())
     assert translator.counts.unruly == 0
 
 

@@ -336,7 +336,7 @@ class Translator:
     def _banned(self, words: tuple[str, ...]) -> Words:
         """The automaton of these words, made once."""
         if self._words is None or self._words[0] != words:
-            self._words = words, Words(words, self.vocabulary.target.every_piece(), EOS)
+            self._words = words, Words(words, self.vocabulary.target.spellings(), EOS)
         return self._words[1]
 
     def _sources(self, lines: list[str], prefixes: list[str], first: int) -> Parts:
