@@ -2,7 +2,8 @@
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Literal
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from nmt.config import LONGEST_OUTPUT, Decoding
 from nmt.decoding import beam as beam_module
 from nmt.decoding.hypothesis import Hypothesis, Options, length_penalties
 from nmt.decoding.search import search
@@ -292,13 +294,27 @@ def test_length_penalties_are_the_formula_and_in_order() -> None:
         assert penalties[[0, 1, 300]].tolist() == pytest.approx([penalty(n, alpha) for n in (0, 1, 300)], rel=1e-6)
 
 
+@pytest.mark.parametrize("normalization", ["gnmt", "average"])
+def test_no_length_penalty_that_settings_allow_makes_a_score_nothing(normalization: Literal["gnmt", "average"]) -> None:
+    """Of the longest output that they allow, with a probability as near to 1 as float32 has one."""
+    (most,) = (field.metadata["bounds"]["at most"] for field in fields(Decoding) if field.name == "length_penalty")
+    options = replace(OPTIONS, normalization=normalization, length_penalty=most)
+    penalties = length_penalties(LONGEST_OUTPUT + 1, options)
+    assert penalties.isfinite().all() and (penalties.diff() >= 0).all()
+    least = torch.log(torch.tensor(1 - 2**-24))
+    assert (least / penalties < -torch.finfo(torch.float32).tiny).all()
+    with pytest.raises(ValueError, match="length_penalty: 300 is too large for outputs of 50 tokens"):
+        length_penalties(50, replace(options, length_penalty=300.0))
+
+
 def test_other_normalizations() -> None:
     average = length_penalties(40, replace(OPTIONS, normalization="average", length_penalty=1.0))
     assert average[1:].tolist() == list(range(1, 41))
     assert length_penalties(40, replace(OPTIONS, normalization="none")).tolist() == [1.0] * 41
 
 
-@pytest.mark.parametrize("wrong", [{"n_best": 5}, {"n_best": 0}, {"beam_size": 0}, {"length_penalty": -1.0}])
+@pytest.mark.parametrize("wrong", [{"n_best": 5}, {"n_best": 0}, {"beam_size": 0},
+                                   *({"length_penalty": value} for value in (-1.0, math.inf, math.nan))])  # fmt: skip
 def test_impossible_options(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"n_best|length_penalty"):
         replace(OPTIONS, **wrong)  # type: ignore[arg-type]
