@@ -13,7 +13,6 @@ from nmt import settings
 from nmt.errors import NmtError
 from nmt.settings import required, section, setting
 
-
 # In subwords. Up to here every length penalty with an allowed α is a number in float32, and every score as well.
 LONGEST_OUTPUT = 1_000_000
 
@@ -242,7 +241,7 @@ class Decoding:
     )
     no_repeat_ngram: int | None = setting(
         None,
-        "no sequence of this many subwords twice in an output; where a long source is translated in parts, in each part",
+        "no sequence of this many subwords twice in an output; where a long source is translated in parts, in each",
         at_least=1,
     )
     banned: tuple[str, ...] = setting(

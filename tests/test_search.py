@@ -138,7 +138,7 @@ def test_equals_the_plain_beam_search(seed: int, alpha: float, size: int, data: 
     options = replace(OPTIONS, beam_size=size, length_penalty=alpha, n_best=data.draw(st.integers(1, size)))
     longest = data.draw(st.lists(st.integers(0, 7), min_size=1, max_size=12))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(beam_module, "_ROWS", data.draw(st.sampled_from([1, 8, 256])))
+        patch.setattr(beam_module, "SCORED_AT_ONCE", data.draw(st.sampled_from([1, 8, 256])))
         found = run(table, list(range(len(longest))), longest, options)
     assert len(found) == len(longest)
     for sentence, hypotheses in enumerate(found):

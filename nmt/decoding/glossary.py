@@ -36,6 +36,12 @@ class Glossary:
         """
         return cls(_entries(path))
 
+    @property
+    def targets(self) -> list[str]:
+        """All target terms, each once."""
+        both = (self._as_written, self._in_any_case)
+        return list(dict.fromkeys(target for terms in both for some in terms.targets.values() for target in some))
+
     def terms(self, line: str) -> list[list[str]]:
         """For each source term in the line, in order, the target terms of which one is to be in the translation.
 

@@ -52,7 +52,7 @@ def greedy(
 
 
 def _spelled(steps: list[tuple[Tensor, Tensor, Tensor]], sentences: int, options: Options) -> list[list[Hypothesis]]:
-    """The output of each sentence: for each step the sentences that it was made for, their tokens and log P, [B] each."""
+    """The output of each sentence; steps: the sentences that it was made for, their tokens and log P, [B] each."""
     _, tokens, log_p = steps[0]
     outputs = tokens.new_full((sentences, 1, len(steps)), options.eos)
     scores = log_p.new_zeros(outputs.shape)
