@@ -88,6 +88,13 @@ def test_a_nucleus_of_all_that_may_come() -> None:
     assert set(drawn.flatten().tolist()) == {0, 1, 2}
 
 
+@pytest.mark.parametrize("temperature", [1e36, 1e300])
+def test_however_hot_what_may_not_come_does_not(temperature: float) -> None:
+    log_p = torch.tensor([math.log(0.75), -math.inf, math.log(0.25), math.nan]).expand(1, 100, 4)
+    drawn = _drawn(log_p, torch.linspace(0, 1 - 2**-24, 100)[None], Sampling(temperature))
+    assert Counter(drawn.flatten().tolist()) == {0: 50, 2: 50}
+
+
 def test_draws_are_those_of_the_seed_however_long_the_outputs_are() -> None:
     draws = _Draws([7, 8], 3, torch.device("cpu"))
     expected = [torch.rand(150, 3, generator=torch.Generator().manual_seed(seed)) for seed in (7, 8)]

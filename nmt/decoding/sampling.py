@@ -95,7 +95,7 @@ def _drawn(log_p: Tensor, draws: Tensor, sampling: Sampling) -> Tensor:
     The draw is a share of the probability: the token is the first, likeliest first, up to which there is as much.
     """
     count = min(sampling.top_k or log_p.shape[2], log_p.shape[2])
-    values, tokens = log_p.nan_to_num(nan=-math.inf).topk(count, dim=2)
+    values, tokens = log_p.nan_to_num(nan=-math.inf, neginf=-math.inf).topk(count, dim=2)
     shares = torch.softmax(values.double() / sampling.temperature, dim=2).cumsum(dim=2)  # NaN: none may come
     if sampling.top_p is not None:  # the fewest that have top_p together (Holtzman et al. 2020)
         shares = shares.masked_fill(
