@@ -3,6 +3,7 @@
 `configs/README.md` is printed from this file. Strict reading is in `nmt.settings`.
 """
 
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -12,7 +13,12 @@ from nmt import settings
 from nmt.errors import NmtError
 from nmt.settings import required, section, setting
 
+<<<<<<< HEAD
 _WIDEST, _DEEPEST = 1_000_000, 1000  # of a model: no machine holds more, and building it must not be tried
+=======
+# In subwords. Up to here every length penalty with an allowed α is a number in float32, and every score as well.
+LONGEST_OUTPUT = 1_000_000
+>>>>>>> fix-decoding
 
 
 @dataclass(frozen=True)
@@ -233,27 +239,36 @@ class Decoding:
     method: Literal["beam", "sample"] = setting(
         "beam", "`beam`: the best that a search finds; `sample`: drawn from the model's distribution"
     )
-    beam_size: int = setting(4, "hypotheses kept a sentence; 1 is greedy", at_least=1)
-    length_penalty: float = setting(0.6, "α of the length penalty, by which log P is divided", at_least=0)
+    beam_size: int = setting(4, "hypotheses kept a sentence; 1 is greedy", at_least=1, at_most=1000)
+    length_penalty: float = setting(0.6, "α of the length penalty, by which log P is divided", at_least=0, at_most=5)
     normalization: Literal["gnmt", "average", "none"] = setting(
         "gnmt", "the length penalty: ((5+|Y|)/6)^α, or |Y|^α (with α 1, log P per subword), or 1"
     )
     coverage_penalty: float = setting(
-        0.0, "β of the GNMT coverage penalty, which ranks outputs lower that leave parts of the source out", at_least=0
+        0.0,
+        "β of the GNMT coverage penalty, which ranks outputs lower that leave parts of the source out",
+        at_least=0,
+        at_most=1000,
     )
     max_extra_tokens: int = setting(
-        50, "longest output: max_length_ratio times the source's subwords plus this", at_least=0
+        50, "longest output: max_length_ratio times the source's subwords plus this", at_least=0, at_most=10_000
     )
     max_length_ratio: float = setting(
-        1.0, "longest output: this times the source's subwords, plus max_extra_tokens", at_least=0
+        1.0, "longest output: this times the source's subwords, plus max_extra_tokens", at_least=0, at_most=100
     )
     max_length: int | None = setting(None, "longest output in subwords, if that is less", at_least=1)
     min_length: int = setting(0, "shortest output in subwords, but never more than the longest", at_least=0)
     min_length_ratio: float = setting(
         0.0, "shortest output: this times the source's subwords, if that is more", at_least=0
     )
-    no_repeat_ngram: int | None = setting(None, "no sequence of so many subwords twice in an output", at_least=1)
-    banned: tuple[str, ...] = setting((), "words or phrases that no output holds, whatever their case")
+    no_repeat_ngram: int | None = setting(
+        None,
+        "no sequence of this many subwords twice in an output; where a long source is translated in parts, in each",
+        at_least=1,
+    )
+    banned: tuple[str, ...] = setting(
+        (), "words or phrases that no output holds, whatever their case; of a source in parts, no part of the output"
+    )
     temperature: float = setting(1.0, "sampling: below 1 the likely come more often, above 1 less", at_least=0.001)
     top_k: int | None = setting(None, "sampling: from the so many likeliest subwords alone", at_least=1)
     top_p: float | None = setting(
@@ -264,7 +279,7 @@ class Decoding:
         "none", "minimum Bayes risk: of the candidates, the one likest to all the others by chrF or BLEU"
     )
     candidates: int = setting(
-        32, "what consensus chooses among: so many samples, or of a beam its beam_size best", at_least=1
+        32, "what consensus chooses among: this many samples, or of a beam its beam_size best", at_least=1, at_most=1000
     )
     precision: Literal["model", "float32", "bfloat16", "int8"] = setting(
         "model",
@@ -301,6 +316,9 @@ class Decoding:
             yield f"{where}coverage_penalty is for beam search: set {where}method: beam, or delete it"
         if self.top_p is not None and self.top_p > 1:
             yield f"{where}top_p: {self.top_p:g} is above 1, the whole probability"
+        for i, word in enumerate(self.banned):
+            if not any(unicodedata.category(letter)[0] in "LN" for letter in word):
+                yield f"{where}banned[{i}]: {word!r} has no letter or digit, so it is no word: delete it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -330,7 +348,24 @@ class Config:
             *self._impossible_model(),
             *self._impossible_training(),
             *self.decoding.impossible("decoding."),
+            *self._impossible_search(),
         ]
+
+    def _impossible_search(self) -> Iterator[str]:
+        decoding, vocabulary = self.decoding, self.vocabulary
+        learned = vocabulary.source_model is None and vocabulary.target_model is None
+        if learned and decoding.beam_size > vocabulary.size:
+            yield (
+                f"decoding.beam_size: {decoding.beam_size} is above vocabulary.size: {vocabulary.size}: "
+                "lower decoding.beam_size"
+            )
+        longest = int(self.longest_source * decoding.max_length_ratio) + decoding.max_extra_tokens
+        if min(longest, decoding.max_length or longest) > LONGEST_OUTPUT:
+            yield (
+                f"decoding.max_length_ratio: {decoding.max_length_ratio:g} allows outputs of {longest:,} subwords for "
+                f"sources of {self.longest_source:,}: lower it or decoding.max_source_tokens, or set "
+                f"decoding.max_length to at most {LONGEST_OUTPUT:,}"
+            )
 
     def _impossible_data(self) -> Iterator[str]:
         data, vocabulary = self.data, self.vocabulary

@@ -115,7 +115,7 @@ def _expected(field: "dataclasses.Field[Any]", annotation: Any) -> str:
 
 
 class _Mismatch(Exception):
-    """A value is not of the type."""
+    """A value is not of the type; of an item of a list: its path, its type and itself."""
 
 
 class _Reader:
@@ -162,7 +162,8 @@ class _Reader:
                 bounds = field.metadata["bounds"] if isinstance(number, int | float) else {}
                 if not all(_within(number, name, bound) for name, bound in bounds.items()):
                     raise _Mismatch
-        except _Mismatch:
+        except _Mismatch as mismatch:
+            path, annotation, located = mismatch.args or (path, annotation, located)
             mend = ""
             if isinstance(located.value, int | float) and str in (annotation, *typing.get_args(annotation)):
                 mend = ": put it in quotes"
@@ -197,6 +198,8 @@ class _Reader:
         if origin is tuple:
             if not isinstance(value, list) or (arguments[-1] is not Ellipsis and len(value) != len(arguments)):
                 raise _Mismatch
+            if arguments[-1] is Ellipsis:
+                return tuple(self._item(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(value))
             return tuple(self._value(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(value))
         if origin is Literal:
             if value not in arguments:
@@ -209,6 +212,13 @@ class _Reader:
         if isinstance(value, str) and (not value.strip() or _CONTROL.search(value)):
             raise _Mismatch
         return value
+
+    def _item(self, annotation: Any, located: Located, path: str) -> Any:
+        """The value of an item in a list of any length."""
+        try:
+            return self._value(annotation, located, path)
+        except _Mismatch as mismatch:
+            raise _Mismatch(*(mismatch.args or (path, annotation, located))) from None
 
     def _suggestion(self, key: str, known: list[str], path: str) -> str:
         """What may be meant by an unknown key of the section at `path`, which takes the keys `known`."""

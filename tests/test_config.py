@@ -148,6 +148,12 @@ IMPOSSIBLE = [  # overrides, and what the one message names
     *[([f"training.best_metric={name}", "training.validation_bleu=false"],
        [f"training.best_metric: {name}", "training.validation_bleu: true"]) for name in ("bleu", "chrf")],
     (["training.patience=3"], ["training.patience", "data.validation"]),
+    (["decoding.beam_size=900", "vocabulary.size=500"], ["decoding.beam_size: 900", "vocabulary.size: 500"]),
+    (["decoding.max_source_tokens=20000", "decoding.max_length_ratio=60"],
+     ["decoding.max_length_ratio: 60", "decoding.max_source_tokens", "20,000", "1,200,050"]),
+    (["decoding.banned=[a, '-!']"], ["decoding.banned[1]: '-!'", "no letter or digit"]),
+    (["decoding.banned=[a, '', b]"], ["decoding.banned[1]: expected text; found ''"]),
+    (["decoding.banned=[a, 7]"], ["decoding.banned[1]: expected text; found 7: put it in quotes"]),
 ]  # fmt: skip
 
 
@@ -159,8 +165,28 @@ def test_impossible_combinations_name_the_keys_that_collide(overrides: list[str]
 
 
 @pytest.mark.parametrize(
+    ("key", "most", "more"),
+    [
+        ("beam_size", "1000", ["1001", "100000", "1e3"]),
+        ("length_penalty", "5", ["5.1", "300", "1e308", "1e400", "inf", ".inf", "nan", ".nan", "-0.1", "-.inf"]),
+        ("coverage_penalty", "1000", ["1e30", ".inf", "-1"]),
+        ("max_extra_tokens", "10000", ["10001", "99999999999999999999", "-1"]),
+        ("max_length_ratio", "100", ["101", "1e30", ".inf", ".nan"]),
+        ("candidates", "1000", ["1001", "9999999999", "0"]),
+    ],
+)
+def test_no_search_is_asked_for_that_no_machine_could_do(key: str, most: str, more: list[str]) -> None:
+    assert read(f"decoding.{key}={most}") != read()
+    for value in more:
+        (problem,) = problems(f"decoding.{key}={value}")
+        assert problem.startswith(f"override decoding.{key}: expected ") and f"at most {most}" in problem
+
+
+@pytest.mark.parametrize(
     "overrides",
     [
+        ["decoding.max_source_tokens=20000", "decoding.max_length_ratio=60", "decoding.max_length=1000000"],
+        ["decoding.beam_size=900", "vocabulary.size=500", "vocabulary.source_model=a"],
         ["data.train=[{file: a.tsv, source_column: '1', target_column: '2'}, {hub: a, name: b, streaming: true}]"],
         ["vocabulary.source_model=a", "vocabulary.target_model=a"],
         ["vocabulary.shared=false", "vocabulary.target_model=a", "model.tie=target"],
@@ -205,7 +231,7 @@ def values(annotation: Any, bounds: dict[str, float]) -> st.SearchStrategy[Any]:
         str: st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1).filter(
             lambda text: text.strip() and text[0] != "~"
         ),
-        int: st.integers(int(low), min(int(low) + 10_000, int(high or 10**18))),
+        int: st.integers(int(low), int(low) + 10_000 if high is None else int(high)),
         float: st.floats(**numbers, allow_nan=False, allow_infinity=False),
         bool: st.booleans(),
     }[annotation]

@@ -12,7 +12,7 @@ from conftest import rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt import config, tensor_file
+from nmt import config, device, tensor_file
 from nmt.config import Config
 from nmt.data.vocabulary import PAD
 from nmt.distributed import Ranks
@@ -174,13 +174,19 @@ def test_the_least_of_the_machines_and_the_groups_memory_counts(
     (path("/sys/fs/cgroup") / "memory.max").write_text(f"{limit}\n")
     (path("/sys/fs/cgroup") / "memory.current").write_text(f"{GIBIBYTE + 4096}\n")
     (path("/sys/fs/cgroup") / "memory.stat").write_text("anon 1\ninactive_file 4096\nactive_file 7\n")
-    monkeypatch.setattr(memory, "Path", path)
+    monkeypatch.setattr(device, "Path", path)
     assert memory.available_memory() == expected
 
 
 def test_on_a_system_that_says_nothing_some_memory_is_assumed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(memory, "Path", lambda _: tmp_path / "nothing")
+    monkeypatch.setattr(device, "Path", lambda _: tmp_path / "nothing")
     assert memory.available_memory() >= GIBIBYTE
+    assert device.host_memory_within_reach() is None
+
+
+def test_what_a_process_has_is_within_its_reach() -> None:
+    within, left = device.host_memory_within_reach(), device.available_host_memory()
+    assert within is not None and left is not None and within > GIBIBYTE // 16
 
 
 # ------------------------------------------------------------------------ in a run

@@ -79,6 +79,13 @@ class Tokenizer:
         """All subwords, in the order of their ids."""
         return self.pieces(list(range(len(self))))
 
+    def spellings(self) -> list[bytes]:
+        """What each subword writes into a text, in the order of their ids: UTF-8, or one byte of a character."""
+        return [
+            bytes([int(piece[3:5], 16)]) if self._processor.IsByte(i) else piece.replace("▁", " ").encode()
+            for i, piece in enumerate(self.every_piece())
+        ]
+
 
 @dataclass(frozen=True)
 class Vocabulary:

@@ -31,6 +31,8 @@ class Counts:
     unruly: int = 0  # lines or parts for which no output met the rules: translated without them
     terms: int = 0  # of the glossary, found in the lines
     unmet: int = 0  # of these, without any of their translations in the best one found
+    searched: int = 0  # lines or parts in which terms of a glossary were looked for
+    prefixes: int = 0  # of which characters were left out that the vocabulary lacks
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(*(mine + others for mine, others in zip(astuple(self), astuple(other), strict=True)))
@@ -134,3 +136,11 @@ def say_counts(counts: Counts, limit: int | None) -> None:
         )
     if counts.terms:
         log.info("glossary: %d terms found, %d of them not in the translation", counts.terms, counts.unmet)
+    elif counts.searched:
+        log.warning("glossary: none of its source terms is in any of %d lines", counts.lines)
+    if counts.prefixes:
+        log.warning(
+            "%d of %d prefixes have characters that the model's vocabulary lacks: translated with these left out",
+            counts.prefixes,
+            counts.lines,
+        )

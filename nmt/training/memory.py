@@ -1,15 +1,14 @@
 """How many cells of a batch a device's memory holds: `training.micro_batch_tokens: auto`."""
 
-import contextlib
 import logging
 from bisect import bisect_left
 from collections.abc import Callable
 from itertools import accumulate
-from pathlib import Path
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from nmt.device import available_host_memory
 from nmt.distributed import Ranks
 from nmt.errors import NmtError
 from nmt.training.objective import Objective
@@ -102,14 +101,6 @@ def peak_bytes(objective: Objective, cells: int, longest: int) -> int:
 
 
 def available_memory() -> int:
-    """Bytes of memory that this machine, or the container this process is in, has left."""
-    found = []
-    with contextlib.suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/meminfo").read_text().split("\n")
-        found.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]))
-    with contextlib.suppress(OSError, ValueError):
-        group = Path("/sys/fs/cgroup")
-        limit, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
-        words = (group / "memory.stat").read_text().split()
-        found.append(limit - used + int(words[words.index("inactive_file") + 1]))  # files read, given up when needed
-    return min(found, default=4 << 30)
+    """Bytes of memory that are left here; an assumption where the system does not say."""
+    found = available_host_memory()
+    return 4 << 30 if found is None else found
