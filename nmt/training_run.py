@@ -5,6 +5,7 @@ import hashlib
 import logging
 import os
 import time
+from pathlib import Path
 
 import torch
 
@@ -16,6 +17,7 @@ from nmt.data.preparation import Prepared
 from nmt.data.vocabulary import Vocabulary
 from nmt.distributed import Ranks
 from nmt.launched import seconds_gone
+from nmt.training import state
 from nmt.training.material import Material
 from nmt.training.stopping import StopRequest
 from nmt.training.trainer import Trainer
@@ -37,6 +39,9 @@ def train(config: Config, device_name: str, *, profile: bool = False) -> StopReq
         # Said once aloud, as translating in threads does at each validation: whether one has been must not matter.
         torch.set_num_threads(_threads(ranks))
         _check_started_alike(config, ranks)
+        if ranks.first and (saved := state.saved(Path(config.run_dir))):  # before anything is built for other settings
+            identity, _ = saved
+            state.check_settings(config, identity.config, Path(config.run_dir))
         with ranks.first_here_leads():
             prepared = material(config, ranks)
         return Trainer(config, prepared, where, ranks, deadline=deadline, profile=profile).run()

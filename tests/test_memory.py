@@ -1,5 +1,6 @@
 """As many cells as fit: a step in the fewest parts, never less than the longest pair, and no more than there is."""
 
+import dataclasses
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from nmt.data.vocabulary import PAD
 from nmt.distributed import Ranks
 from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
-from nmt.training import memory
+from nmt.training import memory, state
 from nmt.training.memory import micro_batch_cells, peak_bytes
 from nmt.training.objective import Objective
 from nmt.training.trainer import Trainer
@@ -229,3 +230,49 @@ def test_with_little_memory_a_run_has_the_same_steps_in_smaller_parts(
             assert one[key] == other[key]
         for key in {"loss", "validation_loss"} & one.keys():
             assert one[key] == pytest.approx(other[key], rel=1e-3)
+
+
+def test_a_run_keeps_the_split_that_it_began_with(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Dropout's masks depend on the split: where more or less memory is free, a resumed run must not split anew."""
+    caplog.set_level(logging.INFO, "nmt")
+    some = ("training.micro_batch_tokens=auto", "training.validation_bleu=false")
+
+    def free(cells: int) -> None:
+        monkeypatch.setattr(memory, "_estimate", lambda *_: lambda asked: asked <= cells)
+
+    free(150)
+    whole = run(make_config(f"run_dir={tmp_path / 'whole'}", *some))
+    assert whole.micro_cells == 128
+    parts = make_config(f"run_dir={tmp_path / 'parts'}", *some)
+    for cells, steps in ((150, 5), (10_000, 10), (100, 20)):
+        free(cells)
+        caplog.clear()
+        assert run(dataclasses.replace(parts, training=dataclasses.replace(parts.training, max_steps=steps)))
+        assert ("128 cells, as when the run began" in caplog.text) == (cells != 150)
+        assert ("may not fit into the memory that is free now" in caplog.text) == (cells < 128)
+    one, other = (
+        tensor_file.read(tmp_path / name / "state" / "step-00000020.safetensors")[0] for name in ("whole", "parts")
+    )
+    assert one.keys() == other.keys()
+    assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+def test_for_another_number_of_ranks_the_split_is_chosen_anew(
+    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "nmt")
+    config = make_config("training.micro_batch_tokens=auto", "training.max_steps=5", "training.validation_bleu=false")
+    first = run(config)
+    before = dataclasses.replace(first.progress, ranks=2, micro_cells=128)
+    monkeypatch.setattr(state, "saved", lambda _: (first.identity, before))
+    assert run(config).micro_cells == first.micro_cells == 512
+    assert "auto: 128 cells for 2 ranks when the run began; chosen anew for 1" in caplog.text
+
+
+def test_a_number_asked_for_is_nothing_to_keep(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    some = ("training.max_steps=5", "training.validation_bleu=false")
+    assert run(make_config(*some)).progress.micro_cells == 0
+    monkeypatch.setattr(memory, "_estimate", lambda *_: lambda cells: cells <= 150)
+    assert run(make_config(*some, "training.micro_batch_tokens=auto", "training.max_steps=6")).micro_cells == 128

@@ -16,7 +16,7 @@ from nmt.distributed import Ranks
 from nmt.errors import NmtError
 from nmt.training import state
 from nmt.training.trainer import Trainer
-from nmt.training_run import material
+from nmt.training_run import material, train
 
 MakeConfig = Callable[..., Config]
 
@@ -125,8 +125,26 @@ def test_resuming_with_other_sizes_or_data_is_refused(make_config: MakeConfig) -
         trainer(make_config("model.d_model=64")).run()
     with pytest.raises(NmtError, match=r"training\.batch_tokens: 512 -> 256"):
         trainer(make_config("training.batch_tokens=256")).run()
-    with pytest.raises(NmtError, match="other training data"):
+    with pytest.raises(NmtError, match=r"data\.max_length: 256 -> 8"):
         trainer(make_config("data.max_length=8")).run()
+    with pytest.raises(NmtError, match="other training data"):
+        trainer(make_config("training.micro_batch_tokens=12")).run()
+
+
+def test_settings_that_cannot_change_are_refused_before_anything_is_built(
+    make_config: MakeConfig, tmp_path: Path
+) -> None:
+    here = f"data.store_dir={tmp_path / 'store'}"
+    train(make_config(here, "training.max_steps=5", "training.validation_bleu=false"), "cpu")
+    before = sorted((tmp_path / "store").rglob("*"))
+    for override, said in [
+        ("vocabulary.size=200", "vocabulary.size: 300 -> 200"),
+        ("data.max_length=8", "data.max_length: 256 -> 8"),
+        ("model.layers=2", "model.layers: 1 -> 2"),
+    ]:
+        with pytest.raises(NmtError, match=said):
+            train(make_config(here, override), "cpu")
+        assert sorted((tmp_path / "store").rglob("*")) == before
 
 
 @pytest.mark.parametrize("micro", [40, 128, 300])

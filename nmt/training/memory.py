@@ -21,17 +21,30 @@ _SHARE = 0.9
 _PROBE_CELLS = 2048  # on the CPU, whose memory cannot be tried out: beyond it the system kills
 
 
-def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, ranks: Ranks) -> int:
+def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, ranks: Ranks, chosen: int = 0) -> int:
     """The most cells of a micro-batch such that a forward and backward pass fits, a whole part of `batch_cells`.
 
     longest: the longer side of the longest pair, at most `batch_cells`. Tried with pairs of that length, both
     sides of them full: nothing in the corpus takes more. On a GPU the passes are run; on a CPU what they take is
     measured on a small batch, for memory that is not there is found out too late. Every rank gets the smallest
     result. Raises NmtError where even the longest pair alone does not fit.
+    chosen: when the run began, or 0. It stays: dropout's masks depend on the split, so that another one would make
+    the resumed run another run. Only a warning says that it does not fit into the memory that is free now.
     """
     where = next(objective.parameters()).device
     on_gpu = where.type == "cuda"
     fits = _runs(objective, longest) if on_gpu else _estimate(objective, longest, ranks.local_size)
+
+    if chosen:
+        if ranks.begin_most(lambda: int(not fits(chosen)))():
+            log.warning(
+                "training.micro_batch_tokens: auto: %s cells, as when the run began, may not fit into the memory that "
+                "is free now: free some, or set a smaller number (the results are then not the same bit for bit)",
+                f"{chosen:,}",
+            )
+        else:
+            log.info("training.micro_batch_tokens: auto: %s cells, as when the run began", f"{chosen:,}")
+        return chosen
 
     def cells_of(parts: int) -> int:
         return max(longest, -(-batch_cells // parts))

@@ -100,6 +100,8 @@ class Trainer:
             log.info("resuming %s at step %s", self.run_dir, f"{self.progress.step:,}")
         elif self.ranks.first:
             state.move_aside(self.run_dir)
+        auto = self.config.training.micro_batch_tokens == "auto"
+        self.progress.micro_cells, self.progress.ranks = self.micro_cells if auto else 0, self.ranks.size
         stop, ended = StopRequest(self.deadline), self._ended()
         has_model = checkpoint.checkpoint_path(self.run_dir, self.progress.step).exists()
         if self.ranks.first:
@@ -355,7 +357,22 @@ class Trainer:
             return min(training.micro_batch_tokens or training.batch_tokens, training.batch_tokens)
         longer = np.maximum(data.source_lengths, data.target_lengths)
         longest = int(longer[longer <= training.batch_tokens].max(initial=1))  # longer ones are in no batch
-        return memory.micro_batch_cells(self.learner.objective, training.batch_tokens, longest, self.ranks)
+        chosen = self.ranks.from_first(self._chosen_before() if self.ranks.first else 0)
+        return memory.micro_batch_cells(self.learner.objective, training.batch_tokens, longest, self.ranks, chosen)
+
+    def _chosen_before(self) -> int:
+        """What `auto` chose when the run that is to be resumed began, for the same number of ranks; else 0."""
+        saved = state.saved(self.run_dir)
+        if saved is None or not saved[1].micro_cells:
+            return 0
+        _, progress = saved
+        if progress.ranks == self.ranks.size:
+            return progress.micro_cells
+        log.info(
+            "training.micro_batch_tokens: auto: %s cells for %s ranks when the run began; chosen anew for %s",
+            *(f"{progress.micro_cells:,}", progress.ranks, self.ranks.size),
+        )
+        return 0
 
     def _validation_batches(self) -> Batches | None:
         """Batches of the whole validation set, however long its pairs. NmtError where the model cannot take one."""
