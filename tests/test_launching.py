@@ -499,7 +499,7 @@ def test_what_one_rank_has_said_the_others_leave_unsaid(
         for name, value in {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "here", "MASTER_PORT": "1"}.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / str(rank) / "error.json"))
-        with pytest.raises(typer.Exit) as status, terminal.reporting():
+        with pytest.raises(typer.Exit) as status, terminal.reporting(rank_of_a_job=True):
             raise NmtError(message)
         assert status.value.exit_code == 1
         return capsys.readouterr().err
