@@ -194,9 +194,14 @@ def move_aside(run: Path) -> None:
     log.warning("%s held a run without a state to go on from: moved to %s", run, folder)
 
 
+def newest(run: Path) -> Path | None:
+    """The state to resume from, if there is one; whether it is whole is found out when it is read."""
+    return max(_states(run), default=None)
+
+
 def exists(run: Path) -> bool:
     """Whether the run has a state to resume from."""
-    return bool(_states(run))
+    return newest(run) is not None
 
 
 def data_key(run: Path) -> str | None:

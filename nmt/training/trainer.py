@@ -106,6 +106,11 @@ class Trainer:
         has_model = checkpoint.checkpoint_path(self.run_dir, self.progress.step).exists()
         if self.ranks.first:
             self._write_config()
+        if self.progress.step > self.config.training.max_steps:
+            log.warning(
+                "%s is at step %s, past training.max_steps: %s: nothing more is trained; raise it to go on",
+                *(self.run_dir, f"{self.progress.step:,}", f"{self.config.training.max_steps:,}"),
+            )
         if self.ranks.from_first(bool(ended) and has_model):
             log.info("nothing to do: %s", ended)
             return stop
@@ -182,6 +187,7 @@ class Trainer:
                     bar.set_postfix_str(f"loss {loss:.3f}, lr {self._rate():.1e}, {speed:,.0f} tokens/s")
                 if progress.step % training.log_every == 0:
                     self._log(records, aloud=bool(bar.disable))
+                saver.check()
                 self._save_where_due(records, saver, stop)
                 if ended := self._ended():
                     log.info("done: %s", ended)
@@ -346,7 +352,7 @@ class Trainer:
         progress.without_best += 1
         if progress.best is None or value > progress.best:
             progress.best, progress.best_step, progress.without_best = value, progress.step, 0
-            line += "  (best so far)"
+            line += f"  (best {training.best_metric})"
         log.info("step %s  %s", f"{progress.step:,}", line)
         return {**scores, "signatures": signatures}
 
