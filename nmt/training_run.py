@@ -17,7 +17,7 @@ from nmt.data.preparation import Prepared
 from nmt.data.vocabulary import Vocabulary
 from nmt.distributed import Ranks
 from nmt.launched import seconds_gone
-from nmt.training import state
+from nmt.training import memory, state
 from nmt.training.material import Material
 from nmt.training.stopping import StopRequest
 from nmt.training.trainer import Trainer
@@ -42,6 +42,7 @@ def train(config: Config, device_name: str, *, profile: bool = False) -> StopReq
         if ranks.first and (saved := state.saved(Path(config.run_dir))):  # before anything is built for other settings
             identity, _ = saved
             state.check_settings(config, identity.config, Path(config.run_dir))
+        memory.check_model(config, where, ranks.local_size)
         with ranks.first_here_leads():
             prepared = material(config, ranks)
         return Trainer(config, prepared, where, ranks, deadline=deadline, profile=profile).run()

@@ -22,7 +22,7 @@ N, D, V = 13, 8, 11
 @pytest.fixture(params=[1 << 24, 4 * V, V, 1], ids=["one chunk", "chunks of 4", "rows", "less than a row"])
 def chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Logits held at once: 13 rows of them make one chunk, four (the last one short), or thirteen."""
-    monkeypatch.setitem(module._CHUNK_ELEMENTS, "cpu", request.param)
+    monkeypatch.setitem(module.CHUNK_ELEMENTS, "cpu", request.param)
     yield
 
 
@@ -93,7 +93,7 @@ def test_in_float64_it_is_exact_for_any_split_and_upstream_gradient(
     )
     target = torch.randint(0, V, (n,), generator=generator)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(module._CHUNK_ELEMENTS, "cpu", chunk)
+        patch.setitem(module.CHUNK_ELEMENTS, "cpu", chunk)
         loss, _ = smoothed_cross_entropy(hidden, weight, target, smoothing)
     (upstream * loss).backward()
     expected, hidden_gradient, weight_gradient = reference(hidden, weight, target, smoothing)

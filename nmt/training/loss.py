@@ -10,7 +10,7 @@ from torch import Tensor
 
 # Rows of logits held at once: the part that is being worked on stays near the processor's caches,
 # and no [N, V] matrix is ever held.
-_CHUNK_ELEMENTS = {"cpu": 1 << 24}
+CHUNK_ELEMENTS = {"cpu": 1 << 24}
 _DEFAULT_CHUNK_ELEMENTS = 1 << 28
 _LEAST_LOGIT = 80.0  # below the largest: e^-80 of its probability, 2e-35, adds nothing to a sum in float32
 
@@ -38,7 +38,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         grad_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
         loss = hidden.new_zeros((), dtype=torch.float64 if hidden.device.type == "cpu" else torch.float32)
         nll = loss.clone()
-        rows = max(1, _CHUNK_ELEMENTS.get(hidden.device.type, _DEFAULT_CHUNK_ELEMENTS) // vocabulary)
+        rows = max(1, CHUNK_ELEMENTS.get(hidden.device.type, _DEFAULT_CHUNK_ELEMENTS) // vocabulary)
         for start in range(0, hidden.shape[0], rows):
             h, y = h_all[start : start + rows], target[start : start + rows]
             logits = (h @ w.t()).to(wide)  # [n, V]
@@ -64,6 +64,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
                     grad_weight.addmm_(difference.t(), h)
                 else:
                     grad_weight += _product(difference.t(), h, unit)
+            del logits, p, difference  # before the next rows have theirs
         if dtype == wide:
             if grad_hidden is not None:
                 grad_hidden.sub_(row_sum * mean_target)

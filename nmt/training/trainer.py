@@ -56,7 +56,8 @@ class Trainer:
         self.config, self.material, self.device, self.ranks = config, material, device, ranks
         self.run_dir, self.deadline = Path(config.run_dir), deadline
         ranks.agree({"the vocabulary": material.vocabulary_key, "the training data": material.data_key})
-        self.learner = Learner(config, material.vocabulary, device, ranks)
+        with memory.explaining(lambda: f"{device}: out of memory with the model alone: lower model.d_model or layers"):
+            self.learner = Learner(config, material.vocabulary, device, ranks)
         self.micro_cells = self._micro_cells()
         self.batches = self._batches(
             material.train, config.training.batch_tokens, self.micro_cells, config.vocabulary.segmentations
@@ -79,18 +80,18 @@ class Trainer:
         Raises NmtError when another process trains in the folder, when the device's memory is too small and when
         the loss is no longer a number; what was saved before stays.
         """
-        try:
-            with state.alone(self.run_dir) if self.ranks.first else nullcontext():
-                stop = self._run()
-        except torch.OutOfMemoryError:
-            raise NmtError(
-                f"{self.device}: out of memory at step {self.progress.step:,} with {self.micro_cells:,} cells at "
-                "once: lower training.micro_batch_tokens (auto finds the most that fits; what a step learns stays "
-                "the same), or set training.precision: bfloat16 or training.activation_checkpointing: true"
-            ) from None
+        with memory.explaining(self._out_of_memory), state.alone(self.run_dir) if self.ranks.first else nullcontext():
+            stop = self._run()
         if self.profile:
             self.profile.close()
         return stop
+
+    def _out_of_memory(self) -> str:
+        return (
+            f"{self.device}: out of memory at step {self.progress.step:,} with {self.micro_cells:,} cells at "
+            "once: lower training.micro_batch_tokens (auto finds the most that fits; what a step learns stays "
+            "the same), or set training.precision: bfloat16 or training.activation_checkpointing: true"
+        )
 
     def _run(self) -> StopRequest:
         if self.ranks.from_first(state.exists(self.run_dir)):
@@ -358,13 +359,18 @@ class Trainer:
 
     def _micro_cells(self) -> int:
         """The most cells that a device is given at once."""
-        data, training = self.material.train, self.config.training
-        if training.micro_batch_tokens != "auto":
-            return min(training.micro_batch_tokens or training.batch_tokens, training.batch_tokens)
+        data, training, budget = self.material.train, self.config.training, self.config.training.batch_tokens
         longer = np.maximum(data.source_lengths, data.target_lengths)
-        longest = int(longer[longer <= training.batch_tokens].max(initial=1))  # longer ones are in no batch
+        longer = longer[longer <= budget]  # longer ones are in no batch
+        if training.micro_batch_tokens != "auto":
+            cells = min(training.micro_batch_tokens or budget, budget)
+            if self.device.type == "cpu":
+                most = min(cells, -(-budget // self.ranks.size))  # a rank's share of a step
+                memory.check_step(self.config, self.learner.objective, most, longer, self.ranks.local_size)
+            return cells
+        longest = int(longer.max(initial=1))
         chosen = self.ranks.from_first(self._chosen_before() if self.ranks.first else 0)
-        return memory.micro_batch_cells(self.learner.objective, training.batch_tokens, longest, self.ranks, chosen)
+        return memory.micro_batch_cells(self.learner.objective, budget, longest, self.ranks, chosen)
 
     def _chosen_before(self) -> int:
         """What `auto` chose when the run that is to be resumed began, for the same number of ranks; else 0."""
