@@ -2,6 +2,7 @@
 
 import json
 import random
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import torch
 
 from nmt import settings
 from nmt.config import Config
+from nmt.training.stopping import SIGNALS
 
 if TYPE_CHECKING:
     from chromium import Browser
@@ -19,6 +21,20 @@ WORDS = {
     "one": "eins", "two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "six": "sechs",
     "seven": "sieben", "eight": "acht", "nine": "neun", "ten": "zehn",
 }  # fmt: skip
+
+
+@pytest.fixture(scope="session", autouse=True)
+def signals_are_heard() -> Iterator[None]:
+    """Also under nohup, or in a shell's background: what is ignored would be ignored by all that tests start.
+
+    A handler that does nothing is as good for pytest itself, and is none in what it starts.
+    """
+    ignored = [number for number in SIGNALS if signal.getsignal(number) == signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, lambda *_: None)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture(autouse=True)
