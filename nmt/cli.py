@@ -61,7 +61,8 @@ LengthPenalty = Annotated[float | None, typer.Option(min=0, help="Override the m
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"nmt {__version__}")
+        with terminal.reporting():
+            terminal.result(f"nmt {__version__}")
         raise typer.Exit
 
 
@@ -73,7 +74,7 @@ def root(
 
 
 @app.command(short_help="Build what is missing, then train or resume.")
-@terminal.reporting()
+@terminal.reporting(rank_of_a_job=True)
 def train(
     config: ConfigFile,
     overrides: Overrides = None,
@@ -116,7 +117,10 @@ def train(
     if stop.interrupted:
         raise typer.Exit(130)
     if not stop.agreed and not rank():
-        typer.echo(checkpoint.locate(run))
+        try:
+            terminal.result(checkpoint.locate(run))
+        except (NmtError, terminal.ReaderGone) as error:  # the model is there all the same
+            log.debug("nobody reads standard output: %s", error)
 
 
 @app.command(short_help="Build vocabulary and token store; report.")
@@ -129,7 +133,7 @@ def prepare(config: ConfigFile, overrides: Overrides = None, device: UnusedDevic
     import nmt.config
     from nmt.data import preparation
 
-    typer.echo(preparation.prepare(nmt.config.load(config, overrides or ())).report)
+    terminal.result(preparation.prepare(nmt.config.load(config, overrides or ())).report)
 
 
 @app.command(short_help="Translate a file or standard input.")
@@ -381,14 +385,14 @@ def average_checkpoints(
 
         winner, tried = selection.select(sources[0], device)
         checkpoint.save(output, winner)
-        typer.echo(selection.to_text(tried, winner.provenance["selected"]))
-        typer.echo(output)
+        terminal.result(selection.to_text(tried, winner.provenance["selected"]))
+        terminal.result(output)
         return
     paths = averaging.of_run(sources[0], last=last, best=best) if folders else sources
     mean = averaging.average(paths)
     checkpoint.save(output, mean)
     log.info("mean of %d: %s", len(paths), ", ".join(path.name for path in paths))
-    typer.echo(output)
+    terminal.result(output)
 
 
 @app.command(short_help="Translate over HTTP, with a page to type into.")
@@ -447,10 +451,10 @@ def export(
     from nmt.export import exporting
 
     found = exporting.export(model, format, output, quantization, list(read_lines(sample)) if sample else None)
-    typer.echo(found.parity)
+    terminal.result(found.parity)
     if not found.kept:
         raise NmtError(f"{output}: not kept: it does not translate as the model does")
-    typer.echo(output)
+    terminal.result(output)
 
 
 @app.command(short_help="Look inside: attention, alignment, beam.")
@@ -534,7 +538,7 @@ def report(
     with lines_out(output, read) as write:
         write(whole)
     if output is not None:
-        typer.echo(output)
+        terminal.result(output)
 
 
 def _is_setting(argument: str) -> bool:
@@ -575,4 +579,4 @@ def _translator(
 
 def main() -> None:
     """The console script."""
-    app()
+    terminal.run(app)

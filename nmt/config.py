@@ -13,12 +13,9 @@ from nmt import settings
 from nmt.errors import NmtError
 from nmt.settings import required, section, setting
 
-<<<<<<< HEAD
 _WIDEST, _DEEPEST = 1_000_000, 1000  # of a model: no machine holds more, and building it must not be tried
-=======
 # In subwords. Up to here every length penalty with an allowed α is a number in float32, and every score as well.
 LONGEST_OUTPUT = 1_000_000
->>>>>>> fix-decoding
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from nmt.data import preparation
 from nmt.data.vocabulary import Vocabulary
 from nmt.distributed import Ranks
 from nmt.launched import seconds_gone
-from nmt.training import run_folder
+from nmt.training import memory, run_folder, state
 from nmt.training.material import Material
 from nmt.training.stopping import StopRequest
 from nmt.training.trainer import Trainer
@@ -38,8 +38,12 @@ def train(config: Config, device_name: str, *, profile: bool = False) -> StopReq
         # Said once aloud, as translating in threads does at each validation: whether one has been must not matter.
         torch.set_num_threads(_threads(ranks))
         _check_started_alike(config, ranks)
-        if ranks.first:
+        if ranks.first:  # before anything is built for other settings
             run_folder.check_config(Path(config.run_dir), config)
+            if saved := state.saved(Path(config.run_dir)):
+                identity, _ = saved
+                state.check_settings(config, identity.config, Path(config.run_dir))
+        memory.check_model(config, where, ranks.local_size)
         with ranks.first_here_leads():
             prepared = material(config, ranks)
         return Trainer(config, prepared, where, ranks, deadline=deadline, profile=profile).run()

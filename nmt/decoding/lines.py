@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from nmt import terminal
 from nmt.data.corpus import decoded_lines, read_lines
 from nmt.errors import NmtError
 from nmt.files import atomic
@@ -70,17 +71,11 @@ def lines_in(path: Path | None) -> Iterator[tuple[Iterator[str], bool]]:
 def lines_out(path: Path | None, read: Iterable[Path] = ()) -> Iterator[Callable[[str], None]]:
     """A function that writes a line to a file, there once all are written, or to standard output at once.
 
-    Raises NmtError as `check_output`, and where standard output is closed.
+    Raises NmtError as `check_output`, and where standard output is closed; writing to it raises as `terminal.result`.
     """
     if path is None:
-        if sys.stdout is None:
-            raise NmtError("standard output is closed: direct it to a file, as by > FILE")
-
-        def write(line: str) -> None:
-            sys.stdout.buffer.write(line.encode() + b"\n")
-            sys.stdout.buffer.flush()
-
-        yield write
+        terminal.check_output_open()
+        yield terminal.result
         return
     whole = check_output(path, read)
     with atomic.reporting(path, "--output"), ExitStack() as opened:
