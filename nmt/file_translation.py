@@ -69,5 +69,5 @@ def translate(
 
 def _loaded(job: FileJob, load: Callable[[str], Translator], device: str) -> Translator:
     translator = load(device)
-    job.check_files()
+    job.check_loaded(translator)
     return translator

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import commands
@@ -252,11 +253,13 @@ def test_prefixes_that_change_are_found(model: Path, translator: Translator, tmp
 def test_a_model_that_changes_before_it_is_loaded_is_found(model: Path, tmp_path: Path) -> None:
     source, mine = write(tmp_path / "in", ["one"]), tmp_path / "model.safetensors"
     mine.write_bytes(model.read_bytes())
-    job = file_translation.job(mine, source, tmp_path / "out", {})
+    job, whole = file_translation.job(mine, source, tmp_path / "out", {}), checkpoint.load(model)
 
     def load(device: str) -> Translator:
-        mine.write_bytes(model.read_bytes() + b" ")
-        return Translator.load(model, device)
+        checkpoint.save(mine, replace(whole, provenance={"step": 7}))
+        loaded = Translator.load(mine, device)
+        mine.write_bytes(model.read_bytes())  # as before, when the command looks again
+        return loaded
 
     with pytest.raises(NmtError, match=r"model\.safetensors: has changed since the command was started"):
         file_translation.translate(job, load, Form().rows, "cpu", None)

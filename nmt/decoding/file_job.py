@@ -109,10 +109,12 @@ class FileJob:
                 log.info("%s: %s: the same command goes on from there", self.output, self._done())
                 raise
 
-    def check_files(self) -> None:
-        """Raise NmtError where a file that was to be loaded is not the one that `key` stands for; for after loading."""
+    def check_loaded(self, translator: Translator) -> None:
+        """Raise NmtError where a file that was loaded is not the one that `key` stands for."""
         for path, digest in self.digests.items():
-            if path not in (self.source, self.prefixes) and file_digest(path) != digest:
+            if path in (self.source, self.prefixes):
+                continue  # each chunk says of what text it was made
+            if (translator.digests.get(path) or file_digest(path)) != digest:
                 raise NmtError(f"{path}: has changed since the command was started: run it again")
 
     def translate(

@@ -77,6 +77,7 @@ class Translator:
     def __init__(self, engine: Engine, vocabulary: Vocabulary, decoding: config.Decoding):
         self.engine, self.vocabulary, self.decoding = engine, vocabulary, decoding
         self.counts = Counts()
+        self.digests: dict[Path, str] = {}  # of the model files, by what was read of them
         self.glossary: Glossary | None = None  # see also use_glossary
         self._words: tuple[tuple[str, ...], Words] | None = None
 
@@ -106,7 +107,8 @@ class Translator:
             engine.check_precision(decoding.precision)
             return cls(engine, engine.vocabulary, decoding)
         chosen = devices.choose(device)
-        loaded = [checkpoint.load(checkpoint.locate(Path(one))) for one in (path, *ensemble)]
+        paths = [checkpoint.locate(Path(one)) for one in (path, *ensemble)]
+        loaded = [checkpoint.load(one) for one in paths]
         first = loaded[0]
         for other, name in zip(loaded[1:], ensemble, strict=True):
             if other.vocabulary.protos != first.vocabulary.protos:
@@ -117,6 +119,7 @@ class Translator:
         models = [prepared(one.build(), chosen, decoding.precision) for one in loaded]
         trained_in = first.config.training.precision if decoding.precision == "model" else "float32"
         translator = cls(TransformerEngine(models, chosen, trained_in), first.vocabulary, decoding)
+        translator.digests = {one: file.digest for one, file in zip(paths, loaded, strict=True)}
         if glossary is not None:
             translator.use_glossary(Glossary.load(Path(glossary)), str(glossary))
         return translator
