@@ -20,6 +20,8 @@ from nmt import averaging, checkpoint, config, tensor_file
 from nmt.errors import NmtError
 from nmt.model import transformer
 
+SECONDS = 30  # of a test: settings that were believed would take hours
+pytestmark = pytest.mark.usefixtures("time_limit")
 READ: list[Callable[[Path], object]] = [checkpoint.load, checkpoint.load_config, checkpoint.load_provenance]
 ANY_FILE = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
