@@ -32,6 +32,7 @@ FORMAT = "nmt-model"
 VERSION = 1
 BEST = "best.safetensors"
 EMA = "ema.safetensors"
+_CHECKPOINTS = "step-[0-9]*.safetensors"
 
 
 @dataclass(frozen=True)
@@ -263,9 +264,17 @@ def checkpoint_path(run: Path, step: int) -> Path:
     return run / "checkpoints" / f"step-{step:08d}.safetensors"
 
 
+def run_folder(path: Path) -> Path:
+    """The run's folder that a path stands for: RUN/checkpoints stands for RUN, any other path for itself."""
+    whole = path.resolve() if path.is_dir() else path
+    if whole.name == "checkpoints" and any(whole.glob(_CHECKPOINTS)):
+        return path.parent if path.name == whole.name else whole.parent
+    return path
+
+
 def checkpoints(run: Path) -> list[Path]:
     """The run's checkpoints, oldest first."""
-    return sorted((run / "checkpoints").glob("step-[0-9]*.safetensors"))
+    return sorted((run / "checkpoints").glob(_CHECKPOINTS), key=lambda path: (len(path.name), path.name))
 
 
 def last(run: Path, count: int) -> list[Path]:
@@ -303,11 +312,28 @@ def locate(model: Path) -> Path:
     """
     if not model.is_dir():
         return model
-    if (model / BEST).is_file():
-        return model / BEST
-    found = checkpoints(model)
-    if not found and (model / "tokenizer_config.json").is_file():
+    run = run_folder(model)
+    if (run / BEST).is_file():
+        return run / BEST
+    if found := checkpoints(run):
+        return found[-1]
+    if (model / "tokenizer_config.json").is_file():
         raise NmtError(f"{model}: a folder for transformers, not for nmt: give the model file it was exported from")
-    if not found:
-        raise NmtError(f"{model}: no {BEST} and no checkpoints in this folder: give a model file or a run's folder")
-    return found[-1]
+    if (model / "config.yaml").is_file():
+        raise _without_checkpoints(model)
+    raise NmtError(f"{model}: no {BEST} and no checkpoints in this folder: give a model file or a run's folder")
+
+
+def _without_checkpoints(run: Path) -> NmtError:
+    """The error of a run that has not come to its first checkpoint; raises it where the settings cannot be read."""
+    training = config.load(run / "config.yaml").training
+    steps = [path.stem.removeprefix("step-") for path in (run / "state").glob(_CHECKPOINTS)]
+    step = max((int(digits) for digits in steps if digits.isdecimal()), default=0)
+    every = training.checkpoint_every, training.validate_every
+    due = min(training.max_steps, *(step - step % interval + interval for interval in every))
+    saved = f"stopped at step {step:,}" if step else "nothing of it is saved so far"
+    return NmtError(
+        f"{run}: the run has no checkpoint yet ({saved}): its next one is due at step {due:,} "
+        f"(training.checkpoint_every: {every[0]}, training.validate_every: {every[1]}): run nmt train again to go on, "
+        "with a lower training.checkpoint_every to have one earlier"
+    )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from nmt import __version__, terminal
-from nmt.errors import NmtError
+from nmt.errors import NmtError, no_such_file
 from nmt.launched import end_with_the_launcher, launched, rank
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ LengthPenalty = Annotated[float | None, typer.Option(min=0, help="Override the m
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"nmt {__version__}")
+        with terminal.reporting():
+            terminal.result(f"nmt {__version__}")
         raise typer.Exit
 
 
@@ -73,7 +74,7 @@ def root(
 
 
 @app.command(short_help="Build what is missing, then train or resume.")
-@terminal.reporting()
+@terminal.reporting(rank_of_a_job=True)
 def train(
     config: ConfigFile,
     overrides: Overrides = None,
@@ -116,7 +117,10 @@ def train(
     if stop.interrupted:
         raise typer.Exit(130)
     if not stop.agreed and not rank():
-        typer.echo(checkpoint.locate(run))
+        try:
+            terminal.result(checkpoint.locate(run))
+        except (NmtError, terminal.ReaderGone) as error:  # the model is there all the same
+            log.debug("nobody reads standard output: %s", error)
 
 
 @app.command(short_help="Build vocabulary and token store; report.")
@@ -129,7 +133,7 @@ def prepare(config: ConfigFile, overrides: Overrides = None, device: UnusedDevic
     import nmt.config
     from nmt.data import preparation
 
-    typer.echo(preparation.prepare(nmt.config.load(config, overrides or ())).report)
+    terminal.result(preparation.prepare(nmt.config.load(config, overrides or ())).report)
 
 
 @app.command(short_help="Translate a file or standard input.")
@@ -179,7 +183,7 @@ def translate(
 
     if input is not None and _is_setting(input):  # and no INPUT
         overrides, input = [input, *(overrides or ())], None
-    source = None if input in (None, "-") else Path(str(input))
+    source = None if input in (None, "-") else _text_file(str(input))
     overrides, form = _overrides(overrides, beam_size, length_penalty), rows.Form(n_best, scores, format == "json")
     load = partial(_translator, model, overrides=overrides, ensemble=ensemble or (), glossary=glossary)
     read_again = [path for path in (source, glossary, prefixes) if path is not None]
@@ -196,8 +200,10 @@ def translate(
         if status := file_translation.translate(job, load, form.rows, device, nproc_per_node):
             raise typer.Exit(status)
         return
-    translator = load(device)
     read = [*files_of(model, *(ensemble or ())), *read_again]
+    if output is not None:
+        lines.check_output(output, read)  # before the work of loading
+    translator = load(device)
     with lines.lines_in(source) as (text, interactive), lines.lines_out(output, read) as write:
         chunk = 1 if interactive or line_by_line else lines.CHUNK_LINES
         for row in form.rows(translator, text, chunk, prefixes=None if prefixes is None else read_lines(prefixes)):
@@ -231,8 +237,10 @@ def score(
     from nmt.decoding import lines, rows
     from nmt.decoding.translator import files_of
 
-    translator = _translator(model, device, _overrides(overrides, None, length_penalty), ensemble or ())
     read = [*files_of(model, *(ensemble or ())), source, target]
+    if output is not None:
+        lines.check_output(output, read)  # before the work of loading
+    translator = _translator(model, device, _overrides(overrides, None, length_penalty), ensemble or ())
     with lines.lines_out(output, read) as write:
         for number, pairs in rows.pairs(source, target):
             for place, translation in enumerate(translator.score(*pairs), start=number):
@@ -293,11 +301,14 @@ def evaluate(
     Example: nmt evaluate runs/demo --source data/demo/test.en --reference data/demo/test.de
     """
     from nmt import evaluation_run
+    from nmt.config import meant_for_decoding
     from nmt.decoding.lines import lines_out
     from nmt.evaluation import report
 
     given = list(filter(_is_setting, models or ()))
     paths = [Path(one) for one in models or () if one not in given]
+    if misplaced := next((path for path in paths if meant_for_decoding(str(path)) and not path.exists()), None):
+        raise NmtError(f"{no_such_file(misplaced)}: did you mean {meant_for_decoding(str(misplaced))}?")
     if (test_set is None) == (not reference) or (test_set is None) != (language_pair is None):
         raise typer.BadParameter("give at least one --reference FILE, or --test-set NAME with --language-pair")
     if test_set is not None and source is not None:
@@ -352,8 +363,9 @@ def average_checkpoints(
     Example: nmt average-checkpoints runs/demo --last 5 --output averaged.safetensors
     """
     from nmt import averaging, checkpoint
-    from nmt.decoding.lines import check_not_read
+    from nmt.decoding.lines import check_output, is_special
 
+    sources = [checkpoint.run_folder(path) for path in sources]
     folders = [path for path in sources if path.is_dir()]
     if folders and (len(sources) > 1 or sum([last is not None, best is not None, select]) != 1):
         raise NmtError(f"{folders[0]}: for a run's folder, alone, give one of --last N and --best N, or --select")
@@ -365,20 +377,22 @@ def average_checkpoints(
         raise NmtError(f"{output}: a folder: name the model file to write")
     if str(output) == "-":
         raise NmtError("--output -: a model is not for standard output: name the file to write")
-    check_not_read(output, checkpoint.checkpoints(sources[0]) if folders else sources)
+    if is_special(output):
+        raise NmtError(f"{output}: a device or a pipe: name the model file to write")
+    check_output(output, checkpoint.checkpoints(sources[0]) if folders else sources)
     if select:
         from nmt import selection
 
         winner, tried = selection.select(sources[0], device)
         checkpoint.save(output, winner)
-        typer.echo(selection.to_text(tried, winner.provenance["selected"]))
-        typer.echo(output)
+        terminal.result(selection.to_text(tried, winner.provenance["selected"]))
+        terminal.result(output)
         return
     paths = averaging.of_run(sources[0], last=last, best=best) if folders else sources
     mean = averaging.average(paths)
     checkpoint.save(output, mean)
     log.info("mean of %d: %s", len(paths), ", ".join(path.name for path in paths))
-    typer.echo(output)
+    terminal.result(output)
 
 
 @app.command(short_help="Translate over HTTP, with a page to type into.")
@@ -437,10 +451,10 @@ def export(
     from nmt.export import exporting
 
     found = exporting.export(model, format, output, quantization, list(read_lines(sample)) if sample else None)
-    typer.echo(found.parity)
+    terminal.result(found.parity)
     if not found.kept:
         raise NmtError(f"{output}: not kept: it does not translate as the model does")
-    typer.echo(output)
+    terminal.result(output)
 
 
 @app.command(short_help="Look inside: attention, alignment, beam.")
@@ -470,6 +484,7 @@ def inspect(
     Example: nmt inspect runs/demo 'Three hundred and forty-two.' --output inside
     """
     from nmt.decoding.lines import lines_out
+    from nmt.files.outputs import check_new_folder
     from nmt.inspection import text as printing
     from nmt.inspection import writing
     from nmt.inspection.inspecting import Inspector
@@ -478,8 +493,10 @@ def inspect(
         raise NmtError("--target is empty, as an unset shell variable is: give a translation, or leave the option out")
     if layer is not None and (output is None or not pictures):
         raise typer.BadParameter("--layer chooses whose heads have a picture each: give --output, and no --no-pictures")
-    if output is not None and pictures:
-        writing.check_pictures()
+    if output is not None:
+        check_new_folder(output)
+        if pictures:
+            writing.check_pictures()
     for what, given in (("TEXT", text), ("--target", target or "")):
         try:
             given.encode()
@@ -508,19 +525,36 @@ def report(
 
     Example: nmt report runs/demo runs/deeper --output report.html
     """
-    from nmt.decoding.lines import lines_out
+    from nmt import checkpoint
+    from nmt.decoding.lines import check_output, lines_out
     from nmt.reporting.page import page
     from nmt.reporting.run import files_of, gather
 
+    runs = [checkpoint.run_folder(run) for run in runs]
+    read = files_of(runs)
+    if output is not None:
+        check_output(output, read)
     whole = page(gather(runs))
-    with lines_out(output, files_of(runs)) as write:
+    with lines_out(output, read) as write:
         write(whole)
     if output is not None:
-        typer.echo(output)
+        terminal.result(output)
 
 
 def _is_setting(argument: str) -> bool:
     return re.match(r"[a-z]+\.[a-z_]+=", argument) is not None and not Path(argument).exists()
+
+
+def _text_file(argument: str) -> Path:
+    """INPUT. Raises NmtError where there is no such file, for a setting without its section, and for text."""
+    from nmt.config import meant_for_decoding
+
+    path = Path(argument)
+    if not os.path.lexists(path):
+        meant = meant_for_decoding(argument)
+        instead = f"did you mean {meant}?" if meant else "INPUT is a file; for text: echo 'TEXT' | nmt translate MODEL"
+        raise NmtError(f"{no_such_file(path)}: {instead}")
+    return path
 
 
 def _overrides(given: Sequence[str] | None, beam_size: int | None, length_penalty: float | None) -> list[str]:
@@ -545,4 +579,4 @@ def _translator(
 
 def main() -> None:
     """The console script."""
-    app()
+    terminal.run(app)

@@ -3,14 +3,19 @@
 `configs/README.md` is printed from this file. Strict reading is in `nmt.settings`.
 """
 
+import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Literal
 
 from nmt import settings
 from nmt.errors import NmtError
 from nmt.settings import required, section, setting
+
+_WIDEST, _DEEPEST = 1_000_000, 1000  # of a model: no machine holds more, and building it must not be tried
+# In subwords. Up to here every length penalty with an allowed α is a number in float32, and every score as well.
+LONGEST_OUTPUT = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -25,10 +30,14 @@ class Corpus:
     Columns are named by dotted paths, so `translation.en` finds `{translation: {en: …}}`; those of a .tsv file
     are numbered from 1."""
 
-    source: str | None = setting(None, "text file of source sentences, one a line; plain or .gz")
-    target: str | None = setting(None, "text file of target sentences, aligned with `source`; plain or .gz")
-    file: str | None = setting(None, "table with both sides: .tsv, .jsonl or .parquet (.tsv and .jsonl also .gz)")
-    hub: str | None = setting(None, "dataset name on the Hugging Face hub, or a local folder in the hub's formats")
+    source: str | None = setting(None, "text file of source sentences, one a line; plain or .gz", path=True)
+    target: str | None = setting(None, "text file of target sentences, aligned with `source`; plain or .gz", path=True)
+    file: str | None = setting(
+        None, "table with both sides: .tsv, .jsonl or .parquet (.tsv and .jsonl also .gz)", path=True
+    )
+    hub: str | None = setting(
+        None, "dataset name on the Hugging Face hub, or a local folder in the hub's formats", path=True
+    )
     name: str | None = setting(None, "with `hub`: the dataset's configuration, such as `de-en`")
     split: str | None = setting(None, "with `hub`: the split; `train` for training corpora, `validation` otherwise")
     revision: str | None = setting(None, "with `hub`: branch, tag or commit")
@@ -75,7 +84,9 @@ class Data:
     target_language: str = required("code of the language translated into, such as `de`")
     train: tuple[Corpus, ...] = required("the corpora trained on, one after the other; read as one")
     validation: Corpus | None = setting(None, "the held-out corpus that chooses checkpoints; null: none")
-    store_dir: str | None = setting(None, "where prepared data is kept, to share it between runs; null: `RUN/data`")
+    store_dir: str | None = setting(
+        None, "where prepared data is kept, to share it between runs; null: `RUN/data`", path=True
+    )
     max_length: int = setting(256, "drop training pairs with more subwords than this on either side", at_least=1)
     max_length_ratio: float | None = setting(
         9.0, "drop training pairs whose sides differ by more than this factor in subwords; null: keep", at_least=1
@@ -88,16 +99,21 @@ class Data:
     pool_pairs: int = setting(
         1_000_000, "pairs shuffled and sorted by length together when batches are cut", at_least=1
     )
-    workers: int | None = setting(None, "threads that encode text; null: one a core", at_least=1)
-    prefetch: int = setting(8, "batches read ahead of the training thread", at_least=1)
+    workers: int | None = setting(None, "threads that encode text; null: one a core", at_least=1, at_most=1024)
+    prefetch: int = setting(8, "batches read ahead of the training thread", at_least=1, at_most=1000)
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    size: int = setting(8000, "subwords, with the four special ones; of each side if not shared", at_least=8)
+    size: int = setting(
+        8000, "subwords, with the four special ones; of each side if not shared", at_least=8, at_most=10_000_000
+    )
     shared: bool = setting(True, "one vocabulary for both languages")
     character_coverage: float = setting(
-        1.0, "share of the characters seen that become subwords; 0.9995 for Chinese or Japanese", above=0, at_most=1
+        1.0,
+        "share of the characters seen that become subwords; 0.9995 for Chinese or Japanese",
+        at_least=0.98,
+        at_most=1,
     )
     byte_fallback: bool = setting(True, "spell characters outside the vocabulary as bytes, so that none is unknown")
     normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = setting(
@@ -106,8 +122,10 @@ class Vocabulary:
     sample_sentences: int = setting(
         1_000_000, "sentences of each side, drawn evenly from the training data, to learn from", at_least=1
     )
-    source_model: str | None = setting(None, "use this SentencePiece model instead of learning one")
-    target_model: str | None = setting(None, "the same for the target side; with a shared vocabulary give one only")
+    source_model: str | None = setting(None, "use this SentencePiece model instead of learning one", path=True)
+    target_model: str | None = setting(
+        None, "the same for the target side; with a shared vocabulary give one only", path=True
+    )
     bpe_dropout: float = setting(
         0.0, "BPE-dropout: probability with which each merge is left out in training text", at_least=0, below=1
     )
@@ -115,6 +133,7 @@ class Vocabulary:
         10,
         "with it: different segmentations of the training text that are stored; each epoch takes the next",
         at_least=1,
+        at_most=1000,
     )
 
     @property
@@ -125,14 +144,18 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Model:
-    d_model: int = setting(512, "width of the residual stream", at_least=1)
-    feed_forward: int = setting(2048, "inner width of the feed-forward layers", at_least=1)
-    layers: int = setting(6, "encoder layers, and decoder layers", at_least=1)
-    encoder_layers: int | None = setting(None, "encoder layers; null: `layers`", at_least=1)
-    decoder_layers: int | None = setting(None, "decoder layers; null: `layers`", at_least=1)
-    heads: int = setting(8, "attention heads", at_least=1)
-    key_size: int | None = setting(None, "width of a head's queries and keys, d_k; null: d_model / heads", at_least=1)
-    value_size: int | None = setting(None, "width of a head's values, d_v; null: d_model / heads", at_least=1)
+    d_model: int = setting(512, "width of the residual stream", at_least=1, at_most=_WIDEST)
+    feed_forward: int = setting(2048, "inner width of the feed-forward layers", at_least=1, at_most=_WIDEST)
+    layers: int = setting(6, "encoder layers, and decoder layers", at_least=1, at_most=_DEEPEST)
+    encoder_layers: int | None = setting(None, "encoder layers; null: `layers`", at_least=1, at_most=_DEEPEST)
+    decoder_layers: int | None = setting(None, "decoder layers; null: `layers`", at_least=1, at_most=_DEEPEST)
+    heads: int = setting(8, "attention heads", at_least=1, at_most=_WIDEST)
+    key_size: int | None = setting(
+        None, "width of a head's queries and keys, d_k; null: d_model / heads", at_least=1, at_most=_WIDEST
+    )
+    value_size: int | None = setting(
+        None, "width of a head's values, d_v; null: d_model / heads", at_least=1, at_most=_WIDEST
+    )
     dropout: float = setting(0.1, "dropout on sub-layer outputs and on embeddings + positions", at_least=0, below=1)
     attention_dropout: float = setting(0.0, "dropout on attention weights", at_least=0, below=1)
     activation_dropout: float = setting(0.0, "dropout inside the feed-forward layers", at_least=0, below=1)
@@ -141,7 +164,7 @@ class Model:
     positions: Literal["interleaved", "concatenated", "learned"] = setting(
         "interleaved", "sinusoids as in the paper, as in Tensor2Tensor (sines, then cosines), or learned"
     )
-    max_positions: int = setting(1024, "longest sequence that learned positions cover", at_least=1)
+    max_positions: int = setting(1024, "longest sequence that learned positions cover", at_least=1, at_most=10_000_000)
     tie: Literal["all", "target", "none"] = setting(
         "all", "one matrix for both embeddings and the output layer, for target and output, or three"
     )
@@ -213,27 +236,36 @@ class Decoding:
     method: Literal["beam", "sample"] = setting(
         "beam", "`beam`: the best that a search finds; `sample`: drawn from the model's distribution"
     )
-    beam_size: int = setting(4, "hypotheses kept a sentence; 1 is greedy", at_least=1)
-    length_penalty: float = setting(0.6, "α of the length penalty, by which log P is divided", at_least=0)
+    beam_size: int = setting(4, "hypotheses kept a sentence; 1 is greedy", at_least=1, at_most=1000)
+    length_penalty: float = setting(0.6, "α of the length penalty, by which log P is divided", at_least=0, at_most=5)
     normalization: Literal["gnmt", "average", "none"] = setting(
         "gnmt", "the length penalty: ((5+|Y|)/6)^α, or |Y|^α (with α 1, log P per subword), or 1"
     )
     coverage_penalty: float = setting(
-        0.0, "β of the GNMT coverage penalty, which ranks outputs lower that leave parts of the source out", at_least=0
+        0.0,
+        "β of the GNMT coverage penalty, which ranks outputs lower that leave parts of the source out",
+        at_least=0,
+        at_most=1000,
     )
     max_extra_tokens: int = setting(
-        50, "longest output: max_length_ratio times the source's subwords plus this", at_least=0
+        50, "longest output: max_length_ratio times the source's subwords plus this", at_least=0, at_most=10_000
     )
     max_length_ratio: float = setting(
-        1.0, "longest output: this times the source's subwords, plus max_extra_tokens", at_least=0
+        1.0, "longest output: this times the source's subwords, plus max_extra_tokens", at_least=0, at_most=100
     )
     max_length: int | None = setting(None, "longest output in subwords, if that is less", at_least=1)
     min_length: int = setting(0, "shortest output in subwords, but never more than the longest", at_least=0)
     min_length_ratio: float = setting(
         0.0, "shortest output: this times the source's subwords, if that is more", at_least=0
     )
-    no_repeat_ngram: int | None = setting(None, "no sequence of so many subwords twice in an output", at_least=1)
-    banned: tuple[str, ...] = setting((), "words or phrases that no output holds, whatever their case")
+    no_repeat_ngram: int | None = setting(
+        None,
+        "no sequence of this many subwords twice in an output; where a long source is translated in parts, in each",
+        at_least=1,
+    )
+    banned: tuple[str, ...] = setting(
+        (), "words or phrases that no output holds, whatever their case; of a source in parts, no part of the output"
+    )
     temperature: float = setting(1.0, "sampling: below 1 the likely come more often, above 1 less", at_least=0.001)
     top_k: int | None = setting(None, "sampling: from the so many likeliest subwords alone", at_least=1)
     top_p: float | None = setting(
@@ -244,7 +276,7 @@ class Decoding:
         "none", "minimum Bayes risk: of the candidates, the one likest to all the others by chrF or BLEU"
     )
     candidates: int = setting(
-        32, "what consensus chooses among: so many samples, or of a beam its beam_size best", at_least=1
+        32, "what consensus chooses among: this many samples, or of a beam its beam_size best", at_least=1, at_most=1000
     )
     precision: Literal["model", "float32", "bfloat16", "int8"] = setting(
         "model",
@@ -281,11 +313,14 @@ class Decoding:
             yield f"{where}coverage_penalty is for beam search: set {where}method: beam, or delete it"
         if self.top_p is not None and self.top_p > 1:
             yield f"{where}top_p: {self.top_p:g} is above 1, the whole probability"
+        for i, word in enumerate(self.banned):
+            if not any(unicodedata.category(letter)[0] in "LN" for letter in word):
+                yield f"{where}banned[{i}]: {word!r} has no letter or digit, so it is no word: delete it"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    run_dir: str = required("folder of the run: everything it writes is under it")
+    run_dir: str = required("folder of the run: everything it writes is under it", path=True)
     seed: int = setting(1, "of initialisation, dropout, shuffling and sampling", at_least=0)
     data: Data = section(Data, "What is trained and validated on.")
     vocabulary: Vocabulary = section(Vocabulary, "The subwords, learned from the training side only.")
@@ -310,7 +345,24 @@ class Config:
             *self._impossible_model(),
             *self._impossible_training(),
             *self.decoding.impossible("decoding."),
+            *self._impossible_search(),
         ]
+
+    def _impossible_search(self) -> Iterator[str]:
+        decoding, vocabulary = self.decoding, self.vocabulary
+        learned = vocabulary.source_model is None and vocabulary.target_model is None
+        if learned and decoding.beam_size > vocabulary.size:
+            yield (
+                f"decoding.beam_size: {decoding.beam_size} is above vocabulary.size: {vocabulary.size}: "
+                "lower decoding.beam_size"
+            )
+        longest = int(self.longest_source * decoding.max_length_ratio) + decoding.max_extra_tokens
+        if min(longest, decoding.max_length or longest) > LONGEST_OUTPUT:
+            yield (
+                f"decoding.max_length_ratio: {decoding.max_length_ratio:g} allows outputs of {longest:,} subwords for "
+                f"sources of {self.longest_source:,}: lower it or decoding.max_source_tokens, or set "
+                f"decoding.max_length to at most {LONGEST_OUTPUT:,}"
+            )
 
     def _impossible_data(self) -> Iterator[str]:
         data, vocabulary = self.data, self.vocabulary
@@ -420,5 +472,23 @@ def overridden(of: Config, overrides: Sequence[str]) -> Config:
     """A config with `decoding.key=value` laid over it. Raises NmtError for other settings, and wrong values."""
     for override in overrides:
         if not override.startswith("decoding."):
-            raise NmtError(f"{override}: only decoding settings can be changed for a trained model: decoding.key=value")
+            raise NmtError(_not_of_decoding(override))
     return settings.parse(Config, settings.to_yaml(of), "the model's settings", overrides) if overrides else of
+
+
+def meant_for_decoding(argument: str) -> str | None:
+    """`decoding.key=value` for an argument that says key=value with a key of that section alone; None for others."""
+    key, equals, _ = argument.partition("=")
+    known = [field.name for field in fields(Decoding)]
+    return f"decoding.{argument}" if equals and key in known else None
+
+
+def _not_of_decoding(argument: str) -> str:
+    """What is wrong with an argument that changes no decoding setting."""
+    if meant := meant_for_decoding(argument):
+        return f"{argument}: names no section; did you mean {meant}?"
+    if "=" not in argument:
+        return (
+            f"{argument}: unexpected; settings are written as decoding.key=value, and a file to write as --output FILE"
+        )
+    return f"{argument}: only decoding settings can be changed for a trained model: decoding.key=value"

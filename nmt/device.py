@@ -1,8 +1,11 @@
 """Which device to compute on, from a command's `--device`."""
 
+import contextlib
 import ctypes
+import os
 import re
 import sys
+from pathlib import Path
 
 import torch
 
@@ -27,6 +30,30 @@ def choose(name: str) -> torch.device:
     if kind == "mps" and not torch.backends.mps.is_available():
         raise NmtError(f"--device {name}: PyTorch finds no Apple GPU here: choose cpu, or auto")
     return torch.device(kind, int(index)) if index else torch.device(kind)
+
+
+def available_host_memory() -> int | None:
+    """Bytes of memory that this machine, or the container this process is in, has left; None where it is not known."""
+    found = []
+    with contextlib.suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().split("\n")
+        found.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]))
+    with contextlib.suppress(OSError, ValueError):
+        group = Path("/sys/fs/cgroup")
+        limit, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
+        words = (group / "memory.stat").read_text().split()
+        found.append(limit - used + int(words[words.index("inactive_file") + 1]))  # files read, given up when needed
+    return min(found, default=None)
+
+
+def host_memory_within_reach() -> int | None:
+    """Bytes that this process could have: what is left, and what it has, which may be free within it; None where it
+    is not known."""
+    left = available_host_memory()
+    with contextlib.suppress(OSError, ValueError):
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return None if left is None else left + pages * os.sysconf("SC_PAGE_SIZE")
+    return None
 
 
 def keep_freed_memory() -> None:

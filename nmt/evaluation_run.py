@@ -90,11 +90,14 @@ def _check_outputs(request: Request) -> None:
     """Raises NmtError for what cannot be written, or would take the place of something else that is asked for."""
     texts = [*request.hypotheses, *request.references, *request.training_texts]
     read = [*files_of(*request.models), *texts, *([] if request.source is None else [request.source])]
-    for number, path in enumerate(request.outputs):
+    checked: set[Path] = set()
+    for path in request.outputs:
         if str(path) == "-":
             raise NmtError("--output -: standard output is for the scores: name a file")
-        if lines.check_output(path, read) in [other.resolve() for other in request.outputs[:number]]:
+        whole = lines.check_output(path, read)
+        if whole in checked:
             raise NmtError(f"--output {path}: given twice: give each model a file of its own")
+        checked.add(whole)
 
 
 def _target_language(settings: Sequence[Config]) -> str:

@@ -10,9 +10,8 @@ from nmt.decoding.file_job import FileJob
 from nmt.decoding.lines import say_counts
 from nmt.decoding.translator import Translator, files_of
 from nmt.errors import NmtError
-from nmt.launched import launched
+from nmt.launched import FILE_JOB, launched
 
-_JOB = "NMT_FILE_JOB"  # the variable that tells the ranks whose job they are started for
 _RESTARTS = 3  # of the ranks, if one is killed
 
 
@@ -45,7 +44,7 @@ def translate(
     `load` opens the translator on a device, `rows` is as in FileJob.translate. Raises NmtError as a FileJob does.
     """
     if launched():
-        if os.environ.get(_JOB) != job.key:
+        if os.environ.get(FILE_JOB) != job.key:
             raise NmtError(
                 "the model or the input is not the one that the job was started with: start it again, by "
                 "nmt translate --nproc-per-node"
@@ -57,7 +56,7 @@ def translate(
         if processes is None:
             job.translate(_loaded(job, load, device), rows)
         else:
-            os.environ[_JOB] = job.key
+            os.environ[FILE_JOB] = job.key
             status = launching.launch(sys.argv[1:], processes, _RESTARTS, saves=False)
             if status == 130:
                 raise KeyboardInterrupt

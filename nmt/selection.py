@@ -20,8 +20,9 @@ from nmt.data import corpus
 from nmt.data.cleaning import without_empty
 from nmt.data.corpus import Pair
 from nmt.decoding.engine import TransformerEngine
-from nmt.errors import NmtError
-from nmt.validation import Validator
+from nmt.errors import NmtError, current_folder
+from nmt.training import json_lines
+from nmt.validation import Validator, is_validated_on
 
 log = logging.getLogger("nmt")
 
@@ -69,14 +70,14 @@ def candidates(run: Path, last: Sequence[int] = _COUNTS, best: Sequence[int] = _
 def select(run: Path, device_name: str) -> tuple[Checkpoint, list[Tried]]:
     """The mean with the highest BLEU on the run's validation set (of equal ones, of the fewest files), and all tried.
 
-    They are searched as the run's validation searched, with the model's `decoding`. The text is the one that
-    RUN/config.yaml names. The provenance of the winner has its scores. Raises NmtError where the run has no
-    checkpoints, its validation text is not there, or the device is not.
+    They are searched with the `decoding` settings of the newest checkpoint. The text is the one that RUN/config.yaml
+    names. The provenance of the winner has its scores. Raises NmtError where the run has no checkpoints, its
+    validation text is not there or is not the one that the run was validated on, or the device is not there.
     """
     device = devices.choose(device_name)
     among = candidates(run)
     newest = checkpoint.load(among[0].paths[-1])
-    pairs = _validation(run, config.load(run / "config.yaml"))
+    pairs = _validation(run, config.load(run / "config.yaml"), newest.provenance.get("validation_key"))
     validator = Validator(newest.vocabulary, pairs, newest.config)
     log.info("%d candidates, each to translate %s validation lines", len(among), f"{len(validator.sources):,}")
     devices.keep_freed_memory()
@@ -102,20 +103,37 @@ def to_text(tried: Sequence[Tried], kept: str) -> str:
     return "\n".join(rows)
 
 
-def _validation(run: Path, settings: config.Config) -> list[Pair]:
-    """The pairs that the run was validated on. NmtError naming the key where they cannot be read."""
-    given = settings.data.validation
+def _validation(run: Path, settings: config.Config, recorded: str | None) -> list[Pair]:
+    """The pairs that the run was validated on; `recorded` is the validation key in its newest checkpoint.
+
+    NmtError naming the setting where they cannot be read, or are others.
+    """
+    given, place = settings.data.validation, f"{run}/config.yaml: data.validation"
     if given is None:
-        raise NmtError(f"{run}/config.yaml: data.validation is not set: --select needs a text to choose by")
+        raise NmtError(f"{place} is not set: --select needs a text to choose by")
+    how = f"{_where_to_run(run)}, or correct the path there"
     try:
         pairs = without_empty(list(corpus.read_pairs(given, settings.data, "validation")))
     except NmtError as error:
-        raise NmtError(
-            f"{run}/config.yaml: data.validation: {error}: bring it back, or change the path there"
-        ) from None
+        raise NmtError(f"{place}: {error}: {how}") from None
     if not pairs:
-        raise NmtError(f"{run}/config.yaml: data.validation: every pair has an empty side: it needs some text")
+        raise NmtError(f"{place}: every pair has an empty side: it needs some text")
+    if recorded is None:
+        log.warning("%s: the checkpoints do not say on which text they were validated: %s is used", run, given.label)
+    elif not is_validated_on(recorded, pairs):
+        raise NmtError(
+            f"{place}: {given.label}, read in {current_folder()}, is not the text that the newest checkpoint was "
+            f"validated on: {how}"
+        )
     return pairs
+
+
+def _where_to_run(run: Path) -> str:
+    """In which folder the relative paths of a run's settings lead to its files."""
+    sessions, _ = json_lines.read(run / "sessions.jsonl")
+    folders = [row["folder"] for row in sessions if isinstance(row.get("folder"), str)]
+    started = "in which training was started" if not folders else f"{folders[-1]}, in which training was started"
+    return f"run this command in the folder {started}"
 
 
 def _try(candidate: Candidate, validator: Validator, pairs: Sequence[Pair], device: torch.device) -> Tried:

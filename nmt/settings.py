@@ -9,6 +9,7 @@ import dataclasses
 import difflib
 import inspect
 import math
+import os
 import re
 import types
 import typing
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from nmt import located_yaml
-from nmt.errors import NmtError
+from nmt.errors import NmtError, no_such_file
 from nmt.located_yaml import Located, shortened
 
 T = TypeVar("T")
@@ -32,19 +33,21 @@ def setting(
     above: float | None = None,
     at_most: float | None = None,
     below: float | None = None,
+    path: bool = False,
 ) -> T:
     """Declare a setting: its default, its meaning in one line, and the range its number lies in.
 
-    The annotation beside it is its type.
+    The annotation beside it is its type. path: a file or a folder, for which `~` stands for the user's home.
     """
     bounds = {"at least": at_least, "above": above, "at most": at_most, "below": below}
-    metadata = {"meaning": meaning, "bounds": {name: b for name, b in bounds.items() if b is not None}}
+    given = {name: bound for name, bound in bounds.items() if bound is not None}
+    metadata = {"meaning": meaning, "bounds": given, "path": path}
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def required(meaning: str) -> Any:
-    """Declare a setting without a default: leaving it out is an error."""
-    return dataclasses.field(metadata={"meaning": meaning, "bounds": {}})
+def required(meaning: str, *, path: bool = False) -> Any:
+    """Declare a setting without a default, of which leaving it out is an error. path: as in `setting`."""
+    return dataclasses.field(metadata={"meaning": meaning, "bounds": {}, "path": path})
 
 
 def section(declaration: type[T], meaning: str) -> T:
@@ -106,12 +109,13 @@ def type_name(annotation: Any) -> str:
 
 def _expected(field: "dataclasses.Field[Any]", annotation: Any) -> str:
     """The type of a setting with the range of its number."""
-    limits = (f"{name} {bound:g}" for name, bound in field.metadata["bounds"].items())
+    bounds = field.metadata["bounds"]
+    limits = (f"{name} {bound:,}" if isinstance(bound, int) else f"{name} {bound:g}" for name, bound in bounds.items())
     return ", ".join([type_name(annotation), *limits])
 
 
 class _Mismatch(Exception):
-    """A value is not of the type."""
+    """A value is not of the type; of an item of a list: its path, its type and itself."""
 
 
 class _Reader:
@@ -158,7 +162,8 @@ class _Reader:
                 bounds = field.metadata["bounds"] if isinstance(number, int | float) else {}
                 if not all(_within(number, name, bound) for name, bound in bounds.items()):
                     raise _Mismatch
-        except _Mismatch:
+        except _Mismatch as mismatch:
+            path, annotation, located = mismatch.args or (path, annotation, located)
             mend = ""
             if isinstance(located.value, int | float) and str in (annotation, *typing.get_args(annotation)):
                 mend = ": put it in quotes"
@@ -167,6 +172,14 @@ class _Reader:
             expected = _expected(field, annotation)
             self._break(f"{located.where}{path}: expected {expected}; found {located.written}{mend}")
             return None
+        if field.metadata["path"] and isinstance(value, str) and value.startswith("~"):
+            whole = os.path.expanduser(value)  # noqa: PTH111 (Path would change the rest of the text)
+            if whole.startswith("~"):
+                named = (
+                    f"no user {value[1:].partition('/')[0]} on this machine; for a file of that name write ./{value}"
+                )
+                self._break(f"{located.where}{path}: {value}: {named}")
+            return whole
         return value
 
     def _value(self, annotation: Any, located: Located, path: str) -> Any:
@@ -185,6 +198,8 @@ class _Reader:
         if origin is tuple:
             if not isinstance(value, list) or (arguments[-1] is not Ellipsis and len(value) != len(arguments)):
                 raise _Mismatch
+            if arguments[-1] is Ellipsis:
+                return tuple(self._item(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(value))
             return tuple(self._value(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(value))
         if origin is Literal:
             if value not in arguments:
@@ -197,6 +212,13 @@ class _Reader:
         if isinstance(value, str) and (not value.strip() or _CONTROL.search(value)):
             raise _Mismatch
         return value
+
+    def _item(self, annotation: Any, located: Located, path: str) -> Any:
+        """The value of an item in a list of any length."""
+        try:
+            return self._value(annotation, located, path)
+        except _Mismatch as mismatch:
+            raise _Mismatch(*(mismatch.args or (path, annotation, located))) from None
 
     def _suggestion(self, key: str, known: list[str], path: str) -> str:
         """What may be meant by an unknown key of the section at `path`, which takes the keys `known`."""
@@ -279,7 +301,7 @@ def load(declaration: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise NmtError(f"{path}: no such file: give the path of a YAML file of settings") from None
+        raise NmtError(f"{no_such_file(path)}: give the path of a YAML file of settings") from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise NmtError(f"{path}: line {line}: not UTF-8 text: save the file as UTF-8") from None

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from nmt.errors import NmtError
+from nmt.errors import NmtError, no_such_file
 from nmt.files import atomic
 
 _CHECKSUM = "crc32"
@@ -71,7 +71,7 @@ def opened(path: Path) -> Iterator["TensorFile"]:
         if stat.S_ISREG(kind):
             stream = path.open("rb")
     except (FileNotFoundError, NotADirectoryError):
-        raise NmtError(f"{path}: no such file") from None
+        raise no_such_file(path) from None
     except (OSError, ValueError) as error:  # the latter of a name with a NUL
         raise _unreadable(path, error) from None
     if not stat.S_ISREG(kind):

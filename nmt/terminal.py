@@ -1,25 +1,38 @@
-"""What a command says beside its results: help, messages on standard error, a log file, and how it ends."""
+"""What a command says: results on standard output, help and messages on standard error, a log file, and how it ends."""
 
+import contextlib
+import io
 import logging
+import os
+import select
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from nmt.errors import NmtError
-from nmt.launched import rank, said_by_another
+from nmt.launched import check_launched, forget_launcher, rank, said_by_another
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 log = logging.getLogger("nmt")
 
 _FIRST_RANKS_TURN = 3.0  # seconds
 
 
+class ReaderGone(Exception):
+    """Who reads standard output has closed it, as `head` does: no error, but there is no use in writing more."""
+
+
 def application(help: str | None = None) -> typer.Typer:
     """A command line; with `help`, of several commands, and shown where none is given. All in plain text."""
-    return typer.Typer(
+    return _Application(
         help=help,
         no_args_is_help=help is not None,
         add_completion=False,
@@ -29,27 +42,67 @@ def application(help: str | None = None) -> typer.Typer:
     )
 
 
+class _Application(typer.Typer):
+    """Commands in whose paths `~` stands for the user's home, where the shell leaves it too: in `--output=~/x`."""
+
+    def command(self, *given: Any, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:  # type: ignore[override]
+        register = super().command(*given, **more)
+
+        def registered(function: Callable[..., Any]) -> Callable[..., Any]:
+            @wraps(function)
+            def called(*args: Any, **kwargs: Any) -> Any:
+                return function(*args, **{name: _at_home(value) for name, value in kwargs.items()})
+
+            return register(called)
+
+        return registered
+
+
+def _at_home(value: object) -> object:
+    """A path, or a list with paths, with the user's home in place of `~`; anything else as it is."""
+    if isinstance(value, list):
+        return [_at_home(one) for one in value]
+    return Path(os.path.expanduser(value)) if isinstance(value, Path) else value  # noqa: PTH111 (`~nobody` may stay)
+
+
+def run(commands: typer.Typer) -> None:
+    """Run a command line, as a console script does. Commands report their own errors: `reporting`."""
+    _open_standard_streams()
+    try:
+        commands()
+    except OSError as error:  # help that cannot be written
+        print(f"error: standard output: cannot be written: {error.strerror}", file=sys.stderr)
+        _discard(sys.stdout.fileno())
+        sys.exit(1)
+
+
 @contextmanager
-def reporting() -> Iterator[None]:
-    """Turn what the user can mend into one message and exit status 1; an interruption into 130."""
+def reporting(*, rank_of_a_job: bool = False) -> Iterator[None]:
+    """Turn what the user can fix into one message and exit status 1; an interruption into 130.
+
+    rank_of_a_job: the command may be one of several processes that a launcher has started. The others forget what a
+    launcher or a scheduler says by environment variables; so do all but the ranks of a file's translation.
+    """
+    _open_standard_streams()
+    if not rank_of_a_job:
+        forget_launcher()
     shown = _StandardError()
     shown.setFormatter(_Plain())
     log.addHandler(shown)
     log.setLevel(logging.DEBUG)
     log.propagate = False
     try:
+        check_launched()
         yield
     except NmtError as error:
         if rank():  # most often all ranks meet the same: the first one says it, and the launcher ends the others
             time.sleep(_FIRST_RANKS_TURN)
         log.error("%s", error)
         raise typer.Exit(1) from None
-    except BrokenPipeError:  # the reader of our output has what it wanted, as in `nmt translate … | head`
-        sys.stdout = None  # or Python complains once more while closing it
+    except ReaderGone:
         raise typer.Exit(0) from None
-    except OSError as error:  # such as a disk that is full, under standard output too: nothing more goes there
+    except OSError as error:  # such as a disk that is full
         log.error("%s", error)
-        sys.stdout = None
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
@@ -58,6 +111,84 @@ def reporting() -> Iterator[None]:
             handler.close()
         log.handlers.clear()
         log.propagate = True
+
+
+# --------------------------------------------------------------------------- standard output: results
+
+
+def check_output_open() -> None:
+    """Raises NmtError where standard output is closed: before a result is computed that nobody would see."""
+    if sys.stdout is None:
+        raise NmtError("standard output is closed: direct it to a file, as by > FILE")
+
+
+def result(line: object) -> None:
+    """Write a line, or several, of a command's result to standard output at once.
+
+    Raises NmtError where standard output is closed or refuses it, as a full disk does, and ReaderGone where who
+    read it has left.
+    """
+    check_output_open()
+    try:
+        sys.stdout.buffer.write(f"{line}\n".encode())
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        _discard(sys.stdout.fileno())
+        raise ReaderGone("its reader has closed it") from None
+    except OSError as error:
+        _discard(sys.stdout.fileno())
+        raise NmtError(f"standard output: cannot be written: {error.strerror}") from None
+
+
+# --------------------------------------------------------------------------- standard error: messages
+
+
+class _Lasting(io.FileIO):
+    """A stream that is written to /dev/null once it cannot be written where it led.
+
+    A terminal that was closed, the other end of a pipe that has gone or a full disk are no reason to stop.
+    """
+
+    def write(self, data: "ReadableBuffer") -> int:
+        """Write all of it, here or to /dev/null; returns its size."""
+        left = memoryview(data).cast("B")
+        size = len(left)
+        while left:
+            try:
+                written = super().write(left)
+            except OSError:
+                _discard(self.fileno())
+                break
+            if written is None:  # a terminal that another process has made non-blocking, and that is not ready
+                select.select([], [self], [])
+            else:
+                left = left[written:]
+        return size
+
+
+def _discard(descriptor: int) -> None:
+    """Let what is written to a stream, by whatever means, go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+def _open_standard_streams() -> None:
+    """Make standard error last, and take the numbers of closed standard streams: a file that got one would be
+    written into by whoever means the stream."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest number that is free
+    if sys.stderr is None:
+        sys.stderr = io.TextIOWrapper(_Lasting(2, "w", closefd=False), write_through=True)
+    with contextlib.suppress(OSError, AttributeError):  # not a file: replaced by a test or a program
+        if sys.stderr.fileno() == 2 and not isinstance(sys.stderr.buffer, _Lasting):
+            sys.stderr.flush()
+            sys.stderr = io.TextIOWrapper(
+                _Lasting(2, "w", closefd=False), sys.stderr.encoding, "backslashreplace", write_through=True
+            )
 
 
 class _StandardError(logging.Handler):
@@ -81,12 +212,34 @@ class _Plain(logging.Formatter):
         return prefix + (f"rank {rank()}: " if rank() else "") + record.getMessage()
 
 
+# --------------------------------------------------------------------------- a log file
+
+
 def keep_log(path: Path) -> None:
-    """Write everything that is logged to a file too, with the time, until the command ends."""
+    """Write everything that is logged to a file too, with the time, until the command ends or the disk refuses."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handler = logging.FileHandler(path, encoding="utf-8")
+        handler = _LogFile(path, encoding="utf-8")
     except OSError as error:
         raise NmtError(f"{path}: cannot be written: {error.strerror}: choose another run_dir") from None
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log.addHandler(handler)
+
+
+class _LogFile(logging.FileHandler):
+    """Given up, with one warning, when it cannot be written."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Called where writing a record has raised."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            super().handleError(record)
+            return
+        log.removeHandler(self)
+        self.close()
+        log.warning("%s: cannot be written: %s: going on without this log", self.baseFilename, error.strerror)
+
+    def close(self) -> None:
+        """Close the file; what it could not take is lost."""
+        with contextlib.suppress(OSError):
+            super().close()

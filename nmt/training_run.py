@@ -12,16 +12,15 @@ import torch
 from nmt import __version__, device, distributed, settings
 from nmt.config import Config
 from nmt.cores import usable_cores
-from nmt.data import preparation, storage
-from nmt.data.preparation import Prepared
+from nmt.data import preparation
 from nmt.data.vocabulary import Vocabulary
 from nmt.distributed import Ranks
 from nmt.launched import seconds_gone
-from nmt.training import run_folder
+from nmt.training import memory, run_folder, state
 from nmt.training.material import Material
 from nmt.training.stopping import StopRequest
 from nmt.training.trainer import Trainer
-from nmt.validation import Validator
+from nmt.validation import Validator, validation_key
 
 log = logging.getLogger("nmt")
 
@@ -39,8 +38,12 @@ def train(config: Config, device_name: str, *, profile: bool = False) -> StopReq
         # Said once aloud, as translating in threads does at each validation: whether one has been must not matter.
         torch.set_num_threads(_threads(ranks))
         _check_started_alike(config, ranks)
-        if ranks.first:
+        if ranks.first:  # before anything is built for other settings
             run_folder.check_config(Path(config.run_dir), config)
+            if saved := state.saved(Path(config.run_dir)):
+                identity, _ = saved
+                state.check_settings(config, identity.config, Path(config.run_dir))
+        memory.check_model(config, where, ranks.local_size)
         with ranks.first_here_leads():
             prepared = material(config, ranks)
         return Trainer(config, prepared, where, ranks, deadline=deadline, profile=profile).run()
@@ -75,15 +78,9 @@ def material(config: Config, ranks: Ranks = Ranks()) -> Material:  # noqa: B008 
         translate_validation=Validator(prepared.vocabulary, pairs, config, ranks) if pairs else None,
         data_key=prepared.data_key,
         vocabulary_key=_key(prepared.vocabulary),
-        validation_key=_validation_key(prepared, config),
+        validation_key=validation_key(prepared.validation, config),
         data_report=dataclasses.asdict(prepared.report),
     )
-
-
-def _validation_key(prepared: Prepared, config: Config) -> str:
-    searched = [settings.plain(config.decoding), config.training.validation_sentences]
-    by_search = config.training.best_metric != "validation_loss"
-    return storage.content_key(prepared.validation, searched if by_search else [])
 
 
 def _key(vocabulary: Vocabulary) -> str:

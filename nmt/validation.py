@@ -8,13 +8,36 @@ from dataclasses import dataclass
 
 from sacrebleu.metrics.chrf import CHRF
 
+from nmt import settings
 from nmt.config import Config
+from nmt.data import storage
 from nmt.data.vocabulary import Vocabulary
 from nmt.decoding.engine import TransformerEngine
 from nmt.decoding.translator import Translator
 from nmt.distributed import Ranks
 from nmt.evaluation.metrics import bleu_metric
 from nmt.model.transformer import Transformer
+
+
+def text_key(pairs: Sequence[tuple[str, str]] | None) -> str:
+    """A key of the validation text: the same for the same pairs, wherever they were read."""
+    return storage.content_key(pairs, [])
+
+
+def validation_key(pairs: Sequence[tuple[str, str]] | None, config: Config) -> str:
+    """A key of everything that training.best_metric is measured by: scores with different keys do not compare.
+
+    It begins with the `text_key`; where the metric comes from a search, the key of the search's settings follows.
+    """
+    if config.training.best_metric == "validation_loss":
+        return text_key(pairs)
+    search = [settings.plain(config.decoding), config.training.validation_sentences]
+    return f"{text_key(pairs)}-{storage.content_key(search)}"
+
+
+def is_validated_on(key: str, pairs: Sequence[tuple[str, str]]) -> bool:
+    """Whether a recorded `validation_key` is of this text, by whatever search."""
+    return key.partition("-")[0] == text_key(pairs)
 
 
 @dataclass(frozen=True)

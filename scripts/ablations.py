@@ -55,7 +55,7 @@ def train(
     """
     table = grid.load(grid_)
     runs = grid.runs(table, table.chosen(rows), recipe, overrides or (), output, seeds, scale=1)
-    typer.echo(trained(grid.train_and_score(runs, output, device, nproc_per_node, average, test)))
+    terminal.result(trained(grid.train_and_score(runs, output, device, nproc_per_node, average, test)))
 
 
 def trained(found: dict[str, list[grid.Scores]]) -> str:
@@ -168,18 +168,18 @@ def search(
         averaged = [(weights, of_run.scores(weights, pairs)) for weights in among]
         best, _ = max(averaged, key=lambda one: float(one[1]["bleu"]))
         rows = [[weights.name, f"{found['bleu']:.2f}", f"{found['chrf']:.2f}"] for weights, found in averaged]
-        typer.echo(grid.table([["weights", "BLEU", "chrF"], *rows]))
+        terminal.result(grid.table([["weights", "BLEU", "chrF"], *rows]))
         searched = {
             (beam, alpha): of_run.scores(best, pairs, beam, alpha if beam > 1 else penalties[0])  # greedy has no α
             for beam, alpha in itertools.product(sizes, penalties)
         }
         rows = [[str(beam), *(f"{searched[beam, alpha]['bleu']:.2f}" for alpha in penalties)] for beam in sizes]
-        typer.echo(f"\n{grid.table([[f'{best.name}: beam', *(f'α {alpha:g}' for alpha in penalties)], *rows])}")
+        terminal.result(f"\n{grid.table([[f'{best.name}: beam', *(f'α {alpha:g}' for alpha in penalties)], *rows])}")
         beam, alpha = max(searched, key=lambda pair: float(searched[pair]["bleu"]))
-        typer.echo(f"\nbest on the validation set: {best.name}, beam {beam}, α {alpha:g}")
-        typer.echo(f"BLEU: {searched[beam, alpha]['bleu_signature']}")
+        terminal.result(f"\nbest on the validation set: {best.name}, beam {beam}, α {alpha:g}")
+        terminal.result(f"BLEU: {searched[beam, alpha]['bleu_signature']}")
         if test is not None and tested is not None:
-            typer.echo(f"on {test[0]}: BLEU {of_run.scores(best, tested, beam, alpha)['bleu']:.2f}")
+            terminal.result(f"on {test[0]}: BLEU {of_run.scores(best, tested, beam, alpha)['bleu']:.2f}")
 
 
 @dataclass(frozen=True)

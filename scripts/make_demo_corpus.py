@@ -13,7 +13,9 @@ the German perfect; definite objects stand before the time (`verkauft das Auto h
 """
 
 import argparse
+import os
 import random
+import secrets
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -705,18 +707,31 @@ def pairs(seed: int) -> Iterator[tuple[str, str]]:
 
 
 def write_corpus(folder: Path, sizes: dict[str, int], seed: int) -> None:
-    """Write a file for each split and language, complete before it takes its name."""
+    """Write a file for each split and language, complete before it takes its name.
+
+    Raises FileExistsError, before anything is written, where one of them is there and holds something else.
+    """
     drawn, order = list(islice(pairs(seed), sum(sizes.values()))), Dice(seed)
     # Shuffled, because the short sentences run out: the last pairs drawn are not like the first.
     drawn.sort(key=lambda _: order.random())
     folder.mkdir(parents=True, exist_ok=True)
-    rest = iter(drawn)
+    rest, files = iter(drawn), dict[Path, bytes]()
     for split, size in sizes.items():
         for language, lines in zip(("en", "de"), zip(*islice(rest, size), strict=True), strict=True):
-            path = folder / f"{split}.{language}"
-            unfinished = path.with_name(f"{path.name}.tmp")
-            unfinished.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+            files[folder / f"{split}.{language}"] = "".join(f"{line}\n" for line in lines).encode()
+    for path, content in files.items():
+        if path.exists() and path.read_bytes() != content:
+            raise FileExistsError(f"{path} is there and holds something else: delete it or choose another folder")
+    for path, content in files.items():
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}")
+        try:
+            with unfinished.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
             unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
 
 class Parser(argparse.ArgumentParser):

@@ -55,12 +55,15 @@ together, once each by itself is right.
 ```
 demo.yaml: 2 problems
   line 21: training.warmup: unknown setting; did you mean training.warmup_steps?
-  override model.layers: expected whole number, at least 1; found 0
+  override model.layers: expected whole number, at least 1, at most 1,000; found 0
 ```
 
 **YAML** is read as version 1.2 has it: `no` is the text "no", a language code, and 1e-9 is a number. 25_000 is
 another way to write 25000. An empty value is `null`; a setting that may be null says what that means. Anchors,
 aliases and tags are not read.
+
+**Paths** that are relative lead from the folder in which the command runs. `~` stands for your home folder; variables
+such as `$HOME` are not replaced.
 
 `RUN/config.yaml` holds all the settings of a run, defaults included, and can be used as a file of its own.
 

@@ -225,10 +225,10 @@ def main(
     runs = grid.runs(table, table.chosen(rows), config, overrides or (), output, None if count_ else seeds, scale)
     if count_:
         changed = changed_settings(table, runs)
-        typer.echo(not_compared(runs, changed) if changed else count(table, runs))
+        terminal.result(not_compared(runs, changed) if changed else count(table, runs))
         return
     found = grid.train_and_score(runs, output, device, nproc_per_node, average, test)
-    typer.echo(scored(runs, found))
+    terminal.result(scored(runs, found))
 
 
 if __name__ == "__main__":

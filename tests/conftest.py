@@ -7,14 +7,22 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 import torch
 
 from nmt import settings
 from nmt.config import Config
+from nmt.training.stopping import SIGNALS
 
 if TYPE_CHECKING:
     from chromium import Browser
+
+# Examples follow from the test alone, so that a test that passed passes again. To search for new ones, at random:
+# scripts/test.sh -m hypothesis --hypothesis-profile=search, as often as one likes.
+hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("search", derandomize=False, deadline=None, print_blob=True)
+hypothesis.settings.load_profile("fixed")
 
 WORDS = {
     "one": "eins", "two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "six": "sechs",
@@ -26,6 +34,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tests/test_writing_commands.py")
     group.addoption("--all-faults", action="store_true", help="each call that writes, each kind of fault")
     group.addoption("--rounds", type=int, default=2, help="how often two commands are started at once")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def signals_are_heard() -> Iterator[None]:
+    """Also under nohup, or in a shell's background: what is ignored would be ignored by all that tests start.
+
+    A handler that does nothing is as good for pytest itself, and is none in what it starts.
+    """
+    ignored = [number for number in SIGNALS if signal.getsignal(number) == signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, lambda *_: None)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture(autouse=True)

@@ -255,7 +255,38 @@ def test_locate(file: Path, make_config: MakeConfig, tmp_path: Path) -> None:
     assert checkpoint.locate(run) == checkpoint.checkpoint_path(run, 10)
     checkpoint.save(run / "best.safetensors", make_checkpoint(make_config()))
     assert checkpoint.locate(run) == run / "best.safetensors"
+    assert checkpoint.locate(run / "checkpoints") == run / "best.safetensors"
     assert checkpoint.locate(tmp_path / "missing") == tmp_path / "missing"  # loading it tells what is wrong
+
+
+@pytest.mark.parametrize(
+    ("overrides", "state", "words"),
+    [
+        ([], None, r"nothing of it is saved so far\): its next one is due at step 5 "),
+        (["training.checkpoint_every=100", "training.validate_every=40"], 35, r"stopped at step 35\): .* step 40 "),
+        (["training.checkpoint_every=100", "training.validate_every=40"], 85, r"stopped at step 85\): .* step 90 "),
+        (["training.checkpoint_every=80", "training.validate_every=1000"], 80, r"stopped at step 80\): .* step 90 "),
+    ],
+)
+def test_a_run_before_its_first_checkpoint(
+    make_config: MakeConfig, tmp_path: Path, overrides: list[str], state: int | None, words: str
+) -> None:
+    """The next step of either interval, or the last one: max_steps is 90 here."""
+    config = make_config("training.max_steps=90", *overrides)
+    (tmp_path / "config.yaml").write_text(settings.to_yaml(config), encoding="utf-8")
+    if state is not None:
+        (tmp_path / "state").mkdir()
+        (tmp_path / "state" / f"step-{state:08d}.safetensors").touch()
+    with pytest.raises(NmtError, match=rf"the run has no checkpoint yet \({words}\(training\.checkpoint_every: "):
+        checkpoint.locate(tmp_path)
+
+
+def test_steps_of_more_digits_come_last(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    paths = [checkpoint.checkpoint_path(tmp_path, step) for step in (99_999_999, 100_000_000)]
+    for path in paths:
+        path.touch()
+    assert checkpoint.checkpoints(tmp_path) == paths
 
 
 def test_a_folder_for_transformers_is_named_as_such(tmp_path: Path) -> None:

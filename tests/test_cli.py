@@ -180,7 +180,7 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
         (["translate", config], "not a whole safetensors file"),
         (["translate", tmp_path], "no best.safetensors and no checkpoints"),
         (["translate", trained, tmp_path / "none.txt"], "none.txt: no such file"),
-        (["translate", trained, short, "--output", tmp_path / "no" / "where"], "where: cannot be written"),
+        (["translate", trained, short, "--output", tmp_path / "no" / "where"], "where: no folder"),
         (["translate", trained, "--n-best", 9], "decoding.beam_size"),
         (["translate", trained, "decoding.beam_siz=2"], "did you mean decoding.beam_size"),
         (["translate", trained, "-", "training.max_steps=2"], "only decoding settings"),
@@ -293,6 +293,49 @@ def test_scores_that_nobody_would_see_are_not_computed(corpus: Path) -> None:
     scored = ["evaluate", "--hypothesis", "nowhere.de", "--reference", "nowhere.de", "--language", "de"]
     message = assert_one_line_and_status_1(f"{shlex.join([*NMT, *scored])} >&-")
     assert "standard output is closed" in message
+
+
+def test_a_report_that_nobody_can_see_is_an_error(trained: Path) -> None:
+    command = shlex.join([*NMT, "prepare", str(trained / "config.yaml")])
+    done = subprocess.run(["sh", "-c", f"{command} >&-"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.endswith("\nerror: standard output is closed: direct it to a file, as by > FILE\n")
+
+
+def test_training_survives_the_loss_of_its_pipe(corpus: Path, tmp_path: Path) -> None:
+    """`nmt train … 2>&1 | head -2`: what is said from then on is in train.log, and the run is finished."""
+    config = tmp_path / "config.yaml"
+    config.write_text(config_text(corpus, tmp_path / "run"))
+    command = shlex.join([*NMT, "train", str(config), "training.log_every=1"])
+    both = f"{{ {command} 2>&1; echo $? > {shlex.quote(str(tmp_path / 'status'))}; }} | head -2"
+    done = subprocess.run(["sh", "-c", both], capture_output=True)
+    assert done.stdout.count(b"\n") == 2
+    assert (tmp_path / "status").read_text() == "0\n"
+    assert checkpoint.checkpoint_path(tmp_path / "run", 20).exists()
+    assert rows_of(tmp_path / "run" / "sessions.jsonl")[-1]["event"] == "finished"
+    logged = (tmp_path / "run" / "train.log").read_text()
+    assert "step 20  epoch" in logged and "done: " in logged
+
+
+def test_only_training_heeds_what_schedulers_tell_every_process(trained: Path, corpus: Path, tmp_path: Path) -> None:
+    told = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "3", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+    source, config = corpus / "validation.en", trained / "config.yaml"
+    plain = run("translate", trained, text=source.read_bytes()).stdout
+    done = run("translate", trained, text=source.read_bytes(), **told)
+    assert (done.returncode, done.stdout, done.stderr) == (0, plain, b"")
+    done = run("translate", trained, source, "--output", tmp_path / "out.de", **told)
+    assert (done.returncode, done.stderr, (tmp_path / "out.de").read_bytes()) == (0, b"", plain)
+    done = run("translate", trained, tmp_path / "nowhere", **told)
+    assert (done.returncode, done.stderr.decode().startswith("error: /")) == (1, True)
+    assert run("prepare", config, **told).stdout == run("prepare", config).stdout
+    for wrong in ({"RANK": "abc"}, {"WORLD_SIZE": "0"}, {"RANK": "4"}, {"MASTER_PORT": "x"}):
+        done = run("train", config, **(told | wrong))
+        ((name, value),) = wrong.items()
+        assert done.returncode == 1 and done.stderr.count(b"\n") == 1
+        assert done.stderr.startswith(b"error: ") and f"{name}={value}" in done.stderr.decode()
+    done = run("train", config, NMT_STARTED="abc")
+    assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
+    assert done.stderr.decode().startswith("error: NMT_STARTED=abc: not a time in seconds")
 
 
 def assert_one_line_and_status_1(command: str) -> str:

@@ -1,6 +1,7 @@
 """The settings of a run: what cannot go together, each with the keys that collide; written and read back equal."""
 
 import dataclasses
+import re
 import typing
 from pathlib import Path
 from typing import Any, Literal
@@ -147,6 +148,12 @@ IMPOSSIBLE = [  # overrides, and what the one message names
     *[([f"training.best_metric={name}", "training.validation_bleu=false"],
        [f"training.best_metric: {name}", "training.validation_bleu: true"]) for name in ("bleu", "chrf")],
     (["training.patience=3"], ["training.patience", "data.validation"]),
+    (["decoding.beam_size=900", "vocabulary.size=500"], ["decoding.beam_size: 900", "vocabulary.size: 500"]),
+    (["decoding.max_source_tokens=20000", "decoding.max_length_ratio=60"],
+     ["decoding.max_length_ratio: 60", "decoding.max_source_tokens", "20,000", "1,200,050"]),
+    (["decoding.banned=[a, '-!']"], ["decoding.banned[1]: '-!'", "no letter or digit"]),
+    (["decoding.banned=[a, '', b]"], ["decoding.banned[1]: expected text; found ''"]),
+    (["decoding.banned=[a, 7]"], ["decoding.banned[1]: expected text; found 7: put it in quotes"]),
 ]  # fmt: skip
 
 
@@ -158,8 +165,28 @@ def test_impossible_combinations_name_the_keys_that_collide(overrides: list[str]
 
 
 @pytest.mark.parametrize(
+    ("key", "most", "more"),
+    [
+        ("beam_size", "1000", ["1001", "100000", "1e3"]),
+        ("length_penalty", "5", ["5.1", "300", "1e308", "1e400", "inf", ".inf", "nan", ".nan", "-0.1", "-.inf"]),
+        ("coverage_penalty", "1000", ["1e30", ".inf", "-1"]),
+        ("max_extra_tokens", "10000", ["10001", "99999999999999999999", "-1"]),
+        ("max_length_ratio", "100", ["101", "1e30", ".inf", ".nan"]),
+        ("candidates", "1000", ["1001", "9999999999", "0"]),
+    ],
+)
+def test_no_search_is_asked_for_that_no_machine_could_do(key: str, most: str, more: list[str]) -> None:
+    assert read(f"decoding.{key}={most}") != read()
+    for value in more:
+        (problem,) = problems(f"decoding.{key}={value}")
+        assert problem.startswith(f"override decoding.{key}: expected ") and f"at most {most}" in problem
+
+
+@pytest.mark.parametrize(
     "overrides",
     [
+        ["decoding.max_source_tokens=20000", "decoding.max_length_ratio=60", "decoding.max_length=1000000"],
+        ["decoding.beam_size=900", "vocabulary.size=500", "vocabulary.source_model=a"],
         ["data.train=[{file: a.tsv, source_column: '1', target_column: '2'}, {hub: a, name: b, streaming: true}]"],
         ["vocabulary.source_model=a", "vocabulary.target_model=a"],
         ["vocabulary.shared=false", "vocabulary.target_model=a", "model.tie=target"],
@@ -201,8 +228,10 @@ def values(annotation: Any, bounds: dict[str, float]) -> st.SearchStrategy[Any]:
     low, high = bounds.get("at least", bounds.get("above", 0)), bounds.get("at most", bounds.get("below"))
     numbers = {"min_value": low, "max_value": high, "exclude_min": "above" in bounds, "exclude_max": "below" in bounds}
     return {
-        str: st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1).filter(str.strip),
-        int: st.integers(int(low), int(low) + 10_000),
+        str: st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1).filter(
+            lambda text: text.strip() and text[0] != "~"
+        ),
+        int: st.integers(int(low), int(low) + 10_000 if high is None else int(high)),
         float: st.floats(**numbers, allow_nan=False, allow_infinity=False),
         bool: st.booleans(),
     }[annotation]
@@ -243,3 +272,115 @@ def test_a_written_config_is_read_back_equal_or_refused_for_what_is_impossible(v
     with pytest.raises(NmtError) as error:
         config.parse(text, "written")
     assert str(error.value) == settings.report("written", impossible)
+
+
+# ------------------------------------------------------------------------ values that no run can have
+
+EXTREMES = [
+    "-1", "0", "-0.0", "1e308", "-1e308", "1e400", "1e-320", "nan", ".nan", "inf", ".inf", "-.inf", "9" * 17, "9" * 30,
+    "-" + "9" * 400, "0x10", "1__0", "true", "null", "~", "''", "' '", '"\\0"', '"\\ud800"', "[]", "[[]]", "[nan, nan]",
+    "[1e-320, 0.5]", "{}", "{a: 1}", "~nobody-of-this-name/x", "\u202e", "a" * 100_000, "[" * 100, "{" * 30, "\t", "@",
+    "|\n x", "? a", "a: b: c", "'", "!!python/object 1", "&a 1", "*a", "2020-01-01",
+]  # fmt: skip
+PATHS = list(settings.setting_paths(Config))
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec="utf-8")),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", min_size=1), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def assert_taken_or_refused(path: str, value: str) -> None:
+    """A config that is read back equal, or an NmtError of a few short lines that name the setting."""
+    try:
+        taken = read(f"{path}={value}")
+    except NmtError as refused:
+        lines = str(refused).split("\n")
+        assert len(lines) <= 6 and all(len(line) < 500 for line in lines)
+        assert path.partition(".")[0] in lines[0] or len(lines) > 1
+    else:
+        assert settings.parse(Config, settings.to_yaml(taken), "written") == taken
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_extreme_values_are_taken_or_refused(path: str) -> None:
+    for value in EXTREMES:
+        assert_taken_or_refused(path, value)
+
+
+@given(st.sampled_from(PATHS), anything)
+def test_any_value_is_taken_or_refused(path: str, value: object) -> None:
+    assert_taken_or_refused(path, yaml.safe_dump(value, default_flow_style=True, allow_unicode=True))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "model.d_model", "model.feed_forward", "model.layers", "model.encoder_layers", "model.decoder_layers",
+        "model.heads", "model.key_size", "model.value_size", "model.max_positions", "vocabulary.size",
+        "vocabulary.bpe_dropout_samples", "data.workers", "data.prefetch",
+    ],
+)  # fmt: skip
+def test_sizes_that_no_machine_holds_are_refused_by_name(path: str) -> None:
+    [problem] = problems(f"{path}=100000000000")
+    assert problem.startswith(f"override {path}: expected whole number") and "at most 1" in problem
+
+
+# ------------------------------------------------------------------------ the user's home
+
+
+def test_the_home_is_meant_by_a_tilde_in_every_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/someone")
+    read_ = read(
+        "run_dir=~/run", "data.store_dir=~", "vocabulary.source_model=~/v.model", "vocabulary.size=300",
+        "data.train=[{source: ~/a.en, target: ~/a.de}, {file: ~/b.tsv}, {hub: ~/c}]",
+    )  # fmt: skip
+    home = "/home/someone"
+    assert (read_.run_dir, read_.vocabulary.source_model) == (f"{home}/run", f"{home}/v.model")
+    assert read_.data.store_dir is None  # ~ alone is YAML's null
+    assert read("data.store_dir='~'").data.store_dir == home
+    text, table, hub = read_.data.train
+    found = [text.source, text.target, table.file, hub.hub]
+    assert found == [f"{home}/{name}" for name in ("a.en", "a.de", "b.tsv", "c")]
+    assert settings.parse(Config, settings.to_yaml(read_), "written") == read_
+    assert read("run_dir=./~/x").run_dir == "./~/x"
+    assert read("run_dir=a/~").run_dir == "a/~"
+
+
+def test_every_setting_of_a_path_is_known_as_one() -> None:
+    """By its meaning: a new one must not be forgotten."""
+    for declaration in (Config, config.Data, config.Corpus, config.Vocabulary):
+        for field in dataclasses.fields(declaration):
+            about_files = re.search(r"\b(folder|file|where|table|model instead)\b", field.metadata["meaning"])
+            named = field.name.endswith(("_dir", "_model"))
+            if "path" in field.metadata and field.type in ("str", "str | None", str, str | None):
+                assert field.metadata["path"] == bool(about_files or named), field.name
+
+
+def test_a_home_of_nobody_is_refused() -> None:
+    [problem] = problems("run_dir=~nobody-of-this-name/x")
+    assert problem == (
+        "override run_dir: ~nobody-of-this-name/x: no user nobody-of-this-name on this machine; "
+        "for a file of that name write ./~nobody-of-this-name/x"
+    )
+
+
+# ------------------------------------------------------------------------ of trained models
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("beam_size=8", "beam_size=8: names no section; did you mean decoding.beam_size=8?"),
+        (
+            "out.de",
+            "out.de: unexpected; settings are written as decoding.key=value, and a file to write as --output FI",
+        ),
+        ("training.max_steps=2", "training.max_steps=2: only decoding settings can be changed for a trained model: d"),
+        ("beem=8", "beem=8: only decoding settings can be changed for a trained model: decoding.key=value"),
+    ],
+)
+def test_what_is_no_decoding_setting(override: str, message: str) -> None:
+    with pytest.raises(NmtError) as refused:
+        config.overridden(read(), [override])
+    assert str(refused.value).startswith(message)

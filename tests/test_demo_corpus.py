@@ -336,3 +336,19 @@ def test_a_bad_size_is_one_clear_line(tmp_path: Path, options: list[str]) -> Non
     assert done.returncode == 2
     assert "error: " in done.stderr and done.stderr.count("\n") == 1
     assert not (tmp_path / "never").exists()
+
+
+def test_files_of_the_user_stay_as_they_are(tmp_path: Path) -> None:
+    """One that would be overwritten is refused before any is written; names that look unfinished are left alone."""
+    options = ("--train", "30", "--validation", "5", "--test", "5")
+    (tmp_path / "validation.de").write_text("my own\n")
+    done = run(tmp_path, *options)
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert line.endswith("validation.de is there and holds something else: delete it or choose another folder")
+    assert [path.name for path in tmp_path.iterdir()] == ["validation.de"]
+    (tmp_path / "validation.de").rename(tmp_path / "train.en.tmp")
+    for _ in range(2):  # the second time everything is there already
+        assert run(tmp_path, *options).returncode == 0
+    assert (tmp_path / "train.en.tmp").read_text() == "my own\n"
+    assert len(list(tmp_path.iterdir())) == 7

@@ -1,5 +1,6 @@
 """An exported folder is there whole and proven, or not at all."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -43,10 +44,35 @@ def test_what_is_there_is_not_overwritten(model: Path, tmp_path: Path) -> None:
         with pytest.raises(NmtError, match="exists already: delete it or choose another --output"):
             export(model, "ctranslate2", output, lines=LINES)
     assert before == {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
-    (tmp_path / ".new.part").mkdir()
-    (tmp_path / ".new.part" / "model.bin").write_text("the user's own")
+    (tmp_path / ".new.part").mkdir()  # the user's
+    (tmp_path / ".new.part" / "model.bin").write_text("thesis")
+    there = {path.name for path in tmp_path.iterdir()}
     assert export(model, "ctranslate2", tmp_path / "new", lines=LINES).kept
-    assert (tmp_path / ".new.part" / "model.bin").read_text() == "the user's own"
+    assert {path.name for path in tmp_path.iterdir()} == there | {"new"}
+    assert (tmp_path / ".new.part" / "model.bin").read_text() == "thesis"
+
+
+def test_the_folder_has_the_permissions_of_any_new_folder(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "any").mkdir()
+    export(model, "ctranslate2", tmp_path / "out", lines=LINES)
+    assert (tmp_path / "out").stat().st_mode == (tmp_path / "any").stat().st_mode
+
+
+def test_a_name_that_is_not_utf_8_is_refused(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(NmtError, match="a name that is not UTF-8"):
+        export(model, "ctranslate2", tmp_path / os.fsdecode(b"new\xff"), lines=LINES)
+
+
+def test_the_current_folder_is_not_replaced(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for output in (Path(), tmp_path / "here"):
+        with pytest.raises(NmtError, match="is the current folder"):
+            export(model, "ctranslate2", output, lines=LINES)
+    for output in (Path(".."), Path("/")):
+        with pytest.raises(NmtError, match="exists already"):
+            export(model, "ctranslate2", output, lines=LINES)
+    assert export(model, "ctranslate2", Path("new/below"), lines=LINES).kept
 
 
 def test_a_float32_folder_that_differs_is_not_kept(
@@ -80,7 +106,7 @@ def test_mistakes_are_told_before_the_work(model: Path, tmp_path: Path, monkeypa
         ((model, "marian", tmp_path / "out", "int8"), "--quantization int8: a marian folder is float32"),
         ((tmp_path / "none", "marian", tmp_path / "out"), "none: no such file"),
         ((tmp_path, "marian", tmp_path / "out"), "no best.safetensors"),
-        ((model, "marian", model / "out"), "cannot be written"),
+        ((model, "marian", model / "out"), "is a file, not a folder"),
     ):
         with pytest.raises(NmtError, match=words):
             export(*arguments)  # type: ignore[arg-type]

@@ -5,11 +5,11 @@ import math
 
 import pytest
 import torch
-from test_translator import CPU, LINES, MODEL, VOCABULARY, new_model, new_translator
+from test_translator import CPU, LINES, MODEL, VOCABULARY, assert_close, new_model, new_translator
 
 from nmt import config
 from nmt.data.vocabulary import BOS, EOS
-from nmt.decoding import forced
+from nmt.decoding import forced, rows
 from nmt.decoding.engine import TransformerEngine
 from nmt.decoding.ensemble import mean_probability
 from nmt.errors import NmtError
@@ -99,7 +99,31 @@ def test_what_is_too_long_for_the_model_is_not_scored_but_counted() -> None:
     found = translator.score(["one", long, "two", "one"], ["one", "two", long, "three"])
     assert [one is None for one in found] == [False, True, True, False]
     assert (translator.counts.lines, translator.counts.skipped) == (4, 2)
-    assert found[3] == translator.score(["one"], ["three"])[0]
+    for pair, place in ((("one", "one"), 0), (("one", "three"), 3)):
+        [alone], beside = translator.score([pair[0]], [pair[1]]), found[place]
+        assert alone is not None and beside is not None
+        assert_close([beside], [alone])
+
+
+def test_an_empty_translation_of_a_line_without_words_is_its_translation() -> None:
+    """With the score that `translate` gives it; any other pair has the model's own."""
+    translator = new_translator()
+    sources, targets = ["", " \t", "\u200b", "", "one", " "], ["", "", " ", "two", "", "\u200b"]
+    found = translator.score(sources, targets)
+    translated = new_translator().hypotheses(sources)
+    for place in (0, 1, 2, 5):
+        assert found[place] == dataclasses.replace(translated[place][0], text=targets[place])
+        assert rows.scored(1, found[place], "text") == "0.000000\t0.000000\t0.000000"
+    for place in (3, 4):
+        source = torch.tensor([[*VOCABULARY.source.encode([sources[place]])[0], EOS]])
+        target = torch.tensor([[*VOCABULARY.target.encode([targets[place]])[0], EOS]])
+        one = found[place]
+        assert one is not None
+        assert one.token_scores == pytest.approx(
+            forced.token_scores([MODEL], source, target, BOS)[0].tolist(), abs=1e-4
+        )
+    assert (translator.counts.lines, translator.counts.empty, translator.counts.skipped) == (6, 4, 0)
+    assert new_translator().score([""], [""]) == found[:1]
 
 
 def test_score_takes_as_many_targets_as_sources() -> None:

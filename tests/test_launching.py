@@ -275,6 +275,23 @@ def test_without_restarts_a_killed_rank_ends_the_job(corpus: Path, tmp_path: Pat
     assert "Traceback" not in done.stderr and "start again" not in done.stderr
 
 
+def test_a_save_of_the_first_rank_that_fails_ends_the_job(corpus: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    rare = ("training.max_steps=100000", "training.validate_every=100000", "training.checkpoint_every=300")
+    process = start(*TRAIN, write_config(corpus, tmp_path), *TWO, *rare, *QUICK)
+    wait_until(process, lambda: rows_in(run) > 0)
+    (run / "checkpoints").write_text("in the way")
+    done = ended(process)
+    assert (done.status, done.stdout) == (1, "")
+    (said,) = [line for line in done.stderr.split("\n") if line.startswith("error: ")]
+    assert f"{run}/checkpoints" in said and "no state had been saved" in said
+    assert "Traceback" not in done.stderr
+    assert rows_in(run) <= 600
+    (run / "checkpoints").unlink()
+    done = train(tmp_path / "config.yaml", *TWO, "training.max_steps=10", *QUICK)
+    assert done.status == 0, done.stderr
+
+
 def test_a_rank_ends_with_its_launcher(corpus: Path, tmp_path: Path) -> None:
     """One that is alone too; it saves."""
     run = tmp_path / "run"
@@ -499,7 +516,7 @@ def test_what_one_rank_has_said_the_others_leave_unsaid(
         for name, value in {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "here", "MASTER_PORT": "1"}.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / str(rank) / "error.json"))
-        with pytest.raises(typer.Exit) as status, terminal.reporting():
+        with pytest.raises(typer.Exit) as status, terminal.reporting(rank_of_a_job=True):
             raise NmtError(message)
         assert status.value.exit_code == 1
         return capsys.readouterr().err

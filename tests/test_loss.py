@@ -22,7 +22,7 @@ N, D, V = 13, 8, 11
 @pytest.fixture(params=[1 << 24, 4 * V, V, 1], ids=["one chunk", "chunks of 4", "rows", "less than a row"])
 def chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Logits held at once: 13 rows of them make one chunk, four (the last one short), or thirteen."""
-    monkeypatch.setitem(module._CHUNK_ELEMENTS, "cpu", request.param)
+    monkeypatch.setitem(module.CHUNK_ELEMENTS, "cpu", request.param)
     yield
 
 
@@ -93,7 +93,7 @@ def test_in_float64_it_is_exact_for_any_split_and_upstream_gradient(
     )
     target = torch.randint(0, V, (n,), generator=generator)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(module._CHUNK_ELEMENTS, "cpu", chunk)
+        patch.setitem(module.CHUNK_ELEMENTS, "cpu", chunk)
         loss, _ = smoothed_cross_entropy(hidden, weight, target, smoothing)
     (upstream * loss).backward()
     expected, hidden_gradient, weight_gradient = reference(hidden, weight, target, smoothing)
@@ -178,6 +178,73 @@ def test_a_hidden_state_in_bfloat16_gets_its_gradient_in_bfloat16() -> None:
     loss.backward()
     assert half.grad.dtype == torch.bfloat16
     assert relative(half.grad, reference(hidden, weight, target, 0.1)[1]) < 0.02
+
+
+def confident(
+    probability: float, n: int = 100, vocabulary: int = 500, width: int = 32
+) -> tuple[Tensor, Tensor, Tensor]:
+    """States and weights that give each target this probability."""
+    torch.manual_seed(0)
+    weight = torch.randn(vocabulary, width, dtype=torch.float64) * width**-0.5
+    states, target = torch.randn(n, width, dtype=torch.float64), torch.randint(0, vocabulary, (n,))
+    low, high = torch.full((n, 1), -100.0), torch.full((n, 1), 100.0)
+    for _ in range(60):  # how far to go along the target's row
+        middle = (low + high) / 2
+        p = ((states + middle * weight[target]) @ weight.t()).softmax(dim=1).gather(1, target[:, None])
+        low, high = torch.where(p < probability, middle, low), torch.where(p < probability, high, middle)
+    return (states + low * weight[target]).float().requires_grad_(), weight.float().requires_grad_(), target
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("probability", [0.5, 0.99, 0.999])
+def test_gradients_are_as_exact_as_pytorchs_however_sure_the_model_is(
+    dtype: torch.dtype, smoothing: float, probability: float
+) -> None:
+    hidden, weight, target = confident(probability)
+    mixed = dtype != torch.float32
+    with torch.autocast("cpu", dtype, enabled=mixed):
+        loss, _ = smoothed_cross_entropy(hidden, weight, target, smoothing)
+        plain = F.cross_entropy(F.linear(hidden, weight), target, label_smoothing=smoothing, reduction="sum")
+    ours, theirs = (torch.autograd.grad(value, (hidden, weight)) for value in (loss, plain))
+    for our, their, wanted in zip(ours, theirs, reference(hidden, weight, target, smoothing)[1:], strict=True):
+        assert relative(our, wanted) < 2 * relative(their, wanted) + 1e-6
+
+
+def test_in_float16_a_gradient_too_small_for_it_is_not_lost() -> None:
+    """A subword that every state finds improbable: its row of the weight gradient is a sum of such probabilities."""
+    torch.manual_seed(0)
+    hidden, weight = torch.randn(300, D) + 4, 0.1 * torch.randn(V, D)
+    weight[7] = -0.6  # e^-20 of the others' probability, 2e-9
+    hidden, weight, target = hidden.requires_grad_(), weight.requires_grad_(), torch.randint(0, 7, (300,))
+    with torch.autocast("cpu", torch.float16):
+        loss, _ = smoothed_cross_entropy(hidden, weight, target, 0.0)
+    (gradient,) = torch.autograd.grad(loss, weight)
+    wanted = reference(hidden, weight, target, 0.0)[2][7]
+    assert 0 < float(wanted.abs().max()) < 1e-4
+    assert relative(gradient[7], wanted) < 0.3
+
+
+def test_in_float16_a_small_gradient_for_the_states_is_scaled_before_it_is_rounded() -> None:
+    hidden, weight, target = confident(0.9999)
+    half = hidden.detach().half()
+    gradients = []
+    for states in (half.requires_grad_(), half.detach().float().requires_grad_()):
+        with torch.autocast("cpu", torch.float16):
+            loss, _ = smoothed_cross_entropy(states, weight, target, 0.0)
+        gradients += torch.autograd.grad(loss * 2.0**12, states)
+    assert torch.equal(gradients[0], gradients[1].half())
+
+
+def test_in_float16_no_sum_over_many_tokens_overflows() -> None:
+    hidden, weight = torch.full((20_000, D), 10.0, requires_grad=True), torch.zeros(V, D, requires_grad=True)
+    target = torch.full((20_000,), 3)
+    with torch.autocast("cpu", torch.float16):
+        loss, _ = smoothed_cross_entropy(hidden, weight, target, 0.1)
+    (gradient,) = torch.autograd.grad(loss, weight)
+    wanted = reference(hidden, weight, target, 0.1)[2]
+    assert float(wanted.abs().max()) > torch.finfo(torch.float16).max
+    assert relative(gradient, wanted) < 0.003
 
 
 def test_a_second_backward_pass_through_one_loss_is_refused() -> None:

@@ -1,28 +1,31 @@
 """As many cells as fit: a step in the fewest parts, never less than the longest pair, and no more than there is."""
 
+import dataclasses
 import logging
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from conftest import rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt import config, tensor_file
+from nmt import config, device, tensor_file
 from nmt.config import Config
 from nmt.data.vocabulary import PAD
 from nmt.distributed import Ranks
 from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
-from nmt.training import memory
+from nmt.training import memory, state
 from nmt.training.memory import micro_batch_cells, peak_bytes
 from nmt.training.objective import Objective
 from nmt.training.trainer import Trainer
-from nmt.training_run import material
+from nmt.training_run import material, train
 
 MakeConfig = Callable[..., Config]
 GIBIBYTE = 1 << 30
@@ -152,6 +155,126 @@ def test_what_is_said_to_fit_does(recompute: bool, layers: int, monkeypatch: pyt
     assert peak_bytes(of, cells, 20) + adam_bytes(of) * 2 // 3 <= available
 
 
+# ------------------------------------------------------------------------ a step that was asked for
+
+
+def sized(**sizes: Any) -> tuple[Config, Objective]:
+    """Of 300 subwords."""
+    whole = config.Config(run_dir="", data=config.Data("en", "de", ()), model=config.Model(**sizes))
+    torch.manual_seed(0)
+    return whole, Objective(Transformer(whole.model, 300, 300, PAD), whole.training)
+
+
+SMALL = {"d_model": 32, "feed_forward": 64, "layers": 2, "heads": 2}
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {}, {"feed_forward": 512}, {"layers": 4}, {"activation": "gelu", "activation_dropout": 0.1},
+        {"attention_dropout": 0.1, "heads": 8}, {"norm": "pre"}, {"dropout": 0.0}, {"encoder_layers": 1},
+        {"key_size": 40, "value_size": 24},
+    ],
+)  # fmt: skip
+def test_the_count_is_never_less_than_what_is_measured_nor_far_more(sizes: dict[str, Any]) -> None:
+    whole, of = sized(**SMALL | sizes)
+    peak_bytes(of, 2048, 32)  # whatever is made once
+    needed = peak_bytes(of, 4096, 32) - peak_bytes(of, 2048, 32)
+    counted = memory.most_bytes(whole.model, 4096, 32) - memory.most_bytes(whole.model, 2048, 32)
+    assert needed <= counted <= 4 * needed
+
+
+def check(whole: Config, of: Objective, cells: int, lengths: tuple[int, ...] = (20,) * 100_000) -> None:
+    memory.check_step(whole, of, cells, np.array(lengths, np.int32), 1)
+
+
+def test_a_step_that_cannot_fit_is_refused_before_it_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, of = sized(**SMALL)
+    available = 100 << 20
+    monkeypatch.setattr(memory, "available_memory", lambda: available)
+    monkeypatch.setattr(memory, "_PROBE_CELLS", 128)
+    check(whole, of, 1000)
+    said = r"training\.batch_tokens: 1,000,000 cells .* need about [1-9][0-9.]* GiB .* 0\.1 GiB are free: .* to auto"
+    with pytest.raises(NmtError, match=said):
+        check(whole, of, 1_000_000)
+    check(whole, of, 1_000_000, lengths=(20,) * 50)  # there is not that much text
+    micro = dataclasses.replace(whole, training=config.Training(batch_tokens=9_000_000, micro_batch_tokens=1_000_000))
+    with pytest.raises(NmtError, match=r"training\.micro_batch_tokens: 1,000,000 cells"):
+        check(micro, of, 1_000_000)
+
+
+def test_a_step_that_fits_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the count that errs on the large side says: a tenth more than is measured is enough."""
+    whole, of = sized(**SMALL)
+    peak_bytes(of, 1000, 20)
+    enough = peak_bytes(of, 20_000, 20) + 3 * sum(weight.nbytes for weight in of.parameters())
+    assert memory.most_bytes(whole.model, 20_000, 20) > 1.1 * enough
+    monkeypatch.setattr(memory, "_PROBE_CELLS", 512)
+    for share, fits in ((1.1, True), (0.8, False)):
+        monkeypatch.setattr(memory, "available_memory", lambda share=share: int(share * enough))
+        with nullcontext() if fits else pytest.raises(NmtError):
+            check(whole, of, 20_000)
+
+
+def test_where_there_is_plenty_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no(*_: object) -> int:
+        raise AssertionError("measured")
+
+    whole, of = sized()
+    monkeypatch.setattr(memory, "available_memory", lambda: 64 * GIBIBYTE)
+    monkeypatch.setattr(memory, "_passes", no)
+    check(whole, of, 25_000)  # the paper's base model and batch
+
+
+@pytest.mark.parametrize("tie", ["all", "target", "none"])
+def test_parameters_are_counted_without_making_them(tie: str) -> None:
+    sizes = {**SMALL, "d_model": 128, "feed_forward": 500, "encoder_layers": 3, "tie": tie, "key_size": 24}
+    whole, of = sized(**sizes)
+    whole = dataclasses.replace(whole, vocabulary=config.Vocabulary(size=300))
+    assert memory.parameters(whole) == pytest.approx(of.model.parameter_counts()["total"], rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "sizes", [("model.d_model=10000000",), ("model.layers=100000000",), ("model.feed_forward=1000000000000",)]
+)
+def test_a_model_that_cannot_fit_is_refused_before_anything_is_built(
+    make_config: MakeConfig, tmp_path: Path, sizes: tuple[str, ...]
+) -> None:
+    config = make_config(*sizes, f"data.store_dir={tmp_path / 'store'}")
+    with pytest.raises(NmtError, match=r"the model has about [0-9,]{13,} parameters: it needs .* lower model\.d_model"):
+        train(config, "cpu")
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: not enough memory"), MemoryError()]
+)
+def test_memory_that_runs_out_is_one_line(make_config: MakeConfig, error: Exception) -> None:
+    def learn(*_: object, **__: object) -> bool:
+        raise error
+
+    trainer = Trainer(make_config(), material(make_config()), torch.device("cpu"))
+    trainer.learner.learn = learn  # type: ignore[method-assign]
+    with pytest.raises(NmtError, match=r"out of memory at step 1 with 512 cells .* lower training\.micro_batch_tokens"):
+        trainer.run()
+
+
+def test_another_error_is_not_taken_for_it(make_config: MakeConfig) -> None:
+    def learn(*_: object, **__: object) -> bool:
+        raise RuntimeError("another")
+
+    trainer = Trainer(make_config(), material(make_config()), torch.device("cpu"))
+    trainer.learner.learn = learn  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError, match="another"):
+        trainer.run()
+
+
+@pytest.mark.parametrize("cells", [2_000_000, 50_000_000])
+def test_a_batch_larger_than_the_data_is_no_reason_to_refuse(make_config: MakeConfig, cells: int) -> None:
+    some = ("training.max_steps=1", "training.validation_bleu=false")
+    assert run(make_config(f"training.batch_tokens={cells}", *some)).progress.step == 1
+
+
 # ------------------------------------------------------------------------ the machine
 
 
@@ -174,13 +297,19 @@ def test_the_least_of_the_machines_and_the_groups_memory_counts(
     (path("/sys/fs/cgroup") / "memory.max").write_text(f"{limit}\n")
     (path("/sys/fs/cgroup") / "memory.current").write_text(f"{GIBIBYTE + 4096}\n")
     (path("/sys/fs/cgroup") / "memory.stat").write_text("anon 1\ninactive_file 4096\nactive_file 7\n")
-    monkeypatch.setattr(memory, "Path", path)
+    monkeypatch.setattr(device, "Path", path)
     assert memory.available_memory() == expected
 
 
 def test_on_a_system_that_says_nothing_some_memory_is_assumed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(memory, "Path", lambda _: tmp_path / "nothing")
+    monkeypatch.setattr(device, "Path", lambda _: tmp_path / "nothing")
     assert memory.available_memory() >= GIBIBYTE
+    assert device.host_memory_within_reach() is None
+
+
+def test_what_a_process_has_is_within_its_reach() -> None:
+    within, left = device.host_memory_within_reach(), device.available_host_memory()
+    assert within is not None and left is not None and within > GIBIBYTE // 16
 
 
 # ------------------------------------------------------------------------ in a run
@@ -229,3 +358,49 @@ def test_with_little_memory_a_run_has_the_same_steps_in_smaller_parts(
             assert one[key] == other[key]
         for key in {"loss", "validation_loss"} & one.keys():
             assert one[key] == pytest.approx(other[key], rel=1e-3)
+
+
+def test_a_run_keeps_the_split_that_it_began_with(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Dropout's masks depend on the split: where more or less memory is free, a resumed run must not split anew."""
+    caplog.set_level(logging.INFO, "nmt")
+    some = ("training.micro_batch_tokens=auto", "training.validation_bleu=false")
+
+    def free(cells: int) -> None:
+        monkeypatch.setattr(memory, "_estimate", lambda *_: lambda asked: asked <= cells)
+
+    free(150)
+    whole = run(make_config(f"run_dir={tmp_path / 'whole'}", *some))
+    assert whole.micro_cells == 128
+    parts = make_config(f"run_dir={tmp_path / 'parts'}", *some)
+    for cells, steps in ((150, 5), (10_000, 10), (100, 20)):
+        free(cells)
+        caplog.clear()
+        assert run(dataclasses.replace(parts, training=dataclasses.replace(parts.training, max_steps=steps)))
+        assert ("128 cells, as when the run began" in caplog.text) == (cells != 150)
+        assert ("may not fit into the memory that is free now" in caplog.text) == (cells < 128)
+    one, other = (
+        tensor_file.read(tmp_path / name / "state" / "step-00000020.safetensors")[0] for name in ("whole", "parts")
+    )
+    assert one.keys() == other.keys()
+    assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+def test_for_another_number_of_ranks_the_split_is_chosen_anew(
+    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "nmt")
+    config = make_config("training.micro_batch_tokens=auto", "training.max_steps=5", "training.validation_bleu=false")
+    first = run(config)
+    before = dataclasses.replace(first.progress, ranks=2, micro_cells=128)
+    monkeypatch.setattr(state, "saved", lambda _: (first.identity, before))
+    assert run(config).micro_cells == first.micro_cells == 512
+    assert "auto: 128 cells for 2 ranks when the run began; chosen anew for 1" in caplog.text
+
+
+def test_a_number_asked_for_is_nothing_to_keep(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    some = ("training.max_steps=5", "training.validation_bleu=false")
+    assert run(make_config(*some)).progress.micro_cells == 0
+    monkeypatch.setattr(memory, "_estimate", lambda *_: lambda cells: cells <= 150)
+    assert run(make_config(*some, "training.micro_batch_tokens=auto", "training.max_steps=6")).micro_cells == 128

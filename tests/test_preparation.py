@@ -169,6 +169,24 @@ def test_bpe_dropout_keeps_the_vocabulary_and_stores_each_segmentation(run: Conf
     )
 
 
+def test_languages_choose_columns_and_so_are_part_of_what_data_is_found_by(run: Config, tmp_path: Path) -> None:
+    """One table of several languages, one store: each run trains on its own languages, in its own direction."""
+    rows = [{"en": f"{word} one", "de": f"{word} eins", "fr": f"{word} un"} for word in WORDS]
+    (tmp_path / "table.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    data = dataclasses.replace(run.data, train=(Corpus(file=str(tmp_path / "table.jsonl")),), validation=None)
+    found = {}
+    for languages in (("en", "de"), ("en", "fr"), ("fr", "de")):
+        source, target = languages
+        prepared = prepare(changed(run, data={**vars(data), "source_language": source, "target_language": target}))
+        sides = prepared.train.pairs(np.arange(len(WORDS)))
+        found[languages] = prepared.data_key
+        for language, tokenizer, ids in zip(
+            languages, (prepared.vocabulary.source, prepared.vocabulary.target), sides, strict=True
+        ):
+            assert tokenizer.decode([row.tolist() for row in ids]) == [row[language] for row in rows]
+    assert len(set(found.values())) == len(found)
+
+
 def test_corpora_in_another_order_are_other_data(run: Config, caplog: pytest.LogCaptureFixture) -> None:
     prepare(run)
     said(caplog)

@@ -167,7 +167,7 @@ def test_samples_and_data_that_runs_share_are_there_once() -> None:
     both, without = data["data"]
     assert (both["runs"], without) == ([0, 1], {"tables": None, "runs": [2]})
     assert both["tables"] == report.tables()
-    assert both["tables"][0][1] == ["corpus", "10", "1", "0", "0", "0", "0", "9"]
+    assert both["tables"][0][1] == ["corpus", "10", "1", "0", "0", "0", "0", "9", "0", "0"]
 
 
 def test_hardware_that_changed_within_a_run_is_told_in_turn() -> None:

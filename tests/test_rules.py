@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from test_search import BOS, EOS, OPTIONS, Table, assert_same, log_probabilities, penalty
+from test_search import BOS, EOS, OPTIONS, Table, assert_same, log_probabilities, penalty, told_apart
 
 from nmt.decoding import rules
 from nmt.decoding.hypothesis import Hypothesis, Options, Rule
@@ -23,7 +23,8 @@ Allowed = Callable[[int, list[int], int], bool]  # sentence, tokens so far, the 
 
 
 def plain_beam(table: Table, sentence: int, longest: int, options: Options, allowed: Allowed) -> list[Hypothesis]:
-    """Beam search for one sentence, a candidate at a time."""
+    """Beam search for one sentence, a candidate at a time: all that ended, best first. An example in which rounding
+    decides what lives on is none."""
     live: list[tuple[float, list[int]]] = [(0.0, [])]
     ended: list[Hypothesis] = []
     for length in range(longest + 1):
@@ -34,6 +35,7 @@ def plain_beam(table: Table, sentence: int, longest: int, options: Options, allo
             if token not in options.never and (length < longest or token == EOS) and allowed(sentence, tokens, token)
         ]
         candidates.sort(key=lambda candidate: -candidate[0])
+        assume(told_apart([total for total, _ in candidates]))
         for total, tokens in candidates[: options.beam_size]:
             if tokens[-1] == EOS:
                 lp = penalty(len(tokens), options.length_penalty)
@@ -41,7 +43,7 @@ def plain_beam(table: Table, sentence: int, longest: int, options: Options, allo
         live = [candidate for candidate in candidates if candidate[1][-1] != EOS][: options.beam_size]
         if len(ended) >= options.beam_size or not live:
             break
-    return sorted(ended, key=lambda hypothesis: -hypothesis.score)[: options.n_best]
+    return sorted(ended, key=lambda hypothesis: -hypothesis.score)
 
 
 def check(made: Sequence[Rule], allowed: Allowed, seed: int, size: int, longest: list[int]) -> None:
@@ -50,7 +52,7 @@ def check(made: Sequence[Rule], allowed: Allowed, seed: int, size: int, longest:
     source = torch.tensor([[sentence, EOS] for sentence in range(len(longest))])
     found = search(table, source, torch.tensor(longest), options, made)
     for sentence, hypotheses in enumerate(found):
-        assert_same(hypotheses, plain_beam(table, sentence, longest[sentence], options, allowed))
+        assert_same(hypotheses, plain_beam(table, sentence, longest[sentence], options, allowed), size)
 
 
 seeds, sizes = st.integers(0, 10**6), st.integers(1, 4)
@@ -90,7 +92,8 @@ def test_no_output_holds_a_banned_word(seed: int, size: int, longest: list[int])
         whole = words if token == EOS else words[:-1]
         return not any(f" {word} " in f" {' '.join(whole)} " for word in banned)
 
-    check([rules.Banned(Words(banned, PIECES, EOS), len(longest), CPU)], allowed, seed, size, longest)
+    spellings = [piece.replace("▁", " ").encode() for piece in PIECES]
+    check([rules.Banned(Words(banned, spellings, EOS), len(longest), CPU)], allowed, seed, size, longest)
 
 
 @settings(max_examples=60, deadline=None)

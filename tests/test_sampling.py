@@ -9,6 +9,7 @@ import torch
 from test_search import EOS, OPTIONS, Table, log_probabilities
 
 from nmt.decoding.hypothesis import Hypothesis, Sampling
+from nmt.decoding.sampling import _drawn, _Draws
 from nmt.decoding.search import search
 
 
@@ -61,12 +62,59 @@ def test_top_k_and_top_p_take_the_likeliest() -> None:
     assert_close(first_tokens(table, Sampling(top_k=1, temperature=9.0)), among(1))
 
 
+@pytest.mark.parametrize("shift", [-1e-6, 1e-6])
+@pytest.mark.parametrize("temperature", [1.0, 2.0])
+def test_the_nucleus_is_the_fewest_that_have_top_p_together(shift: float, temperature: float) -> None:
+    """Just below what the two, or three, likeliest have together, and just above; by probabilities, without chance."""
+    probabilities = torch.tensor([0.125, 0.5, 0.05, 0.25, 0.075], dtype=torch.float64)
+    order = [1, 3, 0, 4, 2]
+    log_p = (temperature * probabilities.log()).expand(1, 1001, 5)  # the temperature comes before the nucleus
+    draws = torch.linspace(0, 1 - 2**-24, 1001)[None]
+    for count, together in ((1, 0.5), (2, 0.75), (3, 0.875)):
+        kept = order[: count + (shift > 0)]
+        drawn = _drawn(log_p, draws, Sampling(temperature, top_p=together + shift))[0]
+        assert set(drawn.tolist()) == {*kept}
+        # A draw is a share of what the nucleus has: the likeliest come first.
+        edges = probabilities[kept].cumsum(0) / probabilities[kept].sum()
+        for place, token in enumerate(kept):
+            least, most = (0.0 if place == 0 else float(edges[place - 1])), float(edges[place])
+            inside = (draws[0] > least + 1e-6) & (draws[0] < most - 1e-6)
+            assert inside.any() and (drawn[inside] == token).all()
+
+
+def test_a_nucleus_of_all_that_may_come() -> None:
+    log_p = torch.tensor([0.5, 0.25, 0.25, 0.0]).log().expand(1, 100, 4)
+    drawn = _drawn(log_p, torch.linspace(0, 1 - 2**-24, 100)[None], Sampling(top_p=1.0))
+    assert set(drawn.flatten().tolist()) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("temperature", [1e36, 1e300])
+def test_however_hot_what_may_not_come_does_not(temperature: float) -> None:
+    log_p = torch.tensor([math.log(0.75), -math.inf, math.log(0.25), math.nan]).expand(1, 100, 4)
+    drawn = _drawn(log_p, torch.linspace(0, 1 - 2**-24, 100)[None], Sampling(temperature))
+    assert Counter(drawn.flatten().tolist()) == {0: 50, 2: 50}
+
+
+def test_draws_are_those_of_the_seed_however_long_the_outputs_are() -> None:
+    draws = _Draws([7, 8], 3, torch.device("cpu"))
+    expected = [torch.rand(150, 3, generator=torch.Generator().manual_seed(seed)) for seed in (7, 8)]
+    for step in range(150):
+        assert draws.of(step).tolist() == [of_seed[step].tolist() for of_seed in expected]
+
+
+def assert_alike(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
+    """The same samples; equal scores are in any order."""
+    tokens, others = (sorted(one.tokens for one in each) for each in (found, expected))
+    assert tokens == others
+    assert [one.score for one in found] == pytest.approx([one.score for one in expected], rel=1e-6)
+
+
 def test_a_sentences_samples_follow_from_its_seed_whatever_else_is_in_the_batch() -> None:
     table = Table(5, 30)
     together = sampled(table, [0, 1, 2, 0], 6, Sampling(), [1, 2, 3, 1], longest=7)
-    assert together[0] == together[3]
+    assert_alike(together[0], together[3])
     for sentence, seed in ((0, 1), (1, 2), (2, 3)):
-        assert sampled(table, [sentence], 6, Sampling(), [seed], longest=7)[0] == together[sentence]
+        assert_alike(sampled(table, [sentence], 6, Sampling(), [seed], longest=7)[0], together[sentence])
     assert sampled(table, [0], 6, Sampling(), [2], longest=7)[0] != together[0]
     one, *_ = sampled(table, [0], 1, Sampling(), [1], longest=7)[0]
     assert one.tokens

@@ -1,5 +1,6 @@
 """Saving beside training: the files of that moment, whatever comes after, and no error lost."""
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import threading
@@ -184,6 +185,20 @@ def test_a_disk_that_refuses_is_heard_of_at_the_next_save(session: Session, disk
         saver.save_state(session.progress, session.learner)
         raise AssertionError("not heard of")
     assert not session.run.exists()
+
+
+def test_a_disk_that_refuses_is_heard_of_when_asked(session: Session, disk: Disk) -> None:
+    saver = session.saver()
+    saver.check()
+    saver.save_state(session.progress, session.learner)
+    saver.check()  # not yet
+    disk.full = True
+    disk.let.set()
+    assert saver._writing is not None
+    concurrent.futures.wait([saver._writing])
+    with pytest.raises(NmtError, match="no space left: training ends; no state had been saved, and the same command"):
+        saver.check()
+    saver.check()  # once
 
 
 def test_a_disk_that_refuses_is_heard_of_on_leaving(session: Session, disk: Disk) -> None:

@@ -1,18 +1,21 @@
 """The average that translates the validation set best: found, told and written, or nothing written."""
 
+import dataclasses
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from conftest import config_text, rows_of
+from conftest import config_text, rows_of, write_corpus
 from model_files import make_checkpoint
 from typer.testing import CliRunner
 
 from nmt import averaging, checkpoint, cli, config, selection, settings, training_run
-from nmt.config import Config
+from nmt.config import Config, Corpus
+from nmt.data.corpus import read_lines
 from nmt.errors import NmtError
-from nmt.validation import Validator
+from nmt.validation import Validator, is_validated_on, validation_key
 
 MakeConfig = Callable[..., Config]
 
@@ -75,7 +78,7 @@ def test_the_winner_is_the_mean_of_its_files(trained: Path) -> None:
     assert (winner.provenance["bleu"], winner.provenance["validation_loss"]) == (best.bleu, best.loss)
     mean = averaging.average(best.candidate.paths)
     assert all(torch.equal(weight, winner.weights[name]) for name, weight in mean.weights.items())
-    pairs = selection._validation(trained, config.load(trained / "config.yaml"))
+    pairs = selection._validation(trained, config.load(trained / "config.yaml"), winner.provenance.get("none"))
     assert Validator(winner.vocabulary, pairs, winner.config)(winner.build()).bleu == best.bleu
     assert {"last 1", "moving average"} <= {name for one in tried for name in one.candidate.name.split(", ")}
 
@@ -117,7 +120,7 @@ def test_interrupted_it_leaves_nothing(trained: Path, tmp_path: Path, monkeypatc
             raise KeyboardInterrupt
 
     monkeypatch.setattr(selection, "_try", lambda *given: interrupted() or selection.Tried(given[0], 1, 1, 1))
-    output = tmp_path / "out" / "winner.safetensors"
+    output = tmp_path / "winner.safetensors"
     done = CliRunner().invoke(cli.app, ["average-checkpoints", str(trained), "--select", "--output", str(output)])
     assert (done.exit_code, len(calls)) == (130, 2)
     assert list(tmp_path.iterdir()) == [] and sorted(trained.rglob("*")) == before
@@ -141,6 +144,55 @@ def test_a_validation_text_that_is_not_there(
 ) -> None:
     with pytest.raises(NmtError, match=message):
         selection.select(run_of(tmp_path / "run", make_config(override), 1), "cpu")
+
+
+def with_relative_paths(run: Path, of: Config) -> None:
+    """Make RUN/config.yaml say `validation.en` and `validation.de`."""
+    validation = Corpus(source="validation.en", target="validation.de")
+    relative = dataclasses.replace(of, data=dataclasses.replace(of.data, validation=validation))
+    (run / "config.yaml").write_text(settings.to_yaml(relative), encoding="utf-8")
+
+
+@pytest.mark.parametrize("metric", ["validation_loss", "bleu"])
+def test_another_text_of_the_same_name_is_refused(
+    make_config: MakeConfig, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metric: str
+) -> None:
+    """Relative paths lead from the current folder: what is there must be what the run was validated on."""
+    of = make_config(f"training.best_metric={metric}")
+    run = run_of(tmp_path / "run", of, 1)
+    with_relative_paths(run, of)
+    pairs = list(zip(*(read_lines(corpus / f"validation.{side}") for side in ("en", "de")), strict=True))
+    key = validation_key(pairs, of)
+    checkpoint.save(checkpoint.checkpoint_path(run, 2), make_checkpoint(of, 2, step=2, validation_key=key))
+    session = {"event": "started", "step": 0, "folder": str(corpus)}
+    (run / "sessions.jsonl").write_text(json.dumps(session) + "\n")
+    monkeypatch.chdir(corpus)
+    selection.select(run, "cpu")
+    other = tmp_path / "elsewhere"
+    write_corpus(other, "validation", 20, seed=99)
+    monkeypatch.chdir(other)
+    with pytest.raises(NmtError, match=r"read in .*/elsewhere, is not the text .* validated on") as refused:
+        selection.select(run, "cpu")
+    assert f"in the folder {corpus}, in which training was started" in str(refused.value)
+    (other / "validation.en").unlink()
+    with pytest.raises(NmtError, match=r"validation\.en: no such file in .*/elsewhere: run this command in the folder"):
+        selection.select(run, "cpu")
+
+
+def test_other_settings_of_the_search_are_no_other_text(make_config: MakeConfig) -> None:
+    pairs = [("one", "eins")]
+    by_loss, by_bleu, wider = (
+        validation_key(pairs, make_config(*overrides))
+        for overrides in ([], ["training.best_metric=bleu"], ["training.best_metric=bleu", "decoding.beam_size=7"])
+    )
+    assert len({by_loss, by_bleu, wider}) == 3
+    assert all(is_validated_on(key, pairs) for key in (by_loss, by_bleu, wider))
+    assert not any(is_validated_on(key, [("one", "zwei")]) for key in (by_loss, by_bleu, wider))
+
+
+def test_a_run_that_trained_can_be_selected_from_where_it_was_started(trained: Path) -> None:
+    assert checkpoint.load_provenance(checkpoint.last(trained, 1)[0])["validation_key"]
+    assert rows_of(trained / "sessions.jsonl")[0]["folder"] == str(Path.cwd())
 
 
 def test_a_folder_without_checkpoints(tmp_path: Path) -> None:

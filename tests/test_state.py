@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import dataclasses
+import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -147,11 +148,37 @@ def test_all_of_the_progress_comes_back(make_config: MakeConfig, tmp_path: Path)
         step=7, epoch=2, step_in_epoch=3, target_tokens=10**12, seconds=0.1, best=-1 / 3, best_step=5, without_best=2,
         losses=[0.1, 1e300], interval_target_tokens=1, interval_source_tokens=2, interval_cells=3,
         interval_sentences=4, interval_seconds=1e-9, interval_waiting=1e-10, overflows=6, metrics_bytes=12345,
-        samples_bytes=678,
+        samples_bytes=678, micro_cells=128, ranks=2,
     )  # fmt: skip
     assert all(value != getattr(Progress(), name) for name, value in dataclasses.asdict(progress).items())
     state.write(tmp_path, state.snapshot(session.identity, progress, session.learner))
     assert session.restore() == progress
+
+
+def test_a_state_from_before_a_field_was_added_is_resumed(make_config: MakeConfig, tmp_path: Path) -> None:
+    session = start(tmp_path, make_config())
+    session.save(3)
+    path = tmp_path / "state" / "step-00000003.safetensors"
+    tensors, metadata = tensor_file.read(path)
+    tensors = {name: tensor.clone() for name, tensor in tensors.items()}
+    progress = json.loads(metadata["progress"])
+    del progress["micro_cells"], progress["ranks"]
+    tensor_file.write(path, tensors, metadata | {"progress": json.dumps(progress)})
+    assert session.restore() == Progress(step=3)
+    assert state.saved(tmp_path) == (session.identity, Progress(step=3))
+
+
+def test_what_a_state_says_of_itself_is_that_of_the_newest_readable_one(
+    make_config: MakeConfig, tmp_path: Path
+) -> None:
+    assert state.saved(tmp_path) is None
+    session = start(tmp_path, make_config())
+    for step in (1, 2, 3):
+        session.save(step)
+    damage(tmp_path / "state" / "step-00000003.safetensors", "empty")
+    assert state.saved(tmp_path) == (session.identity, Progress(step=2))
+    damage(tmp_path / "state" / "step-00000002.safetensors", "a model file")
+    assert state.saved(tmp_path) is None
 
 
 def test_a_run_before_its_first_optimizer_step(make_config: MakeConfig, tmp_path: Path) -> None:
@@ -255,7 +282,8 @@ def change(session: Session, config: Config) -> Session:
     "override",
     [
         "model.layers=2", "model.activation=gelu", "model.norm=pre", "vocabulary.size=301", "seed=2",
-        "data.pool_pairs=10", "training.batch_tokens=600", "training.best_metric=bleu",
+        "data.pool_pairs=10", "training.batch_tokens=600", "training.best_metric=bleu", "data.max_length=99",
+        "data.max_length_ratio=3.5", "data.drop_copies=true", "data.drop_duplicates=true", "data.target_language=nl",
     ],
 )  # fmt: skip
 def test_settings_that_the_state_cannot_follow_are_refused_by_name(

@@ -172,9 +172,24 @@ def test_every_reason_is_counted_once_in_order(build: Callable[..., Any]) -> Non
 
 
 def test_copies_and_duplicates_stay_by_default(build: Callable[..., Any]) -> None:
+    """They are counted all the same, those that are dropped for another reason not."""
     pairs = [("mu", "mu"), ("mu", "mu"), ("alpha", " ".join(WORDS))]
-    store, _ = build(pairs)
-    assert texts(store) == pairs
+    store, [first, second] = build([*pairs, (" ".join(WORDS * 9),) * 2], [*pairs, ("eta", "mu")], max_length=99)
+    assert texts(store) == [*pairs, *pairs, ("eta", "mu")]
+    assert (first.copies, first.duplicates, first.too_long, first.kept) == (0, 0, 1, 3)
+    assert (first.kept_copies, first.kept_duplicates) == (2, 1)
+    assert (second.kept_copies, second.kept_duplicates) == (2, 3)  # seen in another corpus too
+
+
+@pytest.mark.parametrize(
+    ("named", "kept"),
+    [({"drop_copies": True}, (0, 1)), ({"drop_duplicates": True}, (1, 0)), ({"max_length_ratio": None}, (2, 2))],
+)
+def test_what_is_dropped_is_not_counted_as_kept(
+    build: Callable[..., Any], named: dict[str, Any], kept: tuple[int, int]
+) -> None:
+    _, [count] = build([("mu", "mu"), ("mu", "mu"), ("eta", "iota"), ("eta", "iota")], **named)
+    assert (count.kept_copies, count.kept_duplicates) == kept
 
 
 def test_limits_leave_what_just_reaches_them(build: Callable[..., Any]) -> None:

@@ -1,6 +1,10 @@
 """The loop: resumed = uninterrupted, micro-batches = one batch, and nothing lost when it goes wrong."""
 
+import concurrent.futures
+import dataclasses
+import errno
 import os
+import re
 import shutil
 import signal
 from collections.abc import Callable
@@ -12,11 +16,13 @@ from conftest import rows_of, rows_without_clock
 
 from nmt import checkpoint, settings, tensor_file
 from nmt.config import Config
+from nmt.data.batching import Step
 from nmt.distributed import Ranks
 from nmt.errors import NmtError
 from nmt.training import run_folder, state
+from nmt.training.saving import Saver
 from nmt.training.trainer import Trainer
-from nmt.training_run import material
+from nmt.training_run import material, train
 
 MakeConfig = Callable[..., Config]
 
@@ -125,8 +131,26 @@ def test_resuming_with_other_sizes_or_data_is_refused(make_config: MakeConfig) -
         trainer(make_config("model.d_model=64")).run()
     with pytest.raises(NmtError, match=r"training\.batch_tokens: 512 -> 256"):
         trainer(make_config("training.batch_tokens=256")).run()
-    with pytest.raises(NmtError, match="other training data"):
+    with pytest.raises(NmtError, match=r"data\.max_length: 256 -> 8"):
         trainer(make_config("data.max_length=8")).run()
+    with pytest.raises(NmtError, match="other training data"):
+        trainer(make_config("training.micro_batch_tokens=12")).run()
+
+
+def test_settings_that_cannot_change_are_refused_before_anything_is_built(
+    make_config: MakeConfig, tmp_path: Path
+) -> None:
+    here = f"data.store_dir={tmp_path / 'store'}"
+    train(make_config(here, "training.max_steps=5", "training.validation_bleu=false"), "cpu")
+    before = sorted((tmp_path / "store").rglob("*"))
+    for override, said in [
+        ("vocabulary.size=200", "vocabulary.size: 300 -> 200"),
+        ("data.max_length=8", "data.max_length: 256 -> 8"),
+        ("model.layers=2", "model.layers: 1 -> 2"),
+    ]:
+        with pytest.raises(NmtError, match=said):
+            train(make_config(here, override), "cpu")
+        assert sorted((tmp_path / "store").rglob("*")) == before
 
 
 @pytest.mark.parametrize("micro", [40, 128, 300])
@@ -176,6 +200,86 @@ def test_weights_that_the_last_update_broke_are_not_saved(
         broken.run()
     assert "last save" not in str(raised.value)
     assert list((tmp_path / "run").glob("**/step-*")) == []
+
+
+def test_a_loss_that_is_no_number_is_found_where_the_weights_still_are_numbers(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = trainer(make_config("training.max_steps=5"))
+    train_step = broken._train_step
+
+    def train_and_break(step: Step) -> None:
+        train_step(step)
+        broken.learner.losses[0] = torch.nan
+
+    monkeypatch.setattr(broken, "_train_step", train_and_break)
+    with pytest.raises(NmtError, match="no longer a number at step 4"):
+        broken.run()
+    assert all(weight.isfinite().all() for weight in broken.model.parameters())
+    assert list((tmp_path / "run").glob("**/step-*")) == []
+
+
+def test_a_save_that_fails_ends_training_at_the_next_step(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the same command goes on from the save before."""
+    whole = make_config(f"run_dir={tmp_path / 'whole'}", "training.validation_bleu=false", "training.log_every=5")
+    trainer(whole).run()
+    config = dataclasses.replace(whole, run_dir=str(tmp_path / "parts"))
+    failing = trainer(config)
+    write, train_step = state.write, failing._train_step
+
+    def full(run: Path, saved: state.Snapshot) -> None:
+        if saved.step == 10:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(run, saved)
+
+    def wait_and_train(step: Step) -> None:
+        if failing.progress.step == 10:
+            assert saver._writing is not None
+            concurrent.futures.wait([saver._writing])
+        train_step(step)
+
+    def keep(self: Saver) -> Saver:
+        nonlocal saver
+        saver = self
+        return self
+
+    saver: Saver
+    monkeypatch.setattr(Saver, "__enter__", keep)
+    monkeypatch.setattr(state, "write", full)
+    monkeypatch.setattr(failing, "_train_step", wait_and_train)
+    said = (
+        r"No space left on device: .*state is \S*/step-00000005\.safetensors, and the same command goes on from there"
+    )
+    with pytest.raises(NmtError, match=said):
+        failing.run()
+    assert failing.progress.step == 11  # and not 15, the next save
+    monkeypatch.setattr(state, "write", write)
+    trainer(config).run()
+    first, second = newest_state(tmp_path / "whole"), newest_state(tmp_path / "parts")
+    assert all(torch.equal(tensor, second[name]) for name, tensor in first.items())
+
+
+def test_a_run_past_max_steps_says_so(
+    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "nmt")
+    trainer(make_config("training.max_steps=10", "training.validation_bleu=false")).run()
+    assert "past training.max_steps" not in caplog.text
+    trainer(make_config("training.max_steps=10", "training.validation_bleu=false")).run()
+    assert "past training.max_steps" not in caplog.text
+    trainer(make_config("training.max_steps=4", "training.validation_bleu=false")).run()
+    assert f"{tmp_path / 'run'} is at step 10, past training.max_steps: 4: nothing more is trained" in caplog.text
+
+
+@pytest.mark.parametrize("metric", ["validation_loss", "bleu"])
+def test_the_best_is_said_to_be_so_by_what(
+    make_config: MakeConfig, caplog: pytest.LogCaptureFixture, metric: str
+) -> None:
+    caplog.set_level("INFO", "nmt")
+    trainer(make_config("training.max_steps=10", f"training.best_metric={metric}")).run()
+    assert re.search(rf"step 10  validation_loss .*  BLEU .*  \(best {metric}\)$", caplog.text, re.MULTILINE)
 
 
 def test_best_starts_anew_on_another_validation_set(make_config: MakeConfig, corpus: Path) -> None:

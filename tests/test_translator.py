@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
 
 import nmt
 from nmt import checkpoint, config
@@ -24,8 +26,10 @@ from nmt.checkpoint import Checkpoint
 from nmt.data import vocabulary as vocabularies
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding import engine as engine_module
+from nmt.decoding import lines as line_counts
 from nmt.decoding.consensus import by_agreement
 from nmt.decoding.engine import TransformerEngine
+from nmt.decoding.glossary import Glossary
 from nmt.decoding.hypothesis import Options
 from nmt.decoding.lines import Counts
 from nmt.decoding.long_input import split
@@ -384,6 +388,11 @@ def test_weights_that_are_not_numbers() -> None:
         new_translator(model).translate(["", "one"])
 
 
+def test_more_samples_than_any_beam_has() -> None:
+    with pytest.raises(NmtError, match="1001 samples of each line: ask for at most 1000"):
+        new_translator(method="sample").hypotheses(["one"], n_best=1001)
+
+
 def test_more_wanted_than_the_beam_holds() -> None:
     with pytest.raises(NmtError, match=r"4 best translations of a beam of 3: raise decoding\.beam_size"):
         new_translator().hypotheses(["one"], n_best=4)
@@ -412,6 +421,86 @@ def test_prefixes_begin_the_translations() -> None:
     assert texts == [translations[0].text for translations in found]
     with pytest.raises(NmtError, match="line 3: no prefix"):
         new_translator().hypotheses(LINES, prefixes=["one", "two"])
+
+
+def test_a_prefix_that_the_vocabulary_cannot_write(caplog: pytest.LogCaptureFixture) -> None:
+    """What can be written of it begins the translation; it is said, counted, and the other lines are as without it."""
+    tokenizer = vocabularies.learn([" ".join(WORDS)] * 20, config.Vocabulary(size=40, byte_fallback=False))
+    torch.manual_seed(4)
+    model = Transformer(SIZES, len(tokenizer), len(tokenizer), PAD).eval()
+    translator = Translator(TransformerEngine([model], CPU), Vocabulary(tokenizer, tokenizer), DECODING)
+    lines = ["one two", "red", "the old barn", "two"]
+    prefixes = ["one Ł", "北京", "in the", "Łthreeź 北 four"]
+    found = list(translator.stream(lines, prefixes=prefixes, first=11))
+    assert found[0].startswith("one") and found[2].startswith("in the")
+    assert found[3].startswith("three") and "four" in found[3]
+    [record] = caplog.records
+    assert "line 11: its prefix 'one Ł' (and of 2 lines behind it)" in record.getMessage()
+    assert "left out, as in 'one" in record.getMessage()
+    assert translator.counts == Counts(lines=4, prefixes=3)
+    assert list(translator.stream(["the old barn"], prefixes=["in the"])) == found[2:3]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory: you "
+                     "tried to allocate 4000000 bytes. Error code 12 (Cannot allocate memory)"),
+        RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 4000000 bytes."),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB."),
+        MemoryError(),
+        RuntimeError("the weights do not fit"),
+    ],
+    ids=["linux", "windows", "cuda", "python", "another"],
+)  # fmt: skip
+def test_too_little_memory_is_told_in_one_line(error: Exception) -> None:
+    class Full(Transformer):
+        def encode(self, source: Tensor) -> Memory:
+            raise error
+
+        def forward(self, source: Tensor, target: Tensor) -> Tensor:
+            raise error
+
+    translator = new_translator(new_model(kind=Full), batch_tokens=700)
+    for call in (
+        lambda: translator.translate(["one"]),
+        lambda: translator.score(["one"], ["two"]),
+        lambda: translator.encode(["one"]),
+    ):
+        with pytest.raises((NmtError, RuntimeError)) as caught:
+            call()
+        if str(error) == "the weights do not fit":
+            assert caught.value is error
+        else:
+            assert str(caught.value) == (
+                "out of memory with decoding.batch_tokens: 700 and decoding.beam_size: 3: lower one"
+            )
+
+
+CHOICES: list[dict[str, object]] = [
+    {}, {"beam_size": 1}, {"min_length": 2}, {"method": "sample", "consensus": "chrf"}, {"beam_size": 40},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("decoding", CHOICES, ids=str)
+def test_what_cannot_fit_is_refused_before_it_is_tried(
+    decoding: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no search is refused for which there is the memory that it takes."""
+    within = 0
+    monkeypatch.setattr(engine_module, "host_memory_within_reach", lambda: within)
+    translator = new_translator(**decoding)
+    with pytest.raises(
+        NmtError, match=r"decoding\.batch_tokens: 16000 with decoding\.beam_size: [0-9]+ needs at least"
+    ):
+        translator.translate(LINES)
+    monkeypatch.setattr(engine_module, "host_memory_within_reach", lambda: None)
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        found = translator.translate(LINES)
+    events = profiled.profiler.kineto_results.events()  # type: ignore[union-attr]
+    within = max(itertools.accumulate(event.nbytes() for event in events if event.name() == "[memory]"))
+    monkeypatch.setattr(engine_module, "host_memory_within_reach", lambda: within)
+    assert translator.translate(LINES) == found
 
 
 class Ending(Transformer):
@@ -447,6 +536,20 @@ def test_no_repeats_and_banned_words() -> None:
     for [one] in translator.hypotheses(LINES):
         assert not {word.casefold() for word in banned} & {word.casefold() for word in one.text.split()}
         assert len(set(one.pieces)) == len(one.pieces)
+    assert translator.counts.unruly == 0
+
+
+@pytest.mark.parametrize(("said", "banned"), [("a naïve b", "Naïve"), ("Łódź", "łódź"), ("我住在北京市", "北京")])
+def test_banned_words_that_are_written_with_bytes(said: str, banned: str) -> None:
+    model = new_model(kind=Script)
+    assert isinstance(model, Script)
+    model.words = [VOCABULARY.target._processor.PieceToId(f"<0x{byte:02X}>") for byte in said.encode()]
+    settings = {"max_extra_tokens": 40, "beam_size": 2}
+    assert new_translator(model, **settings).translate(["one"]) == [said]
+    translator = new_translator(model, **settings, banned=(banned,))
+    [found] = translator.translate(["one"])
+    assert found != said
+    assert found.startswith(said[0]) and banned.casefold() not in re.split(r"\W", found.casefold())
     assert translator.counts.unruly == 0
 
 
@@ -530,9 +633,40 @@ def test_a_glossarys_terms_are_said(tmp_path: Path) -> None:
         "six" in line.split() for line in LINES
     )
     assert translator.counts.unmet == 0
+    assert translator.counts.searched == len(LINES)
     translator.decoding = replace(translator.decoding, method="sample")
     with pytest.raises(NmtError, match=r"a glossary needs decoding\.method: beam"):
         translator.translate(["two"])
+
+
+def test_glossary_terms_that_the_vocabulary_cannot_write(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tokenizer = vocabularies.learn([" ".join(WORDS)] * 20, config.Vocabulary(size=40, byte_fallback=False))
+    translator = Translator(TransformerEngine([MODEL], CPU), Vocabulary(tokenizer, tokenizer), DECODING)
+    translator.use_glossary(
+        Glossary([("two", "pears"), ("red", "Łódź"), ("one", "Łódź"), ("old", "apples")]), "terms.tsv"
+    )
+    assert [record.getMessage() for record in caplog.records] == [
+        "terms.tsv: 1 of 3 target terms have characters that the model's vocabulary lacks, such as 'Łódź': "
+        "translations cannot have them"
+    ]
+    caplog.clear()
+    translator.use_glossary(Glossary([("two", "pears")]), "terms.tsv")
+    new_translator().use_glossary(Glossary([("red", "Łódź")]), "terms.tsv")  # it writes bytes
+    assert not caplog.records
+
+
+def test_a_glossary_of_which_nothing_is_found_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    translator = new_translator()
+    translator.use_glossary(Glossary([("zebra", "pears")]), "terms.tsv")
+    translator.translate(LINES)
+    with caplog.at_level("INFO"):
+        line_counts.say_counts(translator.counts, None)
+        line_counts.say_counts(Counts(lines=3, prefixes=2), None)
+        line_counts.say_counts(Counts(lines=3), None)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"glossary: none of its source terms is in any of {len(LINES)} lines",
+        "2 of 3 prefixes have characters that the model's vocabulary lacks: translated with these left out",
+    ]
 
 
 def test_encode_gives_the_encoders_output() -> None:

@@ -1,7 +1,7 @@
 """Which training pairs are kept, and the report on it: what is dropped is counted, by corpus and reason."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -30,7 +30,10 @@ class SideCounts:
 
 @dataclass
 class Counts:
-    """The pairs of one corpus: how many were read, and dropped for what, in the order of the checks."""
+    """The pairs of one corpus: how many were read, dropped for what, in the order of the checks, and what is kept.
+
+    kept_copies and kept_duplicates are None where an earlier version prepared the data: it did not count them.
+    """
 
     read: int = 0
     empty: int = 0  # a side is empty or white space, or of characters that normalization removes
@@ -38,6 +41,8 @@ class Counts:
     duplicates: int = 0  # data.drop_duplicates; the first one stays
     too_long: int = 0  # data.max_length
     ratio: int = 0  # data.max_length_ratio
+    kept_copies: int | None = 0  # of the pairs kept, those whose sides are equal
+    kept_duplicates: int | None = 0  # of the pairs kept, those that were kept before
     source: SideCounts = field(default_factory=SideCounts)
     target: SideCounts = field(default_factory=SideCounts)
 
@@ -48,8 +53,11 @@ class Counts:
 
 def counts_of(plain: Sequence[Mapping[str, Any]]) -> tuple[Counts, ...]:
     """The counts that `dataclasses.asdict` gave, one a corpus. KeyError or TypeError for what are none."""
+    unknown = {"kept_copies": None, "kept_duplicates": None}
     sides = ("source", "target")
-    return tuple(Counts(**{**count, **{side: SideCounts(**count[side]) for side in sides}}) for count in plain)
+    return tuple(
+        Counts(**{**unknown, **count, **{side: SideCounts(**count[side]) for side in sides}}) for count in plain
+    )
 
 
 def cleaned(
@@ -88,18 +96,37 @@ def without_empty(pairs: list[Pair]) -> list[Pair]:
     return [pair for pair in pairs if pair[0].strip() and pair[1].strip()]
 
 
+REASONS = {  # why pairs are dropped, by the name of their count
+    "empty": "empty on a side",
+    "copies": "copies (data.drop_copies)",
+    "duplicates": "duplicates (data.drop_duplicates)",
+    "too_long": "too long (data.max_length)",
+    "ratio": "too different in length (data.max_length_ratio)",
+}
+
+
 def nothing_left(counts: Sequence[Counts]) -> NmtError:
     """The error of corpora of which no pair is left, with what became of them."""
-    reasons = {
-        "empty": "empty on a side",
-        "copies": "copies (data.drop_copies)",
-        "duplicates": "duplicates (data.drop_duplicates)",
-        "too_long": "too long (data.max_length)",
-        "ratio": "too different in length (data.max_length_ratio)",
-    }
-    totals = {words: sum(getattr(count, name) for count in counts) for name, words in reasons.items()}
+    totals = {words: sum(getattr(count, name) for count in counts) for name, words in REASONS.items()}
     found = ", ".join(f"{total:,} {words}" for words, total in totals.items() if total)
     return NmtError(f"data.train: none of the pairs read is left to train on: {found}")
+
+
+class Repeats:
+    """Counts the copies and duplicates among the pairs that are kept: in memory, 8 to 16 bytes a pair.
+
+    Nothing is remembered where duplicates are dropped before.
+    """
+
+    def __init__(self, data: config.Data) -> None:
+        self._seen = None if data.drop_duplicates else SeenBefore()
+
+    def count(self, pairs: list[Pair], count: Counts) -> None:
+        """Count these kept pairs, which come after those counted before."""
+        assert count.kept_copies is not None and count.kept_duplicates is not None
+        count.kept_copies += sum(source == target for source, target in pairs)
+        if self._seen is not None and pairs:
+            count.kept_duplicates += int((~self._seen.add(pairs)).sum())
 
 
 class SeenBefore:
@@ -128,6 +155,9 @@ class SeenBefore:
 
 # --------------------------------------------------------------------------- report
 
+_DROPPED = ["dropped: empty", "copies", "duplicates", "too long", "ratio"]  # headings, in the order of REASONS
+_KEPT = ["kept: all", "copies", "duplicates"]
+
 
 @dataclass(frozen=True)
 class Report:
@@ -146,15 +176,21 @@ class Report:
         return "\n\n".join(_aligned(table) for table in self.tables())
 
     def tables(self) -> tuple[list[list[str]], list[list[str]]]:
-        """What was read and dropped of each corpus, and what each side holds; a row of headings first."""
-        corpora = [["corpus", "pairs", "empty", "copies", "duplicates", "too long", "ratio", "kept"]]
+        """What was read, dropped and kept of each corpus, and what each side holds; a row of headings first."""
+        corpora = [["corpus", "pairs", *_DROPPED, *_KEPT]]
         numbers = [
-            [count.read, count.empty, count.copies, count.duplicates, count.too_long, count.ratio, count.kept]
+            [
+                count.read,
+                *(getattr(count, name) for name in REASONS),
+                count.kept,
+                count.kept_copies,
+                count.kept_duplicates,
+            ]
             for count in self.counts
         ]
         corpora += [[label, *_grouped(row)] for label, row in zip(self.labels, numbers, strict=True)]
         if len(numbers) > 1:
-            corpora.append(["all", *_grouped([sum(column) for column in zip(*numbers, strict=True)])])
+            corpora.append(["all", *_grouped([_total(column) for column in zip(*numbers, strict=True)])])
         sides = [["side", "words", "characters", "subwords", "unknown", "longest", "mean"]]
         for side, language in zip(("source", "target"), self.languages, strict=True):
             sides.append([f"{side} ({language})", *self._side([getattr(count, side) for count in self.counts])])
@@ -169,8 +205,14 @@ class Report:
         return [*_grouped([words, characters, subwords, unknown, longest]), f"{mean:.1f}"]
 
 
-def _grouped(numbers: list[int]) -> list[str]:
-    return [f"{number:,}" for number in numbers]
+def _total(numbers: Iterable[int | None]) -> int | None:
+    """The sum; None where a number is not known."""
+    known = list(numbers)
+    return None if None in known else sum(filter(None, known))
+
+
+def _grouped(numbers: Iterable[int | None]) -> list[str]:
+    return ["?" if number is None else f"{number:,}" for number in numbers]
 
 
 def _aligned(rows: list[list[str]]) -> str:

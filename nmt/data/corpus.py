@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from nmt import config
-from nmt.errors import NmtError
+from nmt.errors import NmtError, no_such_file
 
 if TYPE_CHECKING:
     import pyarrow
@@ -125,7 +125,7 @@ def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise NmtError(f"{path}: no such file") from None
+        raise no_such_file(path) from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise NmtError(f"{path}: damaged gzip file ({error}): fetch or pack it again") from None
     except OSError as error:

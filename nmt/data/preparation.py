@@ -3,12 +3,13 @@
 import hashlib
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 
 from nmt import config, settings
-from nmt.data import corpus, storage, token_store, vocabulary
+from nmt.data import corpus, storage, suspicions, token_store, vocabulary
 from nmt.data.cleaning import Counts, Report, cleaned, nothing_left, without_empty
 from nmt.data.corpus import Pair
 from nmt.data.token_store import TokenStore
@@ -41,6 +42,7 @@ def prepare(run: config.Config) -> Prepared:
         corpora = [corpus.fingerprint(one, "train") for one in run.data.train]
         subwords = _vocabulary(run, corpora, store)
         folder, train, counts = _token_store(run, corpora, subwords, store)
+    _warn(run.data, counts, validation)
     return Prepared(
         subwords,
         train,
@@ -63,6 +65,23 @@ def _validation(data: config.Data) -> list[Pair] | None:
     if not full:
         raise NmtError(f"{data.validation.label}: every pair has an empty side: data.validation needs some text")
     return full
+
+
+def _warn(data: config.Data, counts: Sequence[Counts], validation: list[Pair] | None) -> None:
+    """Log what looks wrong with the data, a line for each finding: see `suspicions`."""
+    languages, held_out = (data.source_language, data.target_language), (validation or [])[: suspicions.SAMPLE]
+    found = chain.from_iterable(
+        suspicions.dropped(one.label, count) for one, count in zip(data.train, counts, strict=True)
+    )
+    if data.validation is not None:
+        name = f"data.validation, {data.validation.label}"
+        found = chain(found, suspicions.of_text(name, held_out, languages))
+    for one in data.train:
+        if not one.hub:  # whose columns have names, and which may come over the network
+            pairs = without_empty(list(islice(corpus.read_pairs(one, data, "train"), suspicions.SAMPLE)))
+            found = chain(found, suspicions.of_text(one.label, pairs, languages, held_out))
+    for warning in found:
+        log.warning("%s", warning)
 
 
 def _cleaning_key(data: config.Data, corpora: list[str]) -> list[object]:

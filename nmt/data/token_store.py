@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from nmt import config
 from nmt.cores import usable_cores
-from nmt.data.cleaning import Counts, SideCounts, cleaned, counts_of, nothing_left
+from nmt.data.cleaning import Counts, Repeats, SideCounts, cleaned, counts_of, nothing_left
 from nmt.data.corpus import Pair
 from nmt.data.vocabulary import EOS, UNK, Tokenizer, Vocabulary
 from nmt.errors import NmtError
@@ -120,12 +120,12 @@ def write(
 
     Pairs are dropped as `data` says, by their lengths without BPE-dropout, and counted in the first segmentation; a
     sentence that dropout would make longer than data.max_length is cut as without it. Memory does not grow with the
-    corpora, except by 8 to 16 bytes a pair with `data.drop_duplicates`. Raises NmtError as `read_pairs` does, and if
-    no pair is left.
+    corpora, except by 8 to 16 bytes a pair to know duplicates. Raises NmtError as `read_pairs` does, and if no pair is
+    left.
     """
     every = [[Counts() for _ in data.train] for _ in range(segmentations)]
     counts, threads = every[0], data.workers or usable_cores()
-    seeds = itertools.count(1)
+    seeds, repeats = itertools.count(1), Repeats(data)
     with _Writer(folder, "source", vocabulary.source) as source, _Writer(folder, "target", vocabulary.target) as target:
         for count, pairs in chain.from_iterable(
             cleaned(data, counting, "encoding", fingerprints) for counting in every
@@ -133,6 +133,8 @@ def write(
             lines = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
             ids = source.tokenizer.encode(lines[0], threads), target.tokenizer.encode(lines[1], threads)
             keep = _short_enough(*ids, data, count)
+            if any(count is one for one in counts):
+                repeats.count(list(compress(pairs, keep)), count)
             for writer, text, plain, side in zip(
                 (source, target), lines, ids, (count.source, count.target), strict=True
             ):

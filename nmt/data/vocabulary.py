@@ -42,8 +42,15 @@ class Tokenizer:
         return int(self._processor.GetPieceSize())
 
     def encode(self, lines: list[str], threads: int = 1) -> list[list[int]]:
-        """Each line's subword ids, without BOS and EOS. No text gives a special id but UNK."""
-        ids: list[list[int]] = self._processor.Encode(lines, out_type=int, num_threads=threads)
+        """Each line's subword ids, without BOS and EOS. No text gives a special id but UNK.
+
+        Raises NmtError for a line that is not Unicode text.
+        """
+        try:
+            ids: list[list[int]] = self._processor.Encode(lines, out_type=int, num_threads=threads)
+        except (TypeError, UnicodeError):
+            _check_unicode(lines)
+            raise
         return ids
 
     def sample(self, lines: list[str], dropout: float, seed: int) -> list[list[int]]:
@@ -71,6 +78,13 @@ class Tokenizer:
     def every_piece(self) -> list[str]:
         """All subwords, in the order of their ids."""
         return self.pieces(list(range(len(self))))
+
+    def spellings(self) -> list[bytes]:
+        """What each subword writes into a text, in the order of their ids: UTF-8, or one byte of a character."""
+        return [
+            bytes([int(piece[3:5], 16)]) if self._processor.IsByte(i) else piece.replace("▁", " ").encode()
+            for i, piece in enumerate(self.every_piece())
+        ]
 
 
 @dataclass(frozen=True)
@@ -132,6 +146,14 @@ def learn(sentences: Iterable[str], settings: config.Vocabulary) -> Tokenizer:
     if reading.failure:  # some versions of SentencePiece take an exception for the end of the sentences
         raise reading.failure
     return Tokenizer(model.getvalue())
+
+
+def _check_unicode(lines: list[str]) -> None:
+    """NmtError for the first line with half of a surrogate pair, which is no character and has no UTF-8."""
+    for number, line in enumerate(lines, start=1):
+        if isinstance(line, str) and (half := re.search("[\ud800-\udfff]", line)):
+            place = f"line {number} of {len(lines)}: character {half.start() + 1}"
+            raise NmtError(f"{place} is half of a surrogate pair: not Unicode text")
 
 
 class _Watched:

@@ -54,7 +54,7 @@ def beam_search(
     return _Search(stepper, source, max_lengths, options, rules).run() if len(source) else []
 
 
-_ROWS = 256  # hypotheses whose scores are computed at once on the CPU
+SCORED_AT_ONCE = 256  # hypotheses whose scores are computed at once on the CPU
 
 
 class _Search(Generic[Memory, State]):
@@ -105,7 +105,7 @@ class _Search(Generic[Memory, State]):
         old, count = self.live.shape[1], candidate_count(self.options.beam_size)
         # On the CPU by parts, whose scores stay in the processor's cache until they have been looked through.
         whole = bool(self.next.rules) or hidden.device.type != "cpu"
-        parts = [slice(None)] if whole else _slices(len(hidden), max(1, _ROWS // old))
+        parts = [slice(None)] if whole else _slices(len(hidden), max(1, SCORED_AT_ONCE // old))
         found = [
             best_candidates(self.next.log_probabilities(self.stepper.scores(hidden[i]), length, i), self.live[i], count)
             for i in parts

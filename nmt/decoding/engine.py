@@ -14,11 +14,14 @@ from torch.nn.utils.rnn import pad_sequence
 
 from nmt.data.vocabulary import BOS, EOS, PAD
 from nmt.decoding import coverage, forced, rules
+from nmt.decoding.beam import SCORED_AT_ONCE
 from nmt.decoding.constrained import beam_width
 from nmt.decoding.ensemble import Ensemble
 from nmt.decoding.hypothesis import Hypothesis, Options, Rule
 from nmt.decoding.phrases import Group
 from nmt.decoding.search import search
+from nmt.device import host_memory_within_reach
+from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
 
 Pair = tuple[list[int], list[int]]  # a source and a target, EOS left out
@@ -109,9 +112,37 @@ class TransformerEngine:
                 else options.beam_size
             )
             batches += _cut(together, batch_tokens // (workers * width), lambda source: len(source.ids))
+        self._check_memory(batches, options, workers, batch_tokens)
         with _evaluating(self.models):
             results = self._search_all(batches, options, workers)
         return _in_order(order, chain(*results))
+
+    def _check_memory(self, batches: list[list[Source]], options: Options, workers: int, batch_tokens: int) -> None:
+        """Raise NmtError where batches cannot fit into the memory of this machine: a system that finds it out later
+        kills, and no program can catch that. On a GPU its allocator says so."""
+        within = host_memory_within_reach() if self.device.type == "cpu" else None
+        if within is None:
+            return
+        together = sorted((self._least_bytes(batch, options) for batch in batches), reverse=True)[:workers]
+        if sum(together) > within:
+            raise NmtError(
+                f"decoding.batch_tokens: {batch_tokens} with decoding.beam_size: {options.beam_size} needs at least "
+                f"{sum(together) / 2**30:,.1f} GiB of memory here, and there are {within / 2**30:,.1f} GiB: lower one"
+            )
+
+    def _least_bytes(self, batch: list[Source], options: Options) -> int:
+        """What searching a batch takes at once, at the very least: the widest layer of the encoder; or each decoder
+        layer's keys and values of the source, and scores of next tokens, of parts of the batch where that is enough."""
+        model, number = self.models[0], self.models[0].target_embedding.weight.element_size()
+        sizes = model.sizes
+        cells = len(batch) * max(_NARROWEST, len(batch[0].ids) + 1)
+        width = sizes.heads * sum(size or sizes.d_model // sizes.heads for size in (sizes.key_size, sizes.value_size))
+        rows = len(batch) * options.beam_size
+        ruled = options.no_repeat_ngram or options.banned or any(one.shortest or one.prefix for one in batch)
+        if not (ruled or options.sampling or any(one.required for one in batch)):
+            rows = min(rows, max(SCORED_AT_ONCE, options.beam_size))
+        decoding = number * len(self.models) * cells * width * len(model.decoder) + 4 * rows * model.output.out_features
+        return max(number * cells * sizes.feed_forward, decoding)
 
     def _covered(self, sources: Sequence[Source], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
         """All that ends in the beam, ranked once more by what it covers of the source."""

@@ -6,14 +6,9 @@ from functools import cache
 from pathlib import Path
 
 from nmt.data.corpus import read_lines
+from nmt.decoding.scripts import is_unspaced
 from nmt.errors import NmtError
 
-# First words of the Unicode names of letters that are written without spaces between words; Korean has spaces,
-# but its particles follow a word without one.
-_UNSPACED = {
-    *("CJK", "IDEOGRAPHIC", "BOPOMOFO", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL"),
-    *("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "TAI", "NEW", "BALINESE", "JAVANESE"),  # NEW TAI LUE
-}
 _JOINERS = "\u200c\u200d"  # inside the words of Persian and of Indian languages
 _SPACE, _WORD, _ALONE, _MARK, _OTHER = range(5)
 
@@ -40,6 +35,12 @@ class Glossary:
         Raises NmtError where the file is missing or not UTF-8, or a line has other than these two.
         """
         return cls(_entries(path))
+
+    @property
+    def targets(self) -> list[str]:
+        """All target terms, each once."""
+        both = (self._as_written, self._in_any_case)
+        return list(dict.fromkeys(target for terms in both for some in terms.targets.values() for target in some))
 
     def terms(self, line: str) -> list[list[str]]:
         """For each source term in the line, in order, the target terms of which one is to be in the translation.
@@ -131,7 +132,7 @@ def _kind(letter: str) -> int:
     category = unicodedata.category(letter)
     if letter.isspace() or category == "Cc":
         return _SPACE
-    if category[0] == "L" and unicodedata.name(letter, "").partition(" ")[0] in _UNSPACED:
+    if is_unspaced(letter):
         return _ALONE
     if category[0] in "LN" or category == "Pc":
         return _WORD

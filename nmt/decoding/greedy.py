@@ -22,7 +22,7 @@ def greedy(
         return []
     sentences, limits = torch.arange(len(source), device=source.device), max_lengths.to(source.device)  # [B]
     never = torch.tensor(options.never, dtype=torch.long, device=source.device)
-    outputs = torch.full((len(source), int(max_lengths.max()) + 1), options.eos, device=source.device)
+    steps: list[tuple[Tensor, Tensor, Tensor]] = []  # of each: sentences, their tokens, log P of these
     first_limit, tokens = int(max_lengths.min()), torch.full_like(sentences, options.bos)
     state = stepper.start(stepper.encode(source))
     for length in itertools.count():  # tokens that each output has
@@ -38,20 +38,27 @@ def greedy(
         lost = best == -math.inf
         tokens.masked_fill_(lost, options.eos)
         # What has ended writes on behind its end, where nobody looks, until it leaves.
-        outputs[sentences, length] = tokens
-        if length == 0:
-            log_p = best.new_zeros(outputs.shape)  # of each token
-        log_p[sentences, length] = best if options.scores else torch.where(lost, best, 0.0)
+        steps.append((sentences, tokens, best if options.scores else torch.where(lost, best, 0.0)))
         going = tokens != options.eos
         left = int(going.sum())
         if not left:
-            return spelled(outputs[:, None], log_p[:, None], options)
+            return _spelled(steps, len(source), options)
         if (len(going) - left) * DROP_SHARE >= len(going):
             rows = going.nonzero()  # [B', 1]
             state, kept = stepper.reorder(state, rows), rows[:, 0]
             sentences, limits, tokens = sentences[kept], limits[kept], tokens[kept]
             first_limit = int(limits.min())
     raise AssertionError("every output ends at its limit")
+
+
+def _spelled(steps: list[tuple[Tensor, Tensor, Tensor]], sentences: int, options: Options) -> list[list[Hypothesis]]:
+    """The output of each sentence; steps: the sentences that it was made for, their tokens and log P, [B] each."""
+    _, tokens, log_p = steps[0]
+    outputs = tokens.new_full((sentences, 1, len(steps)), options.eos)
+    scores = log_p.new_zeros(outputs.shape)
+    for step, (those, tokens, log_p) in enumerate(steps):
+        outputs[those, 0, step], scores[those, 0, step] = tokens, log_p
+    return spelled(outputs, scores, options)
 
 
 def _likeliest(scores: Tensor) -> tuple[Tensor, Tensor]:

@@ -118,20 +118,24 @@ class Options:
     def __post_init__(self) -> None:
         if not 1 <= self.n_best <= self.beam_size:
             raise ValueError(f"n_best must be from 1 to beam_size {self.beam_size}, not {self.n_best}")
-        if self.length_penalty < 0:
-            raise ValueError(f"length_penalty must not be negative: {self.length_penalty}")
+        if not 0 <= self.length_penalty < math.inf:
+            raise ValueError(f"length_penalty must be a number from 0: {self.length_penalty}")
 
 
 def length_penalties(longest: int, options: Options) -> Tensor:
     """lp(Y), by which log P(Y|X) is divided, of |Y| = 0 … longest, EOS counted in |Y|.
 
-    gnmt: ((5 + |Y|) / 6)^α (Wu et al. 2016, equation 14); average: |Y|^α; none: 1.
+    gnmt: ((5 + |Y|) / 6)^α (Wu et al. 2016, equation 14); average: |Y|^α; none: 1. Raises ValueError where one is too
+    large for float32, by which scores would be 0 and outputs no longer told apart.
     """
     lengths = torch.arange(longest + 1, dtype=torch.float64)  # else rounding might not leave them in order
     if options.normalization == "none":
         return torch.ones(longest + 1)
     base = (5 + lengths) / 6 if options.normalization == "gnmt" else lengths.clamp(min=1)
-    return (base**options.length_penalty).float()
+    penalties = (base**options.length_penalty).float()
+    if not penalties[-1].isfinite():
+        raise ValueError(f"length_penalty: {options.length_penalty:g} is too large for outputs of {longest} tokens")
+    return penalties
 
 
 def spelled(outputs: Tensor, log_p: Tensor, options: Options) -> list[list[Hypothesis]]:

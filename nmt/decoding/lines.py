@@ -7,9 +7,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from nmt import terminal
 from nmt.data.corpus import decoded_lines, read_lines
 from nmt.errors import NmtError
 from nmt.files import atomic
+from nmt.files.outputs import check_folder
 
 log = logging.getLogger("nmt")
 
@@ -30,6 +32,8 @@ class Counts:
     unruly: int = 0  # lines or parts for which no output met the rules: translated without them
     terms: int = 0  # of the glossary, found in the lines
     unmet: int = 0  # of these, without any of their translations in the best one found
+    searched: int = 0  # lines or parts in which terms of a glossary were looked for
+    prefixes: int = 0  # of which characters were left out that the vocabulary lacks
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(*(mine + others for mine, others in zip(astuple(self), astuple(other), strict=True)))
@@ -67,17 +71,11 @@ def lines_in(path: Path | None) -> Iterator[tuple[Iterator[str], bool]]:
 def lines_out(path: Path | None, read: Iterable[Path] = ()) -> Iterator[Callable[[str], None]]:
     """A function that writes a line to a file, there once all are written, or to standard output at once.
 
-    Raises NmtError as `check_output`, and where standard output is closed.
+    Raises NmtError as `check_output`, and where standard output is closed; writing to it raises as `terminal.result`.
     """
     if path is None:
-        if sys.stdout is None:
-            raise NmtError("standard output is closed: direct it to a file, as by > FILE")
-
-        def write(line: str) -> None:
-            sys.stdout.buffer.write(line.encode() + b"\n")
-            sys.stdout.buffer.flush()
-
-        yield write
+        terminal.check_output_open()
+        yield terminal.result
         return
     whole = check_output(path, read)
     with atomic.reporting(path, "--output"), ExitStack() as opened:
@@ -89,15 +87,18 @@ def lines_out(path: Path | None, read: Iterable[Path] = ()) -> Iterator[Callable
 def check_output(path: Path, read: Iterable[Path] = ()) -> Path:
     """The file that an --output stands for, where links lead.
 
-    Raises NmtError for a folder, where no file could be, and for one of the files that are `read` to make it.
+    Raises NmtError for a folder, where no file can be made, for the name of a packed file, and for one of the files
+    that are `read` to make it. Nothing is left behind.
     """
     if path.is_dir():
         raise NmtError(f"{path}: a folder: choose another --output")
     with atomic.reporting(path, "--output"):
         whole = atomic.followed(path)
     check_not_read(path, read)
-    if not is_special(path) and not whole.parent.is_dir():
-        raise NmtError(f"{path}: cannot be written: no folder {whole.parent}: choose another --output")
+    if not is_special(path):
+        if path.suffix == ".gz":
+            raise NmtError(f"{path}: results are written unpacked: leave out .gz, and run gzip afterwards")
+        check_folder(path, whole.parent)
     return whole
 
 
@@ -130,3 +131,11 @@ def say_counts(counts: Counts, limit: int | None) -> None:
         )
     if counts.terms:
         log.info("glossary: %d terms found, %d of them not in the translation", counts.terms, counts.unmet)
+    elif counts.searched:
+        log.warning("glossary: none of its source terms is in any of %d lines", counts.lines)
+    if counts.prefixes:
+        log.warning(
+            "%d of %d prefixes have characters that the model's vocabulary lacks: translated with these left out",
+            counts.prefixes,
+            counts.lines,
+        )

@@ -67,7 +67,7 @@ def scored(number: int, translation: Translation | None, format: Literal["text",
         return row
     if translation is None:
         return "nan\tnan\tnan"
-    each = translation.log_probability / len(translation.token_scores)
+    each = translation.log_probability / max(1, len(translation.token_scores))
     return f"{translation.score:.6f}\t{translation.log_probability:.6f}\t{each:.6f}"
 
 

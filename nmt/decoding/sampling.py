@@ -22,6 +22,8 @@ from nmt.decoding.hypothesis import (
 )
 from nmt.decoding.next_token import NextToken
 
+_STEPS_DRAWN = 64  # at once
+
 
 @torch.inference_mode()
 def sample(
@@ -42,24 +44,27 @@ def sample(
     if not len(source):
         return []
     device, n, eos = source.device, options.n_best, options.eos
-    draws = _draws(seeds, n, int(max_lengths.max()) + 1).to(device)  # [B, N, T]
+    draws = _Draws(seeds, n, device)
     next_token = NextToken(max_lengths, options, rules, device)
     sentences = torch.arange(len(source), device=device)
-    outputs = torch.full(draws.shape, eos, device=device)
-    log_p_of = torch.zeros(draws.shape, device=device)
+    outputs: list[Tensor] = []  # of each step [B, N], of all sentences; EOS behind an end
+    log_p_of: list[Tensor] = []
+    ended = torch.zeros(len(source), n, dtype=torch.bool, device=device)
     state, tokens = stepper.start(stepper.encode(source)), torch.full((len(source), 1), options.bos, device=device)
     for length in itertools.count():  # tokens that each output has
         hidden, state = stepper.step(state, tokens)
         log_p = next_token.log_probabilities(stepper.scores(hidden), length)
         old = log_p.shape[1]
         log_p = log_p.expand(-1, n, -1)  # the first token of all samples comes from one distribution
-        tokens = _drawn(log_p, draws[sentences, :, length], sampling)  # [B, N]
+        tokens = _drawn(log_p, draws.of(length)[sentences], sampling)  # [B, N]
         best = log_p.gather(2, tokens[:, :, None])[:, :, 0].nan_to_num(nan=-math.inf, neginf=-math.inf)
         tokens = tokens.masked_fill(best == -math.inf, eos)
-        outputs[sentences, :, length], log_p_of[sentences, :, length] = tokens, best.float()
-        going = (outputs[sentences, :, : length + 1] != eos).all(dim=2).any(dim=1)  # [B]
+        outputs.append(torch.full_like(ended, eos, dtype=torch.long).index_copy_(0, sentences, tokens))
+        log_p_of.append(torch.zeros_like(ended, dtype=torch.float).index_copy_(0, sentences, best.float()))
+        ended |= outputs[-1] == eos
+        going = ~ended[sentences].all(dim=1)  # [B]
         if not going.any():
-            return spelled(outputs, log_p_of, options)
+            return spelled(torch.stack(outputs, dim=2), torch.stack(log_p_of, dim=2), options)
         column = torch.zeros(1, n, dtype=torch.long, device=device) if old == 1 else torch.arange(n, device=device)
         rows = (old * torch.arange(len(going), device=device)[:, None] + column)[going]
         sentences, tokens = sentences[going], tokens[going]
@@ -69,9 +74,19 @@ def sample(
     raise AssertionError("every output ends at its limit")
 
 
-def _draws(seeds: Sequence[int], samples: int, steps: int) -> Tensor:
-    """A number from 0 to 1 for each token of each sample, [B, N, T]."""
-    return torch.stack([torch.rand(steps, samples, generator=torch.Generator().manual_seed(seed)).T for seed in seeds])
+class _Draws:
+    """A number from 0 to 1 for each token of each of N samples; those of a sentence follow from its seed."""
+
+    def __init__(self, seeds: Sequence[int], samples: int, device: torch.device):
+        self.generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+        self.samples, self.device = samples, device
+
+    def of(self, step: int) -> Tensor:
+        """Those of a step, [B, N]; steps are asked for in order, each once."""
+        if step % _STEPS_DRAWN == 0:
+            drawn = [torch.rand(_STEPS_DRAWN, self.samples, generator=one) for one in self.generators]
+            self.newest = torch.stack(drawn, dim=1).to(self.device)  # [steps, B, N]
+        return self.newest[step % _STEPS_DRAWN]
 
 
 def _drawn(log_p: Tensor, draws: Tensor, sampling: Sampling) -> Tensor:
@@ -80,7 +95,7 @@ def _drawn(log_p: Tensor, draws: Tensor, sampling: Sampling) -> Tensor:
     The draw is a share of the probability: the token is the first, likeliest first, up to which there is as much.
     """
     count = min(sampling.top_k or log_p.shape[2], log_p.shape[2])
-    values, tokens = log_p.nan_to_num(nan=-math.inf).topk(count, dim=2)
+    values, tokens = log_p.nan_to_num(nan=-math.inf, neginf=-math.inf).topk(count, dim=2)
     shares = torch.softmax(values.double() / sampling.temperature, dim=2).cumsum(dim=2)  # NaN: none may come
     if sampling.top_p is not None:  # the fewest that have top_p together (Holtzman et al. 2020)
         shares = shares.masked_fill(

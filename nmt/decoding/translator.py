@@ -1,11 +1,13 @@
 """Text in, text out: a model file as a translator."""
 
 import dataclasses
+import logging
 import math
 import re
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, repeat
@@ -29,12 +31,17 @@ from nmt.decoding.phrases import Group, holds
 from nmt.decoding.precision import prepared
 from nmt.decoding.words import Words
 from nmt.errors import NmtError
+from nmt.located_yaml import shortened
+
+log = logging.getLogger("nmt")
 
 # Whatever some program takes for the end of a line, and the tab, which parts columns.
 _BREAKS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 # One search at a time in a process, as all its threads share PyTorch's number of threads, and a model its mode and
 # its counts. Nothing is lost by waiting: a search uses every core by itself.
 _SEARCHING = threading.Lock()
+_MOST_SAMPLES = 1000  # of a line, as the largest beam
+_OUT_OF_MEMORY = re.compile("out of memory|not enough memory|can't allocate memory|bad_alloc", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,7 @@ class Translator:
     def __init__(self, engine: Engine, vocabulary: Vocabulary, decoding: config.Decoding):
         self.engine, self.vocabulary, self.decoding = engine, vocabulary, decoding
         self.counts = Counts()
-        self.glossary: Glossary | None = None
+        self.glossary: Glossary | None = None  # see also use_glossary
         self._words: tuple[tuple[str, ...], Words] | None = None
 
     @classmethod
@@ -110,8 +117,24 @@ class Translator:
         models = [prepared(one.build(), chosen, decoding.precision) for one in loaded]
         trained_in = first.config.training.precision if decoding.precision == "model" else "float32"
         translator = cls(TransformerEngine(models, chosen, trained_in), first.vocabulary, decoding)
-        translator.glossary = None if glossary is None else Glossary.load(Path(glossary))
+        if glossary is not None:
+            translator.use_glossary(Glossary.load(Path(glossary)), str(glossary))
         return translator
+
+    def use_glossary(self, glossary: Glossary, what: str) -> None:
+        """Take a glossary, which `what` names in messages; those of its terms that the vocabulary cannot write are
+        told of in a warning, and not looked for in the translations."""
+        self.glossary = glossary
+        targets = glossary.targets
+        unwritable = [
+            term for term, ids in zip(targets, self.vocabulary.target.encode(targets), strict=True) if UNK in ids
+        ]
+        if unwritable:
+            log.warning(
+                "%s: %s of %s target terms have characters that the model's vocabulary lacks, such as %r: "
+                "translations cannot have them",
+                *(what, f"{len(unwritable):,}", f"{len(targets):,}", unwritable[0]),
+            )
 
     @property
     def longest_source(self) -> int | None:
@@ -166,13 +189,18 @@ class Translator:
         prefixes: Iterable[str] | None = None,
         first: int = 1,
     ) -> Iterator[list[Translation]]:
-        """`hypotheses` for any number of lines, as `stream`. Raises NmtError too where n_best is above the beam."""
+        """`hypotheses` for any number of lines, as `stream`.
+
+        Raises NmtError too where n_best is above the beam, or above 1000.
+        """
         decoding = self.decoding
         if decoding.method == "beam" and n_best > decoding.beam_size:
             raise NmtError(
                 f"{n_best} best translations of a beam of {decoding.beam_size}: raise decoding.beam_size "
                 "or ask for fewer"
             )
+        if n_best > _MOST_SAMPLES:
+            raise NmtError(f"{n_best} samples of each line: ask for at most {_MOST_SAMPLES}")
         for sources, chunk in self._chunks(lines, chunk_lines, n_best, prefixes, first):
             translations = [self._translations(hypotheses) for hypotheses in chunk]
             yield from self._aligned(sources, translations, chunk) if alignment else translations
@@ -181,30 +209,52 @@ class Translator:
         """Each target as a translation of its source: how probable the model finds it, subword by subword.
 
         None, and counted as skipped, where the source is longer than `longest_source`, or the target than an output
-        for the longest source could be. Raises NmtError where there are not as many targets as sources.
+        for the longest source could be. An empty target of a source without words is its translation, with score 0;
+        any other pair has the model's own probability, a target that no search would look at too.
+        Raises NmtError where there are not as many targets as sources, or too little memory.
         """
         _several(sources)
         _several(targets)
         if len(sources) != len(targets):
             raise NmtError(f"{len(sources)} sources and {len(targets)} targets: there must be as many")
-        both = zip(
-            self.vocabulary.source.encode(list(sources)), self.vocabulary.target.encode(list(targets)), strict=True
+        both = list(
+            zip(self.vocabulary.source.encode(list(sources)), self.vocabulary.target.encode(list(targets)), strict=True)
         )
-        fitting = {place: pair for place, pair in enumerate(both) if self._fits(*pair)}
+        empty = {place for place, (ids, target) in enumerate(both) if not target and _is_empty(sources[place], ids)}
+        fitting = {place: pair for place, pair in enumerate(both) if place not in empty and self._fits(*pair)}
         self.counts.lines += len(sources)
-        self.counts.skipped += len(sources) - len(fitting)
+        self.counts.empty += len(empty)
+        self.counts.skipped += len(sources) - len(empty) - len(fitting)
         pairs = list(fitting.values())
-        with _SEARCHING:
+        with self._computing():
             scores = self.engine.score(pairs, self.decoding.batch_tokens)
         penalties = length_penalties(max(map(len, scores), default=0), self._options(1)).tolist()
         hypotheses = [
             Hypothesis.scored(target, token_scores, penalties)
             for (_, target), token_scores in zip(pairs, scores, strict=True)
         ]
-        found: list[Translation | None] = [None] * len(sources)
+        [nothing] = self._translations([_NOTHING])
+        found = [
+            dataclasses.replace(nothing, text=target) if place in empty else None
+            for place, target in enumerate(targets)
+        ]
         for place, one in zip(fitting, self._translations(hypotheses), strict=True):
             found[place] = dataclasses.replace(one, text=targets[place])
         return found
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        """One thread at a time. Raises NmtError where there is too little memory."""
+        with _SEARCHING:
+            try:
+                yield
+            except (RuntimeError, MemoryError) as error:
+                if not isinstance(error, MemoryError) and not _OUT_OF_MEMORY.search(str(error)):
+                    raise
+                raise NmtError(
+                    f"out of memory with decoding.batch_tokens: {self.decoding.batch_tokens} and decoding.beam_size: "
+                    f"{self.decoding.beam_size}: lower one"
+                ) from None
 
     def _fits(self, source: list[int], target: list[int]) -> bool:
         longest = self.longest_source
@@ -232,7 +282,7 @@ class Translator:
                 raise NmtError(
                     f"line {number}: {len(ids)} subwords, more than {self.longest_source}: shorten or split it"
                 )
-        with _SEARCHING:
+        with self._computing():
             return self.engine.encode(sources, self.decoding.batch_tokens)
 
     def _chunks(
@@ -252,7 +302,7 @@ class Translator:
             given = list(islice(remaining_prefixes, len(chunk)))
             if len(given) < len(chunk):
                 raise NmtError(f"line {first + len(given)}: no prefix: there must be as many prefixes as lines")
-            with _SEARCHING:
+            with self._computing():
                 sources = self._sources(chunk, given, first)
                 found = self._chunk(sources, len(chunk), first, n_best, scores)
             yield sources, found
@@ -336,14 +386,14 @@ class Translator:
     def _banned(self, words: tuple[str, ...]) -> Words:
         """The automaton of these words, made once."""
         if self._words is None or self._words[0] != words:
-            self._words = words, Words(words, self.vocabulary.target.every_piece(), EOS)
+            self._words = words, Words(words, self.vocabulary.target.spellings(), EOS)
         return self._words[1]
 
     def _sources(self, lines: list[str], prefixes: list[str], first: int) -> Parts:
         """By place, the parts to translate, counted; each at most as long as model and settings allow."""
         sources: Parts = {}
         limit = self.longest_source
-        encoded = zip(lines, self.vocabulary.source.encode(lines), self.vocabulary.target.encode(prefixes), strict=True)
+        encoded = zip(lines, self.vocabulary.source.encode(lines), self._prefixes(prefixes, first), strict=True)
         for place, (line, ids, prefix) in enumerate(encoded):
             self.counts.lines += 1
             if self.engine.positions is not None and len(prefix) > self.engine.positions:
@@ -351,7 +401,7 @@ class Translator:
                     f"line {first + place}: its prefix has {len(prefix)} subwords, more than model.max_positions - 1: "
                     f"{self.engine.positions}: shorten it"
                 )
-            if not ids or not line.strip():
+            if _is_empty(line, ids):
                 self.counts.empty += 1
             elif limit is None or len(ids) <= limit:
                 sources[place] = [self._source(Part(line, ids), prefix)]
@@ -375,6 +425,22 @@ class Translator:
                 )
         return sources
 
+    def _prefixes(self, prefixes: list[str], first: int) -> list[list[int]]:
+        """Their subwords. Characters that the vocabulary has not are left out, said and counted."""
+        encoded = self.vocabulary.target.encode(prefixes)
+        lacking = [place for place, ids in enumerate(encoded) if UNK in ids]
+        if lacking:
+            kept = [[token for token in ids if token != UNK] for ids in encoded]
+            place, more = lacking[0], f" (and of {len(lacking) - 1:,} lines behind it)" if lacking[1:] else ""
+            [shown] = self.vocabulary.target.decode([kept[place]])
+            log.warning(
+                "line %d: its prefix %r%s has characters that the model's vocabulary lacks: left out, as in %r",
+                *(first + place, shortened(prefixes[place]), more, shortened(shown)),
+            )
+            self.counts.prefixes += len(lacking)
+            return kept
+        return encoded
+
     def _source(self, part: Part, prefix: list[int]) -> Source:
         decoding, ids = self.decoding, part.ids
         longest = self.longest_output(len(ids))
@@ -394,6 +460,7 @@ class Translator:
             return ()
         if self.decoding.method == "sample":
             raise NmtError("a glossary needs decoding.method: beam: samples cannot be made to hold its terms")
+        self.counts.searched += 1
         return tuple(self.vocabulary.target.encode(targets) for targets in self.glossary.terms(line))
 
     def _aligned(
@@ -405,7 +472,7 @@ class Translator:
             for one in found[place]
             for source, output in zip(parts, long_input.parted(one.tokens), strict=True)
         ]
-        with _SEARCHING:
+        with self._computing():
             weights = iter(self.engine.align(pairs, self.decoding.batch_tokens))
         lines = list(lines)
         for place, parts in sources.items():
@@ -452,6 +519,11 @@ def load_settings(path: Path) -> config.Config:
     if exported.is_ctranslate2(path):
         return exported.load_config(path)
     return checkpoint.load_config(checkpoint.locate(path))
+
+
+def _is_empty(line: str, ids: list[int]) -> bool:
+    """Whether a line has nothing to translate."""
+    return not ids or not line.strip()
 
 
 _NOTHING = Hypothesis([], score=0.0, log_probability=0.0, token_scores=[])

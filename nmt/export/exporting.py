@@ -1,5 +1,6 @@
 """A model file to an exported folder that is there whole, and proven, or not at all."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from nmt.export import ctranslate2, marian, parity
 from nmt.export.marian_engine import MarianEngine
 from nmt.export.parity import Exported, Parity
 from nmt.files import atomic
+from nmt.files.outputs import check_new_folder
 
 Format = Literal["ctranslate2", "marian"]
 
@@ -47,7 +49,7 @@ def export(
     parity.comparable(text, loaded.config, loaded.vocabulary.source)  # raises before the work
     with atomic.reporting(output, "--output"):
         try:
-            with atomic.new_folder(output) as folder:
+            with atomic.new_folder(atomic.followed(output)) as folder:
                 found = _written(folder, format, loaded, quantization or "float32", text)
                 if not (found.holds or quantization not in (None, "float32")):
                     raise _NotKept
@@ -72,6 +74,13 @@ def _check(format: Format, output: Path, quantization: str | None) -> None:
             raise NmtError(f"--quantization {quantization}: a marian folder is float32: leave it out")
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise NmtError(f"{output}: exists already: delete it or choose another --output")
+    check_new_folder(output)
+    try:
+        os.path.realpath(output).encode()
+    except UnicodeEncodeError:  # which the other libraries do not take
+        raise NmtError(f"{output}: a name that is not UTF-8: choose another --output") from None
+    if output.exists() and output.samefile(Path.cwd()):
+        raise NmtError(f"{output}: is the current folder, which cannot be replaced: name a new folder")
 
 
 def _written(folder: Path, format: Format, loaded: Checkpoint, quantization: str, lines: Sequence[str]) -> Parity:

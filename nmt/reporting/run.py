@@ -100,7 +100,8 @@ def gather(folders: Sequence[Path]) -> list[Run]:
 
 def files_of(folders: Sequence[Path]) -> list[Path]:
     """What `gather` reads: everything in these folders but pages."""
-    return [path for folder in folders for path in folder.iterdir() if path.suffix != ".html"]
+    there = [folder for folder in folders if folder.is_dir()]
+    return [path for folder in there for path in folder.iterdir() if path.suffix != ".html"]
 
 
 def _names(folders: Sequence[Path]) -> list[str]:

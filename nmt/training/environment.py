@@ -1,4 +1,7 @@
-"""What training runs on, by model and version and never by name: what its speed and its numbers depend on."""
+"""What training runs on, by model and version and never by name: what its speed and its numbers depend on.
+
+And the folder in which it was started, from which relative paths lead.
+"""
 
 import os
 import platform
@@ -11,6 +14,7 @@ import torch
 from nmt import __version__
 from nmt.cores import usable_cores
 from nmt.distributed import Ranks
+from nmt.errors import current_folder
 
 _PACKAGES = ("torch", "sentencepiece", "sacrebleu")
 
@@ -26,6 +30,7 @@ def environment(device: torch.device, ranks: Ranks) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "device": device.type,
         "ranks": ranks.size,
+        "folder": current_folder(),
     }
     if memory := _memory():
         facts["memory_gib"] = memory

@@ -55,7 +55,7 @@ class Learner:
     def connect(self) -> None:
         """Before the first step: compile where that is wanted, and join the ranks, all with the first one's weights."""
         if self.training.compile:
-            compile_layers(self.model, self.device)
+            compile_layers(self.objective, self.device, sharded=self.sharded)
         if self.ranks.size > 1 and not self.sharded:  # sums gradients while the backward pass goes on
             with warnings.catch_warnings():  # PyTorch 2.13 has another name for an argument that those before need
                 warnings.simplefilter("ignore", FutureWarning)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 # Rows of logits held at once: the part that is being worked on stays near the processor's caches,
 # and no [N, V] matrix is ever held.
-_CHUNK_ELEMENTS = {"cpu": 1 << 24}
+CHUNK_ELEMENTS = {"cpu": 1 << 24}
 _DEFAULT_CHUNK_ELEMENTS = 1 << 28
 _LEAST_LOGIT = 80.0  # below the largest: e^-80 of its probability, 2e-35, adds nothing to a sum in float32
 
@@ -19,8 +19,9 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     """The loss and, in the same pass over the logits, its gradients.
 
     With p = softmax(h Wᵀ) and the smoothed target q = (1-ε) δ_y + ε/V, the gradient of the loss for the
-    logits is p - q. Only p is dense: the products of q with W and h are a row of W, a row of h and two
-    sums, so p overwrites the logits and is used as it is.
+    logits is p - q. It overwrites the logits in float32 and is rounded to `dtype` only then: where p is near q,
+    rounding p first would leave little but the rounding error. In float32 there is nothing to round, and the
+    products of the constant ε/V with W and h, which are two sums, are subtracted afterwards: that is faster.
     """
 
     @staticmethod
@@ -31,11 +32,13 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         h_all, w = hidden.to(dtype), weight.to(dtype)
         wide = torch.promote_types(dtype, torch.float32)
         row_sum = weight.sum(dim=0)  # [D]: the mean logit over the vocabulary is h · row_sum / V
-        grad_hidden = torch.empty_like(hidden) if ctx.needs_input_grad[0] else None
+        mean_target = smoothing / vocabulary
+        # In float32 whatever `hidden` is: the loss scale of float16 comes in the backward pass.
+        grad_hidden = torch.empty_like(hidden, dtype=wide) if ctx.needs_input_grad[0] else None
         grad_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
         loss = hidden.new_zeros((), dtype=torch.float64 if hidden.device.type == "cpu" else torch.float32)
         nll = loss.clone()
-        rows = max(1, _CHUNK_ELEMENTS.get(hidden.device.type, _DEFAULT_CHUNK_ELEMENTS) // vocabulary)
+        rows = max(1, CHUNK_ELEMENTS.get(hidden.device.type, _DEFAULT_CHUNK_ELEMENTS) // vocabulary)
         for start in range(0, hidden.shape[0], rows):
             h, y = h_all[start : start + rows], target[start : start + rows]
             logits = (h @ w.t()).to(wide)  # [n, V]
@@ -49,20 +52,25 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             mean_logit = hidden[start : start + rows].to(wide) @ (row_sum / vocabulary)
             nll += (log_z - of_target).sum(dtype=nll.dtype)
             loss += (log_z - (1 - smoothing) * of_target - smoothing * mean_logit).sum(dtype=loss.dtype)
-            p = p.to(dtype)
+            at_target = y[:, None]
+            difference = p.scatter_(1, at_target, p.gather(1, at_target) - (1 - smoothing))
+            unit = None
+            if dtype != wide:
+                difference, unit = _rounded(difference.sub_(mean_target), h, w)
             if grad_hidden is not None:
-                g = (p @ w).to(hidden.dtype)
-                g.sub_((row_sum * (smoothing / vocabulary)).to(g.dtype))
-                grad_hidden[start : start + rows] = g.sub_(weight[y].to(g.dtype), alpha=1 - smoothing)
+                grad_hidden[start : start + rows] = _product(difference, w, unit)
             if grad_weight is not None:
-                if dtype == grad_weight.dtype:
-                    grad_weight.addmm_(p.t(), h)
+                if dtype == wide:
+                    grad_weight.addmm_(difference.t(), h)
                 else:
-                    grad_weight += p.t() @ h
-        if grad_weight is not None:
-            grad_weight.sub_(hidden.sum(dim=0) * (smoothing / vocabulary))
-            grad_weight.index_add_(0, target, hidden.to(grad_weight.dtype), alpha=-(1 - smoothing))
-        ctx.gradients = (grad_hidden, grad_weight)
+                    grad_weight += _product(difference.t(), h, unit)
+            del logits, p, difference  # before the next rows have theirs
+        if dtype == wide:
+            if grad_hidden is not None:
+                grad_hidden.sub_(row_sum * mean_target)
+            if grad_weight is not None:
+                grad_weight.sub_(hidden.sum(dim=0) * mean_target)
+        ctx.gradients, ctx.hidden_dtype = (grad_hidden, grad_weight), hidden.dtype
         loss, nll = loss.to(wide), nll.to(wide)
         ctx.mark_non_differentiable(nll)
         return loss, nll
@@ -71,9 +79,28 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.gradients is None:  # scaled in place by the first
             raise RuntimeError("a second backward pass through one loss: compute the loss again")
-        scaled = tuple(g if g is None else g.mul_(gradient) for g in ctx.gradients)
+        grad_hidden, grad_weight = (g if g is None else g.mul_(gradient) for g in ctx.gradients)
         ctx.gradients = None
-        return (*scaled, None, None, None)
+        return grad_hidden if grad_hidden is None else grad_hidden.to(ctx.hidden_dtype), grad_weight, None, None, None
+
+
+def _rounded(difference: Tensor, h: Tensor, w: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Rows [n, V] in the dtype of h [n, D] and w [V, D], and the unit, a number in float32, that they are given in.
+
+    float16 has nothing below 6e-8 and few digits below 6e-5: there the unit is the smallest power of two with
+    which no product with h or w can exceed 2^15, half of what float16 holds. Otherwise None, for 1.
+    """
+    if h.dtype != torch.float16:
+        return difference.to(h.dtype), None
+    of_weight = torch.linalg.vector_norm(difference, 1, dim=0).amax() * h.abs().amax()
+    of_hidden = 2 * w.abs().amax()  # a row's absolute values sum to at most 2
+    unit = torch.exp2(torch.maximum(of_weight, of_hidden).clamp(min=1).log2().ceil() - 15)
+    return difference.div_(unit).to(h.dtype), unit
+
+
+def _product(a: Tensor, b: Tensor, unit: Tensor | None) -> Tensor:
+    """a b, in float32 where `a` is in a unit: in float16 what is small would be lost again."""
+    return a @ b if unit is None else (a @ b).to(unit.dtype).mul_(unit)
 
 
 def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:

@@ -1,37 +1,58 @@
-"""How many cells of a batch a device's memory holds: `training.micro_batch_tokens: auto`."""
+"""Whether a step fits into a device's memory, and how many cells do: `training.micro_batch_tokens: auto`."""
 
-import contextlib
 import logging
+import os
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import accumulate
-from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.profiler import ProfilerActivity, profile
 
+from nmt import config
+from nmt.device import available_host_memory
 from nmt.distributed import Ranks
 from nmt.errors import NmtError
+from nmt.training.loss import CHUNK_ELEMENTS
 from nmt.training.objective import Objective
 
 log = logging.getLogger("nmt")
+
+Lengths = NDArray[np.integer[Any]]
 
 # Of the memory that is free at the start, what a step may take: shapes that vary fragment the rest.
 _SHARE = 0.9
 _PROBE_CELLS = 2048  # on the CPU, whose memory cannot be tried out: beyond it the system kills
 
 
-def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, ranks: Ranks) -> int:
+def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, ranks: Ranks, chosen: int = 0) -> int:
     """The most cells of a micro-batch such that a forward and backward pass fits, a whole part of `batch_cells`.
 
     longest: the longer side of the longest pair, at most `batch_cells`. Tried with pairs of that length, both
     sides of them full: nothing in the corpus takes more. On a GPU the passes are run; on a CPU what they take is
     measured on a small batch, for memory that is not there is found out too late. Every rank gets the smallest
     result. Raises NmtError where even the longest pair alone does not fit.
+    chosen: when the run began, or 0. It stays: dropout's masks depend on the split, so that another one would make
+    the resumed run another run. Only a warning says that it does not fit into the memory that is free now.
     """
     where = next(objective.parameters()).device
     on_gpu = where.type == "cuda"
     fits = _runs(objective, longest) if on_gpu else _estimate(objective, longest, ranks.local_size)
+
+    if chosen:
+        if ranks.begin_most(lambda: int(not fits(chosen)))():
+            log.warning(
+                "training.micro_batch_tokens: auto: %s cells, as when the run began, may not fit into the memory that "
+                "is free now: free some, or set a smaller number (the results are then not the same bit for bit)",
+                f"{chosen:,}",
+            )
+        else:
+            log.info("training.micro_batch_tokens: auto: %s cells, as when the run began", f"{chosen:,}")
+        return chosen
 
     def cells_of(parts: int) -> int:
         return max(longest, -(-batch_cells // parts))
@@ -49,6 +70,94 @@ def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, rank
         whole = f" at most on each of {ranks.size} ranks"
     log.info("training.micro_batch_tokens: auto: %s cells%s", f"{cells_of(fewest):,}", whole)
     return cells_of(fewest)
+
+
+def check_step(settings: config.Config, objective: Objective, cells: int, longer: Lengths, ranks_here: int) -> None:
+    """Raises NmtError where a micro-batch of so many cells needs more memory than this CPU has left for a rank.
+
+    longer: the longer side of each pair [N]. Most often a count that errs on the large side is enough; only where
+    that does not fit is memory measured, on small batches of pairs as long as those that fill most of a step.
+    """
+    cells = min(cells, int(longer.sum(dtype=np.int64)))  # there are no more, however large a batch may be
+    weights = sum(weight.nbytes for weight in objective.parameters())
+    free = available_memory() // ranks_here - 3 * weights  # gradients and two moments are yet to come
+    if most_bytes(settings.model, cells, int(longer.max(initial=1))) <= free:
+        return
+    length = max(1, round(float((longer.astype(np.float64) ** 2).sum() / longer.sum(dtype=np.int64))))
+    # Enough for a whole chunk of logits, which does not grow with the cells, in most vocabularies.
+    chunk = CHUNK_ELEMENTS["cpu"] // objective.model.output.weight.shape[0]
+    few = -(-min(max(_PROBE_CELLS, chunk), 8 * _PROBE_CELLS) // length) * length
+    _passes(objective, few, length)  # whatever is made once
+    one, two = (peak_bytes(objective, count, length) for count in (few, 2 * few))
+    need = one - weights + (cells - few) * (two - one) / few
+    if need > free:
+        key = "batch_tokens" if settings.training.micro_batch_tokens is None else "micro_batch_tokens"
+        raise NmtError(
+            f"training.{key}: {cells:,} cells at once need about {_gib(need + 3 * weights)} GiB of memory, and "
+            f"{_gib(free + 3 * weights)} GiB are free: set training.micro_batch_tokens to a smaller number or to auto, "
+            "the most that fits (what a step learns stays the same)"
+        )
+
+
+def most_bytes(sizes: config.Model, cells: int, longest: int) -> int:
+    """What both passes over so many cells, on either side, need at most on the CPU, beside weights and gradients.
+
+    Numbers of float32 that are kept for a cell, counted on models of many sizes, and three chunks of logits.
+    """
+    width = max(sizes.d_model, sizes.heads * max(sizes.key_size or 0, sizes.value_size or 0))
+    inner = 3.5 + 3.5 * (sizes.activation_dropout > 0) + 2.5 * (sizes.activation != "relu")
+    weights = 24 * sizes.heads * longest * (sizes.attention_dropout > 0)  # attention without dropout keeps none
+    layers = max(sizes.encoder_layers or sizes.layers, sizes.decoder_layers or sizes.layers)
+    numbers = layers * (28 * width + inner * sizes.feed_forward + weights) + 40 * width
+    return int(4 * cells * numbers) + (192 << 20)
+
+
+def check_model(settings: config.Config, where: torch.device, ranks_here: int) -> None:
+    """Raises NmtError where a model of these sizes, with what training keeps beside it, cannot fit: before it is made.
+
+    Weights are made in the machine's memory; on a CPU their gradients and Adam's two moments are there too.
+    """
+    count, layers = parameters(settings), sum(_layers(settings.model))
+    need = (4 * count * (4 if where.type == "cpu" else 1) + (layers << 16)) * ranks_here  # and modules, 64 KiB each
+    if need > (free := available_memory()):
+        raise NmtError(
+            f"the model has about {count:,} parameters: it needs {_gib(need)} GiB of memory, and {_gib(free)} GiB are "
+            "free: lower model.d_model, model.feed_forward, model.layers or vocabulary.size"
+        )
+
+
+def parameters(settings: config.Config) -> int:
+    """About how many a model has, without biases and norms; its vocabulary not counted where one is given."""
+    sizes, size = settings.model, settings.vocabulary.size
+    keys, values = (
+        sizes.heads * (given or sizes.d_model // sizes.heads) for given in (sizes.key_size, sizes.value_size)
+    )
+    attention, feed_forward = sizes.d_model * 2 * (keys + values), 2 * sizes.d_model * sizes.feed_forward
+    encoder, decoder = _layers(sizes)
+    matrices = {"all": 1, "target": 2, "none": 3}[sizes.tie]
+    known = not (settings.vocabulary.source_model or settings.vocabulary.target_model)
+    embeddings = matrices * size * sizes.d_model * known
+    return embeddings + encoder * (attention + feed_forward) + decoder * (2 * attention + feed_forward)
+
+
+def _layers(sizes: config.Model) -> tuple[int, int]:
+    return sizes.encoder_layers or sizes.layers, sizes.decoder_layers or sizes.layers
+
+
+@contextmanager
+def explaining(what: Callable[[], str]) -> Iterator[None]:
+    """Raise NmtError, saying what to do, where memory runs out inside, that of a GPU or the machine's."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        on_cpu = isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error)
+        if not on_cpu and not isinstance(error, torch.OutOfMemoryError):
+            raise
+        raise NmtError(what()) from None
+
+
+def _gib(size: float) -> str:
+    return f"{size / (1 << 30):,.1f}"
 
 
 def _passes(objective: Objective, cells: int, longest: int) -> None:
@@ -94,6 +203,7 @@ def _estimate(objective: Objective, longest: int, ranks_here: int) -> Callable[[
 
 def peak_bytes(objective: Objective, cells: int, longest: int) -> int:
     """The most memory that PyTorch holds at once on the CPU in both passes, beyond what it held before."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or the profiler speaks of itself
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
         _passes(objective, cells, longest)
     assert profiled.profiler is not None and profiled.profiler.kineto_results is not None
@@ -102,14 +212,6 @@ def peak_bytes(objective: Objective, cells: int, longest: int) -> int:
 
 
 def available_memory() -> int:
-    """Bytes of memory that this machine, or the container this process is in, has left."""
-    found = []
-    with contextlib.suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/meminfo").read_text().split("\n")
-        found.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]))
-    with contextlib.suppress(OSError, ValueError):
-        group = Path("/sys/fs/cgroup")
-        limit, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
-        words = (group / "memory.stat").read_text().split()
-        found.append(limit - used + int(words[words.index("inactive_file") + 1]))  # files read, given up when needed
-    return min(found, default=4 << 30)
+    """Bytes of memory that are left here; an assumption where the system does not say."""
+    found = available_host_memory()
+    return 4 << 30 if found is None else found

@@ -37,18 +37,35 @@ class Objective(nn.Module):
             )
 
 
-def compile_layers(model: Transformer, where: torch.device) -> bool:
+def compile_layers(objective: Objective, where: torch.device, *, sharded: bool = False) -> bool:
     """Have torch.compile make kernels of the model's layers; whether it can here, else says why not.
 
     Layer by layer and with sizes that vary: all encoder layers share one graph and all decoder layers another,
-    whatever the shapes of an epoch's batches.
+    whatever the shapes of an epoch's batches. Tried at once, forward and backward, so that a compiler that fails does
+    so before the first step; without the trial where layers are `sharded`, for a rank cannot run those alone.
     """
+    layers = (*objective.model.encoder, *objective.model.decoder)
     try:
         torch.compile(torch.sin)(torch.ones(2, device=where))
+        for layer in layers:
+            layer.compile(dynamic=True)
+        if not sharded:
+            _try(objective, where)
     except Exception as error:  # of many kinds: no C++ compiler, no Triton, a platform that is not supported
-        reason = str(error).strip().partition("\n")[0]
+        for layer in layers:
+            layer._compiled_call_impl = None  # what `compile` has set
+        reason = next(filter(None, str(error).split("\n")), type(error).__name__)
         log.warning("training.compile: torch.compile does not work here, going on without it (%s)", reason)
         return False
-    for layer in (*model.encoder, *model.decoder):
-        layer.compile(dynamic=True)
+    # Graphs to come, such as those of validation, run as they are should the compiler fail with them.
+    torch._dynamo.config.suppress_errors = True
     return True
+
+
+def _try(objective: Objective, where: torch.device) -> None:
+    """Forward and backward over a batch of two short pairs; weights and gradients stay as they are."""
+    source, target = (torch.full((2, length), BOS, device=where) for length in (3, 5))
+    objective.train()
+    loss, _ = objective(source, target, torch.arange(target.numel(), device=where))
+    loss.backward()
+    objective.zero_grad(set_to_none=True)

@@ -15,6 +15,7 @@ from nmt import checkpoint
 from nmt.checkpoint import Checkpoint
 from nmt.data.vocabulary import Vocabulary
 from nmt.distributed import Ranks
+from nmt.errors import NmtError
 from nmt.training import state
 from nmt.training.learner import Learner
 from nmt.training.state import Identity, Progress, Snapshot
@@ -26,7 +27,8 @@ class Saver:
     """Writes states and checkpoints in a thread, one after the other. Leaving the `with` block waits for the last.
 
     The first rank alone writes; others take part where they hold a share of the weights.
-    What writing raises (NmtError where the disk refuses) is raised by the next save, or on leaving.
+    What writing raises is raised by `check`, by the next save or on leaving, as an NmtError that says from where the
+    run can go on.
     """
 
     def __init__(self, run: Path, identity: Identity, vocabulary: Vocabulary, ranks: Ranks) -> None:
@@ -59,6 +61,11 @@ class Saver:
         }
         best = bool(scores) and progress.best_step == progress.step
         self._save(progress, learner, provenance, best=best)
+
+    def check(self) -> None:
+        """Raise what writing has raised, if it is over; to be asked after each step. Costs nothing."""
+        if self._writing is not None and self._writing.done():
+            self._wait()
 
     def _save(self, progress: Progress, learner: Learner, provenance: Mapping[str, Any] | None, *, best: bool) -> None:
         if not (self._ranks.first or learner.sharded):
@@ -95,8 +102,15 @@ class Saver:
 
     def _wait(self) -> None:
         writing, self._writing = self._writing, None
-        if writing is not None:
+        if writing is None:
+            return
+        try:
             writing.result()
+        except (NmtError, OSError) as error:
+            newest = state.newest(self._run)
+            good = f"the last good state is {newest}" if newest else "no state had been saved"
+            on = "goes on from there" if newest else "then starts again"
+            raise NmtError(f"{error}: training ends; {good}, and the same command {on}") from None
 
     def __enter__(self) -> "Saver":
         return self

@@ -4,9 +4,11 @@ Random numbers are no part of it: each step draws its own from the seed and its 
 `RUN/state` holds the newest two; a damaged one is passed over, aloud, for the one before.
 """
 
+import contextlib
 import dataclasses
 import json
 import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +28,10 @@ FORMAT = "nmt-state"
 _SETTINGS_OF_THE_STATE = (
     "model.", "vocabulary.", "seed", "data.pool_pairs", "training.batch_tokens", "training.best_metric"
 )  # fmt: skip
+# The name of the training data stands for these too: with another value it is other data.
+_SETTINGS_OF_THE_DATA = (
+    "data.source_language", "data.target_language", "data.max_length", "data.drop_copies", "data.drop_duplicates"
+)  # fmt: skip
 _FREE_SETTINGS = ("model.dropout", "model.attention_dropout", "model.activation_dropout")
 
 
@@ -38,7 +44,8 @@ class Progress:
     best, best_step, without_best: the best validation (higher is better, a loss negated), and how many
     have passed since; losses and interval_…: sums over the steps since the last line of metrics, of which
     interval_waiting is the seconds spent waiting for data; overflows: steps that float16 left out;
-    metrics_bytes, samples_bytes: how long metrics.jsonl and samples.jsonl were.
+    metrics_bytes, samples_bytes: how long metrics.jsonl and samples.jsonl were; micro_cells, ranks: what
+    training.micro_batch_tokens: auto chose (0 where it was not asked), and for how many ranks.
     """
 
     step: int = 0
@@ -59,6 +66,8 @@ class Progress:
     overflows: int = 0
     metrics_bytes: int = 0
     samples_bytes: int = 0
+    micro_cells: int = 0
+    ranks: int = 1
 
     def start_interval(self) -> None:
         """Forget the sums: a line of metrics has been written."""
@@ -81,20 +90,27 @@ class Identity:
 
     def check_resumable(self, saved: "Identity", run: Path) -> None:
         """Say which settings changed; raise NmtError for those that the saved state cannot follow."""
-        changed = settings.differences(saved.config, self.config)
-        fatal = [
-            row for row in changed if row.startswith(_SETTINGS_OF_THE_STATE) and not row.startswith(_FREE_SETTINGS)
-        ]
+        check_settings(self.config, saved.config, run)
         mend = f"put it back, or choose another run_dir than {run}"
-        if fatal:
-            raise NmtError(f"{run} holds a run with other settings ({'; '.join(fatal)}): {mend}")
         if self.vocabulary_key != saved.vocabulary_key:
             raise NmtError(f"{run} holds a run with another vocabulary (vocabulary.* or its text has changed): {mend}")
         if self.data_key != saved.data_key:
             causes = "data.* or the files have changed, or training.micro_batch_tokens leaves out other pairs"
             raise NmtError(f"{run} holds a run on other training data ({causes}): {mend}")
-        for row in changed:
+        for row in settings.differences(saved.config, self.config):
             log.info("setting changed since the run was saved: %s", row)
+
+
+def check_settings(config: Config, saved: Config, run: Path) -> None:
+    """Raises NmtError naming the settings with which the state in `run`, of a run with those saved, cannot go on."""
+    fixed = _SETTINGS_OF_THE_STATE + _SETTINGS_OF_THE_DATA
+    changed = settings.differences(saved, config)
+    fatal = [row for row in changed if row.startswith(fixed) and not row.startswith(_FREE_SETTINGS)]
+    if fatal:
+        raise NmtError(
+            f"{run} holds a run with other settings ({'; '.join(fatal)}): "
+            f"put it back, or choose another run_dir than {run}"
+        )
 
 
 @dataclass(frozen=True)
@@ -143,19 +159,47 @@ def write(run: Path, saved: Snapshot) -> None:
         old.unlink()
 
 
+def newest(run: Path) -> Path | None:
+    """The state to resume from, if there is one; whether it is whole is found out when it is read."""
+    return max(_states(run), default=None)
+
+
 def exists(run: Path) -> bool:
     """Whether the run has a state to resume from."""
-    return bool(_states(run))
+    return newest(run) is not None
 
 
 def data_key(run: Path) -> str | None:
     """The name of the token store that the run trains on, by its newest readable state; None where there is none."""
-    for path in reversed(_states(run)):
-        try:
-            return tensor_file.read_metadata(path)["data_key"].partition(",")[0]
-        except (NmtError, KeyError):  # damaged, or deleted by training that goes on
-            continue
+    for metadata in _readable_metadata(run):
+        if "data_key" in metadata:
+            return metadata["data_key"].partition(",")[0]
     return None
+
+
+def saved(run: Path) -> tuple[Identity, Progress] | None:
+    """What the newest readable state of the run says of itself, without its tensors; None where there is none."""
+    for metadata in _readable_metadata(run):
+        with contextlib.suppress(NmtError, KeyError, TypeError, ValueError):  # `restore` says what is wrong with it
+            return _described(run, metadata)
+    return None
+
+
+def _readable_metadata(run: Path) -> Iterator[dict[str, str]]:
+    """Of the states, newest first, without those that are damaged or deleted by training that goes on."""
+    for path in reversed(_states(run)):
+        with contextlib.suppress(NmtError):
+            yield tensor_file.read_metadata(path)
+
+
+def _described(run: Path, metadata: Mapping[str, str]) -> tuple[Identity, Progress]:
+    identity = Identity(
+        settings.parse(Config, metadata["config"], f"{run / 'state'}: settings inside"),
+        metadata["data_key"],
+        metadata["vocabulary_key"],
+        metadata.get("validation_key", ""),  # states had none once
+    )
+    return identity, Progress(**json.loads(metadata["progress"]))
 
 
 def restore(run: Path, identity: Identity, learner: Learner, ranks: Ranks) -> Progress:
@@ -169,15 +213,9 @@ def restore(run: Path, identity: Identity, learner: Learner, ranks: Ranks) -> Pr
     progress = Progress()
     if ranks.first:
         tensors, metadata = _newest_whole(run)
-        saved = Identity(
-            settings.parse(Config, metadata["config"], f"{run / 'state'}: settings inside"),
-            metadata["data_key"],
-            metadata["vocabulary_key"],
-            metadata.get("validation_key", ""),  # states had none once
-        )
-        identity.check_resumable(saved, run)
-        progress = Progress(**json.loads(metadata["progress"]))
-        if saved.validation_key != identity.validation_key:
+        belongs_to, progress = _described(run, metadata)
+        identity.check_resumable(belongs_to, run)
+        if belongs_to.validation_key != identity.validation_key:
             progress.best, progress.without_best = None, 0  # other sentences or another search: nothing compares
     progress = ranks.from_first(progress)
     _load(Snapshot(progress.step, ranks.tensors_from_first(tensors), ranks.from_first(metadata)), learner)

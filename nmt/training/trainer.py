@@ -56,7 +56,8 @@ class Trainer:
         self.config, self.material, self.device, self.ranks = config, material, device, ranks
         self.run_dir, self.deadline = Path(config.run_dir), deadline
         ranks.agree({"the vocabulary": material.vocabulary_key, "the training data": material.data_key})
-        self.learner = Learner(config, material.vocabulary, device, ranks)
+        with memory.explaining(lambda: f"{device}: out of memory with the model alone: lower model.d_model or layers"):
+            self.learner = Learner(config, material.vocabulary, device, ranks)
         self.micro_cells = self._micro_cells()
         self.batches = self._batches(
             material.train, config.training.batch_tokens, self.micro_cells, config.vocabulary.segmentations
@@ -79,18 +80,19 @@ class Trainer:
         Raises NmtError when another process trains in the folder, when the device's memory is too small and when
         the loss is no longer a number; what was saved before stays.
         """
-        try:
-            with run_folder.alone(self.run_dir) if self.ranks.first else nullcontext():
-                stop = self._run()
-        except torch.OutOfMemoryError:
-            raise NmtError(
-                f"{self.device}: out of memory at step {self.progress.step:,} with {self.micro_cells:,} cells at "
-                "once: lower training.micro_batch_tokens (auto finds the most that fits; what a step learns stays "
-                "the same), or set training.precision: bfloat16 or training.activation_checkpointing: true"
-            ) from None
+        alone = run_folder.alone(self.run_dir) if self.ranks.first else nullcontext()
+        with memory.explaining(self._out_of_memory), alone:
+            stop = self._run()
         if self.profile:
             self.profile.close()
         return stop
+
+    def _out_of_memory(self) -> str:
+        return (
+            f"{self.device}: out of memory at step {self.progress.step:,} with {self.micro_cells:,} cells at "
+            "once: lower training.micro_batch_tokens (auto finds the most that fits; what a step learns stays "
+            "the same), or set training.precision: bfloat16 or training.activation_checkpointing: true"
+        )
 
     def _run(self) -> StopRequest:
         if self.ranks.from_first(state.exists(self.run_dir)):
@@ -100,10 +102,17 @@ class Trainer:
             log.info("resuming %s at step %s", self.run_dir, f"{self.progress.step:,}")
         elif self.ranks.first:
             run_folder.move_aside(self.run_dir)
+        auto = self.config.training.micro_batch_tokens == "auto"
+        self.progress.micro_cells, self.progress.ranks = self.micro_cells if auto else 0, self.ranks.size
         stop, ended = StopRequest(self.deadline), self._ended()
         has_model = checkpoint.checkpoint_path(self.run_dir, self.progress.step).exists()
         if self.ranks.first:
             run_folder.write_config(self.run_dir, self.config)
+        if self.progress.step > self.config.training.max_steps:
+            log.warning(
+                "%s is at step %s, past training.max_steps: %s: nothing more is trained; raise it to go on",
+                *(self.run_dir, f"{self.progress.step:,}", f"{self.config.training.max_steps:,}"),
+            )
         if self.ranks.from_first(bool(ended) and has_model):
             log.info("nothing to do: %s", ended)
             return stop
@@ -172,6 +181,7 @@ class Trainer:
                     bar.set_postfix_str(f"loss {loss:.3f}, lr {self._rate():.1e}, {speed:,.0f} tokens/s")
                 if progress.step % training.log_every == 0:
                     self._log(records, aloud=bool(bar.disable))
+                saver.check()
                 self._save_where_due(records, saver, stop)
                 if ended := self._ended():
                     log.info("done: %s", ended)
@@ -336,18 +346,38 @@ class Trainer:
         progress.without_best += 1
         if progress.best is None or value > progress.best:
             progress.best, progress.best_step, progress.without_best = value, progress.step, 0
-            line += "  (best so far)"
+            line += f"  (best {training.best_metric})"
         log.info("step %s  %s", f"{progress.step:,}", line)
         return {**scores, "signatures": signatures}
 
     def _micro_cells(self) -> int:
         """The most cells that a device is given at once."""
-        data, training = self.material.train, self.config.training
-        if training.micro_batch_tokens != "auto":
-            return min(training.micro_batch_tokens or training.batch_tokens, training.batch_tokens)
+        data, training, budget = self.material.train, self.config.training, self.config.training.batch_tokens
         longer = np.maximum(data.source_lengths, data.target_lengths)
-        longest = int(longer[longer <= training.batch_tokens].max(initial=1))  # longer ones are in no batch
-        return memory.micro_batch_cells(self.learner.objective, training.batch_tokens, longest, self.ranks)
+        longer = longer[longer <= budget]  # longer ones are in no batch
+        if training.micro_batch_tokens != "auto":
+            cells = min(training.micro_batch_tokens or budget, budget)
+            if self.device.type == "cpu":
+                most = min(cells, -(-budget // self.ranks.size))  # a rank's share of a step
+                memory.check_step(self.config, self.learner.objective, most, longer, self.ranks.local_size)
+            return cells
+        longest = int(longer.max(initial=1))
+        chosen = self.ranks.from_first(self._chosen_before() if self.ranks.first else 0)
+        return memory.micro_batch_cells(self.learner.objective, budget, longest, self.ranks, chosen)
+
+    def _chosen_before(self) -> int:
+        """What `auto` chose when the run that is to be resumed began, for the same number of ranks; else 0."""
+        saved = state.saved(self.run_dir)
+        if saved is None or not saved[1].micro_cells:
+            return 0
+        _, progress = saved
+        if progress.ranks == self.ranks.size:
+            return progress.micro_cells
+        log.info(
+            "training.micro_batch_tokens: auto: %s cells for %s ranks when the run began; chosen anew for %s",
+            *(f"{progress.micro_cells:,}", progress.ranks, self.ranks.size),
+        )
+        return 0
 
     def _validation_batches(self) -> Batches | None:
         """Batches of the whole validation set, however long its pairs. NmtError where the model cannot take one."""

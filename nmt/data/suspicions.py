@@ -1,0 +1,180 @@
+"""What makes a corpus look wrong though every line of it can be read: warnings, found without a model.
+
+The rules, each silent where it cannot be sure:
+
+1. Dropped. Of at least 100 pairs of a corpus, more than half were dropped.
+2. Not translations. In translations, long sentences stand beside long ones: the correlation of the logarithms of their
+   lengths in characters is above 0.5 in all text that we know, and near 0 in unrelated files. Below 0.2 is warned of;
+   where it is at least 0.2 higher, and above 0.4, with one side shifted by up to three lines, that is said instead.
+   Silent where the lengths hardly vary or the lines are very short, as in lists of words, and where the numbers in the
+   text agree.
+3. Swapped sides. By the languages' most frequent words, or by their script, the source reads like the target language
+   and the target like the source language; or, by the most frequent sequences of three characters, a training corpus's
+   source looks like the target of the validation text and the other way round.
+
+Rules 2 and 3 look at the first 5,000 pairs that are full, and are silent below 300.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from nmt.data.cleaning import REASONS, Counts
+from nmt.data.corpus import Pair
+
+SAMPLE = 5000  # pairs of a corpus that are looked at
+_FEWEST = 300  # pairs, for the rules about text
+_FEWEST_READ = 100  # pairs, for the rule about counts
+
+
+def dropped(label: str, count: Counts) -> Iterator[str]:
+    """Rule 1."""
+    lost = count.read - count.kept
+    if count.read >= _FEWEST_READ and 2 * lost > count.read:
+        most = max(REASONS, key=lambda name: getattr(count, name))
+        yield (
+            f"{label}: {lost:,} of {count.read:,} pairs are dropped ({lost / count.read:.0%}), most of them because "
+            f"they are {REASONS[most]}"
+        )
+
+
+def of_text(
+    label: str, pairs: Sequence[Pair], languages: tuple[str, str], validation: Sequence[Pair] = ()
+) -> Iterator[str]:
+    """Rules 2 and 3."""
+    yield from not_translations(label, pairs)
+    yield from swapped(label, pairs, languages, validation)
+
+
+# --------------------------------------------------------------------------- are these translations?
+
+_SHIFTS = (-3, -2, -1, 1, 2, 3)
+_NUMBER = re.compile("[0-9]+")
+
+
+def not_translations(label: str, pairs: Sequence[Pair]) -> Iterator[str]:
+    """Rule 2."""
+    if len(pairs) < _FEWEST:
+        return
+    characters = np.array([[len(source), len(target)] for source, target in pairs], np.float64)
+    lengths = np.log(characters).T  # [2, pairs]
+    if characters.mean(axis=0).min() < 10 or lengths.std(axis=1).min() < 0.2 or _numbers_agree(pairs):
+        return
+    found = _correlation(*lengths)
+    shifted = {by: _correlation(*_shifted(lengths, by)) for by in _SHIFTS}
+    by = max(shifted, key=lambda one: shifted[one])
+    if shifted[by] > max(0.4, found + 0.2):
+        yield (
+            f"{label}: the sides seem to be shifted against each other: by its length, line {max(1, 1 - by)} of the "
+            f"source belongs to line {max(1, 1 + by)} of the target"
+        )
+    elif found < 0.2:
+        yield (
+            f"{label}: the sides do not look like translations of each other: their lengths have a correlation of "
+            f"{found:.2f}, and those of translations more than 0.5"
+        )
+
+
+def _shifted(lengths: np.ndarray, by: int) -> tuple[np.ndarray, np.ndarray]:
+    """The lengths of each source, and of the target `by` lines further on."""
+    source, target = lengths
+    return (source[:-by], target[by:]) if by > 0 else (source[-by:], target[:by])
+
+
+def _correlation(one: np.ndarray, other: np.ndarray) -> float:
+    return float(np.corrcoef(one, other)[0, 1])
+
+
+def _numbers_agree(pairs: Sequence[Pair]) -> bool:
+    """Whether of the pairs with a number on both sides, at least 30, more than 0.4 have one in common."""
+    numbers = ((set(_NUMBER.findall(source)), set(_NUMBER.findall(target))) for source, target in pairs)
+    common = [bool(source & target) for source, target in numbers if source and target]
+    return len(common) >= 30 and sum(common) > 0.4 * len(common)
+
+
+# --------------------------------------------------------------------------- are the sides swapped?
+
+_FREQUENT = {  # words that are frequent in one language and rare in those beside it
+    "cs": "a se na je že to ve jsou pro ale", "da": "og det er en på til af ikke med der",
+    "de": "der die und das ist den mit ein eine nicht", "en": "the of and to is that for with are on",
+    "es": "el los y las una es del por con un", "fi": "ja on ei se että oli ovat mutta kun myös",
+    "fr": "le les et des est une un du dans en", "hu": "a az és hogy nem egy is van meg csak",
+    "it": "il di e che la un per una sono gli", "nl": "de het een van en is dat niet op met",
+    "no": "og det er en på til av ikke som jeg", "pl": "w i na z się nie do jest że to",
+    "pt": "o os e um uma do da não em com", "ro": "și în de la nu cu este o pe un",
+    "sv": "och det är en på att som inte av ett", "tr": "ve bir bu için da de çok ile ne olarak",
+}  # fmt: skip
+_WORDS = {language: frozenset(words.split()) for language, words in _FREQUENT.items()}
+_CYRILLIC, _ARABIC, _DEVANAGARI = "\u0400-\u04ff", "\u0600-\u06ff", "\u0900-\u097f"
+_SCRIPTS = {
+    "am": "\u1200-\u137f", "ar": _ARABIC, "be": _CYRILLIC, "bg": _CYRILLIC, "bn": "\u0980-\u09ff",
+    "el": "\u0370-\u03ff", "fa": _ARABIC, "gu": "\u0a80-\u0aff", "he": "\u0590-\u05ff", "hi": _DEVANAGARI,
+    "hy": "\u0530-\u058f", "ja": "\u3040-\u30ff", "ka": "\u10a0-\u10ff", "km": "\u1780-\u17ff",
+    "kn": "\u0c80-\u0cff", "ko": "\uac00-\ud7af", "mk": _CYRILLIC, "ml": "\u0d00-\u0d7f", "mr": _DEVANAGARI,
+    "ne": _DEVANAGARI, "pa": "\u0a00-\u0a7f", "ru": _CYRILLIC, "ta": "\u0b80-\u0bff", "te": "\u0c00-\u0c7f",
+    "th": "\u0e00-\u0e7f", "uk": _CYRILLIC, "ur": _ARABIC, "zh": "\u4e00-\u9fff",
+}  # fmt: skip
+_MOST_CHARACTERS = 100_000  # of a side, in which sequences of three are counted
+
+
+def swapped(
+    label: str, pairs: Sequence[Pair], languages: tuple[str, str], validation: Sequence[Pair] = ()
+) -> Iterator[str]:
+    """Rule 3: by the languages, else by the validation text."""
+    if len(pairs) < _FEWEST:
+        return
+    sides = _sides(pairs)
+    if _languages_are_swapped(sides, languages):
+        yield (
+            f"{label}: the sides seem to be swapped: of source ({languages[0]}) and target ({languages[1]}), each "
+            "looks like the other's language"
+        )
+    elif len(validation) >= _FEWEST:
+        (source, target), (held_source, held_target) = (tuple(map(_profile, of)) for of in (sides, _sides(validation)))
+        straight = _likeness(source, held_source) + _likeness(target, held_target)
+        crossed = _likeness(source, held_target) + _likeness(target, held_source)
+        if crossed > straight + 0.3:
+            yield (
+                f"{label}: the source looks like the target of data.validation, and the target like its source: one "
+                "of the two corpora seems to have its sides swapped"
+            )
+
+
+def _sides(pairs: Sequence[Pair]) -> tuple[str, str]:
+    """All sources and all targets, in lower case."""
+    source, target = (" ".join(side).lower() for side in zip(*pairs, strict=True))
+    return source, target
+
+
+def _languages_are_swapped(sides: tuple[str, str], languages: tuple[str, str]) -> bool:
+    """Whether each side shows its language, of those known here, far less than the other side does."""
+    shares = []
+    for (own, other), language in zip((sides, sides[::-1]), languages, strict=True):
+        if share := _share_of(re.split("[-_]", language.lower())[0]):
+            shares.append((share(own), share(other)))
+    return bool(shares) and all(other > max(0.05, 4 * own) for own, other in shares)
+
+
+def _share_of(language: str) -> Callable[[str], float] | None:
+    """What tells the share of a language's frequent words, or of its script, in a text; None for other languages."""
+    if letters := _SCRIPTS.get(language):
+        return lambda text: len(re.findall(f"[{letters}]", text)) / max(1, sum(map(str.isalpha, text)))
+    if frequent := _WORDS.get(language):
+        return lambda text: float(np.mean([word in frequent for word in re.findall(r"\w+", text)] or [False]))
+    return None
+
+
+def _profile(text: str) -> Counter[str]:
+    """How often three characters follow one another."""
+    text = text[:_MOST_CHARACTERS]
+    return Counter(map("".join, zip(text, text[1:], text[2:], strict=False)))
+
+
+def _likeness(one: Counter[str], other: Counter[str]) -> float:
+    """The cosine of two profiles: 0 to 1."""
+    product = sum(count * other[part] for part, count in one.items())
+    norms = (math.sqrt(sum(count * count for count in of.values())) for of in (one, other))
+    return product / max(1.0, math.prod(norms))
