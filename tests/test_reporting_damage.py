@@ -107,6 +107,16 @@ def test_numbers_that_cannot_be_drawn(run: Path, name: str, value: str) -> None:
     assert len(reported(run)["runs"][0]["validation"]["step"]) <= 1
 
 
+@pytest.mark.parametrize("value", ["NaN", "Infinity", LONG, "1e299", '"30"', "true"])
+@pytest.mark.parametrize("name", ["value", "half_width"])
+def test_scores_that_are_no_numbers_are_left_out(run: Path, name: str, value: str) -> None:
+    path = run / "evaluation-test.json"
+    path.write_text(re.sub(rf'"{name}": [0-9.]+', f'"{name}": {value}', path.read_text(), count=1))
+    data = reported(run)
+    assert data["runs"][0]["notes"] == [f"{path}: not what `nmt evaluate --json` prints: left out"]
+    assert [table["title"] for table in data["scores"]] == ["On the validation set, last validation"]
+
+
 PIECES = st.sampled_from(
     [LONG.encode(), b"9" * 5000, b"1e400", b"NaN", b"-Infinity", b"[" * 100_000, b"\xff", b"\0", b"\n", b'"', b"{}",
      b"[]", b"null", b"-1", b"1e308", b"\\ud800", b"</script>", "\u2028".encode()]

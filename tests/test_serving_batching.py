@@ -170,6 +170,20 @@ def test_no_answer_is_larger_than_it_was_said_to_become(alignment: bool) -> None
     queue.close()
 
 
+@pytest.mark.parametrize("alignment", [False, True])
+def test_the_longest_subwords_and_numbers_are_reckoned_with(alignment: bool) -> None:
+    translator = Gated(max_extra_tokens=0, max_length_ratio=1.0)
+    longest = max(translator.vocabulary.target.every_piece(), key=lambda piece: len(piece.encode()))
+    number, count = -0.00012345678871497512, 200
+    one = Translation(
+        longest * count, number, number, [longest] * (count + 1), [number] * (count + 1), [longest] * (count + 1),
+        [[1 / 3] * (count + 1)] * (count + 1),
+    )  # fmt: skip
+    content = Own(["x"], 3, alignment).answer([[one] * 3])
+    most = AnswerSize(translator).most([count], 3, alignment)
+    assert 0.8 * most < len(content) <= most
+
+
 def test_nobody_waits_any_more(translator: Gated, queue: BatchingQueue) -> None:
     hold(translator, queue)
     gone, waiting = queue.submit(["two"]), queue.submit(["six"])

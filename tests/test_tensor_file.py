@@ -139,6 +139,86 @@ def test_appended_bytes_are_an_error(file: Path) -> None:
         tensor_file.read(file)
 
 
+TWO = '"a":{"dtype":"F32","shape":[1],"data_offsets":[%s]},"b":{"dtype":"F32","shape":[1],"data_offsets":[%s]}'
+
+
+@pytest.mark.parametrize(
+    ("header", "size", "why"),
+    [
+        (f"{{{TWO % ('0,4', '4,8')},{TWO % ('0,4', '4,8')}}}", 8, "a name is there twice"),
+        ('{"__metadata__":{"a":"1","a":"2"}}', 0, "a name is there twice"),
+        (f"{{{TWO % ('0,4', '0,4')}}}", 4, "the bytes of 'b'"),
+        (f"{{{TWO % ('0,4', '8,12')}}}", 12, "the bytes of 'b'"),
+        (f"{{{TWO % ('4,8', '4,8')}}}", 8, "the bytes of 'a'"),
+        (f"{{{TWO % ('0,4', '4,12')}}}", 12, "the bytes of 'b'"),
+        (f"{{{TWO % ('4,0', '0,4')}}}", 4, "the bytes of 'b'|the bytes of 'a'"),
+        (f"{{{TWO % ('0,4', '4,8')}}}", 7, "7 bytes of tensors, and its header says 8"),
+        (f"{{{TWO % ('0,4', '4,8')}}}", 9, "9 bytes of tensors, and its header says 8"),
+        ('{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,0]}}', 0, "a type or shape that is not known"),
+        ('{"a":{"dtype":"F32","shape":[true],"data_offsets":[0,4]}}', 4, "a type or shape that is not known"),
+        ('{"a":{"dtype":"X9","shape":[1],"data_offsets":[0,4]}}', 4, "a type or shape that is not known"),
+        (
+            '{"a":{"dtype":"F32","shape":[0%s],"data_offsets":[0,0]}}' % (",1" * 64),
+            0,
+            "a type or shape that is not known",
+        ),
+        (f'{{"a":{{"dtype":"F32","shape":[0,{2**63}],"data_offsets":[0,0]}}}}', 0, "a type or shape that is not known"),
+        (
+            '{"a":{"dtype":"F32","shape":[0%s],"data_offsets":[0,0]}}' % (f",{2**62}" * 9),
+            0,
+            "an impossible shape|checksum",
+        ),
+        ('{"a":{"dtype":"F32","shape":[1]}}', 4, "says nothing that is known of 'a'"),
+        ('{"a":[]}', 0, "says nothing that is known of 'a'"),
+        ('{"__metadata__":{"a":1}}', 0, "its metadata are no texts"),
+        ('{"__metadata__":[]}', 0, "its metadata are no texts"),
+        ("[]", 0, "its header is no JSON object"),
+        ("[" * 100_000, 0, "recursion"),
+        ("9" * 5000, 0, "digits"),
+        ("\xff", 0, "utf-8|UTF-8|codec"),
+    ],
+)
+def test_headers_that_say_what_cannot_be(tmp_path: Path, header: str, size: int, why: str) -> None:
+    encoded = header.encode("latin-1")
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(len(encoded).to_bytes(8, "little") + encoded + bytes(size))
+    with pytest.raises(NmtError, match=rf"a\.safetensors: (?s:.)*({why})") as error:
+        tensor_file.read(path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_length_that_no_file_has_takes_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    for length in (9, 2**40, 2**64 - 1):
+        path.write_bytes(length.to_bytes(8, "little") + b"{}      ")
+        with pytest.raises(NmtError, match="its header is longer than the file"):
+            tensor_file.read(path)
+
+
+def test_a_file_that_shrinks_while_it_is_read_is_an_error(file: Path) -> None:
+    tensor_file.write(file, {"weight": torch.zeros(100_000)}, {})
+    with tensor_file.opened(file) as opened:
+        os.truncate(file, file.stat().st_size - 1)
+        with pytest.raises(NmtError, match="it ends in the middle"):
+            opened.tensors()
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_read_whole(file: Path) -> None:
+    before, _ = tensor_file.read(file)
+    with tensor_file.opened(file) as opened:
+        tensor_file.write(file, {"weight": torch.zeros(3, 4)}, {})
+        found = opened.tensors()
+    assert found.keys() == before.keys()
+    assert all(torch.equal(tensor, before[name]) for name, tensor in found.items())
+
+
+def test_what_is_no_plain_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path(os.devnull)):
+        with pytest.raises(NmtError, match="a device or a pipe, not a file"):
+            tensor_file.read(path)
+
+
 def foreign(path: Path, kind: str) -> None:
     contents: dict[str, Callable[[], bytes]] = {
         "text": lambda: b"run_dir: runs/demo\n" * 30,
