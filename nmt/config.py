@@ -87,7 +87,12 @@ class Data:
     store_dir: str | None = setting(
         None, "where prepared data is kept, to share it between runs; null: `RUN/data`", path=True
     )
-    max_length: int = setting(256, "drop training pairs with more subwords than this on either side", at_least=1)
+    max_length: int = setting(
+        256,
+        "drop training pairs with more subwords than this on either side",
+        at_least=1,
+        at_most=LONGEST_OUTPUT // 10,
+    )
     max_length_ratio: float | None = setting(
         9.0, "drop training pairs whose sides differ by more than this factor in subwords; null: keep", at_least=1
     )

@@ -179,7 +179,7 @@ def test_no_search_is_asked_for_that_no_machine_could_do(key: str, most: str, mo
     assert read(f"decoding.{key}={most}") != read()
     for value in more:
         (problem,) = problems(f"decoding.{key}={value}")
-        assert problem.startswith(f"override decoding.{key}: expected ") and f"at most {most}" in problem
+        assert problem.startswith(f"override decoding.{key}: expected ") and f"at most {int(most):,}" in problem
 
 
 @pytest.mark.parametrize(

@@ -557,4 +557,4 @@ def test_what_one_rank_alone_lacks_ends_all(corpus: Path, tmp_path: Path) -> Non
     relative = "data.train=[{source: train.en, target: train.de}]"
     done = run(*TORCHRUN, *TWO, program, "train", write_config(corpus, tmp_path), *QUICK, relative)
     assert (done.status, done.stdout) == (1, "")
-    assert done.stderr.count("error: rank 1: train.en: no such file\n") == 1
+    assert done.stderr.count("error: rank 1: train.en: no such file") == 1

@@ -235,7 +235,12 @@ def test_parameters_are_counted_without_making_them(tie: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "sizes", [("model.d_model=10000000",), ("model.layers=100000000",), ("model.feed_forward=1000000000000",)]
+    "sizes",
+    [
+        ("model.d_model=1000000",),
+        ("model.layers=1000", "model.d_model=32000"),
+        ("model.feed_forward=1000000", "model.d_model=400000"),
+    ],
 )
 def test_a_model_that_cannot_fit_is_refused_before_anything_is_built(
     make_config: MakeConfig, tmp_path: Path, sizes: tuple[str, ...]

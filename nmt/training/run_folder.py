@@ -31,6 +31,8 @@ def alone(run: Path) -> Iterator[None]:
                 raise NmtError(
                     f"{run}: another process is training there: wait for it, or choose another run_dir"
                 ) from None
+            for folder in (run, run / "checkpoints", run / "state"):
+                atomic.remove_unfinished(folder)
         yield
 
 
