@@ -33,7 +33,7 @@ WORDS = {
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tests/test_writing_commands.py")
     group.addoption("--all-faults", action="store_true", help="each call that writes, each kind of fault")
-    group.addoption("--rounds", type=int, default=2, help="how often two commands are started at once")
+    group.addoption("--rounds", type=int, default=1, help="how often two commands are started at once")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -30,7 +30,7 @@ def texts() -> st.SearchStrategy[str]:
     return st.lists(pieces | st.text(max_size=8), max_size=40).map("".join)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(text=texts(), limit=st.integers(1, 40))
 @example(text="\ufdfa", limit=1)
 def test_parts_fit_and_joined_are_the_text(text: str, limit: int) -> None:
