@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import commands
+import faults
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +20,7 @@ from model_files import make_checkpoint
 
 from nmt import checkpoint, file_translation
 from nmt.data.corpus import read_lines, survey
+from nmt.decoding import file_job
 from nmt.decoding.file_job import FileJob
 from nmt.decoding.lines import Counts
 from nmt.decoding.rows import Form
@@ -204,6 +207,16 @@ def test_a_part_is_of_its_ensemble_and_glossary(model: Path, tmp_path: Path) -> 
     assert len(set(keys)) == 5 and keys[0] == file_translation.job(model, source, out, {}).key
 
 
+def test_a_part_is_of_its_version_and_its_chunks(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = write(tmp_path / "in", ["one", "two", "three"])
+    now = file_translation.job(model, source, tmp_path / "out", {})
+    smaller = file_translation.job(model, source, tmp_path / "out", {}, processes=2)
+    assert now.chunk_lines > smaller.chunk_lines == 1
+    monkeypatch.setattr(file_job, "__version__", "0.0.0")
+    old = file_translation.job(model, source, tmp_path / "out", {})
+    assert len({now.key, smaller.key, old.key}) == 3
+
+
 def test_another_command_with_the_same_output_keeps_its_part(
     model: Path, translator: Translator, tmp_path: Path
 ) -> None:
@@ -275,6 +288,30 @@ def test_a_damaged_chunk_is_translated_again(model: Path, translator: Translator
         job.translate(translator, Form().rows)
         job.finish()
     assert list(read_lines(tmp_path / "out")) == translator.translate(["one", "two"])
+
+
+def test_no_fault_leaves_half_a_chunk(
+    model: Path, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call that writes fails in turn; what it leaves is not taken for the translation of its lines."""
+    lines = ["x" * 3000, "y" * 3000]
+    write(tmp_path / "in", lines)
+    job = job_of(model, tmp_path)
+    with job.held():
+        counted = faults.Faults(tmp_path)
+        with monkeypatch.context() as patch:
+            counted.install(patch.setattr)
+            job.translate(translator, echo)
+        assert any(call.startswith("write ") for call in counted.calls)
+        for at in range(1, len(counted.calls) + 1):
+            (job.folder / "1-2").unlink()
+            with monkeypatch.context() as patch:
+                faults.Faults(tmp_path, at).install(patch.setattr)
+                with suppress(NmtError):  # not all calls matter: what cannot be removed is left
+                    job.translate(translator, echo)
+            job.translate(translator, echo)
+            made = (job.folder / "1-2").read_text().splitlines()[1:]
+            assert made == [f"1 {lines[0]}.", f"2 {lines[1]}."], counted.calls[at - 1]
 
 
 def test_a_folder_of_the_users_with_the_name_of_a_jobs_stays(
