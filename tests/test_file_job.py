@@ -203,8 +203,9 @@ def test_a_part_is_of_its_ensemble_and_glossary(model: Path, tmp_path: Path) -> 
     write(terms, ["one\tuno"])
     renamed = file_translation.job(model, source, out, {}, glossary=terms)
     begun = file_translation.job(model, source, out, {}, prefixes=source)
-    keys = [job.key for job in (alone, together, named, renamed, begun)]
-    assert len(set(keys)) == 5 and keys[0] == file_translation.job(model, source, out, {}).key
+    as_another = FileJob.of({"model": [model, terms], "glossary": []}, source, out, {})
+    keys = [job.key for job in (alone, together, named, renamed, begun, as_another)]
+    assert len(set(keys)) == 6 and keys[0] == file_translation.job(model, source, out, {}).key
 
 
 def test_a_part_is_of_its_version_and_its_chunks(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,6 +245,8 @@ def test_an_input_that_changes_is_found(
             write(source, ["one", "two"])
         job.finish()
     assert not (tmp_path / "out").exists()
+    if undone and len(other) == 2:
+        assert names(tmp_path) == {"in"}, "what was made from other text is not kept"
     write(source, ["one", "two"])
     again = job_of(model, tmp_path)
     with again.held():
