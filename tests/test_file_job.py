@@ -1,6 +1,7 @@
 """A file translated to a file, by one process or several: nothing is lost, and what was killed goes on."""
 
 import gzip
+import itertools
 import json
 import os
 import signal
@@ -424,19 +425,22 @@ def test_no_fault_leaves_half_a_chunk(
 def test_no_fault_at_the_end_loses_what_is_translated(
     model: Path, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The chunks stay until the output is there."""
+    """Each call that writes fails in turn: the chunks stay until the output is there."""
     write(tmp_path / "in", ["one", "two"])
-    job, at = job_of(model, tmp_path), 0
-    with job.held():
-        job.translate(translator, echo)
-        while not (tmp_path / "out").exists():
-            at += 1
-            with monkeypatch.context() as patch:
-                faults.Faults(tmp_path, at).install(patch.setattr)
-                with suppress(NmtError):
-                    job.finish()
-            assert (tmp_path / "out").exists() or (job.folder / "1-2").exists(), at
-    assert at > 3 and list(read_lines(tmp_path / "out")) == ["1 one.", "2 two."]
+    job, out = job_of(model, tmp_path), tmp_path / "out"
+    for at in itertools.count(1):
+        out.unlink(missing_ok=True)
+        with job.held(), monkeypatch.context() as patch:
+            job.translate(translator, echo)
+            fault = faults.Faults(tmp_path, at)
+            fault.install(patch.setattr)
+            with suppress(NmtError):  # what cannot be removed is left
+                job.finish()
+            assert out.exists() or (job.folder / "1-2").exists(), fault.calls[-1]
+            assert not out.exists() or list(read_lines(out)) == ["1 one.", "2 two."], fault.calls[-1]
+        if len(fault.calls) < at:
+            break
+    assert at > 10
 
 
 def test_a_folder_of_the_users_with_the_name_of_a_jobs_stays(

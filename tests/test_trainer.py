@@ -369,6 +369,13 @@ def test_rows_of_metrics_hold_what_was_trained_on(make_config: MakeConfig, tmp_p
     assert settings.load(Config, tmp_path / "run" / "config.yaml") == config
 
 
+def test_a_row_of_metrics_is_of_the_steps_since_the_last(make_config: MakeConfig, tmp_path: Path) -> None:
+    """A model that learns nothing has much the same loss in every interval."""
+    trainer(make_config("training.learning_rate=1e-30", "model.dropout=0", "training.validation_bleu=false")).run()
+    losses = [row["loss"] for row in rows_without_clock(tmp_path / "run") if "loss" in row]
+    assert len(losses) == 5 and losses == pytest.approx([losses[0]] * 5, rel=0.2)
+
+
 def test_pairs_longer_than_a_batch_are_counted_and_said(
     make_config: MakeConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
