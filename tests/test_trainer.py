@@ -7,8 +7,10 @@ import os
 import re
 import shutil
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -25,6 +27,8 @@ from nmt.training.trainer import Trainer
 from nmt.training_run import material, train
 
 MakeConfig = Callable[..., Config]
+SECONDS = 180  # of a test: most train a run, some several
+pytestmark = pytest.mark.usefixtures("time_limit")
 
 
 def trainer(config: Config) -> Trainer:
@@ -374,6 +378,21 @@ def test_a_row_of_metrics_is_of_the_steps_since_the_last(make_config: MakeConfig
     trainer(make_config("training.learning_rate=1e-30", "model.dropout=0", "training.validation_bleu=false")).run()
     losses = [row["loss"] for row in rows_without_clock(tmp_path / "run") if "loss" in row]
     assert len(losses) == 5 and losses == pytest.approx([losses[0]] * 5, rel=0.2)
+
+
+def test_validation_is_not_training_time(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    of, clock = trainer(make_config("training.validation_bleu=false")), 0.0
+    validate = of._validate
+
+    def slow(*arguments: Any) -> Any:
+        nonlocal clock
+        clock += 1000
+        return validate(*arguments)
+
+    monkeypatch.setattr(of, "_validate", slow)
+    monkeypatch.setattr(time, "perf_counter", lambda: clock)
+    of.run()
+    assert clock == 2000 and of.progress.seconds == 0
 
 
 def test_pairs_longer_than_a_batch_are_counted_and_said(
