@@ -132,7 +132,9 @@ for line in sys.stdin:
 @pytest.mark.usefixtures("time_limit")
 def test_a_result_is_written_at_once() -> None:
     """Whoever asks through pipes gets an answer before asking again."""
-    with subprocess.Popen([sys.executable, "-c", ANSWERS], stdin=-1, stdout=-1, text=True, bufsize=1) as process:
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-c", ANSWERS]
+    with subprocess.Popen(command, stdin=-1, stdout=-1, text=True, bufsize=1, env=buffered) as process:
         assert process.stdin and process.stdout
         for line in ("one", "two"):
             process.stdin.write(f"{line}\n")
