@@ -366,6 +366,17 @@ def test_the_job_ends_as_its_ranks_do(
     assert asked == [(2, True, False)] and (tmp_path / "out").exists() == (status == 0)
 
 
+def test_a_rank_of_another_job_is_refused(
+    model: Path, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "in", ["one"])
+    for name, value in (("RANK", "0"), ("WORLD_SIZE", "1"), ("MASTER_ADDR", "localhost"), ("MASTER_PORT", "1")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv(FILE_JOB, "0" * 16)
+    with pytest.raises(NmtError, match="the model or the input is not the one that the job was started with"):
+        file_translation.translate(job_of(model, tmp_path), lambda _: translator, echo, "cpu", None)
+
+
 def test_an_error_while_lines_are_written_leaves_the_old_output(tmp_path: Path) -> None:
     out = write(tmp_path / "out", ["old"])
     with pytest.raises(ZeroDivisionError), lines_out(out) as print_line:

@@ -92,6 +92,8 @@ app = terminal.application()
 @app.command()
 @terminal.reporting()
 def command(line: str) -> None:
+    if line == "interrupted":
+        raise KeyboardInterrupt
     if line == "broken":
         raise BrokenPipeError(32, "Broken pipe")
     terminal.result(line)
@@ -150,6 +152,11 @@ def test_messages_are_whole_where_the_terminal_takes_them_in_parts() -> None:
         with terminal._Lasting(writer, "w") as stream:
             assert stream.write(b"x" * 1_000_000) == 1_000_000
         assert said.result() == b"x" * 1_000_000
+
+
+def test_an_interruption_has_a_status_of_its_own() -> None:
+    done = printed("", "interrupted")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_a_reader_that_leaves_is_no_error_but_another_broken_pipe_is() -> None:

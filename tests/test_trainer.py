@@ -380,6 +380,15 @@ def test_a_row_of_metrics_is_of_the_steps_since_the_last(make_config: MakeConfig
     assert len(losses) == 5 and losses == pytest.approx([losses[0]] * 5, rel=0.2)
 
 
+@pytest.mark.parametrize(("steps", "reason"), [(1, ""), (2, "training.max_seconds reached")])
+def test_a_run_that_is_done_was_not_stopped(make_config: MakeConfig, tmp_path: Path, steps: int, reason: str) -> None:
+    """Asked to stop in its last step, it has nothing to go on with."""
+    config = make_config(f"training.max_steps={steps}", "training.validation_bleu=false")
+    ended = Trainer(config, material(config), torch.device("cpu"), deadline=0.0).run()
+    assert ended.reason == reason
+    assert rows_of(tmp_path / "run" / "sessions.jsonl")[-1]["event"] == ("stopped" if reason else "finished")
+
+
 def test_validation_is_not_training_time(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     of, clock = trainer(make_config("training.validation_bleu=false")), 0.0
     validate = of._validate
