@@ -171,15 +171,18 @@ def test_what_only_looks_like_ours_is_not_removed(tmp_path: Path) -> None:
         (tmp_path / name / "thesis").write_text("mine")
     theirs = tmp_path / "theirs"
     left.rename(theirs)
+    (theirs / atomic.LOCK).unlink()
     (tmp_path / left.name).symlink_to(theirs)
     atomic.remove_unfinished(tmp_path)
     assert names(tmp_path) == sorted([*others, left.name, "theirs"])
-    assert (theirs / "content" / "file").exists()
+    assert (theirs / "content" / "file").exists() and names(theirs) == ["content"]
 
 
 def test_a_folder_that_may_not_be_written_is_said(tmp_path: Path) -> None:
     for number, advice in (
         (errno.ENOSPC, "free some space, or choose another --output"),
+        (errno.EDQUOT, "free some space, or choose another --output"),
+        (errno.EFBIG, "free some space, or choose another --output"),
         (errno.EIO, "choose another"),
     ):
         with (
@@ -187,6 +190,35 @@ def test_a_folder_that_may_not_be_written_is_said(tmp_path: Path) -> None:
             atomic.reporting(Path("out"), "--output"),
         ):
             raise OSError(number, os.strerror(number))
+
+
+def test_a_lock_that_the_disk_refuses_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(fcntl, "flock", broken)
+    with pytest.raises(OSError, match="Input/output error"), atomic.locked(tmp_path):
+        pass
+
+
+def test_a_lock_in_a_folder_that_was_removed_meanwhile_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between opening the lock file and locking it: another one could make the folder anew, and lock that."""
+    folder, real = tmp_path / "folder", fcntl.flock
+    folder.mkdir()
+
+    def late(descriptor: int, operation: int) -> None:
+        shutil.rmtree(folder)
+        real(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with pytest.raises(FileNotFoundError), atomic.locked(folder):
+        pass
+
+
+def test_nobody_else_reads_what_is_not_finished(tmp_path: Path) -> None:
+    """It may take the place of a file that others may not read."""
+    with atomic.replacing(tmp_path / "file") as content:
+        assert stat.S_IMODE(content.parent.stat().st_mode) & 0o077 == 0
 
 
 def test_the_lock_is_no_file_of_the_users(tmp_path: Path) -> None:

@@ -52,6 +52,18 @@ def test_the_mean_is_the_one_computed_by_hand(files: list[Path], count: int) -> 
         np.testing.assert_allclose(weight.numpy(), by_hand, rtol=0, atol=2e-7)  # weights are of the order of 1
 
 
+def test_a_mean_is_no_file_that_was_read(files: list[Path]) -> None:
+    assert checkpoint.load(files[0]).digest and not averaging.average(files[:1]).digest
+
+
+def test_files_of_different_runs_are_worth_a_word(files: list[Path], caplog: pytest.LogCaptureFixture) -> None:
+    averaging.average(files)
+    assert not caplog.text
+    respoil(files[1], provenance={"run_dir": "s"})
+    averaging.average(files)
+    assert "these are of different runs (r, s)" in caplog.text
+
+
 def test_one_file_is_its_own_mean(files: list[Path]) -> None:
     one, mean = checkpoint.load(files[3]), averaging.average([files[3]])
     assert all(torch.equal(weight, one.weights[name]) for name, weight in mean.weights.items())

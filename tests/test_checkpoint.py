@@ -1,6 +1,7 @@
 """Model files: what was saved comes back, alone and anywhere, and what is none of ours is refused."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -225,12 +226,14 @@ def test_where_a_step_is(tmp_path: Path) -> None:
     [("validation_loss", [20, 100, 102, 3]), ("bleu", [3, 100, 102, 20]), ("chrf", [3, 100, 102, 20])],
 )
 def test_last_and_best(make_config: MakeConfig, tmp_path: Path, metric: str, best: list[int]) -> None:
-    """A loss is best when lowest, BLEU and chrF when highest; the earlier of two equals comes first."""
-    scores = {3: 9.5, 20: 2.5, 100: 4.0, 101: None, 102: 4.0}
+    """A loss is best when lowest, BLEU and chrF when highest; the earlier of two equals comes first.
+
+    What was not validated, or gave no number, is never among them."""
+    scores = {3: 9.5, 4: math.nan, 20: 2.5, 100: 4.0, 101: None, 102: 4.0}
     save_run(tmp_path, make_config(), metric, scores)
-    assert steps(checkpoint.checkpoints(tmp_path)) == [3, 20, 100, 101, 102]
+    assert steps(checkpoint.checkpoints(tmp_path)) == [*scores]
     for count in (1, 3, 5, 9):
-        assert steps(checkpoint.last(tmp_path, count)) == [3, 20, 100, 101, 102][-count:]
+        assert steps(checkpoint.last(tmp_path, count)) == [*scores][-count:]
         assert steps(checkpoint.best(tmp_path, count)) == best[:count]
 
 

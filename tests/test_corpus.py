@@ -344,3 +344,25 @@ def test_fingerprint_of_a_hub_dataset() -> None:
     assert commits[0] != commits[1]
     with pytest.raises(NmtError, match="no-one/nothing: the dataset cannot be read"):
         fingerprint(Corpus(hub="no-one/nothing", revision="main"), "train")
+
+
+@pytest.mark.parametrize("name", ["text", "text.gz", "table.tsv", "table.jsonl.gz"])
+def test_the_fingerprint_is_compared_with_what_was_read(tmp_path: Path, name: str) -> None:
+    """Another content that is there while it is read is found, though the right one is back by the end."""
+
+    def written(word: str) -> Corpus:
+        path = tmp_path / name
+        path.unlink(missing_ok=True)  # so that who reads the old one goes on with it
+        texts = {"table.tsv": f"{word}\tb\n".encode() * 3, "table.jsonl.gz": json_lines([{"en": word, "de": "b"}] * 3)}
+        write(path, texts.get(name, f"{word}\n".encode() * 3))
+        return Corpus(file=str(path)) if name in texts else Corpus(source=str(path), target=str(path))
+
+    corpus = written("right")
+    expected = fingerprint(corpus, "train")
+    assert len(list(read_pairs(corpus, data(corpus), "train", expected))) == 3
+    written("wrong")
+    pairs = read_pairs(corpus, data(corpus), "train", expected)
+    assert "wrong" in next(pairs)
+    written("right")
+    with pytest.raises(NmtError, match="has changed while it was read: run the command again"):
+        list(pairs)

@@ -80,8 +80,8 @@ def test_a_float32_folder_that_differs_is_not_kept(
 ) -> None:
     monkeypatch.setattr(ctranslate2, "_set_feed_forward", without_activation(ctranslate2._set_feed_forward))
     (tmp_path / "empty").mkdir()
-    for name in ("out", "empty"):
-        found = export(model, "ctranslate2", tmp_path / name, lines=LINES)
+    for name, quantization in (("out", None), ("out", "float32"), ("empty", None)):
+        found = export(model, "ctranslate2", tmp_path / name, quantization, LINES)
         assert not found.kept and found.parity.greedy
     assert sorted(tmp_path.iterdir()) == [tmp_path / "empty", model] and not list((tmp_path / "empty").iterdir())
 

@@ -1,29 +1,36 @@
 """A file translated to a file, by one process or several: nothing is lost, and what was killed goes on."""
 
 import gzip
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import commands
+import faults
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_files import make_checkpoint
 
-from nmt import checkpoint, file_translation
+from nmt import checkpoint, file_translation, launching
 from nmt.data.corpus import read_lines, survey
+from nmt.decoding import file_job, lines
 from nmt.decoding.file_job import FileJob
-from nmt.decoding.lines import Counts
+from nmt.decoding.lines import Counts, check_output, chunked, lines_out
 from nmt.decoding.rows import Form
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.files import atomic
+from nmt.launched import FILE_JOB
 
 HOSTILE = [
     "", "   ", "x" * 10_000, "👩‍👩‍👧 😀", "a\x00b\x01\x1f\x7f", "مرحبا بالعالم. שלום", "a\u2028b\u2029c\x85d\x0be\x0cf",
@@ -200,8 +207,19 @@ def test_a_part_is_of_its_ensemble_and_glossary(model: Path, tmp_path: Path) -> 
     write(terms, ["one\tuno"])
     renamed = file_translation.job(model, source, out, {}, glossary=terms)
     begun = file_translation.job(model, source, out, {}, prefixes=source)
-    keys = [job.key for job in (alone, together, named, renamed, begun)]
-    assert len(set(keys)) == 5 and keys[0] == file_translation.job(model, source, out, {}).key
+    as_another = FileJob.of({"model": [model, terms], "glossary": []}, source, out, {})
+    keys = [job.key for job in (alone, together, named, renamed, begun, as_another)]
+    assert len(set(keys)) == 6 and keys[0] == file_translation.job(model, source, out, {}).key
+
+
+def test_a_part_is_of_its_version_and_its_chunks(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = write(tmp_path / "in", ["one", "two", "three"])
+    now = file_translation.job(model, source, tmp_path / "out", {})
+    smaller = file_translation.job(model, source, tmp_path / "out", {}, processes=2)
+    assert now.chunk_lines > smaller.chunk_lines == 1
+    monkeypatch.setattr(file_job, "__version__", "0.0.0")
+    old = file_translation.job(model, source, tmp_path / "out", {})
+    assert len({now.key, smaller.key, old.key}) == 3
 
 
 def test_another_command_with_the_same_output_keeps_its_part(
@@ -231,6 +249,8 @@ def test_an_input_that_changes_is_found(
             write(source, ["one", "two"])
         job.finish()
     assert not (tmp_path / "out").exists()
+    if undone and len(other) == 2:
+        assert names(tmp_path) == {"in"}, "what was made from other text is not kept"
     write(source, ["one", "two"])
     again = job_of(model, tmp_path)
     with again.held():
@@ -240,14 +260,35 @@ def test_an_input_that_changes_is_found(
     assert names(tmp_path) == {"in", "out"}
 
 
-def test_prefixes_that_change_are_found(model: Path, translator: Translator, tmp_path: Path) -> None:
+@pytest.mark.parametrize("undone", [False, True])
+def test_prefixes_that_change_are_found(model: Path, translator: Translator, tmp_path: Path, undone: bool) -> None:
     source, prefixes = write(tmp_path / "in", ["one"]), write(tmp_path / "prefixes", ["a"])
     job = file_translation.job(model, source, tmp_path / "out", {}, prefixes=prefixes)
     with pytest.raises(NmtError, match="has changed"), job.held():
         write(prefixes, ["b"])
         job.translate(translator, Form().rows)
-        write(prefixes, ["a"])
+        if undone:
+            write(prefixes, ["a"])
         job.finish()
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_each_line_has_a_prefix(model: Path, tmp_path: Path, count: int) -> None:
+    source, prefixes = write(tmp_path / "in", ["one", "two"]), write(tmp_path / "prefixes", ["a"] * count)
+    with pytest.raises(NmtError, match=rf"prefixes: {count} lines, and .*in has 2: give a prefix for each line"):
+        file_translation.job(model, source, tmp_path / "out", {}, prefixes=prefixes)
+
+
+def test_a_glossary_that_changes_before_it_is_loaded_is_found(
+    model: Path, translator: Translator, tmp_path: Path
+) -> None:
+    source, terms = write(tmp_path / "in", ["one"]), write(tmp_path / "terms", ["one\teins"])
+    job = file_translation.job(model, source, tmp_path / "out", {}, glossary=terms)
+    job.check_loaded(translator)
+    write(terms, ["one\tuno"])
+    with pytest.raises(NmtError, match="terms: has changed since the command was started"):
+        job.check_loaded(translator)
 
 
 def test_a_model_that_changes_before_it_is_loaded_is_found(model: Path, tmp_path: Path) -> None:
@@ -266,6 +307,97 @@ def test_a_model_that_changes_before_it_is_loaded_is_found(model: Path, tmp_path
     assert not (tmp_path / "out").exists()
 
 
+def test_what_is_translated_is_not_translated_again(
+    model: Path, translator: Translator, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path / "in", ["one", "two"])
+    caplog.set_level("INFO", "nmt")
+    job = job_of(model, tmp_path)
+    with pytest.raises(KeyboardInterrupt), job.held():
+        job.translate(translator, echo)
+        raise KeyboardInterrupt
+    assert "out: 2 of 2 lines are translated: the same command goes on from there" in caplog.text
+    with job.held():
+        job.translate(translator, lambda *_, **more: pytest.fail("again"))
+        job.finish()
+    assert list(read_lines(tmp_path / "out")) == ["1 one.", "2 two."]
+
+
+def test_where_nothing_is_translated_nothing_is_left(model: Path, tmp_path: Path) -> None:
+    write(tmp_path / "in", ["one"])
+    with pytest.raises(NmtError, match="no such model"), job_of(model, tmp_path).held():
+        raise NmtError("no such model")
+    assert names(tmp_path) == {"in"}
+
+
+def test_very_long_lines_are_fewer_to_a_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "_CHUNK_CHARACTERS", 10)
+    assert list(chunked(["abcd"] * 4 + ["a"] * 7, 4)) == [["abcd"] * 3, ["abcd", "a", "a", "a"], ["a"] * 4]
+    texts = ["abcd"] * 5 + ["x" * 20, "a", "b"]
+    job = FileJob(write(tmp_path / "in", texts), tmp_path / "out", "0" * 16, len(texts), 4)
+    one: Any = SimpleNamespace(counts=Counts(), longest_source=None)
+    with job.held():
+        job.translate(one, echo)
+        job.finish()
+    assert list(read_lines(tmp_path / "out")) == [f"{number} {text}." for number, text in enumerate(texts, 1)]
+
+
+@pytest.mark.parametrize("status", [0, 1, 130])
+def test_the_job_ends_as_its_ranks_do(
+    model: Path, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    write(tmp_path / "in", ["one"])
+    job, asked = job_of(model, tmp_path), []
+
+    def launch(arguments: list[str], ranks: int, restarts: int, *, saves: bool) -> int:
+        assert os.environ[FILE_JOB] == job.key
+        asked.append((ranks, restarts > 0, saves))
+        job.translate(translator, echo)
+        return status
+
+    monkeypatch.setenv(FILE_JOB, "")
+    monkeypatch.setattr(launching, "launch", launch)
+    load: Any = None  # by the ranks
+    if status == 130:
+        with pytest.raises(KeyboardInterrupt):
+            file_translation.translate(job, load, echo, "cpu", 2)
+    else:
+        assert file_translation.translate(job, load, echo, "cpu", 2) == status
+    assert asked == [(2, True, False)] and (tmp_path / "out").exists() == (status == 0)
+
+
+def test_a_rank_of_another_job_is_refused(
+    model: Path, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "in", ["one"])
+    for name, value in (("RANK", "0"), ("WORLD_SIZE", "1"), ("MASTER_ADDR", "localhost"), ("MASTER_PORT", "1")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv(FILE_JOB, "0" * 16)
+    with pytest.raises(NmtError, match="the model or the input is not the one that the job was started with"):
+        file_translation.translate(job_of(model, tmp_path), lambda _: translator, echo, "cpu", None)
+
+
+def test_an_error_while_lines_are_written_leaves_the_old_output(tmp_path: Path) -> None:
+    out = write(tmp_path / "out", ["old"])
+    with pytest.raises(ZeroDivisionError), lines_out(out) as print_line:
+        print_line("x" * 100_000)
+        raise ZeroDivisionError
+    assert out.read_text() == "old\n" and names(tmp_path) == {"out"}
+
+
+def test_outputs_that_would_be_lost_or_have_no_place(tmp_path: Path) -> None:
+    source, link = write(tmp_path / "in", ["one"]), tmp_path / "link"
+    with pytest.raises(NmtError, match="in: is read here, and would be lost"):
+        check_output(source, [source])
+    link.symlink_to(source)
+    with pytest.raises(NmtError, match="link: is read here, and would be lost"):
+        check_output(link, [source])
+    link.unlink()
+    link.symlink_to(tmp_path / "none" / "out")
+    with pytest.raises(NmtError, match=r"link: no folder .*none: make it first"):
+        check_output(link)
+
+
 def test_a_damaged_chunk_is_translated_again(model: Path, translator: Translator, tmp_path: Path) -> None:
     write(tmp_path / "in", ["one", "two"])
     job = job_of(model, tmp_path)
@@ -277,22 +409,72 @@ def test_a_damaged_chunk_is_translated_again(model: Path, translator: Translator
     assert list(read_lines(tmp_path / "out")) == translator.translate(["one", "two"])
 
 
+def test_no_fault_leaves_half_a_chunk(
+    model: Path, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call that writes fails in turn; what it leaves is not taken for the translation of its lines."""
+    lines = ["x" * 3000, "y" * 3000]
+    write(tmp_path / "in", lines)
+    job = job_of(model, tmp_path)
+    with job.held():
+        counted = faults.Faults(tmp_path)
+        with monkeypatch.context() as patch:
+            counted.install(patch.setattr)
+            job.translate(translator, echo)
+        assert any(call.startswith("write ") for call in counted.calls)
+        for at in range(1, len(counted.calls) + 1):
+            (job.folder / "1-2").unlink()
+            with monkeypatch.context() as patch:
+                faults.Faults(tmp_path, at).install(patch.setattr)
+                with suppress(NmtError):  # not all calls matter: what cannot be removed is left
+                    job.translate(translator, echo)
+            job.translate(translator, echo)
+            made = (job.folder / "1-2").read_text().splitlines()[1:]
+            assert made == [f"1 {lines[0]}.", f"2 {lines[1]}."], counted.calls[at - 1]
+
+
+def test_no_fault_at_the_end_loses_what_is_translated(
+    model: Path, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call that writes fails in turn: the chunks stay until the output is there."""
+    write(tmp_path / "in", ["one", "two"])
+    job, out = job_of(model, tmp_path), tmp_path / "out"
+    for at in itertools.count(1):
+        out.unlink(missing_ok=True)
+        with job.held(), monkeypatch.context() as patch:
+            job.translate(translator, echo)
+            fault = faults.Faults(tmp_path, at)
+            fault.install(patch.setattr)
+            with suppress(NmtError):  # what cannot be removed is left
+                job.finish()
+            assert out.exists() or (job.folder / "1-2").exists(), fault.calls[-1]
+            assert not out.exists() or list(read_lines(out)) == ["1 one.", "2 two."], fault.calls[-1]
+        if len(fault.calls) < at:
+            break
+    assert at > 10
+
+
 def test_a_folder_of_the_users_with_the_name_of_a_jobs_stays(
     model: Path, translator: Translator, tmp_path: Path
 ) -> None:
     write(tmp_path / "in", ["one"])
     job = job_of(model, tmp_path)
-    theirs, half = tmp_path / ".out.0123456789abcdef.part", tmp_path / ".out.fedcba9876543210.part"
-    for folder in (theirs, half):
+    theirs, half, another = (
+        tmp_path / name
+        for name in (".out.0123456789abcdef.part", ".out.fedcba9876543210.part", ".more.fedcba9876543210.part")
+    )
+    for folder in (theirs, half, another):
         folder.mkdir()
         (folder / "thesis").write_text("mine")
-    (half / atomic.LOCK).touch()
-    (half / "1-2000").touch()
+        (folder / "1-2000").touch()
+    for folder in (half, another):
+        (folder / atomic.LOCK).touch()
     with job.held():
         job.translate(translator, Form().rows)
         job.finish()
     assert (theirs / "thesis").read_text() == (half / "thesis").read_text() == "mine"
     assert not (half / "1-2000").exists()
+    assert (theirs / "1-2000").exists() and (another / "1-2000").exists(), "not of a job with this output"
 
 
 def test_an_error_in_a_rank_ends_all_with_one_line(model: Path, tmp_path: Path) -> None:

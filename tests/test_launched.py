@@ -2,12 +2,23 @@
 
 import os
 import time
+from pathlib import Path
 
 import pytest
 from commands import OF_A_LAUNCHER
 
+from nmt import terminal
 from nmt.errors import NmtError
-from nmt.launched import FILE_JOB, STARTED, check_launched, forget_launcher, launched, rank, seconds_gone
+from nmt.launched import (
+    FILE_JOB,
+    STARTED,
+    check_launched,
+    forget_launcher,
+    launched,
+    rank,
+    said_by_another,
+    seconds_gone,
+)
 
 RANK_3 = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "a",
           "MASTER_PORT": "29500"}  # fmt: skip
@@ -15,7 +26,7 @@ RANK_3 = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE":
 
 @pytest.fixture(autouse=True)
 def no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (*OF_A_LAUNCHER, FILE_JOB, STARTED, "TORCHELASTIC_RUN_ID"):
+    for name in (*OF_A_LAUNCHER, FILE_JOB, STARTED, "TORCHELASTIC_RUN_ID", "TORCHELASTIC_ERROR_FILE"):
         monkeypatch.setenv(name, "to be forgotten after the test")
         monkeypatch.delenv(name)
 
@@ -52,6 +63,24 @@ def test_who_takes_no_part_forgets_all_of_it(monkeypatch: pytest.MonkeyPatch) ->
     launch(monkeypatch, TORCHELASTIC_RUN_ID="x")
     forget_launcher()
     assert not launched() and not any(name in os.environ for name in (*OF_A_LAUNCHER, "TORCHELASTIC_RUN_ID"))
+
+
+@pytest.mark.parametrize("takes_part", [False, True])
+def test_a_command_says_whether_it_takes_part(monkeypatch: pytest.MonkeyPatch, takes_part: bool) -> None:
+    launch(monkeypatch)
+    with terminal.reporting(rank_of_a_job=takes_part):
+        assert launched() == takes_part
+
+
+def test_what_one_rank_has_said_is_known_to_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert not said_by_another("a mistake") and not said_by_another("a mistake"), "alone"
+    for rank_ in (0, 1):
+        (tmp_path / str(rank_)).mkdir()
+    said = []
+    for rank_, message in ((0, "a mistake"), (1, "a mistake"), (1, "another"), (0, "another")):
+        monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / str(rank_) / "error.json"))
+        said.append(said_by_another(message))
+    assert said == [False, True, False, True]
 
 
 def test_a_rank_of_a_files_translation_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:

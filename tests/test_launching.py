@@ -18,6 +18,7 @@ import torch
 import typer
 from commands import OF_A_LAUNCHER, SECONDS, environment
 from conftest import config_text, rows_of, rows_without_clock, write_corpus
+from torch.distributed.elastic.multiprocessing import SignalException
 
 from nmt import checkpoint, launching, settings, tensor_file, terminal
 from nmt.config import Config
@@ -158,6 +159,7 @@ def test_ranks_are_told_who_they_are_and_share_the_cores(ranks_that: Callable[[s
         assert told == {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2"}
         assert variables["MASTER_ADDR"] and int(variables["MASTER_PORT"]) > 0
         assert int(variables["OMP_NUM_THREADS"]) == max(1, usable_cores() // 2)
+        assert int(variables["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"]) >= 600  # seconds, to finish a step and save
 
 
 def test_threads_that_the_user_chose_stay(ranks_that: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,6 +195,33 @@ def test_restarts_leave_the_job_no_more_time(ranks_that: Callable[[str], None]) 
     assert launching.launch([], 1, 3) == 0
     first, second = (Path(f"started-{attempt}").read_text() for attempt in (1, 2))
     assert before <= float(first) <= time.time() and first == second
+
+
+@pytest.mark.parametrize(
+    ("number", "saves", "status"),
+    [(signal.SIGTERM, True, 0), (signal.SIGTERM, False, 143), (signal.SIGINT, True, 130), (signal.SIGQUIT, True, 131)],
+)
+def test_a_job_that_was_stopped_ends_well_if_it_has_saved(
+    ranks_that: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+    saves: bool,
+    status: int,
+) -> None:
+    def stopped(*_: object) -> None:
+        raise SignalException("stopped", number)
+
+    monkeypatch.setattr(launching, "elastic_launch", lambda *_: stopped)
+    assert launching.launch([], 1, 3, saves=saves) == status
+
+
+def test_what_is_ignored_is_not_passed_on_to_the_ranks(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        handled = launching._one_machine(2, str(tmp_path)).signals_to_handle.split(",")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert sorted(handled) == ["SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1"]
 
 
 def test_restarts_end(ranks_that: Callable[[str], None], caplog: pytest.LogCaptureFixture) -> None:

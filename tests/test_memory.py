@@ -184,8 +184,8 @@ def test_the_count_is_never_less_than_what_is_measured_nor_far_more(sizes: dict[
     assert needed <= counted <= 4 * needed
 
 
-def check(whole: Config, of: Objective, cells: int, lengths: tuple[int, ...] = (20,) * 100_000) -> None:
-    memory.check_step(whole, of, cells, np.array(lengths, np.int32), 1)
+def check(whole: Config, of: Objective, cells: int, lengths: tuple[int, ...] = (20,) * 100_000, ranks: int = 1) -> None:
+    memory.check_step(whole, of, cells, np.array(lengths, np.int32), ranks)
 
 
 def test_a_step_that_cannot_fit_is_refused_before_it_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,10 +210,24 @@ def test_a_step_that_fits_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     enough = peak_bytes(of, 20_000, 20) + 3 * sum(weight.nbytes for weight in of.parameters())
     assert memory.most_bytes(whole.model, 20_000, 20) > 1.1 * enough
     monkeypatch.setattr(memory, "_PROBE_CELLS", 512)
-    for share, fits in ((1.1, True), (0.8, False)):
+    for share, ranks, fits in ((1.1, 1, True), (0.8, 1, False), (1.1, 2, False), (2.2, 2, True)):
         monkeypatch.setattr(memory, "available_memory", lambda share=share: int(share * enough))
         with nullcontext() if fits else pytest.raises(NmtError):
-            check(whole, of, 20_000)
+            check(whole, of, 20_000, ranks=ranks)
+
+
+def test_ranks_on_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, of = sized(**SMALL)
+    of_a_model = 16 * memory.parameters(whole)  # weights, gradients and two moments in float32
+    monkeypatch.setattr(memory, "available_memory", lambda: int(1.5 * of_a_model))
+    memory.check_model(whole, torch.device("cpu"), 1)
+    with pytest.raises(NmtError, match="lower model"):
+        memory.check_model(whole, torch.device("cpu"), 2)
+    found = {}
+    for ranks in (1, 2):
+        monkeypatch.setattr(memory, "available_memory", lambda ranks=ranks: ranks * (24 << 20))
+        found[ranks] = micro_batch_cells(of, 100_000, 20, Ranks(local_size=ranks))
+    assert found[1] == found[2] < 100_000
 
 
 def test_where_there_is_plenty_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,7 +145,7 @@ def test_home_is_meant_where_the_shell_leaves_it(run: Path, monkeypatch: pytest.
     monkeypatch.setenv("HOME", str(run.parent))
     monkeypatch.chdir(run)
     for output in ("~/mean.safetensors", "~/x.html"):
-        command = ["report", run] if output.endswith("html") else commands(run)["average"]
+        command = ["report", f"~/{run.name}"] if output.endswith("html") else commands(run)["average"]
         done = invoke(*command, f"--output={output}")
         assert done.exit_code == 0, done.output
         assert (run.parent / Path(output).name).is_file()

@@ -164,6 +164,8 @@ def test_bpe_dropout_keeps_the_vocabulary_and_stores_each_segmentation(run: Conf
     assert said(caplog) == ["vocabulary reused", "token store kept"]
     assert dropped.vocabulary.protos == plain.vocabulary.protos
     assert len(dropped.train) == 3 * len(plain.train)
+    for other in ({"bpe_dropout": 0.2, "bpe_dropout_samples": 3}, {"bpe_dropout": 0.1, "bpe_dropout_samples": 2}):
+        assert prepare(changed(run, vocabulary=other)).data_key != dropped.data_key
     assert prepare(changed(run, vocabulary={"bpe_dropout_samples": 3})).data_key == plain.data_key, (
         "nothing without dropout"
     )
@@ -185,6 +187,24 @@ def test_languages_choose_columns_and_so_are_part_of_what_data_is_found_by(run: 
         ):
             assert tokenizer.decode([row.tolist() for row in ids]) == [row[language] for row in rows]
     assert len(set(found.values())) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("module", "done"),
+    [
+        # The same words are learned again, and a store is known by the words.
+        (vocabulary, ["vocabulary learned", "token store reused"]),
+        (token_store, ["vocabulary reused", "token store kept"]),
+    ],
+)
+def test_what_an_older_version_wrote_otherwise_is_not_reused(
+    run: Config, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, module: Any, done: list[str]
+) -> None:
+    prepare(run)
+    said(caplog)
+    monkeypatch.setattr(module, "FORMAT", "another")
+    prepare(run)
+    assert said(caplog) == done
 
 
 def test_corpora_in_another_order_are_other_data(run: Config, caplog: pytest.LogCaptureFixture) -> None:
@@ -318,6 +338,19 @@ def test_failed_build_leaves_nothing(run: Config, caplog: Any, monkeypatch: pyte
     prepared = prepare(run)
     assert said(caplog) == ["vocabulary learned", "vocabulary reused", "token store kept"]
     assert len(prepared.train) == 300
+
+
+def test_half_a_vocabulary_is_never_found(run: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, content: bytes) -> int:
+        path.touch()
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        with pytest.raises(NmtError, match="cannot be written: No space left on device"):
+            prepare(run)
+    assert entries(run) == [".nmt"]
+    assert len(prepare(run).train) == 300
 
 
 KILLED = """

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import faults
 import pytest
 
 from nmt import config, settings
@@ -119,6 +120,15 @@ def test_moving_aside_goes_on_where_it_was_interrupted(run: Path, monkeypatch: p
             run_folder.move_aside(run)
     run_folder.move_aside(run)
     assert names(run) == ["before-1"] and names(run / "before-1") == left
+
+
+def test_what_is_moved_aside_is_on_the_disk_there(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left_by_a_run(run)
+    counted = faults.Faults(run)
+    counted.install(monkeypatch.setattr)
+    run_folder.move_aside(run)
+    moved = max(number for number, call in enumerate(counted.calls) if call.startswith("rename "))
+    assert {"fsync before-1", "fsync ."} <= set(counted.calls[moved:])
 
 
 def test_one_process_at_a_time_trains(run: Path) -> None:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import faults
 import pytest
 import torch
 from model_files import shared_vocabulary
@@ -118,6 +119,33 @@ def test_files_are_those_of_a_synchronous_save(session: Session, tmp_path: Path)
         )
         assert same(ours, theirs)
         assert our_words == their_words
+
+
+def test_a_state_is_written_after_what_it_speaks_of_and_nothing_is_deleted_before(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed at any point, a run has the files that the state it goes on from takes for written."""
+    of = start(make_config("training.keep_last=1", "training.keep_best=0", "training.ema_decay=0.6"), tmp_path / "run")
+    with of.saver() as saver:
+        saver.save_all(of.progress, of.learner, {})
+    of.train()
+    of.progress.best_step = 2
+    counted = faults.Faults(of.run)
+    counted.install(monkeypatch.setattr)
+    with of.saver() as saver:
+        saver.save_all(of.progress, of.learner, {"validation_loss": 1.0})
+    step = "step-00000002.safetensors"
+    deleted = "unlink checkpoints/step-00000001.safetensors"
+    names = (f"replace checkpoints/{step}", "replace best.safetensors", "replace ema.safetensors")
+    places = [counted.calls.index(call) for call in (*names, f"replace state/{step}", deleted)]
+    assert places == sorted(places)
+
+
+def test_of_shared_weights_the_first_rank_alone_writes(session: Session) -> None:
+    session.learner.sharded = True  # so that others take part
+    with Saver(session.run, session.identity, shared_vocabulary(), Ranks(rank=1, size=2)) as saver:
+        saver.save_all(session.progress, session.learner, {})
+    assert not session.run.exists()
 
 
 def test_a_state_alone_makes_no_model_file(session: Session) -> None:

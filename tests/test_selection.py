@@ -164,8 +164,8 @@ def test_another_text_of_the_same_name_is_refused(
     pairs = list(zip(*(read_lines(corpus / f"validation.{side}") for side in ("en", "de")), strict=True))
     key = validation_key(pairs, of)
     checkpoint.save(checkpoint.checkpoint_path(run, 2), make_checkpoint(of, 2, step=2, validation_key=key))
-    session = {"event": "started", "step": 0, "folder": str(corpus)}
-    (run / "sessions.jsonl").write_text(json.dumps(session) + "\n")
+    sessions = ({"event": "started", "step": step, "folder": folder} for step, folder in ((0, "/"), (1, str(corpus))))
+    (run / "sessions.jsonl").write_text("".join(f"{json.dumps(session)}\n" for session in sessions))
     monkeypatch.chdir(corpus)
     selection.select(run, "cpu")
     other = tmp_path / "elsewhere"
@@ -177,6 +177,20 @@ def test_another_text_of_the_same_name_is_refused(
     (other / "validation.en").unlink()
     with pytest.raises(NmtError, match=r"validation\.en: no such file in .*/elsewhere: run this command in the folder"):
         selection.select(run, "cpu")
+
+
+def test_pairs_with_an_empty_side_are_left_out_as_in_training(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = make_config()
+    run = run_of(tmp_path / "run", of, 1)
+    with_relative_paths(run, of)
+    for name, lines in (("validation.en", "one\n\ntwo\n"), ("validation.de", "eins\nzwei\n \n")):
+        (tmp_path / name).write_text(lines)
+    key = validation_key([("one", "eins")], of)
+    checkpoint.save(checkpoint.checkpoint_path(run, 2), make_checkpoint(of, 2, step=2, validation_key=key))
+    monkeypatch.chdir(tmp_path)
+    selection.select(run, "cpu")
 
 
 def test_other_settings_of_the_search_are_no_other_text(make_config: MakeConfig) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 from services import LINES, SERVING, Gated, service, until
+from starlette.datastructures import Headers
 
 from nmt.serving import app
-from nmt.serving.hosts import Hosts
+from nmt.serving.hosts import Hosts, OwnHostsOnly
 from nmt.serving.requests import Limits, Own
 
 pytestmark = pytest.mark.usefixtures("time_limit")
@@ -60,7 +61,9 @@ def test_what_else_there_is_to_ask() -> None:
         assert b'nmt_requests_total{status="200"} 1\nnmt_requests_total{status="400"} 1\n' in metrics.body
         page = served.get("/")
         assert page.body.startswith(b"<!DOCTYPE html>")
-        assert "default-src 'none'" in page.headers["content-security-policy"]
+        policy = page.headers["content-security-policy"].split("; ")
+        nothing = ("default-src", "base-uri", "form-action", "frame-ancestors")
+        assert {f"{what} 'none'" for what in nothing} <= set(policy)
         assert "access-control-allow-origin" not in page.headers
 
 
@@ -195,6 +198,35 @@ def test_it_is_called_by_its_own_names_alone() -> None:
             assert answer.status == 421
             assert answer.json["error"] == f"Host {host}: not a name of this service: start it with --allowed-host NAME"
         assert b'status="421"' not in served.get("/metrics").body
+
+
+def test_each_of_several_names_and_pages_counts() -> None:
+    """Some servers and proxies pass on more than one."""
+    checked = OwnHostsOnly(lambda *_: pytest.fail("answered"), Hosts())  # type: ignore[arg-type]
+
+    def status(*headers: tuple[str, str]) -> int | None:
+        refusal = checked._refusal(Headers(raw=[(name.encode(), value.encode()) for name, value in headers]))
+        return None if refusal is None else refusal.status_code
+
+    own, other = ("host", "localhost"), ("host", "evil.example")
+    assert [status(own), status(own, own), status(own, other), status(other, own)] == [None, None, 421, 421]
+    page, theirs = ("origin", "http://localhost"), ("origin", "http://evil.example")
+    assert [status(own, page), status(own, page, theirs), status(own, theirs, page)] == [None, 403, 403]
+
+
+def test_a_refusal_is_short_and_ends_the_connection() -> None:
+    with service(Gated()) as (served, _):
+        for header in ("Host", "Origin"):
+            answer = served.post({"text": "one"}, **{header: "http://" + "x" * 5000})
+            assert answer.status in (421, 403) and answer.headers["connection"] == "close"
+            assert 100 < len(answer.body) < 300
+
+
+def test_a_service_whose_translator_has_ended_says_so() -> None:
+    with service(Gated()) as (served, queue):
+        queue.close()
+        for path in ("/health", "/health/ready", "/health/live"):
+            assert (served.get(path).status, served.get(path).json) == (503, {"status": "stopped"})
 
 
 def test_other_names_where_they_are_allowed() -> None:

@@ -53,6 +53,7 @@ def test_what_waits_goes_in_together(translator: Gated, queue: BatchingQueue) ->
     assert translator.calls == [(LINES[:9], 1)]
     until(lambda: queue.tally.batches == 2)
     assert (queue.tally.lines, queue.waiting) == (10, 0)
+    assert queue.tally.subwords == sum(map(len, translator.vocabulary.source.encode(["one", *LINES[:9]])))
 
 
 def test_a_request_alone_does_not_wait_for_others(translator: Gated, queue: BatchingQueue) -> None:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("time_limit")
 def test_counts_and_times() -> None:
     queue = BatchingQueue(Gated(), 10)
     metrics = Metrics(queue)
-    for status, seconds in ((200, 0.01), (200, 0.3), (429, 0.001), (200, 99.0)):
+    for status, seconds in ((200, 0.01), (200, 0.5), (429, 0.001), (200, 99.0)):
         metrics.add(status, seconds)
     queue.submit(["one", "two"]).result(30)
     queue.close()
@@ -25,10 +25,11 @@ def test_counts_and_times() -> None:
     buckets = {name: int(value) for name, value in values.items() if "bucket" in name}
     assert list(buckets.values()) == sorted(buckets.values())
     assert buckets['nmt_request_seconds_bucket{le="0.05"}'] == 1
-    assert buckets['nmt_request_seconds_bucket{le="0.5"}'] == 2
+    assert buckets['nmt_request_seconds_bucket{le="0.25"}'] == 1
+    assert buckets['nmt_request_seconds_bucket{le="0.5"}'] == 2  # its end counted
     assert buckets['nmt_request_seconds_bucket{le="+Inf"}'] == 3
     assert values["nmt_request_seconds_count"] == "3"
-    assert float(values["nmt_request_seconds_sum"]) == 99.31
+    assert float(values["nmt_request_seconds_sum"]) == 99.51
     assert (values["nmt_lines_total"], values["nmt_batches_total"], values["nmt_waiting_lines"]) == ("2", "1", "0")
     assert values["nmt_waiting_subwords"] == "0"
     assert float(values["nmt_busy_seconds_total"]) > 0

@@ -12,10 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from services import Service, save_small_model
+import uvicorn
+from services import Gated, Service, save_small_model
 
 from nmt.errors import NmtError
-from nmt.serving import server
+from nmt.serving import app, server
+from nmt.serving.batching import BatchingQueue
+from nmt.serving.hosts import Hosts, check_names
+from nmt.serving.requests import Languages, Limits
 
 NMT = [sys.executable, "-c", "from nmt.cli import main; main()"]
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -67,7 +71,8 @@ def test_it_listens_on_loopback_and_says_where(start: Start) -> None:
     process = start()
     host, port = listening(process)
     assert host == "127.0.0.1"
-    assert Service(port).post({"text": "one"}).status == 200
+    answer = Service(port).post({"text": "one"})
+    assert answer.status == 200 and "server" not in answer.headers  # nobody need know of what version it is
     process.terminate()
     _, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (0, "stopped: 1 requests, 1 of them answered with 1 lines\n")
@@ -116,6 +121,31 @@ def test_where_it_cannot_listen(model: Path) -> None:
 def test_a_host_that_is_none(host: str) -> None:
     with pytest.raises(NmtError, match=r"^--host .*: no such host: give a name or an address of this machine$"):
         server._listen(host, 0)
+
+
+def test_what_is_asked_for_reaches_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(
+        queue: BatchingQueue, languages: Languages, limits: Limits, ready: object, log_requests: bool, hosts: Hosts
+    ) -> None:
+        built.append((queue.most_waiting, queue.most_answer, languages, limits, log_requests))
+        named.append((hosts.names, hosts.any_address))
+
+    built, named = list[object](), list[object]()
+    monkeypatch.setattr(app, "build", build)
+    monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
+    limits, languages = Limits(lines=3, characters=5, waiting=7, answer=12_345), Languages("en", "de")
+    for host, log_requests in (("127.0.0.1", True), ("0.0.0.0", False)):
+        server.serve(Gated(), languages, host, 0, limits, log_requests, ["x.example"])
+    assert built == [(7, 12_345, languages, limits, log_requests) for log_requests in (True, False)]
+    names = {"localhost", "x.example"}
+    assert named == [({"127.0.0.1", *names}, False), ({"0.0.0.0", *names}, True)]
+
+
+@pytest.mark.parametrize("name", ["http://x", "a b", "", "x.example:80", "[::1]:80"])
+def test_a_name_to_be_called_by_is_no_address_of_a_page(name: str) -> None:
+    check_names(["x.example", "192.168.0.1", "::1", "[::1]"])
+    with pytest.raises(NmtError, match=r"^--allowed-host .*: give a name alone, such as translate\.example\.org$"):
+        check_names(["x.example", name])
 
 
 def test_it_is_called_by_the_names_that_are_given(start: Start) -> None:

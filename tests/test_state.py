@@ -155,6 +155,26 @@ def test_all_of_the_progress_comes_back(make_config: MakeConfig, tmp_path: Path)
     assert session.restore() == progress
 
 
+def test_a_line_of_metrics_forgets_the_sums_and_nothing_else() -> None:
+    names = [one.name for one in dataclasses.fields(Progress) if one.name != "losses"]
+    progress = Progress(**dict.fromkeys(names, 7), losses=[1.0, 2.0])
+    progress.start_interval()
+    sums = {name for name in names if name.startswith("interval_")}
+    assert {name for name in names if getattr(progress, name) == 0} == sums
+    assert progress.losses == [0.0, 0.0]
+
+
+def test_other_validation_scores_start_the_count_of_patience_anew(make_config: MakeConfig, tmp_path: Path) -> None:
+    session = start(tmp_path, make_config())
+    session.train()
+    progress = Progress(step=1, best=2.0, best_step=1, without_best=3)
+    state.write(tmp_path, state.snapshot(session.identity, progress, session.learner))
+    assert session.restore() == progress
+    other = dataclasses.replace(session.identity, validation_key="another")
+    restored = state.restore(tmp_path, other, session.learner, Ranks())
+    assert (restored.best, restored.without_best) == (None, 0)
+
+
 def test_a_state_from_before_a_field_was_added_is_resumed(make_config: MakeConfig, tmp_path: Path) -> None:
     session = start(tmp_path, make_config())
     session.save(3)

@@ -1,5 +1,6 @@
 """Tensor files: what is read is what was written, or a message; what is written is whole, or the old file."""
 
+import hashlib
 import os
 import pickle
 import resource
@@ -62,6 +63,12 @@ def test_round_trip(tmp_path: Path, tensors: dict[str, Tensor], metadata: dict[s
         assert read[name].dtype == tensor.dtype
         assert read[name].shape == tensor.shape
         assert torch.equal(read[name], tensor)
+
+
+def test_the_digest_is_that_of_all_bytes(file: Path) -> None:
+    with tensor_file.opened(file) as opened:
+        opened.tensors()
+        assert opened.digest == hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def test_bits_are_kept_even_of_numbers_that_are_none(tmp_path: Path) -> None:

@@ -5,10 +5,13 @@ import pty
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from nmt import terminal
 
 SAYS_MUCH = """
 import os, sys
@@ -89,6 +92,8 @@ app = terminal.application()
 @app.command()
 @terminal.reporting()
 def command(line: str) -> None:
+    if line == "interrupted":
+        raise KeyboardInterrupt
     if line == "broken":
         raise BrokenPipeError(32, "Broken pipe")
     terminal.result(line)
@@ -115,6 +120,43 @@ def test_a_result_that_cannot_be_written_is_an_error() -> None:
         done = printed(">/dev/full", line)
         said = "error: standard output: cannot be written: No space left on device\n"
         assert (done.returncode, done.stderr) == (1, said)
+
+
+ANSWERS = """
+import sys
+from nmt import terminal
+
+for line in sys.stdin:
+    terminal.result(line.strip() + "!")
+"""
+
+
+@pytest.mark.usefixtures("time_limit")
+def test_a_result_is_written_at_once() -> None:
+    """Whoever asks through pipes gets an answer before asking again."""
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-c", ANSWERS]
+    with subprocess.Popen(command, stdin=-1, stdout=-1, text=True, bufsize=1, env=buffered) as process:
+        assert process.stdin and process.stdout
+        for line in ("one", "two"):
+            process.stdin.write(f"{line}\n")
+            assert process.stdout.readline() == f"{line}!\n"
+
+
+@pytest.mark.usefixtures("time_limit")
+def test_messages_are_whole_where_the_terminal_takes_them_in_parts() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with ThreadPoolExecutor(1) as pool, os.fdopen(reader, "rb") as end:
+        said = pool.submit(end.read)
+        with terminal._Lasting(writer, "w") as stream:
+            assert stream.write(b"x" * 1_000_000) == 1_000_000
+        assert said.result() == b"x" * 1_000_000
+
+
+def test_an_interruption_has_a_status_of_its_own() -> None:
+    done = printed("", "interrupted")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_a_reader_that_leaves_is_no_error_but_another_broken_pipe_is() -> None:

@@ -226,16 +226,28 @@ def test_nothing_left_says_why(build: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("part", ["source.ids", "target.lengths", "source.offsets", "meta.json"])
-@pytest.mark.parametrize("damage", ["cut", "missing", "empty"])
+@pytest.mark.parametrize("damage", ["cut", "longer", "missing", "empty"])
 def test_damaged_store_is_not_opened(tmp_path: Path, part: str, damage: str) -> None:
     write(tmp_path, data(write_pairs(tmp_path, "corpus", random_pairs(20))), SHARED)
     path = tmp_path / part
     if damage == "missing":
         path.unlink()
+    elif damage == "longer":
+        path.write_bytes(path.read_bytes() + bytes(8))
     else:
         path.write_bytes(path.read_bytes()[: 0 if damage == "empty" else -4])
     with pytest.raises(NmtError, match=r"damaged token store .*delete the folder"):
         token_store.load(tmp_path)
+
+
+@pytest.mark.parametrize("meta", ["{}", "[]", "null", '{"pairs": "20"}', '{"pairs": 20, "source": 1}'])
+def test_a_store_that_says_nothing_known_of_itself_is_not_opened(tmp_path: Path, meta: str) -> None:
+    write(tmp_path, data(write_pairs(tmp_path, "corpus", random_pairs(20))), SHARED)
+    (tmp_path / "meta.json").write_text(meta)
+    with pytest.raises(NmtError, match=r"damaged token store .*delete the folder"):
+        token_store.load(tmp_path)
+    with pytest.raises(NmtError, match=r"meta\.json: damaged"):
+        token_store.counts(tmp_path)
 
 
 def test_counts_survive_the_file(tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ import os
 import re
 import shutil
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -25,6 +27,8 @@ from nmt.training.trainer import Trainer
 from nmt.training_run import material, train
 
 MakeConfig = Callable[..., Config]
+SECONDS = 180  # of a test: most train a run, some several
+pytestmark = pytest.mark.usefixtures("time_limit")
 
 
 def trainer(config: Config) -> Trainer:
@@ -367,6 +371,37 @@ def test_rows_of_metrics_hold_what_was_trained_on(make_config: MakeConfig, tmp_p
     assert [row["step"] for row in validated] == [10, 20]
     assert {"bleu", "chrf"} <= validated[0].keys()
     assert settings.load(Config, tmp_path / "run" / "config.yaml") == config
+
+
+def test_a_row_of_metrics_is_of_the_steps_since_the_last(make_config: MakeConfig, tmp_path: Path) -> None:
+    """A model that learns nothing has much the same loss in every interval."""
+    trainer(make_config("training.learning_rate=1e-30", "model.dropout=0", "training.validation_bleu=false")).run()
+    losses = [row["loss"] for row in rows_without_clock(tmp_path / "run") if "loss" in row]
+    assert len(losses) == 5 and losses == pytest.approx([losses[0]] * 5, rel=0.2)
+
+
+@pytest.mark.parametrize(("steps", "reason"), [(1, ""), (2, "training.max_seconds reached")])
+def test_a_run_that_is_done_was_not_stopped(make_config: MakeConfig, tmp_path: Path, steps: int, reason: str) -> None:
+    """Asked to stop in its last step, it has nothing to go on with."""
+    config = make_config(f"training.max_steps={steps}", "training.validation_bleu=false")
+    ended = Trainer(config, material(config), torch.device("cpu"), deadline=0.0).run()
+    assert ended.reason == reason
+    assert rows_of(tmp_path / "run" / "sessions.jsonl")[-1]["event"] == ("stopped" if reason else "finished")
+
+
+def test_validation_is_not_training_time(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    of, clock = trainer(make_config("training.validation_bleu=false")), 0.0
+    validate = of._validate
+
+    def slow(*arguments: Any) -> Any:
+        nonlocal clock
+        clock += 1000
+        return validate(*arguments)
+
+    monkeypatch.setattr(of, "_validate", slow)
+    monkeypatch.setattr(time, "perf_counter", lambda: clock)
+    of.run()
+    assert clock == 2000 and of.progress.seconds == 0
 
 
 def test_pairs_longer_than_a_batch_are_counted_and_said(
