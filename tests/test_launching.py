@@ -168,6 +168,14 @@ def test_threads_that_the_user_chose_stay(ranks_that: Callable[[str], None], mon
     assert launching.launch([], 2, 0) == 0
 
 
+def test_the_start_of_the_job_that_the_user_has_set_stays(
+    ranks_that: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STARTED, "1500000000")
+    ranks_that(f"sys.exit(os.environ[{STARTED!r}] != '1500000000')\n")
+    assert launching.launch([], 1, 0) == 0
+
+
 def test_after_a_rank_was_killed_all_start_again(
     ranks_that: Callable[[str], None], caplog: pytest.LogCaptureFixture
 ) -> None:
