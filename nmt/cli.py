@@ -495,6 +495,7 @@ def inspect(
         raise typer.BadParameter("--layer chooses whose heads have a picture each: give --output, and no --no-pictures")
     if output is not None:
         check_new_folder(output)
+        writing.check_folder(output)
         if pictures:
             writing.check_pictures()
     for what, given in (("TEXT", text), ("--target", target or "")):

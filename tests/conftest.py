@@ -42,7 +42,7 @@ def signals_are_heard() -> Iterator[None]:
 
     A handler that does nothing is as good for pytest itself, and is none in what it starts.
     """
-    ignored = [number for number in SIGNALS if signal.getsignal(number) == signal.SIG_IGN]
+    ignored = [number for number in (*SIGNALS, signal.SIGQUIT) if signal.getsignal(number) == signal.SIG_IGN]
     for number in ignored:
         signal.signal(number, lambda *_: None)
     yield

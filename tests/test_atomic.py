@@ -149,6 +149,7 @@ def test_without_locks_nothing_is_removed_and_a_warning_says_so(
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSYS, "Function not implemented")
 
+    atomic._warn_of_no_locks.cache_clear()
     monkeypatch.setattr(fcntl, "flock", refuse)
     atomic.write_text(tmp_path / "file", "text")
     assert left.exists() and (tmp_path / "file").read_text() == "text"
@@ -268,3 +269,39 @@ def record(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     counted = faults.Faults(root)
     counted.install(monkeypatch.setattr)
     return counted.calls
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EACCES])
+def test_where_a_folder_cannot_be_synced_a_file_is_written_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """As on some network file systems, and in folders that may be written and not read."""
+    real = atomic.sync
+
+    def sync(path: Path) -> None:
+        if path.is_dir():
+            raise OSError(number, os.strerror(number))
+        real(path)
+
+    monkeypatch.setattr(atomic, "sync", sync)
+    atomic.write_text(tmp_path / "file", "text")
+    assert (tmp_path / "file").read_text() == "text"
+
+
+def test_what_another_process_has_just_removed_is_not_removed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a writer that made its folder anew meanwhile keeps it."""
+    left = left_by_a_killed_process(tmp_path)
+    real = atomic._open_lock
+
+    def removed_meanwhile(folder: Path) -> int:
+        descriptor = real(folder)
+        shutil.rmtree(folder)
+        folder.mkdir()
+        (folder / "content").touch()
+        return descriptor
+
+    monkeypatch.setattr(atomic, "_open_lock", removed_meanwhile)
+    atomic._remove_if_left(left)
+    assert (left / "content").exists()

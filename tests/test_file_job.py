@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -529,3 +529,18 @@ def test_devices_pipes_and_links_stay_what_they_are(model: Path, tmp_path: Path)
             command(model, "--output", output), input="one\n", capture_output=True, text=True, cwd=tmp_path
         )
         assert done.returncode == 1 and words in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_job_that_begins_while_another_ends_keeps_its_folder(
+    model: Path, translator: Translator, tmp_path: Path
+) -> None:
+    write(tmp_path / "in", ["one"])
+    first, second = job_of(model, tmp_path), job_of(model, tmp_path)
+    with ExitStack() as held:
+        with first.held():
+            first.translate(translator, Form().rows)
+            first.finish()
+            held.enter_context(second.held())
+        second.translate(translator, Form().rows)
+        second.finish()
+    assert names(tmp_path) == {"in", "out"}

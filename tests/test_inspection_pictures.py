@@ -186,10 +186,12 @@ def test_a_folder_that_cannot_be_made(seen: Inspection, tmp_path: Path) -> None:
 
 
 def test_a_page_of_the_users_is_not_overwritten(seen: Inspection, tmp_path: Path) -> None:
-    (tmp_path / "index.html").write_text("mine")
-    with pytest.raises(NmtError, match=r"index\.html: is not of nmt inspect and would be overwritten"):
-        writing.write(seen, tmp_path, pictures=False)
-    assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
-    assert (tmp_path / "index.html").read_text() == "mine"
+    for name in ("index.html", "inspection.json", "positions.png"):
+        (tmp_path / name).write_text("mine")
+        with pytest.raises(NmtError, match=rf"{name}: is not of nmt inspect and could be overwritten"):
+            writing.write(seen, tmp_path, pictures=False)
+        assert [path.name for path in tmp_path.iterdir()] == [name]
+        assert (tmp_path / name).read_text() == "mine"
+        (tmp_path / name).unlink()
     for _ in range(2):  # over those of an earlier inspection
         writing.write(seen, tmp_path / "inside", pictures=False)

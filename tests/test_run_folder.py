@@ -140,3 +140,19 @@ def test_one_process_at_a_time_trains(run: Path) -> None:
         pass
     with run_folder.alone(run):
         assert names(run / "state") == [atomic.LOCK]
+
+
+def test_the_settings_of_a_run_with_a_state_are_ours(make_config: MakeConfig, run: Path) -> None:
+    (run / "config.yaml").write_text("# of an earlier version\n" + settings.to_yaml(make_config()))
+    (run / "state").mkdir()
+    (run / "state" / "step-00000005.safetensors").touch()
+    run_folder.write_config(run, make_config("seed=7"))
+    assert config.load(run / "config.yaml").seed == 7
+
+
+def test_a_folder_of_the_users_is_not_filled(run: Path) -> None:
+    left = left_by_a_run(run)
+    (run / "before-5").mkdir()
+    (run / "before-5" / "notes").write_text("mine")
+    run_folder.move_aside(run)
+    assert names(run / "before-5") == ["notes"] and names(run / "before-6") == left

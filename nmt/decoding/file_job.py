@@ -9,6 +9,7 @@ lines, its first line says from what text it was made and what became of its lin
 import hashlib
 import json
 import logging
+import os
 import re
 import shutil
 import sys
@@ -96,11 +97,11 @@ class FileJob:
             with self._writing():
                 self.folder.mkdir(exist_ok=True)
                 try:
-                    held.enter_context(atomic.locked(self.folder))
+                    lock = held.enter_context(atomic.locked(self.folder))
                 except (atomic.HeldByAnother, FileNotFoundError):  # not found: another one has just finished it
                     raise NmtError(f"{self.output}: another nmt is writing it: wait for it, or end it") from None
                 atomic.remove_unfinished(self.folder)
-            held.callback(self._remove_if_empty)
+            held.callback(self._remove_if_empty, lock)
             try:
                 self._say_what_is_there()
                 with self._bar():
@@ -175,9 +176,9 @@ class FileJob:
     def _changed(self) -> NmtError:
         return NmtError(f"{self.source}: has changed while it was translated: run the command again")
 
-    def _remove_if_empty(self) -> None:
-        with suppress(FileNotFoundError):
-            if not self._chunks():
+    def _remove_if_empty(self, lock: int) -> None:
+        with suppress(OSError):  # once the lock file is removed, a folder of this name may be another command's
+            if os.fstat(lock).st_nlink and not self._chunks():
                 _remove(self.folder)
 
     def _chunks(self) -> list[tuple[int, int]]:
@@ -194,9 +195,12 @@ class FileJob:
     def _others(self) -> list[Path]:
         """The folders of jobs with the same output, of another model, input or options."""
         name = re.compile(rf"\.{re.escape(self.output.name)}\.[0-9a-f]{{16}}\.part")
+        found: list[Path] = []
+        with suppress(PermissionError):  # a folder that may be written and not listed
+            found += self.output.parent.iterdir()
         return [
             folder
-            for folder in self.output.parent.iterdir()
+            for folder in found
             if name.fullmatch(folder.name) and folder != self.folder and (folder / atomic.LOCK).is_file()
         ]
 

@@ -16,6 +16,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from nmt.errors import NmtError
@@ -25,6 +26,7 @@ log = logging.getLogger("nmt")
 LOCK = ".nmt-lock"  # the name of a lock file, of our own lest it be the user's
 _UNFINISHED = re.compile(r"\.nmt-([0-9a-f]{16})([0-9a-f]{16})\.part")
 _CONTENT = "content"
+_NO_FOLDER_SYNC = {errno.EINVAL, errno.EACCES, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP}
 _NO_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -50,7 +52,7 @@ def replacing(path: Path) -> Iterator[Path]:
         content.chmod(mode)  # some libraries let the owner alone read
         sync(content)
         content.replace(place)
-        sync(place.parent)
+        _sync_folder(place.parent)
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -80,7 +82,7 @@ def new_folder(path: Path) -> Iterator[Path]:
                 sync(Path(folder, name))
             sync(Path(folder))
         content.rename(path)
-        sync(path.parent)
+        _sync_folder(path.parent)
 
 
 def make_folder(folder: Path) -> None:
@@ -88,7 +90,7 @@ def make_folder(folder: Path) -> None:
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for one in reversed(missing):
-        sync(one.parent)
+        _sync_folder(one.parent)
 
 
 def followed(path: Path) -> Path:
@@ -108,9 +110,20 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def _sync_folder(folder: Path) -> None:
+    """Wait until a folder's list of names is on the disk, where the file system and the permissions allow it."""
+    try:
+        sync(folder)
+    except OSError as error:
+        if error.errno not in _NO_FOLDER_SYNC:
+            raise
+
+
 @contextmanager
-def locked(folder: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+def locked(folder: Path, waiting: Callable[[], None] | None = None) -> Iterator[int]:
     """Have a folder that is there to oneself, among those who ask for this lock; the system frees it if one dies.
+
+    Gives the descriptor of the lock file.
 
     Where another process has it: call `waiting` and wait, or without that raise HeldByAnother. Raises OSError where
     the lock file cannot be made, or the folder was removed meanwhile. Where the file system has no locks, a warning
@@ -128,12 +141,18 @@ def locked(folder: Path, waiting: Callable[[], None] | None = None) -> Iterator[
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
-            log.warning("%s: this file system has no locks: do not run two commands on one folder at once", folder)
+            _warn_of_no_locks()
         if os.fstat(descriptor).st_nlink == 0:  # whoever had the lock has removed it, with the folder
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+@cache
+def _warn_of_no_locks() -> None:
+    """Once a process."""
+    log.warning("this file system has no locks: do not run two commands that write into one folder at the same time")
 
 
 @contextmanager
@@ -168,7 +187,8 @@ def _remove_if_left(unfinished: Path) -> None:
         descriptor = _open_lock(unfinished)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(unfinished)
+            if os.fstat(descriptor).st_nlink:  # else another process has removed it
+                shutil.rmtree(unfinished)
         finally:
             os.close(descriptor)
 

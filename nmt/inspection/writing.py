@@ -9,11 +9,12 @@ from nmt.errors import NmtError
 from nmt.files import atomic
 from nmt.inspection.inspecting import Inspection
 from nmt.inspection.page import page
-from nmt.inspection.text import to_data
+from nmt.inspection.text import FORMAT, to_data
 
 log = logging.getLogger("nmt")
 
 PAGE, DATA = "index.html", "inspection.json"
+_FIRST = json.dumps({"format": FORMAT})[:-1].encode()  # how our own data begin
 _MATPLOTLIB = (3, 11)  # the first that joins Arabic letters and puts right-to-left text in order
 
 
@@ -34,9 +35,14 @@ def check_pictures() -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise NmtError for a folder with a page that is not of an inspection: it would be overwritten."""
-    if (folder / PAGE).exists() and not (folder / DATA).exists():
-        raise NmtError(f"{folder / PAGE}: is not of nmt inspect and would be overwritten: choose another --output")
+    """Raise NmtError for a folder with files that are not of an inspection and would be overwritten."""
+    try:
+        ours = (folder / DATA).read_bytes().startswith(_FIRST)
+    except OSError:
+        ours = False
+    taken = [path for path in (folder / PAGE, folder / DATA, *folder.glob("*.png")) if path.exists()]
+    if taken and not ours:
+        raise NmtError(f"{taken[0]}: is not of nmt inspect and could be overwritten: choose another --output")
 
 
 def write(seen: Inspection, folder: Path, layer: int | None = None, *, pictures: bool = True) -> list[Path]:

@@ -17,7 +17,6 @@ from nmt import config
 from nmt.device import available_host_memory
 from nmt.distributed import Ranks
 from nmt.errors import NmtError
-from nmt.training.loss import CHUNK_ELEMENTS
 from nmt.training.objective import Objective
 
 log = logging.getLogger("nmt")
@@ -84,9 +83,8 @@ def check_step(settings: config.Config, objective: Objective, cells: int, longer
     if most_bytes(settings.model, cells, int(longer.max(initial=1))) <= free:
         return
     length = max(1, round(float((longer.astype(np.float64) ** 2).sum() / longer.sum(dtype=np.int64))))
-    # Enough for a whole chunk of logits, which does not grow with the cells, in most vocabularies.
-    chunk = CHUNK_ELEMENTS["cpu"] // objective.model.output.weight.shape[0]
-    few = -(-min(max(_PROBE_CELLS, chunk), 8 * _PROBE_CELLS) // length) * length
+    few = max(1, min(_PROBE_CELLS, cells // 2) // length) * length
+    log.info("training: measuring on small batches whether a step of %s cells fits into memory", f"{cells:,}")
     _passes(objective, few, length)  # whatever is made once
     one, two = (peak_bytes(objective, count, length) for count in (few, 2 * few))
     need = one - weights + (cells - few) * (two - one) / few

@@ -61,16 +61,22 @@ def move_aside(run: Path) -> None:
 
 def _goes_on(folder: Path, left: list[Path]) -> bool:
     """Whether a folder was being filled with what is left when that was interrupted: its settings come last."""
-    return bool(left) and left[-1].name == CONFIG and not any((folder / path.name).exists() for path in left)
+    there = {path.name for path in folder.iterdir()}
+    ours = bool(there) and there <= set(_OF_A_RUN)
+    return ours and bool(left) and left[-1].name == CONFIG and not there & {path.name for path in left}
 
 
 def check_config(run: Path, now: Config) -> None:
-    """Raise NmtError where RUN/config.yaml is a file of the user's own, with other settings than those of now."""
+    """Raise NmtError where RUN/config.yaml is a file of the user's own, with other settings than those of now.
+
+    It is ours where the folder holds a saved state, or where it says so itself.
+    """
     path = run / CONFIG
     if _settings_in(path) == now:
         return
     with atomic.reporting(path, "run_dir"):
-        if path.exists() and not path.read_bytes().startswith(_HEADER.encode()):
+        ours = any((run / "state").glob("step-*")) or (path.exists() and _HEADER.encode() in path.read_bytes())
+        if path.exists() and not ours:
             raise NmtError(
                 f"{path}: was not written by nmt and would be overwritten: move it elsewhere, or choose another run_dir"
             )
