@@ -12,7 +12,7 @@ The rules, each silent where it cannot be sure:
    and the target like the source language; or, by the most frequent sequences of three characters, a training corpus's
    source looks like the target of the validation text and the other way round.
 
-Rules 2 and 3 look at the first 5,000 pairs that are full, and are silent below 300.
+Rules 2 and 3 look at those of the first 5,000 pairs that are full, and are silent below 300.
 """
 
 import math

@@ -73,7 +73,7 @@ def _check(format: Format, output: Path, quantization: str | None) -> None:
         if quantization is not None and quantization != "float32":
             raise NmtError(f"--quantization {quantization}: a marian folder is float32: leave it out")
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise NmtError(f"{output}: exists already: delete it or choose another --output")
+        raise NmtError(f"{output}: exists already and is not empty: choose another --output")
     check_new_folder(output)
     try:
         os.path.realpath(output).encode()

@@ -124,7 +124,11 @@ class Trainer:
             facts = {**environment(self.device, self.ranks), **counts, "data": self.material.data_report}
             records.start(self.progress.step, facts)
             self._train(records, stop)
-            finished = self._ended()
+            finished = self._ended()  # said only now that all is saved
+            if finished:
+                log.info("done: %s", finished)
+            else:
+                log.info("%s: saved at step %s; run again, it goes on", stop.reason, f"{self.progress.step:,}")
             records.end(self.progress.step, finished or stop.reason, finished=finished is not None)
         return stop
 
@@ -183,12 +187,10 @@ class Trainer:
                     self._log(records, aloud=bool(bar.disable))
                 saver.check()
                 self._save_where_due(records, saver, stop)
-                if ended := self._ended():
-                    log.info("done: %s", ended)
+                if self._ended():
                     stop.agreed = 0  # there is nothing to go on with
                     return
                 if stop.agreed:
-                    log.info("%s: saved at step %s; run again, it goes on", stop.reason, f"{progress.step:,}")
                     return
                 clock = time.perf_counter()  # validation and saving are not training time
 
