@@ -6,14 +6,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import uvicorn
-from services import Gated, Service, save_small_model
+from services import Gated, Service, save_small_model, until
 
 from nmt.errors import NmtError
 from nmt.serving import app, server
@@ -86,15 +85,21 @@ def test_requests_under_way_are_answered(start: Start, sent: int, status: int) -
     served = Service(port)
     with ThreadPoolExecutor(6) as pool:
         answers = [pool.submit(served.post, {"text": ["one two three four " * 15] * 40}) for _ in range(6)]
-        while "nmt_waiting_lines 0" in served.get("/metrics").body.decode():  # until some wait
-            time.sleep(0.01)
-        time.sleep(0.2)  # and all have been sent
+        until(lambda: lines_sent(served) >= 200)  # all wait or are translated, but those of one that is under way
         process.send_signal(sent)
         assert [answer.result(60).status for answer in answers] == [200] * 6
     _, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (status, "stopped: 6 requests, 6 of them answered with 240 lines\n")
     with pytest.raises(ConnectionRefusedError):
         served.get("/health")
+
+
+def lines_sent(served: Service) -> int:
+    """How many wait or are translated."""
+    metrics = served.get("/metrics").body.decode()
+    return sum(
+        int(count) for count in re.findall(r"^nmt_(?:waiting_lines|lines_total) ([0-9]+)$", metrics, re.MULTILINE)
+    )
 
 
 def test_other_machines_are_let_in_aloud(start: Start) -> None:
