@@ -128,15 +128,20 @@ def run(command: Command, corpus: Path, folder: Path, at: int, kind: str) -> tup
     return done.returncode, done.stderr.decode(), log.read_text().split("\n")[:-1] if log.exists() else []
 
 
+def without_faults(command: Command, corpus: Path, whole: Path, place: Path) -> tuple[object, list[str]]:
+    """The result of a command that nothing disturbs, and the calls that it made."""
+    sound = folder_for(command, whole, place / "sound")
+    status, said, calls = run(command, corpus, sound, 0, "EIO")
+    assert status == 0 and calls, said
+    return command.result(sound), calls
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_fault_in_any_call_loses_nothing(
     corpus: Path, whole: Path, tmp_path: Path, pytestconfig: pytest.Config, name: str
 ) -> None:
     command = COMMANDS[name]
-    sound = folder_for(command, whole, tmp_path / "sound")
-    status, said, calls = run(command, corpus, sound, 0, "EIO")
-    assert status == 0 and calls, said
-    expected = command.result(sound)
+    expected, calls = without_faults(command, corpus, whole, tmp_path)
     every = pytestconfig.getoption("all_faults")
     tried = [(at, kind) for at in range(1, len(calls) + 1) for kind in faults.KINDS]
     for at, kind in tried if every else tried[:: max(1, len(tried) // 8 | 1)]:
@@ -163,9 +168,7 @@ def test_two_at_once_give_one_whole_result_or_a_refusal(
     corpus: Path, whole: Path, tmp_path: Path, pytestconfig: pytest.Config, name: str
 ) -> None:
     command = COMMANDS[name]
-    sound = folder_for(command, whole, tmp_path / "sound")
-    assert run(command, corpus, sound, 0, "EIO")[0] == 0
-    expected = command.result(sound)
+    expected, _ = without_faults(command, corpus, whole, tmp_path)
     for _ in range(pytestconfig.getoption("rounds")):
         folder = folder_for(command, whole, tmp_path / "shared")
         both = [commands.Started(*arguments_of(command, corpus), folder=folder) for _ in range(2)]
