@@ -1,4 +1,4 @@
-"""Which device to compute on, from a command's `--device`."""
+"""What this machine computes with: the device of a command's `--device`, its memory, its processor cores."""
 
 import contextlib
 import ctypes
@@ -6,17 +6,21 @@ import os
 import re
 import sys
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from nmt.errors import NmtError
 
+if TYPE_CHECKING:
+    import torch  # which takes a second to load: only where a device is asked for
 
-def choose(name: str) -> torch.device:
+
+def choose(name: str) -> "torch.device":
     """The device that `cpu`, `cuda`, `cuda:N`, `mps` or `auto` (the best one here) stands for.
 
     Raises NmtError for a name that means nothing or a device that this machine lacks.
     """
+    import torch
+
     if name == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
@@ -71,3 +75,8 @@ def keep_freed_memory() -> None:
     m_trim_threshold, m_mmap_threshold = -1, -3  # malloc.h
     mallopt(m_mmap_threshold, 1 << 30)
     mallopt(m_trim_threshold, (1 << 31) - 1)
+
+
+def usable_cores() -> int:
+    """The cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

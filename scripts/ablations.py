@@ -20,8 +20,12 @@ import grid
 import scoring
 import typer
 
-from nmt import averaging, checkpoint, config, selection, terminal
+from nmt.checkpoints import averaging, model_file
+from nmt.cli import terminal
+from nmt.commands import average as selection
+from nmt.config import schema
 from nmt.errors import NmtError
+from nmt.files import text
 
 log = logging.getLogger("nmt")
 
@@ -55,7 +59,7 @@ def train(
     """
     table = grid.load(grid_)
     runs = grid.runs(table, table.chosen(rows), recipe, overrides or (), output, seeds, scale=1)
-    terminal.result(trained(grid.train_and_score(runs, output, device, nproc_per_node, average, test)))
+    text.result(trained(grid.train_and_score(runs, output, device, nproc_per_node, average, test)))
 
 
 def trained(found: dict[str, list[grid.Scores]]) -> str:
@@ -92,7 +96,7 @@ def trained(found: dict[str, list[grid.Scores]]) -> str:
 # ------------------------------------------------------------------------ search
 
 
-_NAMES = {  # in nmt.selection: in the table, and what a run has to have kept
+_NAMES = {  # in nmt.commands.average: in the table, and what a run has to have kept
     "last 1": ("last", "a checkpoint"),
     "last 5": ("last 5", "5 checkpoints (training.checkpoint_every, training.keep_last)"),
     "last 10": ("last 10", "10 checkpoints (training.checkpoint_every, training.keep_last)"),
@@ -164,22 +168,22 @@ def search(
     among = weights_of(run)
     with tempfile.TemporaryDirectory() as folder:
         of_run = Searches(run, grid.Results(run / "search.jsonl"), overrides or (), device, Path(folder))
-        pairs, tested = scoring.validation_pairs(config.load(run / "config.yaml")), scoring.test_pairs(test)
+        pairs, tested = scoring.validation_pairs(schema.load(run / "config.yaml")), scoring.test_pairs(test)
         averaged = [(weights, of_run.scores(weights, pairs)) for weights in among]
         best, _ = max(averaged, key=lambda one: float(one[1]["bleu"]))
         rows = [[weights.name, f"{found['bleu']:.2f}", f"{found['chrf']:.2f}"] for weights, found in averaged]
-        terminal.result(grid.table([["weights", "BLEU", "chrF"], *rows]))
+        text.result(grid.table([["weights", "BLEU", "chrF"], *rows]))
         searched = {
             (beam, alpha): of_run.scores(best, pairs, beam, alpha if beam > 1 else penalties[0])  # greedy has no α
             for beam, alpha in itertools.product(sizes, penalties)
         }
         rows = [[str(beam), *(f"{searched[beam, alpha]['bleu']:.2f}" for alpha in penalties)] for beam in sizes]
-        terminal.result(f"\n{grid.table([[f'{best.name}: beam', *(f'α {alpha:g}' for alpha in penalties)], *rows])}")
+        text.result(f"\n{grid.table([[f'{best.name}: beam', *(f'α {alpha:g}' for alpha in penalties)], *rows])}")
         beam, alpha = max(searched, key=lambda pair: float(searched[pair]["bleu"]))
-        terminal.result(f"\nbest on the validation set: {best.name}, beam {beam}, α {alpha:g}")
-        terminal.result(f"BLEU: {searched[beam, alpha]['bleu_signature']}")
+        text.result(f"\nbest on the validation set: {best.name}, beam {beam}, α {alpha:g}")
+        text.result(f"BLEU: {searched[beam, alpha]['bleu_signature']}")
         if test is not None and tested is not None:
-            terminal.result(f"on {test[0]}: BLEU {of_run.scores(best, tested, beam, alpha)['bleu']:.2f}")
+            text.result(f"on {test[0]}: BLEU {of_run.scores(best, tested, beam, alpha)['bleu']:.2f}")
 
 
 @dataclass(frozen=True)
@@ -207,7 +211,7 @@ class Searches:
         if done is None:
             mean = self.folder / f"{weights.key}.safetensors"
             if not mean.exists():
-                checkpoint.save(mean, averaging.average(weights.files))
+                model_file.save(mean, averaging.average(weights.files))
             done = {"weights": weights.name} | key | scoring.scores(mean, pairs, self.device, key["decoding"])
             self.results.add(done)
             log.info("%s: BLEU %.2f", " ".join([weights.name, *key["decoding"]]), done["bleu"])

@@ -34,7 +34,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nmt.cores import usable_cores
+from nmt.device import usable_cores
 
 NMT = [sys.executable, "-m", "nmt"]
 Cost = tuple[float, float, str]
@@ -122,8 +122,9 @@ def train(arguments: argparse.Namespace) -> None:
 def device_peak(arguments: argparse.Namespace, overrides: Sequence[str]) -> float:
     """TFLOP/s of a large matrix product on the device, in the precision of the config; in a process of its own."""
     script = (
-        "import sys, torch, nmt.config, nmt.device; from pathlib import Path; from nmt.training import profiling;"
-        "config = nmt.config.load(Path(sys.argv[1]), sys.argv[3:]); kind = config.training.precision;"
+        "import sys, torch, nmt.device; from pathlib import Path; from nmt.config import schema;"
+        "from nmt.training import profiling;"
+        "config = schema.load(Path(sys.argv[1]), sys.argv[3:]); kind = config.training.precision;"
         "torch.set_float32_matmul_precision('high' if kind == 'tf32' else 'highest');"
         "dtype = getattr(torch, kind.replace('tf32', 'float32'));"
         "print(profiling.measured_peak(nmt.device.choose(sys.argv[2]), dtype, seconds=2) / 1e12)"

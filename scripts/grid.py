@@ -28,12 +28,12 @@ from typing import Annotated, Any
 import scoring
 import typer
 
-from nmt import config, settings
-from nmt.config import Config
+from nmt.config import reader, schema
+from nmt.config.reader import required, setting
+from nmt.config.schema import Config
+from nmt.distributed.stopping import SIGNALS
 from nmt.errors import NmtError
 from nmt.files import atomic
-from nmt.settings import required, setting
-from nmt.training.stopping import SIGNALS
 
 log = logging.getLogger("nmt")
 
@@ -90,7 +90,7 @@ class Grid:
 
 def load(path: Path) -> Grid:
     """The grid in a YAML file. Raises NmtError as settings.load does."""
-    return settings.load(Grid, path)
+    return reader.load(Grid, path)
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Run:
     @cached_property
     def config(self) -> Config:
         """The settings it has in the end."""
-        return config.load(self.file, self.overrides)
+        return schema.load(self.file, self.overrides)
 
     @property
     def folder(self) -> Path:
@@ -114,7 +114,7 @@ class Run:
     @property
     def settings(self) -> dict[str, Any]:
         """What decides its figures, without what is at its default."""
-        kept: dict[str, Any] = settings.plain(self.config, defaults=False)
+        kept: dict[str, Any] = reader.plain(self.config, defaults=False)
         for path in _FREE:
             section, _, name = path.rpartition(".")
             (kept[section] if section else kept).pop(name, None)
@@ -137,9 +137,9 @@ def runs(
             if (stronger := last.get(own.partition("=")[0], own)) != own:
                 log.warning("row %s: its %s gives way to %s: it is not what its name says", row.row, own, stronger)
         over = [*grid.base, *row.settings]
-        over += [*_narrower(row, config.load(file, over), scale), *overrides]
+        over += [*_narrower(row, schema.load(file, over), scale), *overrides]
         try:
-            plain = config.load(file, over)
+            plain = schema.load(file, over)
         except NmtError as error:
             raise NmtError(f"row {row.row}: {error}") from None
         if row.steps != 1:
@@ -219,7 +219,7 @@ def _check_unchanged(run: Run) -> None:
     path = run.folder / "config.yaml"
     if not path.exists():
         return
-    changed = settings.differences(config.load(path), run.config)
+    changed = reader.differences(schema.load(path), run.config)
     if changed := [row for row in changed if row.partition(":")[0] not in _FREE]:
         raise NmtError(
             f"{run.folder} holds a run with other settings ({'; '.join(changed)}): choose another --output, or "
@@ -235,11 +235,11 @@ def score(run: Run, average: int, device: str, test: scoring.Pairs | None) -> Sc
 
     `curve` is what was validated on the way; all but the names are figures of the run.
     """
-    from nmt import averaging, checkpoint
+    from nmt.checkpoints import averaging, model_file
 
     model = run.folder / "averaged.safetensors"
     mean = averaging.average(averaging.of_run(run.folder, last=average, best=None))
-    checkpoint.save(model, mean)
+    model_file.save(model, mean)
     lines = (run.folder / "metrics.jsonl").read_text(encoding="utf-8").split("\n")
     rows = [json.loads(line) for line in lines if line]
     trained = [row for row in rows if "learning_rate" in row]
@@ -309,7 +309,7 @@ def train_and_score(
 
     Results are found again by settings, and by what the texts that these name hold.
     """
-    from nmt.data import corpus, storage
+    from nmt.data import corpus, store_folder
 
     for run in planned:  # before hours of work
         _check_average(run, average)
@@ -326,8 +326,8 @@ def train_and_score(
         }
         texts = {
             "data.train": [fingerprint(one, "train") for one in run.config.data.train],
-            "data.validation": storage.content_key(scoring.validation_pairs(run.config)),
-            "--test": storage.content_key(test),
+            "data.validation": store_folder.content_key(scoring.validation_pairs(run.config)),
+            "--test": store_folder.content_key(test),
         }
         key = named | {"texts": texts}
         done = results.find(key)

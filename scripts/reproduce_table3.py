@@ -15,8 +15,10 @@ import grid
 import typer
 from grid import Run
 
-from nmt import settings, terminal
-from nmt.config import Config
+from nmt.cli import terminal
+from nmt.config import reader
+from nmt.config.schema import Config
+from nmt.files import text
 
 ROWS = grid.GRIDS / "table3.yaml"
 PAPERS_CONFIG = Path(__file__).parents[1] / "configs" / "wmt14-en-de-base.yaml"
@@ -53,7 +55,7 @@ def parameters(of: Config, vocabulary: int) -> int:
     """The model's parameters with a vocabulary of so many subwords; no memory is taken for them."""
     import torch
 
-    from nmt.model.transformer import Transformer
+    from nmt.models.transformer.model import Transformer
 
     with torch.device("meta"):
         model = Transformer(of.model, vocabulary, vocabulary, padding=0)
@@ -129,7 +131,7 @@ def not_compared(runs: Sequence[Run], changed: Sequence[str]) -> str:
 def changed_settings(table: grid.Grid, runs: Sequence[Run]) -> list[str]:
     """The settings of `model` in which rows are not the paper's: with those, a figure of the paper tells nothing."""
     papers = {run.row: run for run in grid.runs(table, table.rows, PAPERS_CONFIG, (), Path(), None, 1)}
-    found = [row for run in runs for row in settings.differences(papers[run.row].config.model, run.config.model)]
+    found = [row for run in runs for row in reader.differences(papers[run.row].config.model, run.config.model)]
     return list(dict.fromkeys(f"model.{row.partition(':')[0]}" for row in found))
 
 
@@ -225,10 +227,10 @@ def main(
     runs = grid.runs(table, table.chosen(rows), config, overrides or (), output, None if count_ else seeds, scale)
     if count_:
         changed = changed_settings(table, runs)
-        terminal.result(not_compared(runs, changed) if changed else count(table, runs))
+        text.result(not_compared(runs, changed) if changed else count(table, runs))
         return
     found = grid.train_and_score(runs, output, device, nproc_per_node, average, test)
-    terminal.result(scored(runs, found))
+    text.result(scored(runs, found))
 
 
 if __name__ == "__main__":

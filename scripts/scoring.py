@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nmt.config import Config
+from nmt.config.schema import Config
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
@@ -26,8 +26,8 @@ def validation_pairs(of: Config) -> Pairs:
 
 def test_pairs(files: tuple[Path, Path] | None) -> Pairs | None:
     """The lines of a source and a reference file. NmtError where they do not have as many."""
-    from nmt.data.corpus import read_lines
-    from nmt.evaluation.texts import Lines, check_alike
+    from nmt.evaluation.aligned_texts import Lines, check_alike
+    from nmt.files.text import read_lines
 
     if files is None:
         return None

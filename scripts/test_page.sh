@@ -9,4 +9,4 @@ for program in chromium chromedriver; do
         exit 1
     }
 done
-exec scripts/test.sh tests/*_in_chromium.py "$@"
+exec scripts/test.sh tests/commands/*/page_in_chromium.py "$@"

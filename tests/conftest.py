@@ -1,33 +1,27 @@
 """A corpus small enough to learn in seconds, the config of a run on it, and a browser for pages."""
 
-import json
-import random
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 import torch
+from helpers.runs import config_text, write_corpus
 
-from nmt import settings
-from nmt.config import Config
-from nmt.training.stopping import SIGNALS
+from nmt.config import reader
+from nmt.config.schema import Config
+from nmt.distributed.stopping import SIGNALS
 
 if TYPE_CHECKING:
-    from chromium import Browser
+    from helpers.chromium import Browser
 
 # Examples follow from the test alone, so that a test that passed passes again. To search for new ones, at random:
 # scripts/test.sh -m hypothesis --hypothesis-profile=search, as often as one likes.
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("search", derandomize=False, deadline=None, print_blob=True)
 hypothesis.settings.load_profile("fixed")
-
-WORDS = {
-    "one": "eins", "two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "six": "sechs",
-    "seven": "sieben", "eight": "acht", "nine": "neun", "ten": "zehn",
-}  # fmt: skip
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -75,19 +69,6 @@ def time_limit(request: pytest.FixtureRequest) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def write_corpus(folder: Path, name: str, count: int, seed: int) -> None:
-    """`count` pairs: counting words, and the same in German backwards."""
-    random_ = random.Random(seed)
-    pairs = []
-    for _ in range(count):
-        words = random_.choices(list(WORDS), k=random_.randint(1, 6))
-        pairs.append((" ".join(words), " ".join(WORDS[word] for word in reversed(words))))
-    folder.mkdir(parents=True, exist_ok=True)
-    for side, suffix in enumerate(("en", "de")):
-        text = "".join(pair[side] + "\n" for pair in pairs)
-        (folder / f"{name}.{suffix}").write_text(text, encoding="utf-8")
-
-
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with train.en, train.de (300 pairs) and validation.en, validation.de (20)."""
@@ -102,51 +83,15 @@ def make_config(corpus: Path, tmp_path: Path) -> Callable[..., Config]:
     """A function from overrides (`section.key=value`) to the config of a tiny run in tmp_path/run."""
 
     def make(*overrides: str) -> Config:
-        return settings.parse(Config, config_text(corpus, tmp_path / "run"), "test config", overrides)
+        return reader.parse(Config, config_text(corpus, tmp_path / "run"), "test config", overrides)
 
     return make
-
-
-def config_text(corpus: Path, run: Path) -> str:
-    """The YAML of a tiny run on the tiny corpus."""
-    return f"""
-run_dir: {run}
-data:
-  source_language: en
-  target_language: de
-  train: [{{source: {corpus}/train.en, target: {corpus}/train.de}}]
-  validation: {{source: {corpus}/validation.en, target: {corpus}/validation.de}}
-  store_dir: {corpus}/store
-vocabulary: {{size: 300}}
-model: {{d_model: 32, feed_forward: 64, layers: 1, heads: 2, dropout: 0.1}}
-training:
-  batch_tokens: 512
-  max_steps: 20
-  schedule: inverse_sqrt
-  learning_rate: 0.01
-  warmup_steps: 10
-  validate_every: 10
-  checkpoint_every: 5
-  log_every: 4
-decoding: {{beam_size: 2}}
-"""
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Browser]":
     """For tests/*_in_chromium.py."""
-    import chromium
+    from helpers import chromium
 
     with chromium.started(tmp_path_factory.mktemp("profile")) as window:
         yield window
-
-
-def rows_of(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file of JSON objects, one a line."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
-
-
-def rows_without_clock(run: Path) -> list[dict[str, float]]:
-    """The rows of a run's metrics without what depends on the clock."""
-    clock = {"seconds", "target_tokens_per_second", "tflops", "data_wait"}
-    return [{k: value for k, value in row.items() if k not in clock} for row in rows_of(run / "metrics.jsonl")]

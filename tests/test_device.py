@@ -1,9 +1,12 @@
-"""The device that a name stands for, or a message in the user's words."""
+"""The device that a name stands for, or a message in the user's words; and the cores that a process may use."""
+
+import os
 
 import pytest
 import torch
 
 from nmt import device
+from nmt.device import usable_cores
 from nmt.errors import NmtError
 
 
@@ -60,3 +63,25 @@ def test_names_that_mean_nothing(monkeypatch: pytest.MonkeyPatch, name: str) -> 
 def test_keeping_freed_memory_changes_no_result() -> None:
     device.keep_freed_memory()
     assert float(torch.ones(1 << 20).sum()) == 1 << 20
+
+
+# --------------------------------------------------------------------------- cores
+
+
+def test_cores_that_the_process_may_not_run_on_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3}, raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    assert usable_cores() == 2
+
+
+@pytest.mark.parametrize(("counted", "usable"), [(64, 64), (None, 1)])
+def test_where_the_system_does_not_say_all_cores_count(
+    monkeypatch: pytest.MonkeyPatch, counted: int | None, usable: int
+) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: counted)
+    assert usable_cores() == usable
+
+
+def test_here_there_is_at_least_one_and_no_more_than_the_machine_has() -> None:
+    assert 1 <= usable_cores() <= (os.cpu_count() or 1)

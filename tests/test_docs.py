@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from nmt import cli, config
+from nmt.cli import app
+from nmt.config import schema
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
 
 
@@ -21,7 +22,7 @@ def blocks(path: Path, kind: str) -> list[str]:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_commands_parse_and_files_exist(path: Path) -> None:
-    program = typer.main.get_command(cli.app)
+    program = typer.main.get_command(app.app)
     for block in blocks(path, "bash"):
         for line in re.sub(r"\\\n *", "", block).split("\n"):
             words = shlex.split(line, comments=True)
@@ -31,17 +32,17 @@ def test_commands_parse_and_files_exist(path: Path) -> None:
             name, *arguments = words[words.index("nmt") + 1 :]
             given = program.commands[name].make_context(name, arguments).params  # type: ignore[attr-defined]
             if "config" in given:
-                config.load(ROOT / given["config"], given["overrides"] or ())
+                schema.load(ROOT / given["config"], given["overrides"] or ())
     for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", path.read_text(encoding="utf-8")):
         assert (path.parent / link).exists(), link
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_settings_that_are_named_exist(path: Path) -> None:
-    from nmt.settings import setting_paths
+    from nmt.config.reader import setting_paths
 
     named = re.findall(r"`((?:training|data|model|vocabulary|decoding)\.[a-z_]+)", path.read_text(encoding="utf-8"))
-    assert not set(named) - set(setting_paths(config.Config))
+    assert not set(named) - set(setting_paths(schema.Config))
 
 
 def test_the_scaling_table_is_what_its_formula_gives() -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from nmt import cli, config
+from nmt.cli import app
+from nmt.config import schema
 from nmt.errors import NmtError
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
 LINES = [line for block in BLOCKS for line in re.sub(r"\\\n *", "", block).split("\n")]
@@ -19,11 +20,11 @@ COMMANDS = [shlex.split(line, comments=True) for line in LINES if line and not l
 
 @pytest.mark.parametrize("command", [words for words in COMMANDS if words and words[0] == "nmt"], ids=" ".join)
 def test_commands_parse(command: list[str]) -> None:
-    program = typer.main.get_command(cli.app)
+    program = typer.main.get_command(app.app)
     _, name, *arguments = command
     given = program.commands[name].make_context(name, arguments).params  # type: ignore[attr-defined]
     if name in ("train", "prepare"):
-        config.load(ROOT / given["config"], given["overrides"] or ())
+        schema.load(ROOT / given["config"], given["overrides"] or ())
 
 
 def test_there_are_commands_of_every_kind() -> None:
@@ -43,5 +44,5 @@ def test_the_mistake_shown_is_what_is_said() -> None:
     shown = re.search(r"^error: (configs/multi30k.yaml: .*)$", README, re.MULTILINE)
     assert shown
     with pytest.raises(NmtError) as error:
-        config.load(ROOT / "configs/multi30k.yaml", ["model.dropuot=0.2"])
+        schema.load(ROOT / "configs/multi30k.yaml", ["model.dropuot=0.2"])
     assert str(error.value).endswith(shown[1])

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import commands
-import faults
 import pytest
-from conftest import config_text, rows_without_clock, write_corpus
+from helpers import commands, faults
+from helpers.runs import config_text, rows_without_clock, write_corpus
 
-from nmt import tensor_file
+from nmt.files import tensors
 
 OLD = "this was here before\n"
 # The user's own files, with names like those of files that are not finished.
@@ -38,7 +37,7 @@ class Command:
 
 
 def weights(path: Path) -> dict[str, list[float]]:
-    return {name: tensor.flatten().tolist() for name, tensor in tensor_file.read(path)[0].items()}
+    return {name: tensor.flatten().tolist() for name, tensor in tensors.read(path)[0].items()}
 
 
 def trained(folder: Path) -> object:

@@ -1,17 +1,9 @@
-"""Corpora, wherever they are kept, as aligned pairs of sentences; and text files as lines.
+"""Corpora, wherever they are kept, as aligned pairs of sentences."""
 
-A line ends at a line feed and nowhere else: U+2028, U+0085 and the form feed, at which Python's own
-splitting would break a line and so shift one side against the other, are text like any other.
-"""
-
-import codecs
-import gzip
 import hashlib
-import io
 import json
 import re
 import sys
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import zip_longest
@@ -19,23 +11,21 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from nmt import config
-from nmt.errors import NmtError, no_such_file
+from nmt.config import schema
+from nmt.errors import NmtError
+from nmt.files.text import Digests, file_digest, read_lines, reading
 
 if TYPE_CHECKING:
     import pyarrow
-    from _typeshed import WriteableBuffer as Buffer
 
 Pair = tuple[str, str]  # source sentence, target sentence
 Columns = Mapping[str, tuple[str, ...]]  # a column's dotted path, and the keys that lead there
-Digests = dict[Path, str]  # of files, by what was read of them
-_BLOCK_BYTES = 1 << 20
 BATCH_ROWS = 2000  # rows of an Arrow table turned into text at a time
 _BREAKS = str.maketrans("\n\r\t", "   ")
 
 
 def read_pairs(
-    corpus: config.Corpus, data: config.Data, default_split: str, expected: str | None = None
+    corpus: schema.Corpus, data: schema.Data, default_split: str, expected: str | None = None
 ) -> Iterator[Pair]:
     """The corpus's pairs as they are written, in its order, streamed.
 
@@ -64,74 +54,6 @@ def read_pairs(
         raise NmtError(f"{corpus.label}: has changed while it was read: run the command again")
 
 
-# --------------------------------------------------------------------------- lines
-
-
-def read_lines(path: Path, digests: Digests | None = None) -> Iterator[str]:
-    """The lines of a UTF-8 file, unpacked if its name ends in .gz; see `decoded_lines`.
-
-    After the last line the digest of the file's bytes, as they were read, is put into `digests` under its path.
-    Raises NmtError where the file is missing, damaged or not UTF-8.
-    """
-    with _reading(path), _HashedFile(path) as raw, io.BufferedReader(raw, _BLOCK_BYTES) as file:
-        if path.suffix == ".gz":
-            with gzip.open(file) as stream:
-                yield from decoded_lines(stream, str(path))
-        else:
-            yield from decoded_lines(file, str(path))
-        if digests is not None:
-            digests[path] = raw.sha256.hexdigest()
-
-
-class _HashedFile(io.FileIO):
-    """A file whose bytes are hashed as they are read: by a digest of the path, another content could be meant."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self.sha256 = hashlib.sha256()
-
-    def readinto(self, buffer: "Buffer", /) -> int:
-        size = super().readinto(buffer) or 0
-        self.sha256.update(memoryview(buffer)[:size])
-        return size
-
-
-def survey(path: Path, digests: Digests) -> int:
-    """How many lines `read_lines` finds in a file; all else is as there."""
-    return sum(1 for _ in read_lines(path, digests))
-
-
-def decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
-    """The lines of a binary stream such as `sys.stdin.buffer`, without their ends (`\\n` or `\\r\\n`).
-
-    A last line needs no end. A byte order mark at the start is not text. `name` names the stream in the
-    NmtError raised at bytes that are not UTF-8.
-    """
-    for number, line in enumerate(stream, start=1):
-        if number == 1:
-            line = line.removeprefix(codecs.BOM_UTF8)
-        if line.endswith(b"\n"):
-            line = line[:-2] if line.endswith(b"\r\n") else line[:-1]
-        try:
-            text = line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise NmtError(f"{name}:{number}: byte {error.start + 1} is not UTF-8: convert the file to UTF-8") from None
-        yield text
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Say what is wrong with a file that cannot be read."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise no_such_file(path) from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise NmtError(f"{path}: damaged gzip file ({error}): fetch or pack it again") from None
-    except OSError as error:
-        raise NmtError(f"{path}: cannot be read: {error.strerror or error}") from None
-
-
 def _text_pairs(source: Path, target: Path, digests: Digests) -> Iterator[Pair]:
     sources, targets = read_lines(source, digests), read_lines(target, digests)
     for number, (source_line, target_line) in enumerate(zip_longest(sources, targets)):
@@ -148,7 +70,7 @@ def _text_pairs(source: Path, target: Path, digests: Digests) -> Iterator[Pair]:
 # --------------------------------------------------------------------------- tables
 
 
-def _table_pairs(path: Path, corpus: config.Corpus, data: config.Data, digests: Digests) -> Iterator[Pair]:
+def _table_pairs(path: Path, corpus: schema.Corpus, data: schema.Data, digests: Digests) -> Iterator[Pair]:
     if path.name.endswith((".tsv", ".tsv.gz")):
         return _tsv_pairs(path, corpus, digests)
     if path.name.endswith((".jsonl", ".jsonl.gz")):
@@ -158,7 +80,7 @@ def _table_pairs(path: Path, corpus: config.Corpus, data: config.Data, digests: 
     raise NmtError(f"{path}: a table's name ends in .tsv, .jsonl (either also .gz) or .parquet")
 
 
-def _tsv_pairs(path: Path, corpus: config.Corpus, digests: Digests) -> Iterator[Pair]:
+def _tsv_pairs(path: Path, corpus: schema.Corpus, digests: Digests) -> Iterator[Pair]:
     source = _column_number(corpus.source_column, "1", path)
     target = _column_number(corpus.target_column, "2", path)
     for number, line in enumerate(read_lines(path, digests), start=1):
@@ -175,7 +97,7 @@ def _column_number(given: str | None, default: str, path: Path) -> int:
     return int(column)
 
 
-def _jsonl_pairs(path: Path, corpus: config.Corpus, data: config.Data, digests: Digests) -> Iterator[Pair]:
+def _jsonl_pairs(path: Path, corpus: schema.Corpus, data: schema.Data, digests: Digests) -> Iterator[Pair]:
     keys: list[tuple[str, ...]] = []
     for number, line in enumerate(read_lines(path, digests), start=1):
         place = f"{path}:{number}"
@@ -213,7 +135,7 @@ def _row_columns(row: Mapping[str, object], above: tuple[str, ...] = ()) -> dict
     return columns
 
 
-def _sides(columns: Columns, corpus: config.Corpus, data: config.Data, where: str) -> list[tuple[str, ...]]:
+def _sides(columns: Columns, corpus: schema.Corpus, data: schema.Data, where: str) -> list[tuple[str, ...]]:
     """The keys of the source's and of the target's column; NmtError lists what there is instead."""
     found = []
     for side, column, language in (
@@ -241,7 +163,7 @@ def _one_line(field: str | None) -> str:
 # --------------------------------------------------------------------------- Arrow tables: Parquet and the hub
 
 
-def _arrow_pairs(tables: "Iterator[pyarrow.Table]", corpus: config.Corpus, data: config.Data) -> Iterator[Pair]:
+def _arrow_pairs(tables: "Iterator[pyarrow.Table]", corpus: schema.Corpus, data: schema.Data) -> Iterator[Pair]:
     keys: list[tuple[str, ...]] = []
     for table in tables:
         if not keys:
@@ -284,14 +206,14 @@ def _parquet_tables(path: Path) -> "Iterator[pyarrow.Table]":
     except ImportError:
         raise NmtError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow") from None
     try:
-        with _reading(path), parquet.ParquetFile(path) as file:
+        with reading(path), parquet.ParquetFile(path) as file:
             for batch in file.iter_batches(BATCH_ROWS):
                 yield pyarrow.Table.from_batches([batch])
     except pyarrow.ArrowException as error:
         raise NmtError(f"{path}: not a whole Parquet file: {_one_line(str(error))}") from None
 
 
-def _hub_tables(corpus: config.Corpus, default_split: str) -> "Iterator[pyarrow.Table]":
+def _hub_tables(corpus: schema.Corpus, default_split: str) -> "Iterator[pyarrow.Table]":
     datasets = _datasets_library(corpus)
     split = corpus.split or default_split
     with _library_reason(corpus):
@@ -301,7 +223,7 @@ def _hub_tables(corpus: config.Corpus, default_split: str) -> "Iterator[pyarrow.
         yield from dataset.with_format("arrow").iter(batch_size=BATCH_ROWS)
 
 
-def _datasets_library(corpus: config.Corpus) -> ModuleType:
+def _datasets_library(corpus: schema.Corpus) -> ModuleType:
     try:
         import datasets
     except ImportError:
@@ -313,7 +235,7 @@ def _datasets_library(corpus: config.Corpus) -> ModuleType:
 
 
 @contextmanager
-def _library_reason(corpus: config.Corpus) -> Iterator[None]:
+def _library_reason(corpus: schema.Corpus) -> Iterator[None]:
     """Pass on in one line why the library could not give a dataset: no network, no such name, split or file.
 
     It raises its own errors and those of its transports, which have no common base but Exception.
@@ -328,7 +250,7 @@ def _library_reason(corpus: config.Corpus) -> Iterator[None]:
 # --------------------------------------------------------------------------- content
 
 
-def fingerprint(corpus: config.Corpus, default_split: str, digests: Mapping[Path, str] | None = None) -> str:
+def fingerprint(corpus: schema.Corpus, default_split: str, digests: Mapping[Path, str] | None = None) -> str:
     """A digest of what the corpus holds and how it is read: it changes if and only if they do.
 
     Files are read and hashed whole (about a second a gigabyte), so a copied or touched file is the same corpus
@@ -352,7 +274,7 @@ def fingerprint(corpus: config.Corpus, default_split: str, digests: Mapping[Path
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def _hub_content(corpus: config.Corpus) -> list[str]:
+def _hub_content(corpus: schema.Corpus) -> list[str]:
     assert corpus.hub
     folder = Path(corpus.hub)
     if folder.is_dir():
@@ -364,9 +286,3 @@ def _hub_content(corpus: config.Corpus) -> list[str]:
     datasets = _datasets_library(corpus)
     with _library_reason(corpus):
         return [corpus.hub, datasets.load_dataset_builder(corpus.hub, corpus.name, revision=corpus.revision).hash]
-
-
-def file_digest(path: Path) -> str:
-    """A digest of a file's bytes. Raises NmtError where it cannot be read."""
-    with _reading(path), path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -17,11 +17,11 @@ from typing import Any, BinaryIO, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from nmt import config
-from nmt.cores import usable_cores
+from nmt.config import schema
 from nmt.data.cleaning import Counts, Repeats, SideCounts, cleaned, counts_of, nothing_left
 from nmt.data.corpus import Pair
 from nmt.data.vocabulary import EOS, UNK, Tokenizer, Vocabulary
+from nmt.device import usable_cores
 from nmt.errors import NmtError
 
 FORMAT = 1  # of the files; part of what a store is found by
@@ -108,7 +108,7 @@ def _flat(sequences: list[list[int]], dtype: str) -> tuple[Integers, npt.NDArray
 
 def write(
     folder: Path,
-    data: config.Data,
+    data: schema.Data,
     vocabulary: Vocabulary,
     fingerprints: Sequence[str],
     dropout: float = 0.0,
@@ -155,7 +155,7 @@ def write(
     (folder / "meta.json").write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")
 
 
-def _short_enough(source: list[list[int]], target: list[list[int]], data: config.Data, count: Counts) -> list[bool]:
+def _short_enough(source: list[list[int]], target: list[list[int]], data: schema.Data, count: Counts) -> list[bool]:
     """Which pairs of ids, without EOS, stay under the limits on length; the others are counted."""
     lengths = np.array([list(map(len, source)), list(map(len, target))], np.int64)  # [2, pairs]
     shorter, longer = lengths.min(axis=0, initial=2**62), lengths.max(axis=0, initial=0)

@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from nmt.decoding.hypothesis import Hypothesis
+from nmt.decoding.search.interface import Hypothesis
 
 
 def ranked(found: Sequence[Hypothesis], alignments: Sequence[list[list[float]]], beta: float) -> list[Hypothesis]:

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nmt import exported
+from nmt.checkpoints import export_folder
 from nmt.data.vocabulary import EOS
 from nmt.decoding.engine import Pair, Source
-from nmt.decoding.hypothesis import Hypothesis, Options, length_penalties
+from nmt.decoding.search.interface import Hypothesis, Options, length_penalties
 from nmt.errors import NmtError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class CTranslate2Engine:
         Raises NmtError where the package or the device is not there, or the folder is not whole.
         """
         package = load_package()
-        self.settings, self.vocabulary = exported.load_config(folder), exported.load_vocabulary(folder)
+        self.settings, self.vocabulary = export_folder.load_config(folder), export_folder.load_vocabulary(folder)
         kind, index = _device(package, device)
         # As many batches at once as there are threads: one batch's operations are too small to share.
         self.workers = torch.get_num_threads() if kind == "cpu" else 1
@@ -79,7 +79,7 @@ class CTranslate2Engine:
         """The longest source or output, EOS left out, that the folder's table of positions covers."""
         sizes = self.settings.model
         learned = sizes.positions == "learned"
-        return (sizes.max_positions if learned else exported.table_length(self.settings)) - 1
+        return (sizes.max_positions if learned else export_folder.table_length(self.settings)) - 1
 
     @property
     def aligns(self) -> bool:
@@ -230,8 +230,8 @@ def _check_pieces(folder: Path, source: list[str], target: list[str]) -> None:
     The special ones of the source do not matter: they go by the names of the target's.
     """
     for side, name, pieces, first in (
-        ("source", exported.SOURCE, source, EOS + 1),
-        ("target", exported.TARGET, target, 0),
+        ("source", export_folder.SOURCE, source, EOS + 1),
+        ("target", export_folder.TARGET, target, 0),
     ):
         shared, own = folder / "shared_vocabulary.json", folder / f"{side}_vocabulary.json"
         path = own if own.is_file() else shared

@@ -13,16 +13,17 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from nmt.data.vocabulary import BOS, EOS, PAD
-from nmt.decoding import coverage, forced, rules
-from nmt.decoding.beam import SCORED_AT_ONCE
-from nmt.decoding.constrained import beam_width
+from nmt.decoding import coverage, scoring
 from nmt.decoding.ensemble import Ensemble
-from nmt.decoding.hypothesis import Hypothesis, Options, Rule
-from nmt.decoding.phrases import Group
-from nmt.decoding.search import search
+from nmt.decoding.search import logits_processors
+from nmt.decoding.search.beam import SCORED_AT_ONCE
+from nmt.decoding.search.constrained import beam_width
+from nmt.decoding.search.interface import Hypothesis, Options, Rule
+from nmt.decoding.search.phrase_automaton import Group
+from nmt.decoding.search.search import search
 from nmt.device import host_memory_within_reach
 from nmt.errors import NmtError
-from nmt.model.transformer import Transformer
+from nmt.models.transformer.model import Transformer
 
 Pair = tuple[list[int], list[int]]  # a source and a target, EOS left out
 T = TypeVar("T")
@@ -155,7 +156,7 @@ class TransformerEngine:
 
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
         def found(source: Tensor, target: Tensor) -> list[list[float]]:
-            scores: list[list[float]] = forced.token_scores(self.models, source, target, BOS).tolist()
+            scores: list[list[float]] = scoring.token_scores(self.models, source, target, BOS).tolist()
             return scores
 
         return [
@@ -165,7 +166,7 @@ class TransformerEngine:
 
     def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
         def found(source: Tensor, target: Tensor) -> list[list[list[float]]]:
-            weights: list[list[list[float]]] = forced.alignment(self.models, source, target, BOS).tolist()
+            weights: list[list[list[float]]] = scoring.alignment(self.models, source, target, BOS).tolist()
             return weights
 
         return [
@@ -175,7 +176,7 @@ class TransformerEngine:
 
     def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list[Tensor]:
         def found(source: Tensor, _: Tensor) -> list[Tensor]:
-            return list(forced.states(self.models[0], source).cpu())
+            return list(scoring.states(self.models[0], source).cpu())
 
         states = self._forced(found, [(source, []) for source in sources], batch_tokens)
         return [one[: len(source) + 1].clone() for one, source in zip(states, sources, strict=True)]
@@ -229,13 +230,13 @@ class TransformerEngine:
         found: list[Rule] = []
         if any(source.shortest for source in batch):
             shortest = [min(source.shortest, source.longest) for source in batch]
-            found.append(rules.Shortest(torch.tensor(shortest, device=self.device), EOS))
+            found.append(logits_processors.Shortest(torch.tensor(shortest, device=self.device), EOS))
         if options.no_repeat_ngram is not None:
-            found.append(rules.NoRepeat(options.no_repeat_ngram, len(batch), self.device))
+            found.append(logits_processors.NoRepeat(options.no_repeat_ngram, len(batch), self.device))
         if options.banned is not None:
-            found.append(rules.Banned(options.banned, len(batch), self.device))
+            found.append(logits_processors.Banned(options.banned, len(batch), self.device))
         if any(source.prefix for source in batch):
-            return [rules.Prefix([source.prefix for source in batch], found, self.device)]
+            return [logits_processors.Prefix([source.prefix for source in batch], found, self.device)]
         return found
 
 

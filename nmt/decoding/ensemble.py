@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nmt.model.transformer import Memory, State, Transformer
+from nmt.models.transformer.model import Memory, State, Transformer
 
 
 class Ensemble:

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from nmt.data.corpus import read_lines
-from nmt.decoding.scripts import is_unspaced
+from nmt.decoding.search.scripts import is_unspaced
 from nmt.errors import NmtError
+from nmt.files.text import read_lines
 
 _JOINERS = "\u200c\u200d"  # inside the words of Persian and of Indian languages
 _SPACE, _WORD, _ALONE, _MARK, _OTHER = range(5)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nmt.data.vocabulary import EOS
-from nmt.decoding.hypothesis import Hypothesis
+from nmt.decoding.search.interface import Hypothesis
 
 Encode = Callable[[list[str]], list[list[int]]]
 Decode = Callable[[list[list[int]]], list[str]]

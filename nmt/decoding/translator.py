@@ -16,22 +16,23 @@ from typing import Literal
 
 from torch import Tensor
 
-from nmt import checkpoint, config, exported
 from nmt import device as devices
+from nmt.checkpoints import export_folder, model_file
+from nmt.config import schema
+from nmt.config.located_yaml import shortened
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding import long_input
-from nmt.decoding.consensus import by_agreement
+from nmt.decoding.chunks import CHUNK_LINES, Counts, chunked
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.engine import Engine, Source, TransformerEngine
 from nmt.decoding.glossary import Glossary, continues_word
-from nmt.decoding.hypothesis import Hypothesis, Options, Sampling, length_penalties
-from nmt.decoding.lines import CHUNK_LINES, Counts, chunked
 from nmt.decoding.long_input import Part
-from nmt.decoding.phrases import Group, holds
-from nmt.decoding.precision import prepared
-from nmt.decoding.words import Words
+from nmt.decoding.mbr import by_agreement
+from nmt.decoding.quantize import prepared
+from nmt.decoding.search.banned_words import Words
+from nmt.decoding.search.interface import Hypothesis, Options, Sampling, length_penalties
+from nmt.decoding.search.phrase_automaton import Group, holds
 from nmt.errors import NmtError
-from nmt.located_yaml import shortened
 
 log = logging.getLogger("nmt")
 
@@ -74,7 +75,7 @@ class Translator:
     Several threads may call it at once: they take turns, a chunk of lines each.
     """
 
-    def __init__(self, engine: Engine, vocabulary: Vocabulary, decoding: config.Decoding):
+    def __init__(self, engine: Engine, vocabulary: Vocabulary, decoding: schema.Decoding):
         self.engine, self.vocabulary, self.decoding = engine, vocabulary, decoding
         self.counts = Counts()
         self.digests: dict[Path, str] = {}  # of the model files, by what was read of them
@@ -97,25 +98,25 @@ class Translator:
         Raises NmtError where a file is missing, damaged or not a model, an override is wrong, the vocabularies
         differ, or the device is not there.
         """
-        if exported.is_ctranslate2(Path(path)):
+        if export_folder.is_ctranslate2(Path(path)):
             if ensemble:
                 raise NmtError(f"{path}: an exported folder translates alone: give model files for an ensemble")
             if glossary is not None:
                 raise NmtError(f"{path}: an exported folder knows no glossary: translate with the model file")
             engine = CTranslate2Engine(Path(path), device)
-            decoding = config.overridden(engine.settings, overrides).search
+            decoding = schema.overridden(engine.settings, overrides).search
             engine.check_precision(decoding.precision)
             return cls(engine, engine.vocabulary, decoding)
         chosen = devices.choose(device)
-        paths = [checkpoint.locate(Path(one)) for one in (path, *ensemble)]
-        loaded = [checkpoint.load(one) for one in paths]
+        paths = [model_file.locate(Path(one)) for one in (path, *ensemble)]
+        loaded = [model_file.load(one) for one in paths]
         first = loaded[0]
         for other, name in zip(loaded[1:], ensemble, strict=True):
             if other.vocabulary.protos != first.vocabulary.protos:
                 raise NmtError(
                     f"{name}: its vocabulary is not that of {path}: an ensemble needs models of one vocabulary"
                 )
-        decoding = config.overridden(first.config, overrides).search
+        decoding = schema.overridden(first.config, overrides).search
         models = [prepared(one.build(), chosen, decoding.precision) for one in loaded]
         trained_in = first.config.training.precision if decoding.precision == "model" else "float32"
         translator = cls(TransformerEngine(models, chosen, trained_in), first.vocabulary, decoding)
@@ -512,16 +513,16 @@ def files_of(*models: Path) -> list[Path]:
     """What Translator.load reads of each: a file, or those of a CTranslate2 folder. Raises NmtError where none is."""
     found: list[Path] = []
     for model in models:
-        in_folder = exported.is_ctranslate2(model)
-        found += sorted(filter(Path.is_file, model.iterdir())) if in_folder else [checkpoint.locate(model)]
+        in_folder = export_folder.is_ctranslate2(model)
+        found += sorted(filter(Path.is_file, model.iterdir())) if in_folder else [model_file.locate(model)]
     return found
 
 
-def load_settings(path: Path) -> config.Config:
+def load_settings(path: Path) -> schema.Config:
     """The settings of what Translator.load opens, without its weights. Raises NmtError as it does."""
-    if exported.is_ctranslate2(path):
-        return exported.load_config(path)
-    return checkpoint.load_config(checkpoint.locate(path))
+    if export_folder.is_ctranslate2(path):
+        return export_folder.load_config(path)
+    return model_file.load_config(model_file.locate(path))
 
 
 def _is_empty(line: str, ids: list[int]) -> bool:

@@ -12,8 +12,8 @@ from itertools import chain
 
 from sacrebleu.metrics.chrf import CHRF
 
+from nmt.evaluation.aligned_texts import Lines
 from nmt.evaluation.metrics import bleu_metric
-from nmt.evaluation.texts import Lines
 
 # Where compare-mt parts them.
 _LENGTHS = (0, 10, 20, 30, 40, 50, 60)

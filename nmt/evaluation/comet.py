@@ -7,8 +7,8 @@ from pathlib import Path
 
 from nmt import device as devices
 from nmt.errors import NmtError
+from nmt.evaluation.aligned_texts import Lines
 from nmt.evaluation.scores import Score
-from nmt.evaluation.texts import Lines
 
 
 def check_installed() -> None:

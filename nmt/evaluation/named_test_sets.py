@@ -8,9 +8,9 @@ from pathlib import Path
 from sacrebleu import utils
 from sacrebleu.dataset import DATASETS
 
-from nmt.data.corpus import read_lines
 from nmt.errors import NmtError
-from nmt.evaluation.texts import Lines
+from nmt.evaluation.aligned_texts import Lines
+from nmt.files.text import read_lines
 
 log = logging.getLogger("nmt")
 

@@ -16,8 +16,8 @@ from sacrebleu.significance import PairedTest, Result
 from tqdm import tqdm
 
 from nmt.errors import NmtError
+from nmt.evaluation.aligned_texts import Lines, check_alike
 from nmt.evaluation.metrics import bleu_metric, ter_metric
-from nmt.evaluation.texts import Lines, check_alike
 
 log = logging.getLogger("nmt")
 

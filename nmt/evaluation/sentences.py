@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from sacrebleu.metrics.chrf import CHRF
 
+from nmt.evaluation.aligned_texts import Lines
 from nmt.evaluation.metrics import bleu_metric
-from nmt.evaluation.texts import Lines
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import errno
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from nmt.errors import NmtError
@@ -28,3 +29,32 @@ def check_new_folder(output: Path) -> None:
         what = "a file" if existing == place else f"{existing} is a file"
         raise NmtError(f"{output}: {what}, not a folder: choose another --output")
     check_folder(output, existing)
+
+
+def check_output(path: Path, read: Iterable[Path] = ()) -> Path:
+    """The file that an --output stands for, where links lead.
+
+    Raises NmtError for a folder, where no file can be made, for the name of a packed file, and for one of the files
+    that are `read` to make it. Nothing is left behind.
+    """
+    if path.is_dir():
+        raise NmtError(f"{path}: a folder: choose another --output")
+    with atomic.reporting(path, "--output"):
+        whole = atomic.followed(path)
+    check_not_read(path, read)
+    if not is_special(path):
+        if path.suffix == ".gz":
+            raise NmtError(f"{path}: results are written unpacked: leave out .gz, and run gzip afterwards")
+        check_folder(path, whole.parent)
+    return whole
+
+
+def check_not_read(path: Path, read: Iterable[Path]) -> None:
+    """Raises NmtError for an output that would take the place of a file that is read; devices may be both."""
+    if path.is_file() and any(other.exists() and path.samefile(other) for other in read):
+        raise NmtError(f"{path}: is read here, and would be lost: choose another --output")
+
+
+def is_special(path: Path) -> bool:
+    """Whether a path is a device or a pipe: something to write into, that no file may take the place of."""
+    return path.exists() and not path.is_file()

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from nmt import __version__
-from nmt.cores import usable_cores
-from nmt.distributed import Ranks
+from nmt.device import usable_cores
+from nmt.distributed.ranks import Ranks
 from nmt.errors import current_folder
 
 _PACKAGES = ("torch", "sentencepiece", "sacrebleu")

@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch.profiler import ProfilerActivity, profile
 
-from nmt import config
+from nmt.config import schema
 from nmt.device import available_host_memory
-from nmt.distributed import Ranks
+from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.training.objective import Objective
 
@@ -71,7 +71,7 @@ def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, rank
     return cells_of(fewest)
 
 
-def check_step(settings: config.Config, objective: Objective, cells: int, longer: Lengths, ranks_here: int) -> None:
+def check_step(settings: schema.Config, objective: Objective, cells: int, longer: Lengths, ranks_here: int) -> None:
     """Raises NmtError where a micro-batch of so many cells needs more memory than this CPU has left for a rank.
 
     longer: the longer side of each pair [N]. Most often a count that errs on the large side is enough; only where
@@ -97,7 +97,7 @@ def check_step(settings: config.Config, objective: Objective, cells: int, longer
         )
 
 
-def most_bytes(sizes: config.Model, cells: int, longest: int) -> int:
+def most_bytes(sizes: schema.Model, cells: int, longest: int) -> int:
     """What both passes over so many cells, on either side, need at most on the CPU, beside weights and gradients.
 
     Numbers of float32 that are kept for a cell, counted on models of many sizes, and three chunks of logits.
@@ -110,7 +110,7 @@ def most_bytes(sizes: config.Model, cells: int, longest: int) -> int:
     return int(4 * cells * numbers) + (192 << 20)
 
 
-def check_model(settings: config.Config, where: torch.device, ranks_here: int) -> None:
+def check_model(settings: schema.Config, where: torch.device, ranks_here: int) -> None:
     """Raises NmtError where a model of these sizes, with what training keeps beside it, cannot fit: before it is made.
 
     Weights are made in the machine's memory; on a CPU their gradients and Adam's two moments are there too.
@@ -124,7 +124,7 @@ def check_model(settings: config.Config, where: torch.device, ranks_here: int) -
         )
 
 
-def parameters(settings: config.Config) -> int:
+def parameters(settings: schema.Config) -> int:
     """About how many a model has, without biases and norms; its vocabulary not counted where one is given."""
     sizes, size = settings.model, settings.vocabulary.size
     keys, values = (
@@ -138,7 +138,7 @@ def parameters(settings: config.Config) -> int:
     return embeddings + encoder * (attention + feed_forward) + decoder * (2 * attention + feed_forward)
 
 
-def _layers(sizes: config.Model) -> tuple[int, int]:
+def _layers(sizes: schema.Model) -> tuple[int, int]:
     return sizes.encoder_layers or sizes.layers, sizes.decoder_layers or sizes.layers
 
 

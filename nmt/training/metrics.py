@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.errors import NmtError
-from nmt.training.json_lines import JsonLines
+from nmt.files.json_lines import JsonLines
 
 
 class Metrics:

@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt import config
+from nmt.config import schema
 from nmt.data.vocabulary import BOS
-from nmt.model.transformer import Transformer
+from nmt.models.transformer.model import Transformer
 from nmt.training.loss import smoothed_cross_entropy
 
 log = logging.getLogger("nmt")
@@ -17,7 +17,7 @@ log = logging.getLogger("nmt")
 class Objective(nn.Module):
     """The model and its loss. One module, so that DDP sees every use of every weight."""
 
-    def __init__(self, model: Transformer, training: config.Training):
+    def __init__(self, model: Transformer, training: schema.Training):
         super().__init__()
         self.model = model
         self.smoothing = training.label_smoothing

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from nmt.distributed import Ranks
+from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")

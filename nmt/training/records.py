@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from nmt.training.json_lines import JsonLines
+from nmt.files.json_lines import JsonLines
 from nmt.training.metrics import Metrics
 from nmt.training.state import Progress
 

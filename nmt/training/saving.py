@@ -11,14 +11,14 @@ from typing import Any
 import torch
 
 import nmt
-from nmt import checkpoint
-from nmt.checkpoint import Checkpoint
+from nmt.checkpoints import model_file
+from nmt.checkpoints.model_file import Checkpoint
 from nmt.data.vocabulary import Vocabulary
-from nmt.distributed import Ranks
+from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.training import state
-from nmt.training.learner import Learner
 from nmt.training.state import Identity, Progress, Snapshot
+from nmt.training.train_step import Learner
 
 log = logging.getLogger("nmt")
 
@@ -81,13 +81,13 @@ class Saver:
         start = time.perf_counter()
         if provenance is not None:
             model = Checkpoint(self._identity.config, self._vocabulary, saved.part("model"), provenance)
-            checkpoint.save(checkpoint.checkpoint_path(self._run, saved.step), model)
+            model_file.save(model_file.checkpoint_path(self._run, saved.step), model)
             if best:
-                checkpoint.save(self._run / checkpoint.BEST, model)
+                model_file.save(self._run / model_file.BEST, model)
             if average := saved.part("average"):
-                moving = {**checkpoint.origin(provenance), "ema_decay": self._identity.config.training.ema_decay}
-                checkpoint.save(
-                    self._run / checkpoint.EMA, dataclasses.replace(model, weights=average, provenance=moving)
+                moving = {**model_file.origin(provenance), "ema_decay": self._identity.config.training.ema_decay}
+                model_file.save(
+                    self._run / model_file.EMA, dataclasses.replace(model, weights=average, provenance=moving)
                 )
         state.write(self._run, saved)
         if provenance is not None:
@@ -96,8 +96,8 @@ class Saver:
 
     def _discard_checkpoints(self) -> None:
         settings = self._identity.config.training
-        kept = {*checkpoint.last(self._run, settings.keep_last), *checkpoint.best(self._run, settings.keep_best)}
-        for path in set(checkpoint.checkpoints(self._run)) - kept:
+        kept = {*model_file.last(self._run, settings.keep_last), *model_file.best(self._run, settings.keep_best)}
+        for path in set(model_file.checkpoints(self._run)) - kept:
             path.unlink()
 
     def _wait(self) -> None:

@@ -2,10 +2,10 @@
 
 import math
 
-from nmt import config
+from nmt.config import schema
 
 
-def learning_rate(step: int, training: config.Training, d_model: int) -> float:
+def learning_rate(step: int, training: schema.Training, d_model: int) -> float:
     """The rate of optimizer step 1, 2, 3, …
 
     `paper`, equation 3: d_model^-0.5 · min(step^-0.5, step · warmup^-1.5). Every other schedule rises

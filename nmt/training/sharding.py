@@ -10,7 +10,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from nmt.distributed import Ranks
+from nmt.distributed.ranks import Ranks
 from nmt.training.objective import Objective
 
 

@@ -14,12 +14,14 @@ from pathlib import Path
 
 from torch import Tensor
 
-from nmt import checkpoint, settings, tensor_file
-from nmt.config import Config
-from nmt.distributed import Ranks
+from nmt.checkpoints import model_file
+from nmt.config import reader
+from nmt.config.schema import Config
+from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
+from nmt.files import tensors as tensor_file
 from nmt.training import sharding
-from nmt.training.learner import Learner
+from nmt.training.train_step import Learner
 
 log = logging.getLogger("nmt")
 
@@ -97,14 +99,14 @@ class Identity:
         if self.data_key != saved.data_key:
             causes = "data.* or the files have changed, or training.micro_batch_tokens leaves out other pairs"
             raise NmtError(f"{run} holds a run on other training data ({causes}): {mend}")
-        for row in settings.differences(saved.config, self.config):
+        for row in reader.differences(saved.config, self.config):
             log.info("setting changed since the run was saved: %s", row)
 
 
 def check_settings(config: Config, saved: Config, run: Path) -> None:
     """Raises NmtError naming the settings with which the state in `run`, of a run with those saved, cannot go on."""
     fixed = _SETTINGS_OF_THE_STATE + _SETTINGS_OF_THE_DATA
-    changed = settings.differences(saved, config)
+    changed = reader.differences(saved, config)
     fatal = [row for row in changed if row.startswith(fixed) and not row.startswith(_FREE_SETTINGS)]
     if fatal:
         raise NmtError(
@@ -134,16 +136,16 @@ class Snapshot:
 def snapshot(identity: Identity, progress: Progress, learner: Learner) -> Snapshot:
     """A copy of what resuming needs after this step. Collective where the learner's weights are shared out."""
     names: dict[Tensor, str] = {parameter: name for name, parameter in learner.model.named_parameters()}
-    tensors = {f"model.{name}": weight for name, weight in checkpoint.weights_of(learner.model).items()}
+    tensors = {f"model.{name}": weight for name, weight in model_file.weights_of(learner.model).items()}
     for parameter, moments in learner.optimizer.state.items():
         tensors |= {f"optimizer.{key}.{names[parameter]}": value for key, value in moments.items()}
     if learner.average is not None:
-        tensors |= {f"average.{name}": weight for name, weight in checkpoint.weights_of(learner.average).items()}
+        tensors |= {f"average.{name}": weight for name, weight in model_file.weights_of(learner.average).items()}
     metadata = {
         "format": FORMAT,
         "progress": json.dumps(dataclasses.asdict(progress)),
         "scaler": json.dumps(learner.scaler.state_dict()),
-        "config": settings.to_yaml(identity.config),
+        "config": reader.to_yaml(identity.config),
         "data_key": identity.data_key,
         "vocabulary_key": identity.vocabulary_key,
         "validation_key": identity.validation_key,
@@ -194,7 +196,7 @@ def _readable_metadata(run: Path) -> Iterator[dict[str, str]]:
 
 def _described(run: Path, metadata: Mapping[str, str]) -> tuple[Identity, Progress]:
     identity = Identity(
-        settings.parse(Config, metadata["config"], f"{run / 'state'}: settings inside"),
+        reader.parse(Config, metadata["config"], f"{run / 'state'}: settings inside"),
         metadata["data_key"],
         metadata["vocabulary_key"],
         metadata.get("validation_key", ""),  # states had none once
@@ -241,7 +243,7 @@ def _newest_whole(run: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 def _load(saved: Snapshot, learner: Learner) -> None:
     parameters = dict(learner.model.named_parameters())
     weights = {n: sharding.like(w, parameters[n]) if n in parameters else w for n, w in saved.part("model").items()}
-    checkpoint.load_weights(learner.model, weights)
+    model_file.load_weights(learner.model, weights)
     for name, tensor in saved.part("optimizer").items():
         key, _, parameter_name = name.partition(".")
         parameter = parameters[parameter_name]
@@ -250,7 +252,7 @@ def _load(saved: Snapshot, learner: Learner) -> None:
     if scale := json.loads(saved.metadata["scaler"]):  # none was saved in another precision than float16
         learner.scaler.load_state_dict(scale)
     if learner.average is not None:  # begun by a changed setting: from the weights
-        checkpoint.load_weights(learner.average, saved.part("average") or saved.part("model"))
+        model_file.load_weights(learner.average, saved.part("average") or saved.part("model"))
 
 
 def _states(run: Path) -> list[Path]:

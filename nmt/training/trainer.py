@@ -12,24 +12,24 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from nmt import checkpoint
-from nmt.config import Config
+from nmt.checkpoints import model_file, run_folder
+from nmt.config.schema import Config
 from nmt.data.batching import Batches, Step, read_ahead
 from nmt.data.token_store import Sequences
-from nmt.distributed import Ranks
+from nmt.distributed.ranks import Ranks
+from nmt.distributed.stopping import StopRequest
 from nmt.errors import NmtError
-from nmt.model.transformer import Transformer
-from nmt.training import memory, run_folder, sharding, state
+from nmt.models.transformer.flops import training_flops
+from nmt.models.transformer.model import Transformer
+from nmt.training import memory, sharding, state
+from nmt.training.data import Material
 from nmt.training.environment import environment
-from nmt.training.flops import training_flops
-from nmt.training.learner import Learner
-from nmt.training.material import Material
 from nmt.training.profiling import Profile
 from nmt.training.records import Records
 from nmt.training.saving import Saver
 from nmt.training.schedule import learning_rate
 from nmt.training.state import Identity, Progress
-from nmt.training.stopping import StopRequest
+from nmt.training.train_step import Learner
 
 log = logging.getLogger("nmt")
 
@@ -105,7 +105,7 @@ class Trainer:
         auto = self.config.training.micro_batch_tokens == "auto"
         self.progress.micro_cells, self.progress.ranks = self.micro_cells if auto else 0, self.ranks.size
         stop, ended = StopRequest(self.deadline), self._ended()
-        has_model = checkpoint.checkpoint_path(self.run_dir, self.progress.step).exists()
+        has_model = model_file.checkpoint_path(self.run_dir, self.progress.step).exists()
         if self.ranks.first:
             run_folder.write_config(self.run_dir, self.config)
         if self.progress.step > self.config.training.max_steps:
@@ -301,12 +301,12 @@ class Trainer:
     def _check_finite(self) -> None:
         """NmtError when a loss or a weight is not a finite number: nothing of that is saved."""
         learner = self.learner
-        weights = map(sharding.local, checkpoint.weights_of(self.model).values())
+        weights = map(sharding.local, model_file.weights_of(self.model).values())
         finite = torch.stack([tensor.isfinite().all() for tensor in (learner.losses, *weights)]).all()
         lost = learner.scaler.is_enabled() and learner.scaler.get_scale() < _LEAST_SCALE
         if not self.ranks.begin_most(lambda: int(lost or not finite))():
             return
-        whole = checkpoint.checkpoints(self.run_dir)
+        whole = model_file.checkpoints(self.run_dir)
         kept = f"the last good checkpoint is {whole[-1]}" if whole else "no checkpoint had been written"
         saved = "; the same command then goes on from the last save" if state.exists(self.run_dir) else ""
         raise NmtError(

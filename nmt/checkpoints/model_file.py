@@ -1,0 +1,340 @@
+"""A model file: weights, settings, vocabulary and where they came from, in one safetensors file.
+
+It translates by itself on any machine; there is no pickle in it. The folder of a run holds one for
+each checkpoint, one that was best on validation, and one of the weights' moving average if that is kept.
+"""
+
+import json
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from nmt.config import reader, schema
+from nmt.config.schema import Config
+from nmt.data.vocabulary import PAD, Tokenizer, Vocabulary
+from nmt.errors import NmtError
+from nmt.files import tensors as tensor_file
+from nmt.files.tensors import Entry
+from nmt.models.transformer.model import Transformer
+
+Shape = tuple[int, ...]
+
+log = logging.getLogger("nmt")
+
+FORMAT = "nmt-model"
+VERSION = 1
+BEST = "best.safetensors"
+EMA = "ema.safetensors"
+_CHECKPOINTS = "step-[0-9]*.safetensors"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a model file holds.
+
+    weights: name → tensor, each shared matrix once; provenance: step, scores and versions, as JSON values.
+    digest: the SHA-256 of the file's bytes, as they were read; empty for what no file holds.
+    """
+
+    config: Config
+    vocabulary: Vocabulary
+    weights: Mapping[str, Tensor]
+    provenance: Mapping[str, Any]
+    digest: str = field(default="", compare=False)
+
+    def build(self) -> Transformer:
+        """The model with these weights, in float32 on the CPU, ready to translate (eval mode).
+
+        Raises NmtError where the weights do not fit the settings.
+        """
+        with _Uninitialised():
+            model = new_model(self.config, self.vocabulary)
+        load_weights(model, self.weights)
+        return model.eval()
+
+
+_WEIGHT = "model."  # before the name of each weight
+_POSITIONS = ("source_positions", "target_positions")
+_SOURCE_EMBEDDING = "source_embedding.weight"  # only where it is not the target's
+_TARGET_EMBEDDING = "target_embedding.weight"
+
+
+class _Uninitialised(TorchFunctionMode):
+    """Weights that are about to be loaded need no random numbers first: they would take most of the time."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, arguments: tuple[Any, ...] = (), named: dict[str, Any] | None = None
+    ) -> Any:
+        named = named or {}
+        if function in _INITIALISING or getattr(function, "__module__", None) == nn.init.__name__:
+            return arguments[0] if arguments else named["tensor"]
+        return function(*arguments, **named)
+
+
+_INITIALISING = (Tensor.normal_, Tensor.uniform_, Tensor.fill_, Tensor.zero_)
+
+
+def new_model(settings_: Config, vocabulary: Vocabulary) -> Transformer:
+    """An untrained model of these settings for this vocabulary."""
+    return Transformer(settings_.model, len(vocabulary.source), len(vocabulary.target), PAD)
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """The model's parameters by name, each shared one once; the tensors themselves, not copies."""
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+@torch.no_grad()
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Copy weights into the model. Raises NmtError naming the first one missing, unknown or misshapen."""
+    parameters = dict(model.named_parameters())
+    _check_shapes("model file", _shapes(parameters), _shapes(weights))
+    for name, parameter in parameters.items():
+        parameter.copy_(weights[name])
+
+
+def _shapes(weights: Mapping[str, Tensor]) -> dict[str, Shape]:
+    return {name: tuple(weight.shape) for name, weight in weights.items()}
+
+
+def _check_shapes(what: object, expected: Mapping[str, Shape], given: Mapping[str, Shape]) -> None:
+    for name in sorted(expected.keys() ^ given.keys()):
+        which = "lacks" if name in expected else "has an unknown"
+        raise NmtError(f"{what} {which} weight {name[:100]}: its settings and its weights do not belong together")
+    for name, shape in expected.items():
+        if given[name] != shape:
+            raise NmtError(
+                f"{what}: weight {name} is {list(given[name])}, the settings make it {list(shape)}: "
+                "they do not belong together"
+            )
+
+
+def save(path: Path, checkpoint: Checkpoint) -> None:
+    """Write a model file, atomically. Raises NmtError when the disk refuses."""
+    vocabulary = checkpoint.vocabulary
+    protos = {"vocabulary.source": vocabulary.source.proto}
+    if not vocabulary.shared:
+        protos["vocabulary.target"] = vocabulary.target.proto
+    tensors = {f"model.{name}": weight for name, weight in checkpoint.weights.items()}
+    tensors |= {name: torch.from_numpy(np.frombuffer(proto, np.uint8).copy()) for name, proto in protos.items()}
+    metadata = {
+        "format": FORMAT,
+        "version": str(VERSION),
+        "config": reader.to_yaml(checkpoint.config),
+        "provenance": json.dumps(dict(checkpoint.provenance), ensure_ascii=False),
+    }
+    tensor_file.write(path, tensors, metadata)
+
+
+def load(path: Path) -> Checkpoint:
+    """Read a model file. Raises NmtError if it is missing, cut short, damaged or not one of ours.
+
+    Its tensors are read only when their names, types and shapes are those that its settings make: reading takes no
+    more memory than the file has bytes, and building it twice that, whatever the settings say.
+    """
+    with tensor_file.opened(path) as file:
+        try:
+            settings_, provenance = _config(path, file.metadata), _provenance(path, file.metadata)
+            _check_entries(path, settings_.model, file.entries)
+        except NmtError:
+            file.tensors()  # whose checksum tells damage from other causes
+            raise
+        tensors = file.tensors()
+        digest = file.digest
+    source = target = Tokenizer(_proto(tensors["vocabulary.source"]), f"{path}: vocabulary")
+    if "vocabulary.target" in tensors:
+        target = Tokenizer(_proto(tensors["vocabulary.target"]), f"{path}: target vocabulary")
+    weights = {
+        name.removeprefix(_WEIGHT): tensor for name, tensor in tensors.items() if not name.startswith("vocabulary.")
+    }
+    embeddings = weights.get(_SOURCE_EMBEDDING, weights[_TARGET_EMBEDDING]), weights[_TARGET_EMBEDDING]
+    for tokenizer, embedding in zip((source, target), embeddings, strict=True):
+        if len(tokenizer) != len(embedding):
+            raise NmtError(
+                f"{path}: a vocabulary of {len(tokenizer)} subwords, and weights for {len(embedding)}: "
+                "they do not belong together"
+            )
+    return Checkpoint(settings_, Vocabulary(source, target), weights, provenance, digest)
+
+
+def _proto(tensor: Tensor) -> bytes:
+    return tensor.numpy().tobytes()
+
+
+def load_provenance(path: Path) -> dict[str, Any]:
+    """A model file's provenance without its weights. Raises NmtError as `load` does."""
+    return _provenance(path, tensor_file.read_metadata(path))
+
+
+def load_config(path: Path) -> Config:
+    """A model file's settings without its weights. Raises NmtError as `load` does."""
+    return _config(path, tensor_file.read_metadata(path))
+
+
+def _config(path: Path, metadata: Mapping[str, str]) -> Config:
+    _check_is_ours(path, metadata)
+    text = metadata.get("config")
+    if text is None:
+        raise NmtError(f"{path}: holds no settings: not a whole nmt model file")
+    return schema.parse(text, f"{path}: settings inside")
+
+
+def _provenance(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
+    _check_is_ours(path, metadata)
+    try:
+        provenance = json.loads(metadata["provenance"])
+    except (KeyError, ValueError, RecursionError):
+        provenance = None
+    if not isinstance(provenance, dict):
+        raise NmtError(f"{path}: damaged: its provenance cannot be read: use another copy or checkpoint")
+    return provenance
+
+
+def _check_entries(path: Path, sizes: schema.Model, entries: Mapping[str, Entry]) -> None:
+    """Raise NmtError where a file's tensors are not those that its settings make, before one is read."""
+    given: dict[str, Shape] = {}
+    for name, entry in entries.items():
+        if name in ("vocabulary.source", "vocabulary.target"):
+            if entry.dtype != torch.uint8 or len(entry.shape) != 1:
+                raise NmtError(f"{path}: {name} is no text of bytes: not a whole nmt model file")
+            continue
+        if not name.startswith(_WEIGHT):
+            raise NmtError(f"{path}: has an unknown tensor {name[:100]}: not an nmt model file of this version")
+        if not entry.dtype.is_floating_point:
+            kind = str(entry.dtype).removeprefix("torch.")
+            raise NmtError(f"{path}: weight {name[:100]} is of type {kind}: weights are floating-point numbers")
+        given[name.removeprefix(_WEIGHT)] = entry.shape
+    if "vocabulary.source" not in entries:
+        raise NmtError(f"{path}: holds no vocabulary: not a whole nmt model file")
+    _check_shapes(path, _expected_shapes(path, sizes, given), given)
+
+
+def _expected_shapes(path: Path, sizes: schema.Model, given: Mapping[str, Shape]) -> dict[str, Shape]:
+    """The weights that settings make, by arithmetic alone: a model of one layer without memory, and its layer's weights
+    as often as there are layers, if these can be in the file at all."""
+    layers = {"encoder": sizes.encoder_layers or sizes.layers, "decoder": sizes.decoder_layers or sizes.layers}
+    if sum(layers.values()) > len(given):
+        raise NmtError(
+            f"{path}: {len(given)} weights, and its settings make {sum(layers.values())} layers: "
+            "they do not belong together"
+        )
+    target = (given.get(_TARGET_EMBEDDING) or (1,))[0]
+    source = (given.get(_SOURCE_EMBEDDING) or (target,))[0]
+    # Of all positions the learned ones: a table of sinusoids is no weight, and without memory it takes long to make.
+    one = replace(sizes, layers=1, encoder_layers=1, decoder_layers=1, positions="learned")
+    try:
+        with torch.device("meta"), _Uninitialised():
+            small = _shapes(dict(Transformer(one, source, target, PAD).named_parameters()))
+    except (RuntimeError, TypeError, OverflowError, ValueError):  # more elements than a number can count
+        raise NmtError(f"{path}: its settings make an impossible model: they are damaged") from None
+    expected: dict[str, Shape] = {}
+    for name, shape in small.items():
+        part, zero, rest = (*name.split(".", 2), "", "")[:3]
+        if part in layers and zero == "0":
+            expected |= {f"{part}.{number}.{rest}": shape for number in range(layers[part])}
+        elif part not in _POSITIONS or sizes.positions == "learned":
+            expected[name] = shape
+    return expected
+
+
+def origin(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a provenance, what holds for other weights of the same training too: not the scores of just these."""
+    return {key: value for key, value in provenance.items() if key in ("nmt", "torch", "run_dir", "step")}
+
+
+def _check_is_ours(path: Path, metadata: Mapping[str, str]) -> None:
+    if metadata.get("format") != FORMAT:
+        raise NmtError(f"{path}: a safetensors file, but not an nmt model: give one that `nmt train` wrote")
+    if metadata.get("version") != str(VERSION):
+        raise NmtError(
+            f"{path}: model file of version {metadata.get('version', '')[:20]}; this nmt reads version {VERSION}: "
+            "use the nmt that wrote it, or a newer one"
+        )
+
+
+def checkpoint_path(run: Path, step: int) -> Path:
+    """Where the checkpoint of a step is."""
+    return run / "checkpoints" / f"step-{step:08d}.safetensors"
+
+
+def run_folder(path: Path) -> Path:
+    """The run's folder that a path stands for: RUN/checkpoints stands for RUN, any other path for itself."""
+    whole = path.resolve() if path.is_dir() else path
+    if whole.name == "checkpoints" and any(whole.glob(_CHECKPOINTS)):
+        return path.parent if path.name == whole.name else whole.parent
+    return path
+
+
+def checkpoints(run: Path) -> list[Path]:
+    """The run's checkpoints, oldest first."""
+    return sorted((run / "checkpoints").glob(_CHECKPOINTS), key=lambda path: (len(path.name), path.name))
+
+
+def last(run: Path, count: int) -> list[Path]:
+    """The newest `count` checkpoints (fewer where there are fewer), oldest first."""
+    return checkpoints(run)[-count:]
+
+
+_SCORES = {"validation_loss": 1, "bleu": -1, "chrf": -1}  # with the sign that makes the lowest the best
+
+
+def best(run: Path, count: int) -> list[Path]:
+    """The `count` checkpoints that validated best (fewer where there are fewer), best first; none that is damaged.
+
+    Of those that were validated as the newest was: other scores do not compare.
+    """
+    scored = []
+    for path in checkpoints(run):
+        try:
+            provenance = load_provenance(path)
+        except NmtError as error:  # one bad file must not stop what concerns the others
+            log.warning("%s; passed over", error)
+            continue
+        metric = str(provenance.get("best_metric"))
+        score = provenance.get(metric)
+        if metric in _SCORES and isinstance(score, int | float) and not math.isnan(score):
+            key = metric, provenance.get("validation_key")
+            scored.append((key, score * _SCORES[metric], path))
+    return [path for _, path in sorted((score, path) for key, score, path in scored if key == scored[-1][0])][:count]
+
+
+def locate(model: Path) -> Path:
+    """The model file that a path stands for: itself, or the best (else the newest) of a run's folder.
+
+    Raises NmtError for a folder without one.
+    """
+    if not model.is_dir():
+        return model
+    run = run_folder(model)
+    if (run / BEST).is_file():
+        return run / BEST
+    if found := checkpoints(run):
+        return found[-1]
+    if (model / "tokenizer_config.json").is_file():
+        raise NmtError(f"{model}: a folder for transformers, not for nmt: give the model file it was exported from")
+    if (model / "config.yaml").is_file():
+        raise _without_checkpoints(model)
+    raise NmtError(f"{model}: no {BEST} and no checkpoints in this folder: give a model file or a run's folder")
+
+
+def _without_checkpoints(run: Path) -> NmtError:
+    """The error of a run that has not come to its first checkpoint; raises it where the settings cannot be read."""
+    training = schema.load(run / "config.yaml").training
+    steps = [path.stem.removeprefix("step-") for path in (run / "state").glob(_CHECKPOINTS)]
+    step = max((int(digits) for digits in steps if digits.isdecimal()), default=0)
+    every = training.checkpoint_every, training.validate_every
+    due = min(training.max_steps, *(step - step % interval + interval for interval in every))
+    saved = f"stopped at step {step:,}" if step else "nothing of it is saved so far"
+    return NmtError(
+        f"{run}: the run has no checkpoint yet ({saved}): its next one is due at step {due:,} "
+        f"(training.checkpoint_every: {every[0]}, training.validate_every: {every[1]}): run nmt train again to go on, "
+        "with a lower training.checkpoint_every to have one earlier"
+    )

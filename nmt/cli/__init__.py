@@ -1,0 +1,1 @@
+"""The command line: options are declared, nothing is computed."""

@@ -1,0 +1,208 @@
+"""What a command says: results on standard output, help and messages on standard error, a log file, and how it ends."""
+
+import contextlib
+import io
+import logging
+import os
+import select
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from nmt.distributed.environment import check_launched, forget_launcher, rank, said_by_another
+from nmt.errors import NmtError
+from nmt.files.text import ReaderGone, discard
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+log = logging.getLogger("nmt")
+
+_FIRST_RANKS_TURN = 3.0  # seconds
+
+
+def application(help: str | None = None) -> typer.Typer:
+    """A command line; with `help`, of several commands, and shown where none is given. All in plain text."""
+    return _Application(
+        help=help,
+        no_args_is_help=help is not None,
+        add_completion=False,
+        rich_markup_mode=None,  # plain help: Rich alone would take longer to import than the rest
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+class _Application(typer.Typer):
+    """Commands in whose paths `~` stands for the user's home, where the shell leaves it too: in `--output=~/x`."""
+
+    def command(self, *given: Any, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:  # type: ignore[override]
+        register = super().command(*given, **more)
+
+        def registered(function: Callable[..., Any]) -> Callable[..., Any]:
+            @wraps(function)
+            def called(*args: Any, **kwargs: Any) -> Any:
+                return function(*args, **{name: _at_home(value) for name, value in kwargs.items()})
+
+            return register(called)
+
+        return registered
+
+
+def _at_home(value: object) -> object:
+    """A path, or a list with paths, with the user's home in place of `~`; anything else as it is."""
+    if isinstance(value, list):
+        return [_at_home(one) for one in value]
+    return Path(os.path.expanduser(value)) if isinstance(value, Path) else value  # noqa: PTH111 (`~nobody` may stay)
+
+
+def run(commands: typer.Typer) -> None:
+    """Run a command line, as a console script does. Commands report their own errors: `reporting`."""
+    _open_standard_streams()
+    try:
+        commands()
+    except OSError as error:  # help that cannot be written
+        print(f"error: standard output: cannot be written: {error.strerror}", file=sys.stderr)
+        discard(sys.stdout.fileno())
+        sys.exit(1)
+
+
+@contextmanager
+def reporting(*, rank_of_a_job: bool = False) -> Iterator[None]:
+    """Turn what the user can fix into one message and exit status 1; an interruption into 130.
+
+    rank_of_a_job: the command may be one of several processes that a launcher has started. The others forget what a
+    launcher or a scheduler says by environment variables; so do all but the ranks of a file's translation.
+    """
+    _open_standard_streams()
+    if not rank_of_a_job:
+        forget_launcher()
+    shown = _StandardError()
+    shown.setFormatter(_Plain())
+    log.addHandler(shown)
+    log.setLevel(logging.DEBUG)
+    log.propagate = False
+    try:
+        check_launched()
+        yield
+    except NmtError as error:
+        if rank():  # most often all ranks meet the same: the first one says it, and the launcher ends the others
+            time.sleep(_FIRST_RANKS_TURN)
+        log.error("%s", error)
+        raise typer.Exit(1) from None
+    except ReaderGone:
+        raise typer.Exit(0) from None
+    except OSError as error:  # such as a disk that is full
+        log.error("%s", error)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    finally:
+        for handler in log.handlers:
+            handler.close()
+        log.handlers.clear()
+        log.propagate = True
+
+
+# --------------------------------------------------------------------------- standard error: messages
+
+
+class _Lasting(io.FileIO):
+    """A stream that is written to /dev/null once it cannot be written where it led.
+
+    A terminal that was closed, the other end of a pipe that has gone or a full disk are no reason to stop.
+    """
+
+    def write(self, data: "ReadableBuffer") -> int:
+        """Write all of it, here or to /dev/null; returns its size."""
+        left = memoryview(data).cast("B")
+        size = len(left)
+        while left:
+            try:
+                written = super().write(left)
+            except OSError:
+                discard(self.fileno())
+                break
+            if written is None:  # a terminal that another process has made non-blocking, and that is not ready
+                select.select([], [self], [])
+            else:
+                left = left[written:]
+        return size
+
+
+def _open_standard_streams() -> None:
+    """Make standard error last, and take the numbers of closed standard streams: a file that got one would be
+    written into by whoever means the stream."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest number that is free
+    if sys.stderr is None:
+        sys.stderr = io.TextIOWrapper(_Lasting(2, "w", closefd=False), write_through=True)
+    with contextlib.suppress(OSError, AttributeError):  # not a file: replaced by a test or a program
+        if sys.stderr.fileno() == 2 and not isinstance(sys.stderr.buffer, _Lasting):
+            sys.stderr.flush()
+            sys.stderr = io.TextIOWrapper(
+                _Lasting(2, "w", closefd=False), sys.stderr.encoding, "backslashreplace", write_through=True
+            )
+
+
+class _StandardError(logging.Handler):
+    """Writes above a progress bar rather than through it; an error that all ranks meet, once."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR if rank() else logging.INFO)  # the first rank speaks for the others
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from tqdm import tqdm
+
+        line = self.format(record)
+        # Last of all: should this rank be ended between the two, nobody would have said it.
+        if record.levelno < logging.ERROR or not said_by_another(record.getMessage()):
+            tqdm.write(line, file=sys.stderr)
+
+
+class _Plain(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        prefix = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
+        return prefix + (f"rank {rank()}: " if rank() else "") + record.getMessage()
+
+
+# --------------------------------------------------------------------------- a log file
+
+
+def keep_log(path: Path) -> None:
+    """Write everything that is logged to a file too, with the time, until the command ends or the disk refuses."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handler = _LogFile(path, encoding="utf-8")
+    except OSError as error:
+        raise NmtError(f"{path}: cannot be written: {error.strerror}: choose another run_dir") from None
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(handler)
+
+
+class _LogFile(logging.FileHandler):
+    """Given up, with one warning, when it cannot be written."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Called where writing a record has raised."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            super().handleError(record)
+            return
+        log.removeHandler(self)
+        self.close()
+        log.warning("%s: cannot be written: %s: going on without this log", self.baseFilename, error.strerror)
+
+    def close(self) -> None:
+        """Close the file; what it could not take is lost."""
+        with contextlib.suppress(OSError):
+            super().close()

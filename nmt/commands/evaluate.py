@@ -1,0 +1,172 @@
+"""One evaluation put together: texts read, models' translations made, scores and what lies behind them."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from tqdm import tqdm
+
+from nmt import device as devices
+from nmt.config.schema import Config
+from nmt.decoding.chunks import say_counts
+from nmt.decoding.translator import Translator, files_of, load_settings
+from nmt.errors import NmtError
+from nmt.evaluation import breakdowns, comet, named_test_sets, scores
+from nmt.evaluation.aligned_texts import Lines, check_alike
+from nmt.evaluation.metrics import check_tokenizer
+from nmt.evaluation.report import Details
+from nmt.evaluation.scores import Score
+from nmt.evaluation.sentences import Sentences
+from nmt.files.outputs import check_output, is_special
+from nmt.files.text import lines_out, read_lines
+
+log = logging.getLogger("nmt")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is asked for. Systems are the models, then the hypotheses; the first is the baseline.
+
+    source and references, or test_set and language_pair: one or the other; the source may be missing where there is
+    no model. language and tokenizer (sacreBLEU's name of it) choose how BLEU cuts words. outputs: as many as models,
+    or none. sentences: how many are shown of each kind.
+    """
+
+    models: Sequence[Path] = ()
+    overrides: Sequence[str] = ()
+    hypotheses: Sequence[Path] = ()
+    source: Path | None = None
+    references: Sequence[Path] = ()
+    test_set: str | None = None
+    language_pair: str | None = None
+    language: str | None = None
+    tokenizer: str | None = None
+    outputs: Sequence[Path] = ()
+    details: bool = False
+    training_texts: Sequence[Path] = ()
+    sentences: int = 5
+    comet: str | None = None
+    device: str = "auto"
+
+
+def evaluate(request: Request) -> tuple[list[Score], Details | None]:
+    """The scores of all systems, and what lies behind them where that is asked for.
+
+    Raises NmtError for files that are missing or do not belong together, and for what a model or a metric lacks.
+    """
+    if request.comet is not None:  # before any work
+        comet.check_installed()
+        if request.source is None and request.test_set is None:
+            raise NmtError(f"--comet {request.comet}: looks at the source too: give --source FILE")
+    if request.tokenizer is not None:
+        check_tokenizer(request.tokenizer)
+    scores.check_seed()
+    _check_outputs(request)
+    for path in request.training_texts:
+        if not is_special(path):
+            next(read_lines(path), None)  # raises where it cannot be read
+    source, references, of_set = _texts(request)
+    hypotheses = [_read(path) for path in request.hypotheses]
+    for text in (source, *hypotheses):  # before the work of translating
+        if text is not None:
+            check_alike(text, references)
+    settings = [load_settings(model) for model in request.models]
+    language = request.language or of_set or _target_language(settings)
+    systems = [*_translations(request, source), *hypotheses]
+    found = scores.score(systems, references, language, request.test_set, request.language_pair, request.tokenizer)
+    if request.comet is not None:
+        assert source is not None
+        found += comet.score(request.comet, source, systems, references[0], request.device)
+    if not (request.details or request.training_texts):
+        return found, None
+    source_language = (request.language_pair or "").partition("-")[0]
+    if settings and not source_language:
+        source_language = settings[0].data.source_language
+    return found, _details(request, source, source_language, systems, references, language)
+
+
+def _check_outputs(request: Request) -> None:
+    """Raises NmtError for what cannot be written, or would take the place of something else that is asked for."""
+    texts = [*request.hypotheses, *request.references, *request.training_texts]
+    read = [*files_of(*request.models), *texts, *([] if request.source is None else [request.source])]
+    checked: set[Path] = set()
+    for path in request.outputs:
+        if str(path) == "-":
+            raise NmtError("--output -: standard output is for the scores: name a file")
+        whole = check_output(path, read)
+        if whole in checked:
+            raise NmtError(f"--output {path}: given twice: give each model a file of its own")
+        checked.add(whole)
+
+
+def _target_language(settings: Sequence[Config]) -> str:
+    """That of the models; nothing without one."""
+    languages = dict.fromkeys(one.data.target_language for one in settings)
+    if len(languages) > 1:
+        raise NmtError(f"models of several target languages ({', '.join(languages)}): say with --language which it is")
+    return next(iter(languages), "")
+
+
+def _texts(request: Request) -> tuple[Lines | None, list[Lines], str | None]:
+    """Source, references, and the language of these where the test set tells."""
+    if request.test_set is None:
+        references = [_read(path) for path in request.references]
+        return None if request.source is None else _read(request.source), references, None
+    assert request.language_pair is not None
+    found = named_test_sets.load(request.test_set, request.language_pair)
+    return found.source, found.references, found.target_language
+
+
+def _read(path: Path) -> Lines:
+    return Lines(str(path), list(read_lines(path)))
+
+
+def _translations(request: Request, source: Lines | None) -> list[Lines]:
+    """Each model's translation of the source, kept in its output file where there is one."""
+    if not request.models:
+        return []
+    assert source is not None
+    devices.keep_freed_memory()
+    found = []
+    for number, model in enumerate(request.models):
+        translator = Translator.load(model, request.device, overrides=request.overrides)
+        what = "translating" if len(request.models) == 1 else f"translating, model {number + 1}"
+        texts = _progress(translator.stream(source.lines), what, len(source.lines))
+        say_counts(translator.counts, translator.longest_source)
+        found.append(Lines(str(model), texts))
+        if request.outputs:
+            with lines_out(request.outputs[number]) as write:
+                for text in texts:
+                    write(text)
+    return found
+
+
+def _details(
+    request: Request,
+    source: Lines | None,
+    source_language: str,
+    systems: Sequence[Lines],
+    references: Sequence[Lines],
+    language: str,
+) -> Details:
+    measured = [(references[0], language)] if source is None else [(source, source_language), (references[0], language)]
+    counted = ", ".join(map(str, request.training_texts)) or references[0].name
+    text: Iterable[str] = references[0].lines
+    if request.training_texts:
+        text = chain.from_iterable(map(read_lines, request.training_texts))
+        text = tqdm(text, "counting words", unit=" lines", disable=None, leave=False, delay=2)
+    single = Sentences(source, systems, references, language, request.tokenizer)
+    return Details(
+        lengths=[
+            breakdowns.by_length(one, its, systems, references, language, request.tokenizer) for one, its in measured
+        ],
+        frequencies=breakdowns.by_frequency(counted, text, systems, references[0], language, request.tokenizer),
+        worst=single.worst(request.sentences),
+        changed=single.changed(request.sentences),
+    )
+
+
+def _progress(texts: Iterable[str], what: str, total: int) -> list[str]:
+    return list(tqdm(texts, what, total, unit=" lines", disable=None, leave=False))

@@ -1,0 +1,125 @@
+"""Our model as a CTranslate2 folder, by CTranslate2's own specification.
+
+Every setting of ours has its like there: positions are written as a table, so that any layout is exact, and
+keys and values of different widths are filled up with zeros (`nmt.commands.export.attention_weights`).
+Source: ctranslate2.specs.transformer_spec, and the attention layer and position encoder in its C++.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from nmt.checkpoints import export_folder
+from nmt.checkpoints.model_file import Checkpoint
+from nmt.commands.export.attention_weights import Linear, head_width, linear, padded
+from nmt.data.vocabulary import BOS, EOS, PAD, UNK
+from nmt.models.transformer.attention import MultiHeadAttention
+from nmt.models.transformer.model import FeedForward
+
+if TYPE_CHECKING:
+    from ctranslate2.specs import TransformerSpec
+
+QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float32", "int8_float16", "int8_bfloat16")
+
+
+def write(folder: Path, loaded: Checkpoint, quantization: str = "float32") -> None:
+    """Write the model, its vocabulary and its settings into a folder that is there and empty.
+
+    quantization is one of QUANTIZATIONS. Raises NmtError as Checkpoint.build does.
+    """
+    spec = _spec(loaded)
+    spec.validate()
+    spec.optimize(quantization=quantization)
+    spec.save(str(folder))
+    export_folder.write(folder, loaded.config, loaded.vocabulary)
+
+
+def _spec(loaded: Checkpoint) -> "TransformerSpec":
+    from ctranslate2.specs import common_spec, transformer_spec
+
+    model, sizes, vocabulary = loaded.build(), loaded.config.model, loaded.vocabulary
+    first: Any = model.encoder[0]
+    activations = common_spec.Activation
+    shape = {
+        "num_heads": sizes.heads,
+        "pre_norm": sizes.norm == "pre",
+        # Ours is x · Φ(x), the exact one: GELU there; GELUTanh and GELUSigmoid are approximations of it.
+        "activation": {"relu": activations.RELU, "gelu": activations.GELU, "swish": activations.SWISH}[
+            sizes.activation
+        ],
+        "head_dim": head_width(first.self_attention),
+    }
+    spec = transformer_spec.TransformerSpec(
+        transformer_spec.TransformerEncoderSpec(len(model.encoder), **shape),
+        transformer_spec.TransformerDecoderSpec(len(model.decoder), **shape),
+    )
+    positions = export_folder.table_length(loaded.config)
+    _set_side(spec.encoder, model.encoder, model.encoder_norm, model.source_positions, positions)
+    _set_side(spec.decoder, model.decoder, model.decoder_norm, model.target_positions, positions)
+    spec.encoder.embeddings[0].weight = model.source_embedding.weight.detach()
+    spec.decoder.embeddings.weight = model.target_embedding.weight.detach()
+    spec.decoder.projection.weight = model.output.weight.detach()
+    special = vocabulary.target.pieces([PAD, UNK, BOS, EOS])  # of both sides: their names are looked up in both
+    spec.register_source_vocabulary(special + vocabulary.source.every_piece()[EOS + 1 :])
+    spec.register_target_vocabulary(special + vocabulary.target.every_piece()[EOS + 1 :])
+    _, spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = special
+    spec.config.decoder_start_token = spec.config.bos_token
+    spec.config.add_source_eos = True
+    spec.config.layer_norm_epsilon = first.self_attention_around.norm.eps
+    return spec
+
+
+def _set_side(spec: Any, layers: nn.ModuleList, norm: nn.Module, positions: nn.Module, length: int) -> None:
+    """The encoder or the decoder, but for its embeddings."""
+    spec.position_encodings.encodings = _table(positions, length)
+    if isinstance(norm, nn.LayerNorm):
+        _set_norm(spec.layer_norm, norm)
+    layer: Any  # an EncoderLayer or a DecoderLayer
+    for to, layer in zip(spec.layer, layers, strict=True):
+        _set_attention(to.self_attention, layer.self_attention, layer.self_attention_around.norm, itself=True)
+        if hasattr(layer, "cross_attention"):
+            _set_attention(to.attention, layer.cross_attention, layer.cross_attention_around.norm, itself=False)
+        _set_feed_forward(to.ffn, layer.feed_forward, layer.feed_forward_around.norm)
+
+
+def _set_attention(spec: Any, attention: MultiHeadAttention, norm: nn.LayerNorm, *, itself: bool) -> None:
+    """Self-attention has queries, keys and values in one matrix; attention to the source has queries apart."""
+    parts = padded(attention, head_width(attention))
+    if itself:
+        _set_linear(spec.linear[0], _joined(parts.query, parts.key, parts.value))
+    else:
+        _set_linear(spec.linear[0], parts.query)
+        _set_linear(spec.linear[1], _joined(parts.key, parts.value))
+    _set_linear(spec.linear[-1], parts.output)
+    spec.queries_scale = attention.key_size**-0.5
+    _set_norm(spec.layer_norm, norm)
+
+
+def _set_feed_forward(spec: Any, feed_forward: FeedForward, norm: nn.LayerNorm) -> None:
+    _set_linear(spec.linear_0, linear(feed_forward.inner))
+    _set_linear(spec.linear_1, linear(feed_forward.outer))
+    _set_norm(spec.layer_norm, norm)
+
+
+def _set_linear(spec: Any, of: Linear) -> None:
+    spec.weight = of.weight
+    if of.bias is not None:
+        spec.bias = of.bias
+
+
+def _set_norm(spec: Any, norm: nn.LayerNorm) -> None:
+    spec.gamma, spec.beta = norm.weight.detach(), norm.bias.detach()
+
+
+def _joined(*parts: Linear) -> Linear:
+    biases = [part.bias for part in parts if part.bias is not None]
+    return Linear(torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None)
+
+
+def _table(positions: nn.Module, length: int) -> Tensor:
+    """The vectors of the positions, [T, D]: all that were learned, or `length` sinusoids."""
+    learned = getattr(positions, "weight", None)
+    table: Tensor = positions(0, length) if learned is None else learned
+    return table.detach().clone()

@@ -1,0 +1,106 @@
+"""Searching with transformers in an exported Marian folder, as nmt searches: for comparison, not for speed.
+
+transformers' beam search is ours in which hypotheses live on and when a search is over. What differs can be
+brought into line from outside: outputs are ended at each source's own longest length, at the price of EOS, and
+ranked by our length penalty rather than by |Y|^α.
+Source: _beam_search in transformers/generation/utils.py.
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from nmt.commands.export.marian import load_package
+from nmt.data.vocabulary import BOS, EOS, PAD
+from nmt.decoding.engine import Pair, Source
+from nmt.decoding.search.interface import Hypothesis, Options, length_penalties
+
+_SENTENCES = 16  # at once
+
+
+class MarianEngine:
+    """The model and the tokenizer in a folder, loaded as a user of transformers loads them, without a network."""
+
+    def __init__(self, folder: Path):
+        transformers = load_package()
+        self.model = transformers.MarianMTModel.from_pretrained(folder, local_files_only=True).eval()
+        self.tokenizer = transformers.MarianTokenizer.from_pretrained(folder, local_files_only=True)
+
+    @property
+    def positions(self) -> int:
+        return int(self.model.config.max_position_embeddings) - 1
+
+    def subwords(self, lines: Sequence[str]) -> list[list[int]]:
+        """Each line's subword ids, without EOS."""
+        return [ids[:-1] for ids in self.tokenizer(list(lines))["input_ids"]]
+
+    def search(self, sources: Sequence[Source], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+        """As nmt.decoding.engine.Engine, for beam search and greedy search."""
+        found: list[list[list[int]]] = []
+        for start in range(0, len(sources), _SENTENCES):
+            found += self._outputs(sources[start : start + _SENTENCES], options)
+        places = [(i, output) for i, outputs in enumerate(found) for output in outputs]
+        scores = self.score([(sources[i].ids, output) for i, output in places], batch_tokens)
+        penalties = length_penalties(max(map(len, scores), default=0), options).tolist()
+        hypotheses: list[list[Hypothesis]] = [[] for _ in sources]
+        for (i, output), token_scores in zip(places, scores, strict=True):
+            hypotheses[i].append(Hypothesis.scored(output, token_scores, penalties))
+        return [sorted(each, key=lambda h: h.score, reverse=True)[: options.n_best] for each in hypotheses]
+
+    @torch.inference_mode()
+    def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
+        """As nmt.decoding.engine.Engine; batches are of so many sentences here."""
+        sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
+        scores: list[list[float]] = []
+        for start in range(0, len(sources), _SENTENCES):
+            source = _padded([[*ids, EOS] for ids in sources[start : start + _SENTENCES]])
+            wanted = targets[start : start + _SENTENCES]
+            given = _padded([[BOS, *ids] for ids in wanted])  # [B, T]
+            logits = self.model(source, attention_mask=source != PAD, decoder_input_ids=given).logits
+            log_p = logits.log_softmax(-1).gather(2, _padded([[*ids, EOS] for ids in wanted])[:, :, None])[:, :, 0]
+            scores += [row[: len(ids) + 1].tolist() for row, ids in zip(log_p, wanted, strict=True)]
+        return scores
+
+    @torch.inference_mode()
+    def _outputs(self, sources: Sequence[Source], options: Options) -> list[list[list[int]]]:
+        """Those that ended, for each source, without EOS."""
+        source, beam = _padded([[*source.ids, EOS] for source in sources]), options.beam_size
+        limits = torch.tensor([source.longest for source in sources]).repeat_interleave(beam)  # [B·K]
+        sequences = self.model.generate(
+            source,
+            attention_mask=source != PAD,
+            num_beams=beam,
+            num_return_sequences=beam,
+            length_penalty=0.0,
+            early_stopping=beam > 1,
+            do_sample=False,
+            min_length=0,  # the folder's own settings may say otherwise
+            no_repeat_ngram_size=0,
+            forced_eos_token_id=None,
+            max_length=int(limits.max()) + 2,  # with BOS and EOS
+            logits_processor=[_Ending(limits)],
+        )
+        outputs = [row[: row.index(EOS)] for row in F.pad(sequences[:, 1:], (0, 1), value=EOS).tolist()]
+        return [outputs[i : i + beam] for i in range(0, len(outputs), beam)]
+
+
+class _Ending:
+    """Leaves EOS alone, at its own price, to outputs that are as long as they may be."""
+
+    def __init__(self, limits: Tensor):
+        self.limits = limits  # [B·K]
+
+    def __call__(self, ids: Tensor, scores: Tensor) -> Tensor:
+        """ids with BOS [B·K, T+1] and the scores of the next token [B·K, V] → scores."""
+        full = self.limits < ids.shape[1]  # T of them
+        others = torch.arange(scores.shape[1]) != EOS
+        return scores.masked_fill(full[:, None] & others, -math.inf)
+
+
+def _padded(rows: list[list[int]]) -> Tensor:
+    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)

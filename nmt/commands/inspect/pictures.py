@@ -1,0 +1,181 @@
+"""Heat maps of attention, alignment and positions as PNG files. matplotlib shapes and reorders the labels' text.
+
+Shapes: L layers, H heads, T rows and S columns of a heat map, P positions, D d_model.
+"""
+
+import math
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+import torch.nn.functional as F
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from matplotlib.ticker import MaxNLocator
+from torch import Tensor
+
+from nmt.commands.inspect import fonts
+from nmt.commands.inspect.inspect import KINDS, Inspection
+from nmt.commands.inspect.text import position_title
+from nmt.files import atomic
+
+_TITLES = {"encoder": "Encoder self-attention", "decoder": "Decoder self-attention", "cross": "Cross-attention"}
+_AXES = {  # what the rows and the columns are
+    "encoder": ("source subword", "source subword it looks at"),
+    "decoder": ("target subword to be said", "earlier target subword it looks at"),
+    "cross": ("target subword to be said", "source subword it looks at"),
+}
+_LONGEST_LABEL = 30  # characters: a word may be a web address
+_POINTS = 8  # of labels
+_SMALL = 0.85  # inches: the width of a heat map of an overview, at least
+_LARGEST = 40.0  # inches a picture: a very long sentence has smaller labels instead
+_DPI = 100
+_COLOURS = "magma_r"
+
+
+def write(seen: Inspection, folder: Path, layer: int | None = None) -> list[Path]:
+    """All pictures of an inspection → the files written.
+
+    An overview of each kind of attention, each head of one layer of each kind (`layer`, from 0, or its last where it
+    has fewer; None: that of the alignment), the alignment of words, and the positions.
+    """
+    texts = [
+        *seen.source.pieces,
+        *seen.target.pieces,
+        *(word.text for word in (*seen.source.words, *seen.target.words)),
+    ]
+    figures: dict[str, Figure] = {}
+    families = fonts.families(texts, (seen.source.language, seen.target.language))
+    # Labels are text, whatever dollars they hold.
+    style = matplotlib.rc_context({"font.family": families, "font.size": 9, "text.parse_math": False})
+    with style, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # `families` has said so, in one line
+        for kind in KINDS:
+            weights = seen.attention[kind]
+            figures[f"attention-{kind}"] = _overview(kind, weights)
+            chosen = min(seen.alignment_layer if layer is None else layer, len(weights) - 1)
+            figures[f"attention-{kind}-heads"] = _heads(seen, kind, weights[chosen], chosen)
+        figures["alignment"] = _alignment(seen)
+        figures["positions"] = _positions(seen)
+        return [_save(figure, folder / f"{name}.png") for name, figure in figures.items()]
+
+
+def _save(figure: Figure, path: Path) -> Path:
+    with atomic.reporting(path, "--output"), atomic.replacing(path) as content:
+        figure.savefig(content, format="png", dpi=_DPI, pil_kwargs={"optimize": True}, metadata={"Software": "nmt"})
+    return path
+
+
+def _overview(kind: str, weights: Tensor) -> Figure:
+    """Every head of every layer, weights [L, H, T, S]: layers from top to bottom, heads from left to right."""
+    layers, heads, rows, columns = weights.shape
+    gap = (max(1, rows // 12), max(1, columns // 12))
+    tiles = F.pad(weights, (0, gap[1], 0, gap[0]), value=math.nan)  # not a number: no colour
+    tall, wide = tiles.shape[2:]
+    mosaic = tiles.transpose(1, 2).reshape(layers * tall, heads * wide)[: -gap[0], : -gap[1]]
+    inches = max(_SMALL, min(1.6, 12 / heads))
+    height = inches * min(max(rows / columns, 0.4), 2.5)
+    figure = Figure(_inches(inches * heads + 1.4, height * layers + 1.1), layout="constrained")
+    panel = figure.subplots()
+    image = panel.imshow(mosaic.numpy(), cmap=_COLOURS, vmin=0, vmax=1, aspect="auto")
+    panel.set_xticks(
+        [wide * head + (columns - 1) / 2 for head in range(heads)], [f"head {i + 1}" for i in range(heads)]
+    )
+    panel.set_yticks(
+        [tall * layer + (rows - 1) / 2 for layer in range(layers)], [f"layer {i + 1}" for i in range(layers)]
+    )
+    panel.tick_params(length=0, labeltop=True, labelbottom=False)
+    panel.spines[:].set_visible(False)
+    row, column = _AXES[kind]
+    figure.suptitle(f"{_TITLES[kind]}\na row for each {row}, a column for each {column}", fontsize=10)
+    figure.colorbar(image, ax=panel, shrink=0.6, pad=0.02, aspect=30)
+    return figure
+
+
+def _heads(seen: Inspection, kind: str, weights: Tensor, layer: int) -> Figure:
+    """Each head of one layer, weights [H, T, S], with the subwords beside it."""
+    heads = len(weights)
+    rows, columns = seen.pieces(kind)
+    across = min(heads, 2 if len(columns) > 16 else 4 if heads > 4 else heads)
+    down = math.ceil(heads / across)
+    wide, tall = 0.17 * len(columns) + 0.6 + _room(rows), 0.17 * len(rows) + 0.6 + _room(columns)
+    size = _inches(wide * across + 0.8, tall * down + 0.8)
+    crowded = min(1.0, size[0] / (wide * across), size[1] / (tall * down))  # below 1: less room than labels want
+    figure = Figure(size, layout="constrained")
+    panels = figure.subplots(down, across, squeeze=False).flatten()
+    for head, panel in enumerate(panels):
+        if head >= heads:
+            panel.axis("off")
+            continue
+        image = _labelled(panel, weights[head], rows, columns, _POINTS * crowded)
+        panel.set_title(f"head {head + 1}", fontsize=9)
+    figure.suptitle(f"{_TITLES[kind]}, layer {layer + 1}", fontsize=11)
+    figure.supylabel(_AXES[kind][0], fontsize=9)
+    figure.supxlabel(_AXES[kind][1], fontsize=9)
+    figure.colorbar(image, ax=list(panels), shrink=0.5, pad=0.02, aspect=30)
+    return figure
+
+
+def _alignment(seen: Inspection) -> Figure:
+    """Attention between words, with its shares in numbers."""
+    rows, columns = ([word.text for word in side.words] for side in (seen.target, seen.source))
+    size = (0.42 * len(columns) + 1.5 + _room(rows), 0.32 * len(rows) + 1.2 + _room(columns))
+    figure = Figure(_inches(*size), layout="constrained")
+    panel = figure.subplots()
+    image = _labelled(panel, seen.alignment, rows, columns)
+    if size[0] <= _LARGEST and size[1] <= _LARGEST:
+        for y, row in enumerate(seen.alignment.tolist()):
+            for x, share in enumerate(row):
+                if share >= 0.005:
+                    colour = "white" if share > 0.5 else "black"
+                    panel.text(x, y, f"{100 * share:.0f}", ha="center", va="center", fontsize=7, color=colour)
+    figure.suptitle(  # not above the map alone: beside long labels that may be narrower
+        f"Word alignment in percent: cross-attention of decoder layer {seen.alignment_layer + 1}, mean over heads",
+        fontsize=10,
+    )
+    panel.set(ylabel="target word", xlabel="source word")
+    figure.colorbar(image, ax=panel, shrink=0.6, aspect=30)
+    return figure
+
+
+def _labelled(
+    panel: Axes, weights: Tensor, rows: Sequence[str], columns: Sequence[str], points: float = _POINTS
+) -> AxesImage:
+    """A heat map [T, S] with a label of this size for each row and column."""
+    image = panel.imshow(weights.numpy(), cmap=_COLOURS, vmin=0, vmax=1, aspect="auto")
+    panel.set_xticks(range(len(columns)), list(map(_shortened, columns)), rotation=90, fontsize=points)
+    panel.set_yticks(range(len(rows)), list(map(_shortened, rows)), fontsize=points)
+    panel.tick_params(length=0)
+    return image
+
+
+def _shortened(label: str) -> str:
+    return label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"
+
+
+def _room(labels: Sequence[str]) -> float:
+    """Inches that the longest of the labels takes."""
+    figure = Figure(dpi=_DPI)
+    drawn = [figure.text(0, 0, _shortened(label), fontsize=_POINTS) for label in set(labels)]
+    return max(text.get_window_extent().width for text in drawn) / _DPI
+
+
+def _positions(seen: Inspection) -> Figure:
+    """The tables of positions, [P, D] each, one above the other."""
+    tables = seen.positions
+    figure = Figure((8, 3.1 * len(tables)), layout="constrained")
+    for panel, (name, table) in zip(figure.subplots(len(tables), squeeze=False).flatten(), tables.items(), strict=True):
+        most = 1.0 if seen.layout != "learned" else float(table.abs().max())
+        image = panel.imshow(table.numpy(), cmap="RdBu", vmin=-most, vmax=most, aspect="auto", interpolation="nearest")
+        panel.set_title(position_title(name, seen.layout), fontsize=10)
+        panel.set(xlabel="dimension", ylabel="position")
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+        figure.colorbar(image, ax=panel, pad=0.02)
+    return figure
+
+
+def _inches(wide: float, tall: float) -> tuple[float, float]:
+    """A picture's size: room for its title, and not without end."""
+    return min(max(wide, 6.8), _LARGEST), min(max(tall, 3.4), _LARGEST)

@@ -1,0 +1,434 @@
+"use strict";
+const at = id => document.getElementById(id);
+const data = JSON.parse(at("data").textContent);  // nmt/commands/report/page.py says what is in it
+const {runs} = data;
+const SHOWN = 6;  // translations of a sentence by a run, before the rest is folded away
+const SENTENCES = 10;
+const hidden = new Set();  // numbers of runs
+let axis = "step", zoom = null, cursor = null;  // on the x axis: [from, to], and a place
+
+function make(tag, properties = {}, ...children) {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+}
+
+function draw(tag, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+// Runs: a colour, a mark, and past the sixth a dash
+
+const COLOURS = 6;
+const DASHES = ["none", "7 4", "2 3", "9 3 2 3"];
+const MARKS = [
+  "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0z", "M-3.7,-3.7h7.4v7.4h-7.4z", "M0,-5L4.6,3.4H-4.6z",
+  "M0,-5.2L5.2,0L0,5.2L-5.2,0z", "M0,5L4.6,-3.4H-4.6z", "M-1.7,-5h3.4v3.3h3.3v3.4h-3.3v3.3h-3.4v-3.3h-3.3v-3.4h3.3z",
+];
+const colour = run => `run-${run % COLOURS}`;
+const dash = run => DASHES[Math.floor(run / COLOURS) % DASHES.length];
+
+function swatch(run) {
+  return draw("svg", {class: `swatch ${colour(run)}`, viewBox: "0 0 30 14", "aria-hidden": "true"},
+    draw("path", {d: "M0,7H30", "stroke-dasharray": dash(run)}),
+    draw("path", {d: MARKS[run % COLOURS], class: "mark", transform: "translate(15,7)"}));
+}
+
+const named = run => make("bdi", {textContent: runs[run].name});
+
+/** An element that is there only while its run is shown. */
+function of(run, element) {
+  element.dataset.run = run;
+  return element;
+}
+
+function showLegend() {
+  at("legend").replaceChildren(...runs.map((_, run) => {
+    const button = make("button", {type: "button", title: "Hide or show; with Shift, this one alone"}, swatch(run), named(run));
+    button.addEventListener("click", event => {
+      if (event.shiftKey) runs.forEach((_, other) => other === run ? hidden.delete(other) : hidden.add(other));
+      else if (!hidden.delete(run)) hidden.add(run);
+      showRuns();
+    });
+    for (const [kind, on] of [["pointerenter", true], ["pointerleave", false], ["focus", true], ["blur", false]])
+      button.addEventListener(kind, () => emphasise(on && !hidden.has(run) ? run : null));
+    return button;
+  }));
+}
+
+function showRuns() {
+  at("legend").querySelectorAll("button").forEach((button, run) => button.setAttribute("aria-pressed", !hidden.has(run)));
+  document.querySelectorAll("[data-run]").forEach(element => { element.hidden = hidden.has(Number(element.dataset.run)); });
+  drawCharts();
+}
+
+function emphasise(run) {
+  document.querySelectorAll(".chart [data-of]").forEach(element =>
+    element.classList.toggle("dim", run !== null && Number(element.dataset.of) !== run));
+}
+
+// Tables
+
+function heads(first, ...more) {
+  const columns = runs.map((_, run) => of(run, make("th", {scope: "col"}, swatch(run), named(run))));
+  return make("thead", {}, make("tr", {}, make("th", {scope: "col", textContent: first}), ...columns,
+    ...more.map(textContent => make("th", {scope: "col", textContent}))));
+}
+
+function row({label, cells, differs}, mark = false) {
+  return make("tr", {className: mark && differs ? "differs" : ""}, make("th", {scope: "row", textContent: label}),
+    ...cells.map((text, run) => of(run, make("td", {}, make("bdi", {textContent: text})))));
+}
+
+function showTables() {
+  at("summary").append(make("table", {}, heads(""), make("tbody", {}, ...data.summary.map(each => row(each)))));
+  const groups = data.scores.flatMap(({title, rows}) =>
+    [make("tr", {}, make("th", {colSpan: runs.length + 1, scope: "rowgroup", textContent: title})), ...rows.map(each => row(each))]);
+  at("scores").append(make("table", {}, heads(""), make("tbody", {}, ...groups)));
+  at("scores-note").textContent = data.unlike;
+  at("scores-note").hidden = !data.unlike;
+  at("scores-sheet").hidden = !data.scores.length;
+  at("signatures").append(...data.signatures.flatMap(({score, signature, runs: held}) => {
+    const whose = held.length < runs.length ? ` (${held.map(run => runs[run].name).join(", ")})` : "";
+    return [make("dt", {textContent: score}), make("dd", {}, signature, make("small", {textContent: whose}))];
+  }));
+  at("signatures-part").hidden = !data.signatures.length;
+  at("environment").append(data.environment.length
+    ? make("table", {}, heads(""), make("tbody", {}, ...data.environment.map(each => row(each, true))))
+    : make("p", {className: "note", textContent: "Not recorded."}));
+  showSessions();
+  showData();
+}
+
+const clock = time => time ? `${time.slice(0, 10)} ${time.slice(11, 16)}` : "–";
+const count = number => number === null ? "–" : number.toLocaleString("en");
+
+function showSessions() {
+  const rows = data.sessions.flatMap((sessions, run) => sessions.map(each => of(run, make("tr", {},
+    make("th", {scope: "row"}, swatch(run), " ", named(run)),
+    ...[clock(each.started), count(each.step), clock(each.ended), count(each.last_step), each.outcome ?? "in training, or killed"]
+      .map(textContent => make("td", {textContent}))))));
+  const titles = ["run", "started (UTC)", "after step", "ended (UTC)", "after step", "how"];
+  const head = make("thead", {}, make("tr", {}, ...titles.map(textContent => make("th", {scope: "col", textContent}))));
+  at("sessions").append(rows.length ? make("table", {}, head, make("tbody", {}, ...rows))
+    : make("p", {className: "note", textContent: "Not recorded."}));
+}
+
+function showData() {
+  for (const {tables, runs: held} of data.data) {
+    const whose = held.length === runs.length ? [runs.length > 1 ? "The same in all runs" : ""]
+      : held.flatMap((run, i) => [i ? ", " : "", swatch(run), " ", named(run)]);
+    at("corpora").append(make("p", {className: "where"}, ...whose));
+    if (!tables) {
+      at("corpora").append(make("p", {className: "note", textContent:
+        "Not recorded in the run's folder, and its prepared data is not where the settings say."}));
+      continue;
+    }
+    for (const [titles, ...rows] of tables) {
+      const head = make("thead", {}, make("tr", {}, ...titles.map(textContent => make("th", {scope: "col", textContent}))));
+      const body = rows.map(([first, ...rest]) => make("tr", {}, make("th", {scope: "row", textContent: first}),
+        ...rest.map(textContent => make("td", {textContent}))));
+      at("corpora").append(make("div", {className: "scroll", tabIndex: 0, role: "group", ariaLabel: `Data by ${titles[0]}`},
+        make("table", {className: "numbers"}, head, make("tbody", {}, ...body))), make("p"));
+    }
+  }
+}
+
+const WHICH = {
+  differ: ["those that differ between runs", setting => setting.differs],
+  changed: ["those not at their default", setting => setting.cells.some(cell => cell !== setting.default)],
+  all: ["all", () => true],
+};
+
+function showSettings() {
+  const shown = data.settings.filter(WHICH[at("which").value][1]);
+  at("settings-note").textContent = `${shown.length} of ${data.settings.length} settings`
+    + (runs.length > 1 ? "; highlighted where the runs differ" : "");
+  at("settings").replaceChildren(make("table", {}, heads("setting", "default"), make("tbody", {}, ...shown.map(setting => {
+    const line = row(setting, true);
+    line.append(make("td", {className: "default", textContent: setting.default || "required"}));
+    return line;
+  }))));
+  showRuns();
+}
+
+// Translations over time
+
+/** Translations in order, equal ones that follow each other put together: {from, to, text}. */
+function stretches(translations) {
+  const found = [];
+  for (const [step, text] of translations) {
+    if (found.length && found.at(-1).text === text) found.at(-1).to = step;
+    else found.push({from: step, to: step, text});
+  }
+  return found;
+}
+
+function ofRun(sample, run) {
+  const [, lang] = runs[run].languages;
+  const items = stretches(sample.runs[run]).map(({from, to, text}) => make("li", {},
+    make("span", {textContent: from === to ? count(from) : `${count(from)} – ${count(to)}`}),
+    make("bdi", {dir: "auto", lang, textContent: text || "(nothing)", className: text === sample.reference ? "right" : ""})));
+  const earlier = items.splice(0, Math.max(0, items.length - SHOWN));
+  const folded = earlier.length ? [make("details", {},
+    make("summary", {textContent: `${earlier.length} earlier`}), make("ol", {}, ...earlier))] : [];
+  return of(run, make("div", {}, make("h4", {}, swatch(run), " ", named(run)), ...folded, make("ol", {}, ...items)));
+}
+
+function showSamples() {
+  const cards = data.samples.map(sample => {
+    const [source, target] = runs[sample.runs.findIndex(each => each.length)].languages;
+    return make("div", {className: "sample"},
+      make("dl", {}, make("dt", {textContent: "source"}), make("dd", {dir: "auto", lang: source, textContent: sample.source}),
+        make("dt", {textContent: "reference"}), make("dd", {dir: "auto", lang: target, className: "reference", textContent: sample.reference})),
+      make("div", {className: "columns"}, ...sample.runs.flatMap((each, run) => each.length ? [ofRun(sample, run)] : [])));
+  });
+  const rest = cards.splice(SENTENCES);
+  at("samples").append(...cards);
+  if (rest.length) at("samples").append(make("details", {}, make("summary", {textContent: `${rest.length} more sentences`}), ...rest));
+  at("samples-note").textContent = data.samples.length
+    ? "Sentences of the validation set, by the step of the validation. Green: the same as the reference."
+    : "None are in the runs' samples.jsonl: nothing was translated in validation, or training.validation_samples was 0.";
+}
+
+// Curves: what is drawn
+
+const CHARTS = [
+  {title: "Loss", note: "−log P a subword: line training, marks validation", lines: [["training", "nll"], ["validation", "validation_loss"]]},
+  {title: "BLEU", note: "on the validation set", lines: [["validation", "bleu"]]},
+  {title: "chrF", note: "on the validation set", lines: [["validation", "chrf"]]},
+  {title: "Loss trained on", note: "with label smoothing", lines: [["training", "loss"]]},
+  {title: "Learning rate", lines: [["training", "learning_rate"]], zero: true},
+  {title: "Gradient norm", lines: [["training", "gradient_norm"]], zero: true},
+  {title: "Speed", note: "target subwords a second", lines: [["training", "target_tokens_per_second"]], zero: true},
+  {title: "Padding", note: "share of the cells", lines: [["training", "padding"]], zero: true, percent: true},
+  {title: "Arithmetic", note: "TFLOP/s", lines: [["training", "tflops"]], zero: true},
+  {title: "Waiting for data", note: "share of the time", lines: [["training", "data_wait"]], zero: true, percent: true},
+  {title: "Peak memory", note: "of the GPU, GiB", lines: [["training", "peak_memory_gib"]], zero: true},
+  {title: "Loss scale", note: "of float16", lines: [["training", "loss_scale"]], zero: true},
+  {title: "Overflows", note: "steps left out by float16", lines: [["training", "overflows"]], zero: true},
+];
+const AXES = {step: "steps", tokens: "target subwords", hours: "hours of training"};
+
+/** The charts that any run has values for; one for each metric that is not known here too. */
+function chartsThereAre() {
+  const known = new Set(CHARTS.flatMap(({lines}) => lines.map(line => line.join())));
+  const others = new Map();
+  for (const run of runs) for (const kind of ["training", "validation"]) for (const name of Object.keys(run[kind].values))
+    if (!known.has([kind, name].join())) others.set([kind, name].join(), {title: name, note: kind, lines: [[kind, name]]});
+  return [...CHARTS, ...others.values()].filter(({lines}) => lines.some(([kind, name]) => runs.some(run => run[kind].values[name])));
+}
+
+/** A chart's lines over the present axis: {run, kind, points: [{x, y, step}]}. */
+function linesOf(chart) {
+  return chart.lines.flatMap(([kind, name], i) => runs.flatMap((run, number) => {
+    const {step, values} = run[kind], column = values[name];
+    if (hidden.has(number) || !column) return [];
+    const points = column.map((y, j) => ({x: run[kind][axis][j], y, step: step[j]})).filter(({x, y}) => x !== null && y !== null);
+    return points.length ? [{run: number, kind, beside: chart.lines.length > 1 && !i, points}] : [];
+  }));
+}
+
+function ticks(from, to, most) {
+  const rough = (to - from) / most, power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * ([1, 2, 5].find(factor => factor * power >= rough) ?? 10);
+  const first = Math.ceil(from / step - 1e-9);
+  return Array.from({length: Math.floor(to / step + 1e-9) - first + 1}, (_, i) => Number(((first + i) * step).toPrecision(12)));
+}
+
+const compact = new Intl.NumberFormat("en", {notation: "compact", maximumFractionDigits: 2});
+/** The labels of an axis's ticks, all written in one way. */
+function written(values, percent) {
+  const most = Math.max(...values.map(Math.abs));
+  return values.map(value => percent ? `${Number((100 * value).toPrecision(6))} %`
+    : most >= 1e5 ? compact.format(value)
+    : most < 1e-3 && value ? value.toExponential().replace("e-", "e−")
+    : value.toLocaleString("en", {maximumFractionDigits: 6}));
+}
+
+function exact(value, percent) {
+  if (percent) return `${(100 * value).toFixed(2)} %`;
+  if (value && Math.abs(value) < 1e-3) return value.toExponential(3).replace("e-", "e−");
+  return value.toLocaleString("en", Math.abs(value) < 1000 ? {maximumSignificantDigits: 5} : {maximumFractionDigits: 0});
+}
+
+/** From the smallest to the largest, never the same. */
+function extent(numbers) {
+  const [low, high] = numbers.reduce(([a, b], number) => [Math.min(a, number), Math.max(b, number)], [Infinity, -Infinity]);
+  return low < high ? [low, high] : low === high ? [low - (Math.abs(low) || 1) / 10, high + (Math.abs(high) || 1) / 10] : [0, 1];
+}
+
+// Curves: on the page
+
+const HEIGHT = 230, TOP = 10, RIGHT = 14, BOTTOM = 40;
+const charts = chartsThereAre().map(chart => ({...chart, svg: draw("svg", {
+  class: "chart", tabindex: 0, role: "img", "aria-label": `${chart.title}. Arrow keys show values.`})}));
+
+function drawCharts() {
+  cursor = null;
+  const all = charts.flatMap(chart => chart.lines.flatMap(([kind]) => runs.flatMap((run, number) =>
+    hidden.has(number) ? [] : run[kind][axis].filter(x => x !== null))));
+  const whole = [0, extent([0, ...all])[1]];
+  for (const chart of charts) drawChart(chart, zoom ?? whole);
+  at("whole").disabled = !zoom;
+  showCursor(null);
+}
+
+function drawChart(chart, [from, to]) {
+  const {svg} = chart, width = svg.clientWidth || 600;
+  chart.drawn = linesOf(chart);
+  const seen = chart.drawn.flatMap(({points}) => points.filter(({x}) => x >= from && x <= to).map(({y}) => y));
+  let [low, high] = extent(chart.zero ? [0, ...seen] : seen);
+  const room = (high - low) * .05;
+  [low, high] = [chart.zero && low === 0 ? 0 : low - room, high + room];
+  const rows = ticks(low, high, 5), labels = written(rows, chart.percent);
+  const left = 12 + 6.6 * Math.max(...labels.map(label => label.length)), bottom = HEIGHT - BOTTOM;
+  const [w, h] = [width - left - RIGHT, bottom - TOP];
+  chart.x = value => (value - from) / (to - from) * w;
+  chart.y = value => h - (value - low) / (high - low) * h;
+  chart.value = pixel => from + Math.min(1, Math.max(0, (pixel - left) / w)) * (to - from);
+  chart.box = {left, w, h};
+  const columns = ticks(from, to, Math.max(2, Math.floor(w / 75))), places = written(columns);
+  const plot = draw("svg", {x: left, y: TOP, width: w, height: h, overflow: zoom ? "hidden" : "visible"},
+    ...chart.drawn.map(line => drawLine(chart, line)));
+  chart.over = draw("g", {transform: `translate(${left},${TOP})`});
+  svg.replaceChildren(
+    ...rows.flatMap((value, i) => [
+      draw("line", {class: "grid", x1: left, x2: width - RIGHT, y1: TOP + chart.y(value), y2: TOP + chart.y(value)}),
+      draw("text", {x: left - 7, y: TOP + chart.y(value) + 4, "text-anchor": "end"}, labels[i])]),
+    ...columns.flatMap((value, i) => [
+      draw("line", {class: "frame", x1: left + chart.x(value), x2: left + chart.x(value), y1: bottom, y2: bottom + 4}),
+      draw("text", {x: left + chart.x(value), y: bottom + 16, "text-anchor": "middle"}, places[i])]),
+    draw("path", {class: "frame", d: `M${left},${TOP}V${bottom}H${width - RIGHT}`}),
+    draw("text", {x: left + w / 2, y: HEIGHT - 6, "text-anchor": "middle"},
+      seen.length ? AXES[axis] : chart.drawn.length ? "nothing in this part" : `nothing to show over ${AXES[axis]}`),
+    plot, chart.over);
+}
+
+function drawLine(chart, {run, kind, beside, points}) {
+  const places = points.map(({x, y}) => [chart.x(x), chart.y(y)]);
+  const d = places.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)},${y.toFixed(1)}`).join("");
+  const apart = (places.at(-1)[0] - places[0][0]) / places.length > 9 || places.length === 1;
+  const marked = kind === "validation" && apart ? places : [places.at(-1)];
+  return draw("g", {class: colour(run), "data-of": run},
+    draw("path", {class: `curve ${kind}${beside ? " beside" : ""}`, d, "stroke-dasharray": dash(run)}),
+    ...(beside ? [] : marked.map(([x, y]) =>
+      draw("path", {class: "mark", d: MARKS[run % COLOURS], transform: `translate(${x.toFixed(1)},${y.toFixed(1)})`}))));
+}
+
+/** The point of a line that is nearest to a place on the x axis. */
+function nearest(points, x) {
+  let [low, high] = [0, points.length - 1];
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (points[middle].x < x) low = middle; else high = middle;
+  }
+  return Math.abs(points[high].x - x) < Math.abs(points[low].x - x) ? points[high] : points[low];
+}
+
+/** A line through all charts at the cursor, and the values there for the chart that is pointed at. */
+function showCursor(pointed) {
+  for (const chart of charts) {
+    const near = cursor === null ? [] : chart.drawn.map(line => ({...line, point: nearest(line.points, cursor)}));
+    chart.over.replaceChildren(...(near.length ? [draw("line", {class: "cross", x1: chart.x(cursor), x2: chart.x(cursor), y1: 0, y2: chart.box.h})] : []),
+      ...near.filter(({point}) => !zoom || (point.x >= zoom[0] && point.x <= zoom[1])).map(({run, point}) => draw("path", {class: `mark ${colour(run)}`,
+        d: MARKS[run % COLOURS], transform: `translate(${chart.x(point.x)},${chart.y(point.y)})`})));
+    if (chart === pointed) showTip(chart, near);
+  }
+  at("tip").hidden = !pointed || cursor === null || !pointed.drawn.length;
+}
+
+function showTip(chart, near) {
+  const both = chart.lines.length > 1;
+  const head = axis === "hours" ? `${exact(cursor)} hours` : `${axis === "step" ? "step " : ""}${count(Math.round(cursor))}${axis === "step" ? "" : " target subwords"}`;
+  at("tip").replaceChildren(make("div", {className: "head", textContent: head}), ...near.map(({run, kind, point}) =>
+    make("div", {className: "line"}, swatch(run), make("span", {}, named(run)),
+      make("small", {textContent: [both ? kind : "", point.x === cursor ? "" : `at ${count(point.step)}`].filter(Boolean).join(" ")}),
+      make("b", {textContent: exact(point.y, chart.percent)}))));
+  const figure = chart.svg.parentElement, x = chart.box.left + chart.x(cursor);
+  figure.append(at("tip"));
+  at("tip").hidden = false;
+  const wide = at("tip").offsetWidth, after = x + 14 + wide <= figure.clientWidth;
+  at("tip").style.left = `${Math.max(0, after ? x + 14 : x - 14 - wide)}px`;
+  at("tip").style.top = `${chart.svg.previousElementSibling.offsetHeight + TOP}px`;
+}
+
+function listen(chart) {
+  const {svg} = chart;
+  let from = null;  // where a drag began, in pixels
+  const pixel = event => event.clientX - svg.getBoundingClientRect().left;
+  const snapped = x => chart.drawn.map(({points}) => nearest(points, x).x).reduce((best, each) => Math.abs(each - x) < Math.abs(best - x) ? each : best, Infinity);
+  svg.addEventListener("pointermove", event => {
+    if (!chart.drawn.length) return;
+    cursor = snapped(chart.value(pixel(event)));
+    showCursor(chart);
+    if (from !== null) {
+      const [a, b] = [from, pixel(event)].map(x => chart.x(chart.value(x))).sort((a, b) => a - b);
+      chart.over.append(draw("rect", {class: "select", x: a, width: b - a, y: 0, height: chart.box.h}));
+    }
+  });
+  svg.addEventListener("pointerdown", event => {
+    from = pixel(event);
+    svg.setPointerCapture(event.pointerId);
+  });
+  svg.addEventListener("pointerup", event => {
+    const [a, b] = [from ?? 0, pixel(event)].sort((a, b) => a - b);
+    if (from !== null && b - a > 8) zoom = [chart.value(a), chart.value(b)];
+    from = null;
+    if (b - a > 8) drawCharts();
+  });
+  svg.addEventListener("pointercancel", () => { from = null; });
+  for (const kind of ["pointerleave", "blur"]) svg.addEventListener(kind, () => { cursor = null; showCursor(null); });
+  svg.addEventListener("dblclick", wholeAgain);
+  svg.addEventListener("keydown", event => {
+    const direction = {ArrowRight: 1, ArrowLeft: -1}[event.key];
+    if (!direction || !chart.drawn.length) return;
+    event.preventDefault();
+    const places = [...new Set(chart.drawn.flatMap(({points}) => points.map(({x}) => x)))].sort((a, b) => a - b);
+    const beyond = direction > 0 ? places.find(x => x > (cursor ?? -Infinity)) : places.findLast(x => x < (cursor ?? Infinity));
+    cursor = beyond ?? cursor;
+    showCursor(chart);
+  });
+}
+
+function wholeAgain() {
+  zoom = null;
+  drawCharts();
+}
+
+function showCharts() {
+  at("charts").append(...charts.map(chart =>
+    make("figure", {}, make("figcaption", {}, chart.title, make("small", {textContent: chart.note ?? ""})), chart.svg)));
+  charts.forEach(listen);
+  at("axes").append(...Object.entries(AXES).map(([value, name]) => {
+    const radio = make("input", {type: "radio", name: "axis", value, checked: value === axis});
+    radio.addEventListener("change", () => { axis = value; wholeAgain(); });
+    return make("label", {}, radio, ` ${name}`);
+  }));
+  const means = runs.filter(run => run.training.rows_a_point > 1).map(run => `${run.name}: a point is the mean of ${run.training.rows_a_point} logged lines.`);
+  at("axes").parentElement.hidden = !charts.length;
+  at("curves-note").textContent = charts.length
+    ? ["Point at a chart for its values; drag over a part to see it alone.", ...means, data.unlike].join(" ")
+    : "Nothing has been logged yet.";
+  at("whole").addEventListener("click", wholeAgain);
+  new ResizeObserver(drawCharts).observe(at("charts"));
+}
+
+function start() {
+  at("written").textContent = `Written by nmt ${data.nmt}, ${clock(data.written)} UTC`;
+  const notes = runs.flatMap(run => run.notes);
+  at("notes").hidden = !notes.length;
+  at("notes-list").append(...notes.map(textContent => make("li", {textContent})));
+  const which = Object.entries(WHICH).filter(([value]) => value !== "differ" || runs.length > 1);
+  at("which").append(...which.map(([value, [textContent]]) => make("option", {value, textContent})));
+  at("which").addEventListener("change", showSettings);
+  showLegend();
+  showTables();
+  showCharts();
+  showSamples();
+  showSettings();
+}
+start();

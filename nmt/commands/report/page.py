@@ -1,0 +1,256 @@
+"""A report as one HTML file: what of the runs is shown, as JSON for the page's script."""
+
+import dataclasses
+import datetime
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from nmt import __version__
+from nmt.commands.html_page import html_page
+from nmt.commands.report.run import Evaluation, Run
+from nmt.config import reader
+from nmt.config.schema import Config
+
+_NONE = "–"
+_SCORES = {"validation_loss": "validation loss", "bleu": "BLEU", "chrf": "chrF"}
+_FINE = ("validation loss", "COMET")  # those with 4 digits behind the point, as training and `nmt evaluate` print them
+_SEARCHED = ("bleu", "chrf")  # those with a signature
+_MEASURED_BY = ("data.validation", "training.validation_sentences", "decoding.")  # what scores in validation hang on
+_FACTS = {
+    "nmt": "nmt", "python": "Python", "torch": "PyTorch", "cuda": "CUDA", "sentencepiece": "SentencePiece",
+    "sacrebleu": "sacreBLEU", "system": "system", "processor": "processor", "cores": "cores",
+    "memory_gib": "memory, GiB", "gpu": "GPU", "gpu_memory_gib": "GPU memory, GiB", "device": "device",
+    "ranks": "ranks", "threads": "threads a rank",
+}  # fmt: skip
+
+
+def page(runs: Sequence[Run]) -> str:
+    """The report on these runs, to be written to a file as it is."""
+    return html_page("nmt.commands.report", f"{', '.join(run.name for run in runs)} – nmt report", to_data(runs))
+
+
+def to_data(runs: Sequence[Run]) -> dict[str, Any]:
+    """What the page shows. A table's row has a label and a cell for each run; `differs`: these are not alike."""
+    return {
+        "nmt": __version__,
+        "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "runs": [_run(run) for run in runs],
+        "summary": list(_summary(runs)),
+        "scores": list(_scores(runs)),
+        "unlike": _unlike(runs),
+        "signatures": _signatures(runs),
+        "samples": _samples(runs),
+        "settings": _settings(runs),
+        "data": _data(runs),
+        "environment": list(_environment(runs)),
+        "sessions": [_sessions(run) for run in runs],
+    }
+
+
+def _row(label: str, cells: Sequence[str]) -> dict[str, Any]:
+    return {"label": label, "cells": cells, "differs": len(set(cells)) > 1}
+
+
+def _run(run: Run) -> dict[str, Any]:
+    data = run.config.data
+    return {
+        "name": run.name,
+        "notes": run.notes,
+        "languages": [data.source_language, data.target_language],
+        "training": dataclasses.asdict(run.training),
+        "validation": dataclasses.asdict(run.validation),
+    }
+
+
+# --------------------------------------------------------------------------- summary
+
+
+def _summary(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
+    """A row for each fact that is known of any run."""
+    facts = [_facts(run) for run in runs]
+    for label in facts[0]:
+        cells = [of[label] for of in facts]
+        if set(cells) != {_NONE}:
+            yield _row(label, cells)
+
+
+def _facts(run: Run) -> dict[str, str]:
+    totals, training = run.totals, run.config.training
+    tokens, seconds = totals.get("target_tokens"), totals.get("seconds")
+    parameters = _of_last_session(run, "parameters", {}).get("total")
+    best = f"step {run.best['step']:,}, by {_SCORES[training.best_metric]}" if "step" in run.best else _NONE
+    return {
+        "state": _state(run),
+        "steps": f"{_step(run):,} of {training.max_steps:,}",
+        "epochs begun": _count(totals.get("epoch")),
+        "target subwords trained on": _count(tokens),
+        "time in training": _NONE if seconds is None else _duration(seconds),
+        "target subwords a second": _count(tokens / seconds if tokens and seconds else None),
+        "parameters": _count(parameters),
+        "pairs longer than a batch, skipped": _count(_of_last_session(run, "skipped_pairs", None)),
+        "sessions": _times(len(run.sessions)),
+        "best checkpoint": best,
+    }
+
+
+def _step(run: Run) -> int:
+    logged = [run.totals.get("step", 0), *(session.last_step or session.step for session in run.sessions)]
+    return int(max(logged))
+
+
+def _state(run: Run) -> str:
+    if run.sessions:
+        return run.sessions[-1].outcome or "not ended: in training, or killed"
+    if _step(run) >= run.config.training.max_steps:
+        return "finished: training.max_steps reached"
+    return "not finished" if run.totals else "not begun"
+
+
+def _times(sessions: int) -> str:
+    if sessions < 2:
+        return _count(sessions or None)
+    return f"{sessions}: resumed {'once' if sessions == 2 else 'twice' if sessions == 3 else f'{sessions - 1} times'}"
+
+
+def _of_last_session(run: Run, fact: str, otherwise: Any) -> Any:
+    return run.sessions[-1].facts.get(fact, otherwise) if run.sessions else otherwise
+
+
+def _count(number: float | None) -> str:
+    return _NONE if number is None else f"{number:,.0f}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours} h {minute:02} min" if hours else f"{minute} min {second:02} s"
+
+
+# --------------------------------------------------------------------------- scores
+
+
+def _scores(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
+    """A table for the best checkpoints, one for the last validations if those are others, one for each evaluation."""
+    best = [run.best.get("step") for run in runs]
+    last = [run.validation.step[-1] if run.validation.step else None for run in runs]
+    validated = [{} if step is None else run.validation.at(step) for run, step in zip(runs, last, strict=True)]
+    yield from _validated("On the validation set, best checkpoint", best, [run.best for run in runs])
+    if last != best:
+        yield from _validated("On the validation set, last validation", last, validated)
+    for name in dict.fromkeys(evaluation.name for run in runs for evaluation in run.evaluations):
+        found = [[one for one in run.evaluations if one.name == name] for run in runs]
+        yield {"title": name, "rows": list(_evaluated(found))}
+
+
+def _unlike(runs: Sequence[Run]) -> str:
+    """By which settings the runs' scores on the validation set were not measured alike, in words; empty if by none."""
+    validated = [run for run in runs if run.validation.step or "validation_loss" in run.best]
+    differing = [
+        row["label"] for row in _settings(validated) if row["differs"] and row["label"].startswith(_MEASURED_BY)
+    ]
+    if not differing:
+        return ""
+    scores = "Scores" if "data.validation" in differing else "BLEU and chrF"
+    return f"{scores} on the validation set do not compare as they are: the runs differ in {', '.join(differing)}."
+
+
+def _validated(title: str, steps: list[int | None], scores: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A table of scores on the validation set, if there are any."""
+    shown = [(name, label) for name, label in _SCORES.items() if any(name in of for of in scores)]
+    rows = [_row(label, [_score(label, of.get(name)) for of in scores]) for name, label in shown]
+    if shown:
+        yield {"title": title, "rows": [_row("step", [_count(step) for step in steps]), *rows]}
+
+
+def _evaluated(found: Sequence[Sequence[Evaluation]]) -> Iterator[dict[str, Any]]:
+    """Of each run's systems in files of one name: the first ones' names and scores, below them the second ones', …"""
+    places = list(zip_longest(*found))
+    for number, systems in enumerate(places, start=1):
+        names = [one.system or _NONE if one else _NONE for one in systems]
+        if set(names) != {_NONE}:
+            yield _row("system" if len(places) == 1 else f"system {number}", names)
+        by_label = [{label: _score(label, value, half) for label, value, half, _ in (one.scores if one else ())}
+                    for one in systems]  # fmt: skip
+        labels = dict.fromkeys(label for of in by_label for label in of)
+        yield from (_row(label, [of.get(label, _NONE) for of in by_label]) for label in labels)
+
+
+def _score(label: str, value: float | None, half_width: float | None = None) -> str:
+    if value is None:
+        return _NONE
+    digits = 4 if label in _FINE else 2
+    return f"{value:.{digits}f}" + ("" if half_width is None else f" ± {half_width:.{digits}f}")
+
+
+def _signatures(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Each signature once, with what it is called and the numbers of the runs that have a score by it."""
+    found: dict[str, tuple[set[str], set[int]]] = {}
+    for number, run in enumerate(runs):
+        signatures = run.best.get("signatures", {})
+        of_run = [(_SCORES[name], signatures.get(name, "not recorded")) for name in _SEARCHED if name in run.best]
+        of_run += [(label, text) for one in run.evaluations for label, _, _, text in one.scores]
+        for label, text in of_run:
+            labels, numbers = found.setdefault(text, (set(), set()))
+            labels.add(label)
+            numbers.add(number)
+    rows = [{"score": ", ".join(sorted(labels)), "signature": text, "runs": sorted(numbers)}
+            for text, (labels, numbers) in found.items()]  # fmt: skip
+    return sorted(rows, key=lambda row: str(row["score"]))
+
+
+# --------------------------------------------------------------------------- samples, settings, data
+
+
+def _samples(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """A sentence that several runs translated once, with each run's translations."""
+    keys = dict.fromkeys((sample.source, sample.reference) for run in runs for sample in run.samples)
+    held = [{(sample.source, sample.reference): sample.translations for sample in run.samples} for run in runs]
+    return [
+        {"source": source, "reference": reference, "runs": [of.get((source, reference), []) for of in held]}
+        for source, reference in keys
+    ]
+
+
+def _settings(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    written, defaults = [reader.written(run.config) for run in runs], reader.defaults(Config)
+    return [_row(path, [of[path] for of in written]) | {"default": default} for path, default in defaults.items()]
+
+
+def _data(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """The tables on the data, once for all runs that have the same."""
+    found: list[dict[str, Any]] = []
+    for number, run in enumerate(runs):
+        tables = None if run.data is None else run.data.tables()
+        same = next((of for of in found if of["tables"] == tables), None)
+        if same is None:
+            found.append({"tables": tables, "runs": [number]})
+        else:
+            same["runs"].append(number)
+    return found
+
+
+# --------------------------------------------------------------------------- hardware, versions, sessions
+
+
+def _environment(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
+    """What the runs' sessions ran on; where that changed in a run, each in turn."""
+    for fact, label in _FACTS.items():
+        held = [[session.facts[fact] for session in run.sessions if fact in session.facts] for run in runs]
+        saved = [[run.best[fact]] if fact in run.best else [] for run in runs]  # where sessions were not recorded
+        held = [of or other for of, other in zip(held, saved, strict=True)]
+        if any(held):
+            yield _row(label, [" → ".join(dict.fromkeys(map(str, of))) or _NONE for of in held])
+
+
+def _sessions(run: Run) -> list[dict[str, Any]]:
+    return [
+        {
+            "started": session.started,
+            "step": session.step,
+            "ended": session.ended,
+            "last_step": session.last_step,
+            "outcome": session.outcome,
+        }
+        for session in run.sessions
+    ]

@@ -1,0 +1,74 @@
+"""A file translated to a file by one process or several: who starts them, and what each does."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from nmt.commands.file_job import FileJob
+from nmt.decoding.chunks import say_counts
+from nmt.decoding.translator import Translator, files_of
+from nmt.distributed import launch
+from nmt.distributed import ranks as distributed
+from nmt.distributed.environment import FILE_JOB, launched
+from nmt.errors import NmtError
+
+_RESTARTS = 3  # of the ranks, if one is killed
+
+
+def job(
+    model: Path,
+    source: Path,
+    output: Path,
+    options: Mapping[str, object],
+    processes: int = 1,
+    ensemble: Sequence[Path] = (),
+    glossary: Path | None = None,
+    prefixes: Path | None = None,
+) -> FileJob:
+    """The job for a model file, a run's folder or an exported one, and what translates with it; `options` as in
+    FileJob.of. Raises NmtError as that does, and where there is no model."""
+    files = {"model": files_of(model, *ensemble), "glossary": [] if glossary is None else [glossary]}
+    return FileJob.of(files, source, output, options, processes, prefixes)
+
+
+def translate(
+    job: FileJob,
+    load: Callable[[str], Translator],
+    rows: Callable[..., Iterator[str]],
+    device: str,
+    processes: int | None,
+) -> int:
+    """Do a job in this process, or start so many others with this process's own arguments; as one of those, do its
+    share. Returns the exit status.
+
+    `load` opens the translator on a device, `rows` is as in FileJob.translate. Raises NmtError as a FileJob does.
+    """
+    if launched():
+        if os.environ.get(FILE_JOB) != job.key:
+            raise NmtError(
+                "the model or the input is not the one that the job was started with: start it again, by "
+                "nmt translate --nproc-per-node"
+            )
+        ranks, where = distributed.placed(device)
+        job.translate(_loaded(job, load, str(where)), rows, ranks.rank, ranks.size)
+        return 0
+    with job.held():
+        if processes is None:
+            job.translate(_loaded(job, load, device), rows)
+        else:
+            os.environ[FILE_JOB] = job.key
+            status = launch.launch(sys.argv[1:], processes, _RESTARTS, saves=False)
+            if status == 130:
+                raise KeyboardInterrupt
+            if status:
+                return status
+        counts, longest = job.finish()
+    say_counts(counts, longest)
+    return 0
+
+
+def _loaded(job: FileJob, load: Callable[[str], Translator], device: str) -> Translator:
+    translator = load(device)
+    job.check_loaded(translator)
+    return translator

@@ -1,0 +1,1 @@
+"""Settings: declared, read and checked."""

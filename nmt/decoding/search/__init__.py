@@ -1,0 +1,1 @@
+"""Searching: scores of the next token to whole outputs."""

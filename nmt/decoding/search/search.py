@@ -1,0 +1,35 @@
+"""The search that the options ask for."""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from nmt.decoding.search.beam import beam_search
+from nmt.decoding.search.constrained import constrained_beam_search
+from nmt.decoding.search.greedy import greedy
+from nmt.decoding.search.interface import Hypothesis, Memory, Options, Rule, State, Stepper
+from nmt.decoding.search.phrase_automaton import Group
+from nmt.decoding.search.sampling import sample
+
+
+def search(
+    stepper: Stepper[Memory, State],
+    source: Tensor,
+    max_lengths: Tensor,
+    options: Options,
+    rules: Sequence[Rule] = (),
+    seeds: Sequence[int] = (),
+    required: Sequence[Sequence[Group]] = (),
+) -> list[list[Hypothesis]]:
+    """The best outputs found for each sentence, best first; fewer than n_best where fewer ended.
+
+    source [B, S]; max_lengths [B]: the most tokens before EOS; seeds: for sampling, one a sentence;
+    required: for each sentence groups of phrases of which one is to appear, or nothing at all.
+    """
+    if options.sampling is not None:
+        return sample(stepper, source, max_lengths, options, options.sampling, seeds, rules)
+    if required:
+        return constrained_beam_search(stepper, source, max_lengths, options, required, rules)
+    if options.beam_size == 1 and not rules:
+        return greedy(stepper, source, max_lengths, options)
+    return beam_search(stepper, source, max_lengths, options, rules)

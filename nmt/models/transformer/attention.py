@@ -1,0 +1,86 @@
+"""Scaled dot-product attention in many heads (section 3.2): of whole sentences, and of their newest position.
+
+Shapes: B sentences, T queries, S keys, H heads, D d_model, dk and dv a head's key and value widths.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nmt.models.transformer import cache
+
+
+class MultiHeadAttention(nn.Module):
+    """MultiHead(Q, K, V) = Concat(head_1, …, head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
+
+    W^Q, W^K and W^V of all heads are the rows of one matrix, so that self-attention projects its
+    input in a single product.
+    """
+
+    def __init__(self, d_model: int, heads: int, key_size: int, value_size: int, *, dropout: float, bias: bool):
+        super().__init__()
+        self.heads, self.key_size, self.value_size, self.dropout = heads, key_size, value_size, dropout
+        # Rows of the projection: H·dk for queries, H·dk for keys, H·dv for values.
+        self.rows = [heads * key_size, heads * key_size, heads * value_size]
+        self.projection = nn.Linear(d_model, sum(self.rows), bias=bias)
+        self.output = nn.Linear(heads * value_size, d_model, bias=bias)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        """Self-attention. x [B, T, D]; mask broadcasts to [B, H, T, T], true where a key may be seen."""
+        query, key, value = torch.split(self.projection(x), self.rows, dim=-1)  # [B, T, H·dk | H·dk | H·dv]
+        return self.attend(self._heads(query), (self._heads(key), self._heads(value)), mask, causal)
+
+    def queries(self, x: Tensor) -> Tensor:
+        """x [B, T, D] → queries [B, H, T, dk]."""
+        return self._heads(self._projected(x, slice(self.rows[0])))
+
+    def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """x [B, S, D] → keys [B, H, S, dk] and values [B, H, S, dv]."""
+        key, value = torch.split(self._projected(x, slice(self.rows[0], None)), self.rows[1:], dim=-1)
+        return self._heads(key), self._heads(value)
+
+    def attend(
+        self, query: Tensor, keys_values: tuple[Tensor, Tensor], mask: Tensor | None = None, causal: bool = False
+    ) -> Tensor:
+        """softmax(Q K^T / sqrt(dk)) V (equation 1), heads joined and projected: [B, T, D]."""
+        key, value = keys_values
+        heads = F.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, is_causal=causal, dropout_p=self.dropout if self.training else 0.0
+        )  # [B, H, T, dv]
+        joined: Tensor = self.output(heads.transpose(1, 2).flatten(2))
+        return joined
+
+    def weights(self, query: Tensor, key: Tensor, mask: Tensor) -> Tensor:
+        """softmax(Q K^T / sqrt(dk)) itself, [B, H, T, S]: query and key [B, H, ·, dk], mask true where seen."""
+        scores = query @ key.transpose(2, 3) * self.key_size**-0.5
+        weights: Tensor = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
+        return weights
+
+    def self_weights(self, x: Tensor, mask: Tensor) -> Tensor:
+        """The weights of self-attention, [B, H, T, T]: x and mask as in `forward`."""
+        key, _ = self.keys_values(x)
+        return self.weights(self.queries(x), key, mask)
+
+    def look(self, x: Tensor, seen: cache.KeysValues, mask: Tensor) -> Tensor:
+        """Cross-attention of the newest position of K hypotheses: x [B, K, D], mask [B·H, 1, N] → [B, K, D]."""
+        joined: Tensor = self.output(seen.attend(self._projected(x, slice(self.rows[0])), mask))
+        return joined
+
+    def extend(self, x: Tensor, seen: cache.KeysValues, mask: Tensor, rows: Tensor) -> Tensor:
+        """Self-attention of the newest position of K hypotheses, x [B, K, D] → [B, K, D].
+
+        Its keys and values are written to `rows` [B·H·K]; mask [B·H, K, N] shows each hypothesis its own.
+        """
+        query, key, value = torch.split(self.projection(x), self.rows, dim=-1)
+        seen.write(rows, key, value)
+        joined: Tensor = self.output(seen.attend(query, mask))
+        return joined
+
+    def _projected(self, x: Tensor, rows: slice) -> Tensor:
+        """x [B, T, D] by these rows of the projection alone."""
+        bias = None if self.projection.bias is None else self.projection.bias[rows]
+        return F.linear(x, self.projection.weight[rows], bias)
+
+    def _heads(self, x: Tensor) -> Tensor:
+        size = x.shape[-1] // self.heads  # in words, for in an empty batch -1 could be anything
+        return x.view(*x.shape[:-1], self.heads, size).transpose(1, 2)  # [B, T, H·d] → [B, H, T, d]

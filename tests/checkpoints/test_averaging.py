@@ -1,0 +1,225 @@
+"""The mean of model files: as computed by hand, of the right files, a file at a time, or refused."""
+
+import dataclasses
+import gc
+import math
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from helpers.model_files import make_checkpoint, tokenizer
+
+from nmt.checkpoints import averaging, model_file
+from nmt.checkpoints.model_file import Checkpoint
+from nmt.config.schema import Config
+from nmt.data.vocabulary import Vocabulary
+from nmt.errors import NmtError
+
+MakeConfig = Callable[..., Config]
+
+
+def save(path: Path, config: Config, seed: int, **provenance: Any) -> Path:
+    model_file.save(path, make_checkpoint(config, seed, **provenance))
+    return path
+
+
+@pytest.fixture
+def files(make_config: MakeConfig, tmp_path: Path) -> list[Path]:
+    """Five files of one run."""
+    return [
+        save(tmp_path / f"{seed}.safetensors", make_config(), seed, step=10 * seed, run_dir="r", bleu=seed)
+        for seed in range(5)
+    ]
+
+
+def respoil(path: Path, **changes: Any) -> None:
+    """Write a model file anew with some of its fields changed."""
+    model_file.save(path, dataclasses.replace(model_file.load(path), **changes))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_the_mean_is_the_one_computed_by_hand(files: list[Path], count: int) -> None:
+    mean = averaging.average(files[:count])
+    loaded = [model_file.load(path).weights for path in files[:count]]
+    assert mean.weights.keys() == loaded[0].keys()
+    for name, weight in mean.weights.items():
+        by_hand = np.mean([weights[name].double().numpy() for weights in loaded], axis=0)
+        assert weight.dtype == torch.float32
+        np.testing.assert_allclose(weight.numpy(), by_hand, rtol=0, atol=2e-7)  # weights are of the order of 1
+
+
+def test_a_mean_is_no_file_that_was_read(files: list[Path]) -> None:
+    assert model_file.load(files[0]).digest and not averaging.average(files[:1]).digest
+
+
+def test_files_of_different_runs_are_worth_a_word(files: list[Path], caplog: pytest.LogCaptureFixture) -> None:
+    averaging.average(files)
+    assert not caplog.text
+    respoil(files[1], provenance={"run_dir": "s"})
+    averaging.average(files)
+    assert "these are of different runs (r, s)" in caplog.text
+
+
+def test_one_file_is_its_own_mean(files: list[Path]) -> None:
+    one, mean = model_file.load(files[3]), averaging.average([files[3]])
+    assert all(torch.equal(weight, one.weights[name]) for name, weight in mean.weights.items())
+    same = averaging.average([files[3]] * 4)
+    assert all(torch.equal(weight, one.weights[name]) for name, weight in same.weights.items())
+
+
+def test_half_precision_files_are_averaged_in_float32(files: list[Path]) -> None:
+    """The mean of five numbers, as bfloat16 has them, is one that it has not."""
+    for i, path in enumerate(files):
+        weights = model_file.load(path).weights
+        respoil(path, weights={name: torch.full_like(w, 1 + (i == 1) / 64).bfloat16() for name, w in weights.items()})
+    for weight in averaging.average(files).weights.values():
+        torch.testing.assert_close(weight, torch.full_like(weight, 1 + 1 / 320), rtol=1e-6, atol=0)
+
+
+def test_the_mean_is_a_model_file_of_the_last_ones_settings(
+    files: list[Path], make_config: MakeConfig, tmp_path: Path
+) -> None:
+    respoil(files[4], config=make_config("decoding.beam_size=7", "model.dropout=0.5"))
+    model_file.save(tmp_path / "mean.safetensors", averaging.average(files[2:]))
+    mean = model_file.load(tmp_path / "mean.safetensors")
+    assert mean.config.decoding.beam_size == 7
+    assert mean.vocabulary.source.proto == tokenizer().proto
+    assert mean.provenance == {
+        "step": 40,
+        "run_dir": "r",  # but no score: none of these was measured on the mean
+        "averaged": [{"file": f"{seed}.safetensors", "step": 10 * seed} for seed in (2, 3, 4)],
+    }
+    source, target = torch.randint(4, 300, (2, 3, 6))
+    assert mean.build()(source, target).isfinite().all()
+
+
+def test_the_files_are_not_changed_and_a_mean_may_replace_one(files: list[Path]) -> None:
+    before = [path.read_bytes() for path in files]
+    mean = averaging.average(files)
+    assert [path.read_bytes() for path in files] == before
+    model_file.save(files[0], mean)
+    assert len(model_file.load(files[0]).provenance["averaged"]) == 5
+
+
+def test_one_file_besides_the_mean_is_in_memory_at_a_time(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    load, alive, most = model_file.load, weakref.WeakSet[Any](), []
+
+    class Weights(dict[str, torch.Tensor]):
+        """A dict that can be watched."""
+
+        __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def watched(path: Path) -> Checkpoint:
+        gc.collect()
+        most.append(len(alive))  # of the files before this one
+        loaded = load(path)
+        weights = Weights(loaded.weights)
+        alive.add(weights)
+        return dataclasses.replace(loaded, weights=weights)
+
+    monkeypatch.setattr(model_file, "load", watched)
+    mean = averaging.average(files)
+    assert most == [0] * len(files)
+    assert not isinstance(mean.weights, Weights)
+
+
+# ------------------------------------------------------------------------ what is refused
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("which", [0, 2])
+def test_weights_that_are_no_numbers(files: list[Path], which: int, value: float) -> None:
+    weights = dict(model_file.load(files[which]).weights)
+    name = "decoder.0.feed_forward.inner.bias"
+    weights[name] = weights[name].index_fill(0, torch.tensor([5]), value)
+    respoil(files[which], weights=weights)
+    with pytest.raises(NmtError, match=rf"{which}\.safetensors: weight {name} .*not finite"):
+        averaging.average(files[:3])
+
+
+def test_shapes_that_differ(files: list[Path], make_config: MakeConfig) -> None:
+    save(files[1], make_config("model.feed_forward=48"), 1)
+    with pytest.raises(NmtError, match=r"1\.safetensors: weight .* has another shape: .*48.* here, .*64"):
+        averaging.average(files)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_names_that_differ(files: list[Path], make_config: MakeConfig, order: int) -> None:
+    save(files[1], make_config("model.layers=2"), 1)
+    with pytest.raises(NmtError, match=r"(1\.safetensors: alone has|0\.safetensors: lacks) weight decoder\.1\."):
+        averaging.average(files[:2][::order])
+
+
+@pytest.mark.parametrize("override", ["model.heads=4", "model.positions=concatenated", "model.activation=gelu"])
+def test_settings_that_give_the_same_weights_another_meaning(
+    files: list[Path], make_config: MakeConfig, override: str
+) -> None:
+    save(files[1], make_config(override), 1)
+    key, value = override.split("=")
+    with pytest.raises(NmtError, match=rf"1\.safetensors: its settings differ .*{key}: .* -> {value}"):
+        averaging.average(files)
+
+
+def test_vocabularies_that_differ(files: list[Path]) -> None:
+    """Two of the same size, so that the shapes agree."""
+    proto = tokenizer().proto
+    other = proto.replace(b"ei", b"qj", 1)
+    assert other != proto
+    changed = type(tokenizer())(other)
+    respoil(files[2], vocabulary=Vocabulary(changed, changed))
+    with pytest.raises(NmtError, match=r"2\.safetensors: its vocabulary differs from that of .*0\.safetensors"):
+        averaging.average(files)
+
+
+def test_nothing_to_average_and_files_that_are_no_models(files: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(NmtError, match="nothing to average"):
+        averaging.average([])
+    (tmp_path / "notes.txt").write_text("Dear diary")
+    with pytest.raises(NmtError, match=r"notes\.txt: not a whole"):
+        averaging.average([files[0], tmp_path / "notes.txt"])
+    with pytest.raises(NmtError, match="no such file"):
+        averaging.average([tmp_path / "missing.safetensors"])
+
+
+# ------------------------------------------------------------------------ a run's last and best
+
+
+@pytest.fixture
+def run(make_config: MakeConfig, tmp_path: Path) -> Path:
+    """Checkpoints at 5, 10, … 25; all but 15 validated."""
+    losses = {5: 3.0, 10: 1.0, 15: None, 20: 1.5, 25: 2.0}
+    for step, loss in losses.items():
+        validated = {} if loss is None else {"validation_loss": loss}
+        path = model_file.checkpoint_path(tmp_path / "run", step)
+        save(path, make_config(), step, step=step, best_metric="validation_loss", **validated)
+    return tmp_path / "run"
+
+
+def steps(mean: Checkpoint) -> list[int]:
+    return [source["step"] for source in mean.provenance["averaged"]]
+
+
+@pytest.mark.parametrize(("last", "best", "expected"), [(2, None, [20, 25]), (None, 3, [10, 20, 25]), (None, 1, [10])])
+def test_last_and_best(run: Path, last: int | None, best: int | None, expected: list[int]) -> None:
+    assert sorted(steps(averaging.average(averaging.of_run(run, last=last, best=best)))) == expected
+
+
+@pytest.mark.parametrize(
+    ("last", "best", "message"),
+    [
+        (6, None, "run: 5 checkpoints there, 6 asked for: .*training.checkpoint_every .*training.keep_last"),
+        (None, 5, "run: 4 validated checkpoints there, 5 asked for: .*training.validate_every .*training.keep_best"),
+    ],
+)
+def test_fewer_checkpoints_than_asked_for(run: Path, last: int | None, best: int | None, message: str) -> None:
+    with pytest.raises(NmtError, match=message):
+        averaging.of_run(run, last=last, best=best)
+
+
+def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(NmtError, match="0 checkpoints there, 3 asked for"):
+        averaging.of_run(tmp_path, last=3, best=None)

@@ -1,0 +1,292 @@
+"""Model files that are damaged or made to do harm: one line of error, and no work beyond the file's own size."""
+
+import json
+import re
+import struct
+import tracemalloc
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from helpers.model_files import make_checkpoint
+from helpers.runs import config_text
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from nmt.checkpoints import averaging, model_file
+from nmt.config import schema
+from nmt.errors import NmtError
+from nmt.files import tensors as tensor_file
+from nmt.models.transformer import model
+
+SECONDS = 30  # of a test: settings that were believed would take hours
+pytestmark = pytest.mark.usefixtures("time_limit")
+READ: list[Callable[[Path], object]] = [model_file.load, model_file.load_config, model_file.load_provenance]
+ANY_FILE = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("whole") / "model.safetensors"
+    parsed = schema.parse(config_text(Path("corpus"), Path("run")), "test config")
+    model_file.save(path, make_checkpoint(parsed, step=12, validation_loss=3.25, best_metric="validation_loss"))
+    return path
+
+
+def write(path: Path, whole: Path, tensors: Mapping[str, Tensor | None] | None = None, **metadata: str | None) -> Path:
+    """The whole file with other contents, and a checksum that is right; None: left out."""
+    old_tensors, old_metadata = tensor_file.read(whole)
+    changed = {name: tensor for name, tensor in {**old_tensors, **(tensors or {})}.items() if tensor is not None}
+    described = {key: value for key, value in {**old_metadata, **metadata}.items() if value is not None}
+    tensor_file.write(path, changed, described)
+    return path
+
+
+def refused(path: Path) -> str:
+    """What loading it says, in one line, or one for each of the settings that are wrong."""
+    with pytest.raises(NmtError) as error:
+        model_file.load(path)
+    assert str(error.value).startswith(str(path))
+    assert "\n" not in str(error.value) or re.search(r"settings inside: \d+ problems\n", str(error.value))
+    return str(error.value)
+
+
+def with_setting(whole: Path, name: str, value: object) -> str:
+    text = tensor_file.read_metadata(whole)["config"]
+    changed, count = re.subn(rf"^  {name}: .*$", f"  {name}: {value}", text, flags=re.MULTILINE)
+    assert count == 1
+    return changed
+
+
+SIZES = ["d_model", "feed_forward", "layers", "encoder_layers", "decoder_layers", "heads", "key_size", "value_size"]
+
+
+@pytest.mark.parametrize("value", [3, 1000, 100_000_000, 10**17])
+@pytest.mark.parametrize("name", SIZES)
+def test_no_settings_make_a_model_larger_than_the_file(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: int
+) -> None:
+    path = write(tmp_path / "model.safetensors", whole, config=with_setting(whole, name, value))
+    layers, made = 0, model.EncoderLayer.__init__
+
+    def counted(*arguments: Any) -> None:
+        nonlocal layers
+        layers += 1
+        made(*arguments)
+
+    monkeypatch.setattr(model.EncoderLayer, "__init__", counted)
+    tracemalloc.start()
+    said = refused(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert "settings" in said or "model.d_model" in said
+    assert layers <= 1
+    assert peak < 20 * path.stat().st_size
+
+
+def test_learned_positions_are_weights_too(whole: Path, tmp_path: Path) -> None:
+    changed = with_setting(whole, "positions", "learned").replace("max_positions: 1024", "max_positions: 10000000")
+    assert "lacks weight source_positions.weight" in refused(write(tmp_path / "a.safetensors", whole, config=changed))
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        ({"format": None}, "not an nmt model"),
+        ({"version": None}, "model file of version"),
+        ({"version": "9" * 1000}, "model file of version"),
+        ({"config": None}, "holds no settings"),
+        ({"config": ""}, "settings inside"),
+        ({"config": "[" * 100_000}, "settings inside"),
+        ({"config": "a: " * 1_000_000}, "settings inside: 3,000,000 characters"),
+        ({"config": "layers"}, "settings inside"),
+        ({"provenance": None}, "damaged: its provenance"),
+        ({"provenance": ""}, "damaged: its provenance"),
+        ({"provenance": "[1]"}, "damaged: its provenance"),
+        ({"provenance": "[" * 100_000}, "damaged: its provenance"),
+        ({"provenance": '{"a":' * 100_000}, "damaged: its provenance"),
+        ({"provenance": '{"step": 1%s}' % ("0" * 5000)}, "damaged: its provenance"),
+    ],
+)
+def test_metadata_that_are_missing_or_malformed(
+    whole: Path, tmp_path: Path, metadata: dict[str, str | None], message: str
+) -> None:
+    assert message in refused(write(tmp_path / "model.safetensors", whole, **metadata)).split("\n")[0]
+
+
+def test_scores_that_are_none_are_no_best_ones(whole: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    scored = {"best_metric": "bleu", "bleu": 30.5}
+    for step, facts in enumerate(
+        [scored, {"bleu": "high"}, {"bleu": float("nan")}, {"bleu": {}}, {"best_metric": ["bleu"]}, {"step": "x"},
+         [scored], scored | {"bleu": 31}, {"best_metric": "step", "step": 3}, {"validation_key": [1]}]
+    ):  # fmt: skip
+        text = json.dumps(scored | facts if isinstance(facts, dict) else facts)
+        path = model_file.checkpoint_path(tmp_path, step)
+        path.parent.mkdir(exist_ok=True)
+        write(path, whole, provenance=text)
+    model_file.checkpoint_path(tmp_path, 9).unlink()
+    assert [int(path.stem[-2:]) for path in model_file.best(tmp_path, 9)] == [7, 0, 5]
+    assert "step-00000006.safetensors: damaged: its provenance" in caplog.text
+
+
+def test_many_unknown_settings_are_not_all_listed(whole: Path, tmp_path: Path) -> None:
+    text = tensor_file.read_metadata(whole)["config"] + "".join(f"a{i}: 1\n" for i in range(2000))
+    with pytest.raises(NmtError, match="settings inside: 2000 problems") as error:
+        model_file.load(write(tmp_path / "model.safetensors", whole, config=text))
+    assert str(error.value).count("\n") < 60
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "message"),
+    [
+        ("vocabulary.source", torch.zeros(9), "vocabulary.source is no text of bytes"),
+        ("vocabulary.source", torch.zeros(3, 3, dtype=torch.uint8), "vocabulary.source is no text of bytes"),
+        ("vocabulary.source", torch.zeros(0, dtype=torch.uint8), "vocabulary: "),
+        ("vocabulary.source", torch.zeros(9, dtype=torch.uint8), "vocabulary: not a SentencePiece model"),
+        ("vocabulary.target", torch.zeros(9, dtype=torch.uint8), "target vocabulary: not a SentencePiece model"),
+        ("vocabulary.more", torch.zeros(9, dtype=torch.uint8), "has an unknown tensor vocabulary.more"),
+        ("extra", torch.zeros(9), "has an unknown tensor extra"),
+        ("model.target_embedding.weight", torch.zeros(300, 32, dtype=torch.int64), "is of type int64"),
+        ("model.target_embedding.weight", torch.zeros(300, 32, dtype=torch.bool), "is of type bool"),
+        ("model.target_embedding.weight", torch.zeros(301, 32), "a vocabulary of 300 subwords, and weights for 301"),
+        ("model.target_embedding.weight", torch.zeros(300, 33), "the settings make it [300, 32]"),
+        ("model.target_embedding.weight", torch.zeros(()), "the settings make it [1, 32]"),
+        ("model.target_embedding.weight", None, "lacks weight target_embedding.weight"),
+        ("model.encoder.0.feed_forward.inner.bias", None, "lacks weight encoder.0.feed_forward.inner.bias"),
+        ("model.encoder.1.feed_forward.inner.bias", torch.ones(64), "has an unknown weight encoder.1."),
+    ],
+)
+def test_tensors_that_are_not_those_of_the_settings(
+    whole: Path, tmp_path: Path, name: str, tensor: Tensor | None, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert message in refused(write(tmp_path / "model.safetensors", whole, {name: tensor}))
+
+
+def test_a_model_of_several_layers_is_what_its_settings_make(tmp_path: Path) -> None:
+    text = config_text(Path("corpus"), Path("run"))
+    for changed in (
+        "encoder_layers: 3, decoder_layers: 2",
+        "layers: 2, norm: pre, bias: false",
+        "layers: 1, positions: learned",
+    ):
+        parsed = schema.parse(text.replace("layers: 1", changed), "test config")
+        model_file.save(tmp_path / "a.safetensors", make_checkpoint(parsed))
+        assert len(list(model_file.load(tmp_path / "a.safetensors").build().parameters())) > 10
+
+
+def test_damage_is_said_to_be_that_whatever_else_is_wrong(whole: Path, tmp_path: Path) -> None:
+    data = whole.read_bytes()
+    assert data.count(b"feed_forward: 64") == 1
+    (tmp_path / "a.safetensors").write_bytes(data.replace(b"feed_forward: 64", b"feed_forwarx: 64"))
+    assert "damaged: its contents do not match its checksum" in refused(tmp_path / "a.safetensors")
+
+
+def test_the_digest_is_of_what_was_read(whole: Path, tmp_path: Path) -> None:
+    """Though the file is another one by then."""
+    from nmt.files.text import file_digest
+
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(whole.read_bytes())
+    before = file_digest(path)
+    assert model_file.load(path).digest == before
+    with tensor_file.opened(path) as file:
+        write(path, whole, provenance="{}")  # renamed over it
+        file.tensors()
+        assert file.digest == before != file_digest(path)
+    assert model_file.load(path).digest == file_digest(path)
+    assert averaging.average([path]).digest == ""
+
+
+# ------------------------------------------------------------------------ whatever it is
+
+
+def try_all(path: Path) -> None:
+    """Read and build it: it is loaded, or there is one message."""
+    for read in READ:
+        try:
+            found = read(path)
+        except NmtError as error:
+            assert str(error).startswith(str(path))
+        else:
+            if isinstance(found, model_file.Checkpoint):
+                found.build()
+
+
+@given(data=st.data())
+@ANY_FILE
+def test_any_bytes_changed(whole: Path, tmp_path: Path, data: st.DataObject) -> None:
+    """Most of all in the header."""
+    contents = bytearray(whole.read_bytes())
+    (length,) = struct.unpack_from("<Q", contents)
+    place = data.draw(st.integers(0, 8 + length) | st.integers(0, len(contents) - 1))
+    kept = data.draw(st.integers(0, 8))
+    contents[place : place + kept] = data.draw(st.binary(max_size=8) | st.sampled_from([b"9" * 400, b"[", b'"', b"{}"]))
+    if data.draw(st.booleans()):  # the length is right again
+        struct.pack_into("<Q", contents, 0, max(0, length + len(contents) - len(whole.read_bytes())))
+    path = tmp_path / "any.safetensors"
+    path.write_bytes(contents)
+    try_all(path)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just(10**400),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+OFFSETS = st.lists(st.integers(-1, 2**65), max_size=3)
+FIELDS = st.fixed_dictionaries(
+    {"dtype": st.sampled_from(["F32", "I64", "C64", "F8_E4M3", "U8", ""]) | JSON,
+     "shape": st.lists(st.integers(-1, 2**65), max_size=4) | st.just([0] * 100) | JSON,
+     "data_offsets": OFFSETS | st.just([0, 0]) | JSON}
+)  # fmt: skip
+
+
+@given(data=st.data())
+@ANY_FILE
+def test_any_header(whole: Path, tmp_path: Path, data: st.DataObject) -> None:
+    contents = whole.read_bytes()
+    (length,) = struct.unpack_from("<Q", contents)
+    header = json.loads(contents[8 : 8 + length])
+    for name in data.draw(st.lists(st.sampled_from([*header, "new"]), min_size=1, max_size=3)):
+        header[name] = data.draw(FIELDS | JSON)
+    if data.draw(st.booleans()):
+        header["__metadata__"] = data.draw(JSON)
+    text = data.draw(st.sampled_from([json.dumps(header), json.dumps(header)[:-1] + ', "new": 1, "new": 1}']))
+    path = tmp_path / "any.safetensors"
+    path.write_bytes(struct.pack("<Q", len(text.encode())) + text.encode() + contents[8 + length :])
+    try_all(path)
+
+
+NUMBERS = st.integers(-1, 40) | st.integers(0, 10**20)
+TENSORS = st.sampled_from([torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool])
+
+
+@given(data=st.data())
+@ANY_FILE
+def test_any_contents_with_the_right_checksum(whole: Path, tmp_path: Path, data: st.DataObject) -> None:
+    tensors, metadata = tensor_file.read(whole)
+    for name in data.draw(st.lists(st.sampled_from(list(tensors)), max_size=2, unique=True)):
+        old = tensors.pop(name)
+        match data.draw(st.sampled_from(["drop", "rename", "type", "shape", "nan", "bytes"])):
+            case "rename":
+                tensors[data.draw(st.sampled_from([f"{name}.x", "x", "model.", "vocabulary.target"]))] = old
+            case "type":
+                tensors[name] = old.to(data.draw(TENSORS))
+            case "shape":
+                tensors[name] = torch.zeros(data.draw(st.lists(st.integers(0, 40), max_size=3)), dtype=old.dtype)
+            case "nan":
+                tensors[name] = torch.full_like(old, float("nan")) if old.is_floating_point() else old
+            case "bytes":
+                flat = old.flatten()
+                flat.view(torch.uint8)[data.draw(st.integers(0, flat.nbytes - 1))] ^= data.draw(st.integers(1, 255))
+                tensors[name] = flat.reshape(old.shape)
+    for name in data.draw(st.lists(st.sampled_from(SIZES), max_size=2, unique=True)):
+        metadata["config"] = re.sub(rf"(?m)^  {name}: .*$", f"  {name}: {data.draw(NUMBERS)}", metadata["config"])
+    if data.draw(st.booleans()):
+        metadata[data.draw(st.sampled_from(list(metadata)))] = json.dumps(data.draw(JSON))
+    path = tmp_path / "any.safetensors"
+    tensor_file.write(path, tensors, metadata)
+    try_all(path)

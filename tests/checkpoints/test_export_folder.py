@@ -1,0 +1,57 @@
+"""What of ours an exported folder holds: read as written, or a message."""
+
+from pathlib import Path
+
+import pytest
+from helpers.export_models import SEPARATE, make_settings, make_vocabulary
+
+from nmt.checkpoints import export_folder
+from nmt.errors import NmtError
+
+
+@pytest.mark.parametrize("overrides", [(), SEPARATE])
+def test_read_as_written(overrides: tuple[str, ...], tmp_path: Path) -> None:
+    settings = make_settings(*overrides)
+    vocabulary = make_vocabulary(settings)
+    export_folder.write(tmp_path, settings, vocabulary)
+    assert export_folder.load_config(tmp_path) == settings
+    read = export_folder.load_vocabulary(tmp_path)
+    assert read.shared == vocabulary.shared
+    assert (read.source.proto, read.target.proto) == (vocabulary.source.proto, vocabulary.target.proto)
+
+
+def test_a_ctranslate2_folder_is_told_by_its_weights(tmp_path: Path) -> None:
+    assert not export_folder.is_ctranslate2(tmp_path)
+    assert not export_folder.is_ctranslate2(tmp_path / "none")
+    (tmp_path / "model.bin").touch()
+    assert export_folder.is_ctranslate2(tmp_path)
+    assert not export_folder.is_ctranslate2(tmp_path / "model.bin")
+
+
+def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
+    settings = make_settings()
+    with pytest.raises(NmtError, match=r"nmt\.yaml: missing: .* is not a folder that `nmt export` wrote"):
+        export_folder.load_config(tmp_path)
+    export_folder.write(tmp_path, settings, make_vocabulary(settings))
+    (tmp_path / "nmt.yaml").write_bytes(b"\xff\xfe")
+    with pytest.raises(NmtError, match=r"nmt\.yaml: cannot be read"):
+        export_folder.load_config(tmp_path)
+    (tmp_path / "nmt.yaml").write_text("model: {d_modle: 3}")
+    with pytest.raises(NmtError, match="d_model"):
+        export_folder.load_config(tmp_path)
+    (tmp_path / "nmt.yaml").write_text("a: " * 1_000_000)
+    with pytest.raises(NmtError, match=r"nmt\.yaml: 3,000,000 characters, more than"):
+        export_folder.load_config(tmp_path)
+    (tmp_path / "nmt.yaml").write_text("[" * 100_000)
+    with pytest.raises(NmtError, match=r"nmt\.yaml: .*nested"):
+        export_folder.load_config(tmp_path)
+    (tmp_path / "source.spm").write_bytes(b"no")
+    with pytest.raises(NmtError, match=r"source\.spm: not a SentencePiece model"):
+        export_folder.load_vocabulary(tmp_path)
+    (tmp_path / "source.spm").unlink()
+    with pytest.raises(NmtError, match=r"source\.spm: cannot be read"):
+        export_folder.load_vocabulary(tmp_path)
+
+
+def test_positions_reach_from_the_longest_source_to_its_longest_output() -> None:
+    assert export_folder.table_length(make_settings()) == 40 + 12 + 1

@@ -1,0 +1,300 @@
+"""Model files: what was saved comes back, alone and anywhere, and what is none of ours is refused."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from helpers.model_files import make_checkpoint, shared_vocabulary, tokenizer
+
+from nmt.checkpoints import model_file
+from nmt.config import reader
+from nmt.config.schema import Config
+from nmt.data.vocabulary import Vocabulary
+from nmt.errors import NmtError
+from nmt.files import tensors as tensor_file
+
+MakeConfig = Callable[..., Config]
+UNTIED = ("model.tie=none", "vocabulary.shared=false")
+
+
+def two_vocabularies() -> Vocabulary:
+    return Vocabulary(tokenizer(), tokenizer(310))
+
+
+@pytest.fixture
+def file(make_config: MakeConfig, tmp_path: Path) -> Path:
+    path = tmp_path / "model.safetensors"
+    model_file.save(path, make_checkpoint(make_config(), step=12, validation_loss=3.25))
+    return path
+
+
+def rewrite(path: Path, tensors: dict[str, Any] | None = None, **metadata: str) -> None:
+    """Change a whole file's contents and leave it whole; a tensor or metadata of None is taken out."""
+    old_tensors, old_metadata = tensor_file.read(path)
+    changed = {name: tensor for name, tensor in (old_tensors | (tensors or {})).items() if tensor is not None}
+    tensor_file.write(
+        path, changed, {key: value for key, value in (old_metadata | metadata).items() if value is not None}
+    )
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_round_trip(make_config: MakeConfig, tmp_path: Path, shared: bool, norm: str) -> None:
+    config = make_config(f"model.norm={norm}", *(() if shared else UNTIED))
+    vocabulary = shared_vocabulary() if shared else two_vocabularies()
+    provenance = {"step": 7, "bleu": 12.5, "who": "Jörg", "nested": {"list": [1, None, True]}}
+    saved = make_checkpoint(config, of=vocabulary, **provenance)
+    model_file.save(tmp_path / "model.safetensors", saved)
+    loaded = model_file.load(tmp_path / "model.safetensors")
+    assert loaded.config == config
+    assert loaded.provenance == provenance
+    assert loaded.vocabulary.shared is shared
+    assert loaded.vocabulary.source.proto == vocabulary.source.proto
+    assert loaded.vocabulary.target.proto == vocabulary.target.proto
+    assert loaded.weights.keys() == saved.weights.keys()
+    assert all(torch.equal(weight, saved.weights[name]) for name, weight in loaded.weights.items())
+
+
+def test_the_model_built_computes_what_the_saved_one_did(make_config: MakeConfig, tmp_path: Path) -> None:
+    config = make_config("model.dropout=0.3")
+    model = model_file.new_model(config, shared_vocabulary()).eval()
+    saved = model_file.Checkpoint(config, shared_vocabulary(), model_file.weights_of(model), {})
+    model_file.save(tmp_path / "model.safetensors", saved)
+    built = model_file.load(tmp_path / "model.safetensors").build()
+    source, target = torch.randint(4, 300, (2, 3, 6))
+    assert not built.training
+    assert {parameter.dtype for parameter in built.parameters()} == {torch.float32}
+    assert torch.equal(built(source, target), model(source, target))
+
+
+def test_weights_in_half_precision_are_built_in_float32(make_config: MakeConfig) -> None:
+    saved = make_checkpoint(make_config())
+    half = {name: weight.half() for name, weight in saved.weights.items()}
+    model = model_file.Checkpoint(saved.config, saved.vocabulary, half, {}).build()
+    for name, parameter in model.named_parameters():
+        assert parameter.dtype == torch.float32
+        assert torch.equal(parameter, half[name].float())
+
+
+def test_the_file_alone_is_enough_anywhere(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Moved away, from another working folder, with the run, its data and its config gone."""
+    before = model_file.load(file)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    file.rename(elsewhere / "other name.safetensors")
+    monkeypatch.chdir(elsewhere)
+    after = model_file.load(Path("other name.safetensors"))
+    assert not Path(after.config.run_dir).exists()
+    line = "one two three"
+    assert after.vocabulary.source.encode([line]) == before.vocabulary.source.encode([line])
+    source, target = torch.randint(4, 300, (2, 3, 6))
+    assert torch.equal(after.build()(source, target), before.build()(source, target))
+
+
+@pytest.mark.parametrize(("tie", "matrices"), [("all", 1), ("target", 2), ("none", 3)])
+def test_tied_weights_are_saved_once_and_tied_when_built(
+    make_config: MakeConfig, tmp_path: Path, tie: str, matrices: int
+) -> None:
+    path = tmp_path / "model.safetensors"
+    model_file.save(path, make_checkpoint(make_config(f"model.tie={tie}")))
+    tensors, _ = tensor_file.read(path)
+    of_vocabulary_size = [name for name, tensor in tensors.items() if tensor.shape[0] == 300]
+    assert len(of_vocabulary_size) == matrices
+    model = model_file.load(path).build()
+    weights = [model.source_embedding.weight, model.target_embedding.weight, model.output.weight]
+    assert len({weight.data_ptr() for weight in weights}) == matrices
+
+
+def test_a_shared_vocabulary_is_saved_once(file: Path, make_config: MakeConfig, tmp_path: Path) -> None:
+    other = tmp_path / "two.safetensors"
+    model_file.save(other, make_checkpoint(make_config(*UNTIED), of=two_vocabularies()))
+    kept = {
+        path: [name for name in tensor_file.read(path)[0] if name.startswith("vocabulary")] for path in (file, other)
+    }
+    assert kept == {file: ["vocabulary.source"], other: ["vocabulary.source", "vocabulary.target"]}
+
+
+# ------------------------------------------------------------------------ what is refused
+
+
+def test_missing_and_foreign_files(tmp_path: Path) -> None:
+    for load in (model_file.load, model_file.load_provenance):
+        with pytest.raises(NmtError, match=r"missing\.safetensors: no such file"):
+            load(tmp_path / "missing.safetensors")
+        (tmp_path / "notes.txt").write_text("Dear diary")
+        with pytest.raises(NmtError, match=r"notes\.txt: not a whole safetensors file"):
+            load(tmp_path / "notes.txt")
+        tensor_file.write(tmp_path / "other.safetensors", {"weight": torch.ones(3)}, {})
+        with pytest.raises(NmtError, match=r"other\.safetensors: .* not an nmt model"):
+            load(tmp_path / "other.safetensors")
+
+
+def test_a_file_cut_short_or_damaged(file: Path) -> None:
+    whole = file.read_bytes()
+    for share in (0.01, 0.5, 0.99):
+        file.write_bytes(whole[: int(share * len(whole))])
+        with pytest.raises(NmtError, match=r"model\.safetensors: .*cut short"):
+            model_file.load(file)
+    file.write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
+    with pytest.raises(NmtError, match=r"model\.safetensors: damaged: .*checksum"):
+        model_file.load(file)
+
+
+def test_a_changed_setting_inside_is_damage(file: Path) -> None:
+    """The settings say how the weights are used: 2 heads read as 4 would give a working, wrong model."""
+    whole = file.read_bytes()
+    assert whole.count(b"heads: 2") == 1
+    file.write_bytes(whole.replace(b"heads: 2", b"heads: 4"))
+    with pytest.raises(NmtError, match="checksum"):
+        model_file.load(file)
+
+
+@pytest.mark.parametrize("provenance", ["{]", None])
+def test_a_damaged_provenance(file: Path, provenance: str | None) -> None:
+    rewrite(file, provenance=provenance)  # type: ignore[arg-type]
+    with pytest.raises(NmtError, match=r"model\.safetensors: damaged: .*provenance"):
+        model_file.load_provenance(file)
+
+
+def test_a_file_of_another_version(file: Path) -> None:
+    rewrite(file, version="999")
+    for load in (model_file.load, model_file.load_provenance):
+        with pytest.raises(NmtError, match="version 999; this nmt reads version 1"):
+            load(file)
+
+
+def test_a_file_without_or_with_a_broken_vocabulary(file: Path) -> None:
+    rewrite(file, {"vocabulary.source": torch.zeros(9, dtype=torch.uint8)})
+    with pytest.raises(NmtError, match=r"model\.safetensors: vocabulary: not a SentencePiece model"):
+        model_file.load(file)
+    rewrite(file, {"vocabulary.source": None})
+    with pytest.raises(NmtError, match=r"model\.safetensors: holds no vocabulary"):
+        model_file.load(file)
+
+
+def test_settings_inside_that_this_version_does_not_know(file: Path) -> None:
+    config = tensor_file.read(file)[1]["config"]
+    rewrite(file, config=config.replace("beam_size", "beam_width"))
+    with pytest.raises(NmtError, match=r"model\.safetensors: settings inside: .*beam_width"):
+        model_file.load(file)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model.encoder.0.feed_forward.inner.bias": None}, "lacks weight encoder.0.feed_forward.inner.bias"),
+        ({"model.encoder.9.bias": torch.ones(2)}, "has an unknown weight encoder.9.bias"),
+        ({"model.encoder.0.feed_forward.inner.bias": torch.ones(5)}, r"bias is \[5\], the settings make it \[64\]"),
+    ],
+)
+def test_weights_that_do_not_fit_the_settings(file: Path, change: dict[str, Any], message: str) -> None:
+    rewrite(file, change)
+    with pytest.raises(NmtError, match=message):
+        model_file.load(file).build()
+
+
+def test_the_names_that_other_programs_rely_on(file: Path, make_config: MakeConfig) -> None:
+    _, metadata = tensor_file.read(file)
+    assert metadata["format"] == "nmt-model"
+    assert metadata["version"] == "1"
+    assert reader.parse(Config, metadata["config"], "inside") == make_config()
+    assert json.loads(metadata["provenance"]) == {"step": 12, "validation_loss": 3.25}
+
+
+# ------------------------------------------------------------------------ the folder of a run
+
+
+def save_run(run: Path, config: Config, metric: str, scores: dict[int, float | None]) -> None:
+    """A checkpoint a step; a score of None is one that was not validated."""
+    for step, score in scores.items():
+        provenance = {"step": step, "best_metric": metric} | ({} if score is None else {metric: score})
+        model_file.save(model_file.checkpoint_path(run, step), make_checkpoint(config, **provenance))
+
+
+def steps(paths: list[Path]) -> list[int]:
+    return [int(path.stem.removeprefix("step-")) for path in paths]
+
+
+def test_where_a_step_is(tmp_path: Path) -> None:
+    assert model_file.checkpoint_path(tmp_path, 1000) == tmp_path / "checkpoints" / "step-00001000.safetensors"
+
+
+@pytest.mark.parametrize(
+    ("metric", "best"),
+    [("validation_loss", [20, 100, 102, 3]), ("bleu", [3, 100, 102, 20]), ("chrf", [3, 100, 102, 20])],
+)
+def test_last_and_best(make_config: MakeConfig, tmp_path: Path, metric: str, best: list[int]) -> None:
+    """A loss is best when lowest, BLEU and chrF when highest; the earlier of two equals comes first.
+
+    What was not validated, or gave no number, is never among them."""
+    scores = {3: 9.5, 4: math.nan, 20: 2.5, 100: 4.0, 101: None, 102: 4.0}
+    save_run(tmp_path, make_config(), metric, scores)
+    assert steps(model_file.checkpoints(tmp_path)) == [*scores]
+    for count in (1, 3, 5, 9):
+        assert steps(model_file.last(tmp_path, count)) == [*scores][-count:]
+        assert steps(model_file.best(tmp_path, count)) == best[:count]
+
+
+def test_a_run_without_checkpoints(tmp_path: Path) -> None:
+    assert model_file.checkpoints(tmp_path) == model_file.last(tmp_path, 3) == model_file.best(tmp_path, 3) == []
+
+
+def test_a_write_that_was_killed_is_no_checkpoint(make_config: MakeConfig, tmp_path: Path) -> None:
+    save_run(tmp_path, make_config(), "bleu", {10: 1.0})
+    whole = model_file.checkpoint_path(tmp_path, 10)
+    whole.with_name(".step-00000020.safetensors.part").write_bytes(whole.read_bytes()[:100])
+    assert model_file.checkpoints(tmp_path) == model_file.best(tmp_path, 5) == [whole]
+
+
+def test_locate(file: Path, make_config: MakeConfig, tmp_path: Path) -> None:
+    run = tmp_path / "another run"
+    run.mkdir()
+    assert model_file.locate(file) == file
+    with pytest.raises(NmtError, match=r"another run: no best\.safetensors and no checkpoints"):
+        model_file.locate(run)
+    save_run(run, make_config(), "bleu", {5: 9.0, 10: 1.0})
+    assert model_file.locate(run) == model_file.checkpoint_path(run, 10)
+    model_file.save(run / "best.safetensors", make_checkpoint(make_config()))
+    assert model_file.locate(run) == run / "best.safetensors"
+    assert model_file.locate(run / "checkpoints") == run / "best.safetensors"
+    assert model_file.locate(tmp_path / "missing") == tmp_path / "missing"  # loading it tells what is wrong
+
+
+@pytest.mark.parametrize(
+    ("overrides", "state", "words"),
+    [
+        ([], None, r"nothing of it is saved so far\): its next one is due at step 5 "),
+        (["training.checkpoint_every=100", "training.validate_every=40"], 35, r"stopped at step 35\): .* step 40 "),
+        (["training.checkpoint_every=100", "training.validate_every=40"], 85, r"stopped at step 85\): .* step 90 "),
+        (["training.checkpoint_every=80", "training.validate_every=1000"], 80, r"stopped at step 80\): .* step 90 "),
+    ],
+)
+def test_a_run_before_its_first_checkpoint(
+    make_config: MakeConfig, tmp_path: Path, overrides: list[str], state: int | None, words: str
+) -> None:
+    """The next step of either interval, or the last one: max_steps is 90 here."""
+    config = make_config("training.max_steps=90", *overrides)
+    (tmp_path / "config.yaml").write_text(reader.to_yaml(config), encoding="utf-8")
+    if state is not None:
+        (tmp_path / "state").mkdir()
+        (tmp_path / "state" / f"step-{state:08d}.safetensors").touch()
+    with pytest.raises(NmtError, match=rf"the run has no checkpoint yet \({words}\(training\.checkpoint_every: "):
+        model_file.locate(tmp_path)
+
+
+def test_steps_of_more_digits_come_last(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    paths = [model_file.checkpoint_path(tmp_path, step) for step in (99_999_999, 100_000_000)]
+    for path in paths:
+        path.touch()
+    assert model_file.checkpoints(tmp_path) == paths
+
+
+def test_a_folder_for_transformers_is_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer_config.json").touch()
+    with pytest.raises(NmtError, match="a folder for transformers, not for nmt"):
+        model_file.locate(tmp_path)

@@ -1,0 +1,158 @@
+"""A run's folder: one process trains in it, its settings are whole, and nobody's files are lost."""
+
+import errno
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from helpers import faults
+
+from nmt.checkpoints import run_folder
+from nmt.config import reader, schema
+from nmt.config.schema import Config
+from nmt.errors import NmtError
+from nmt.files import atomic
+
+MakeConfig = Callable[..., Config]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    (tmp_path / "run").mkdir()
+    return tmp_path / "run"
+
+
+def test_the_settings_are_loadable_as_they_are(make_config: MakeConfig, run: Path) -> None:
+    run_folder.write_config(run, make_config())
+    assert schema.load(run / "config.yaml") == make_config()
+    run_folder.write_config(run, make_config("seed=7"))  # over our own
+    assert schema.load(run / "config.yaml").seed == 7
+
+
+@pytest.mark.parametrize("text", ["# my notes\nseed: 3\n", "not: [a config", ""])
+def test_a_file_of_the_users_is_not_overwritten(make_config: MakeConfig, run: Path, text: str) -> None:
+    (run / "config.yaml").write_text(text)
+    for check in (run_folder.check_config, run_folder.write_config):
+        with pytest.raises(NmtError, match=r"config\.yaml: was not written by nmt and would be overwritten: move it"):
+            check(run, make_config())
+    assert (run / "config.yaml").read_text() == text
+
+
+def test_a_file_of_the_users_with_the_same_settings_stays_as_it_is(make_config: MakeConfig, run: Path) -> None:
+    text = "# my notes\n" + reader.to_yaml(make_config())
+    (run / "config.yaml").write_text(text)
+    run_folder.write_config(run, make_config())
+    assert (run / "config.yaml").read_text() == text
+
+
+def test_half_a_file_of_ours_is_written_anew(make_config: MakeConfig, run: Path) -> None:
+    run_folder.write_config(run, make_config())
+    whole = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(whole[:200])
+    run_folder.write_config(run, make_config())
+    assert (run / "config.yaml").read_text() == whole
+
+
+def test_a_full_disk_leaves_the_settings_as_they_were(
+    make_config: MakeConfig, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_folder.write_config(run, make_config())
+    before = (run / "config.yaml").read_text()
+
+    def full(path: Path, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(NmtError, match=r"config\.yaml: cannot be written: No space left on device: free some space"):
+        run_folder.write_config(run, replace(make_config(), seed=9))
+    assert (run / "config.yaml").read_text() == before
+
+
+def left_by_a_run(run: Path, *without: str) -> list[str]:
+    names = {"metrics.jsonl", "samples.jsonl", "best.safetensors", "config.yaml"} - set(without)
+    for name in names:
+        (run / name).write_text(name)
+    (run / "checkpoints").mkdir()
+    (run / "checkpoints" / "step-00000001.safetensors").write_text("weights")
+    return sorted([*names, "checkpoints"])
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_an_earlier_run_is_moved_aside_with_its_settings(run: Path) -> None:
+    left = left_by_a_run(run)
+    run_folder.move_aside(run)
+    assert names(run) == ["before-1"] and names(run / "before-1") == left
+    left_by_a_run(run)
+    run_folder.move_aside(run)
+    assert names(run) == ["before-1", "before-2"] and names(run / "before-2") == left
+    run_folder.move_aside(run)
+    assert names(run) == ["before-1", "before-2"]
+    (run / "before-2").rename(run / "before-9")
+    left_by_a_run(run)
+    run_folder.move_aside(run)
+    assert names(run) == ["before-1", "before-10", "before-9"]
+
+
+def test_settings_alone_are_not_moved(run: Path) -> None:
+    (run / "config.yaml").write_text("text")
+    run_folder.move_aside(run)
+    assert names(run) == ["config.yaml"]
+
+
+@pytest.mark.parametrize("moved", [1, 2, 3, 4])
+def test_moving_aside_goes_on_where_it_was_interrupted(run: Path, monkeypatch: pytest.MonkeyPatch, moved: int) -> None:
+    left = left_by_a_run(run)
+    rename, calls = Path.rename, []
+
+    def interrupted(path: Path, target: Path) -> Path:
+        calls.append(path)
+        if len(calls) > moved:
+            raise OSError(errno.EIO, "Input/output error")
+        return rename(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", interrupted)
+        with pytest.raises(NmtError, match="cannot be written: Input/output error"):
+            run_folder.move_aside(run)
+    run_folder.move_aside(run)
+    assert names(run) == ["before-1"] and names(run / "before-1") == left
+
+
+def test_what_is_moved_aside_is_on_the_disk_there(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left_by_a_run(run)
+    counted = faults.Faults(run)
+    counted.install(monkeypatch.setattr)
+    run_folder.move_aside(run)
+    moved = max(number for number, call in enumerate(counted.calls) if call.startswith("rename "))
+    assert {"fsync before-1", "fsync ."} <= set(counted.calls[moved:])
+
+
+def test_one_process_at_a_time_trains(run: Path) -> None:
+    with (
+        run_folder.alone(run),
+        pytest.raises(NmtError, match="another process is training there"),
+        run_folder.alone(run),
+    ):
+        pass
+    with run_folder.alone(run):
+        assert names(run / "state") == [atomic.LOCK]
+
+
+def test_the_settings_of_a_run_with_a_state_are_ours(make_config: MakeConfig, run: Path) -> None:
+    (run / "config.yaml").write_text("# of an earlier version\n" + reader.to_yaml(make_config()))
+    (run / "state").mkdir()
+    (run / "state" / "step-00000005.safetensors").touch()
+    run_folder.write_config(run, make_config("seed=7"))
+    assert schema.load(run / "config.yaml").seed == 7
+
+
+def test_a_folder_of_the_users_is_not_filled(run: Path) -> None:
+    left = left_by_a_run(run)
+    (run / "before-5").mkdir()
+    (run / "before-5" / "notes").write_text("mine")
+    run_folder.move_aside(run)
+    assert names(run / "before-5") == ["notes"] and names(run / "before-6") == left

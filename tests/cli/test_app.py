@@ -1,0 +1,393 @@
+"""The commands as a person or a pipe sees them, each in a process of its own."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from helpers.commands import SECONDS, Started, run
+from helpers.runs import WORDS, config_text, rows_of, rows_without_clock
+
+import nmt
+from nmt.checkpoints import model_file
+from nmt.files import tensors as tensor_file
+
+NMT = [sys.executable, "-c", "from nmt.cli.app import main; main()"]
+
+
+@pytest.fixture(scope="module")
+def trained(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that has learned its corpus somewhat; its standard output checked."""
+    folder = tmp_path_factory.mktemp("trained")
+    config = folder / "config.yaml"
+    config.write_text(config_text(corpus, folder / "run"))
+    done = run("train", config, "training.max_steps=120", "training.validate_every=60", "training.checkpoint_every=30")
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.decode() == f"{folder}/run/best.safetensors\n"
+    return folder / "run"
+
+
+def test_a_run_writes_what_it_promises(trained: Path) -> None:
+    assert {path.name for path in trained.iterdir()} == {
+        "config.yaml", "metrics.jsonl", "samples.jsonl", "sessions.jsonl", "train.log", "checkpoints",
+        "best.safetensors", "state",
+    }  # fmt: skip
+    rows = rows_of(trained / "metrics.jsonl")
+    assert rows[-1]["step"] == 120
+    assert rows[-1]["bleu"] > rows[[row["step"] for row in rows].index(60)].get("bleu", -1)
+    assert "step 120" in (trained / "train.log").read_text()
+
+
+def test_as_many_lines_out_as_in(trained: Path) -> None:
+    done = run("translate", trained, text=b"one two three\n\nfour\n")
+    assert done.returncode == 0, done.stderr.decode()
+    lines = done.stdout.decode().split("\n")
+    assert len(lines) == 4 and lines[1] == "" and lines[3] == ""
+    assert set(lines[0].split()) <= set(WORDS.values()) and lines[2] == "vier"
+    # Neither U+2028 nor a form feed ends a line; a last line needs no end; CRLF is one.
+    done = run("translate", trained, text="one\u2028two\r\nthree\x0cfour\n\x00 five".encode())
+    assert done.stdout.count(b"\n") == 3
+
+
+def test_translating_a_file_to_a_file_is_the_same_as_through_pipes(trained: Path, corpus: Path, tmp_path: Path) -> None:
+    source = corpus / "validation.en"
+    done = run("translate", trained, source, "--output", tmp_path / "out.de")
+    assert (done.returncode, done.stdout) == (0, b"")
+    piped = run("translate", trained, "-", "--output", "-", text=source.read_bytes()).stdout
+    assert (tmp_path / "out.de").read_bytes() == piped
+    assert run("translate", trained, "--line-by-line", text=source.read_bytes()).stdout == piped
+    assert nmt.load(trained).translate(source.read_text().removesuffix("\n").split("\n")) == (
+        piped.decode().removesuffix("\n").split("\n")
+    )
+    assert list(tmp_path.iterdir()) == [tmp_path / "out.de"] and not Path("-").exists()
+
+
+def test_n_best_and_scores(trained: Path) -> None:
+    rows = run("translate", trained, "--n-best", 2, text=b"one two\n\nfour\n").stdout.decode().split("\n")[:-1]
+    columns = [row.split("\t") for row in rows]
+    assert [column[0] for column in columns] == ["1", "1", "2", "3", "3"]
+    assert float(columns[0][1]) >= float(columns[1][1])
+    assert columns[0][2] != columns[1][2]
+    scored = run("translate", trained, "--scores", text=b"one two\n").stdout.decode().rstrip("\n").split("\t")
+    assert scored[1] == columns[0][2]
+    assert float(scored[0]) == pytest.approx(float(columns[0][1]), abs=1e-5)  # one line was searched, not three
+
+
+def test_settings_of_a_trained_model(trained: Path, tmp_path: Path) -> None:
+    plain = run("translate", trained, "--n-best", 2, text=b"one two\n").stdout
+    assert run("translate", trained, "decoding.beam_size=4", "--n-best", 4, text=b"one two\n").stdout.count(b"\n") == 4
+    assert run("translate", trained, "-", "decoding.min_length=7", "--n-best", 2, text=b"one two\n").stdout != plain
+    again = run("translate", trained, "--ensemble", trained, "--n-best", 2, text=b"one two\n").stdout
+    one, other = ([row.split(b"\t")[2] for row in found.removesuffix(b"\n").split(b"\n")] for found in (again, plain))
+    assert one == other
+    prefixes, glossary = tmp_path / "prefixes", tmp_path / "glossary"
+    prefixes.write_text("vier f\u00fcnf\n", encoding="utf-8")
+    glossary.write_text("two\tneun drei\n", encoding="utf-8")
+    found = run("translate", trained, "--prefixes", prefixes, text=b"one two\n").stdout.decode()
+    assert found.startswith("vier f\u00fcnf")
+    done = run("translate", trained, "--glossary", glossary, text=b"one two\n")
+    assert "neun drei" in done.stdout.decode()
+    assert done.stderr.decode() == "glossary: 1 terms found, 0 of them not in the translation\n"
+
+
+def test_json_and_given_translations(trained: Path, tmp_path: Path) -> None:
+    source, target = tmp_path / "a", tmp_path / "b"
+    source.write_text("one two\n\nfour\n", encoding="utf-8")
+    rows = [json.loads(row) for row in run("translate", trained, source, "--format", "json").stdout.split(b"\n") if row]
+    best = [row["translations"][0] for row in rows]
+    assert [row["line"] for row in rows] == [1, 2, 3]
+    assert len(best[0]["alignment"]) == len(best[0]["pieces"]) == len(best[0]["token_scores"])
+    target.write_text("".join(one["text"] + "\n" for one in best), encoding="utf-8")
+    scored = run("score", trained, "--source", source, "--target", target, "--output", "-").stdout.decode().split("\n")
+    assert float(scored[0].split("\t")[0]) == pytest.approx(best[0]["score"], abs=1e-4)
+    as_json = run("score", trained, "--source", source, "--target", target, "--format", "json").stdout.split(b"\n")
+    assert json.loads(as_json[2])["translations"][0]["text"] == best[2]["text"]
+
+
+def test_average_and_evaluate(trained: Path, corpus: Path, tmp_path: Path) -> None:
+    averaged = tmp_path / "averaged.safetensors"
+    done = run("average-checkpoints", trained, "--last", 2, "--output", averaged)
+    assert (done.returncode, done.stdout.decode()) == (0, f"{averaged}\n")
+    named = tmp_path / "named.safetensors"
+    run("average-checkpoints", *model_file.last(trained, 2), "--output", named)
+    first, second = model_file.load(averaged).weights, model_file.load(named).weights
+    assert all(torch.equal(weight, second[name]) for name, weight in first.items())
+
+    source, reference = corpus / "validation.en", corpus / "validation.de"
+    kept = tmp_path / "kept.de"
+    done = run("evaluate", averaged, "--source", source, "--reference", reference, "--json", "--output", kept)
+    scores = json.loads(done.stdout)
+    assert [score["name"] for score in scores] == ["BLEU", "chrF2", "TER"]
+    assert all("version:" in score["signature"] for score in scores)
+    again = run("evaluate", "--hypothesis", kept, "--reference", reference, "--language", "de", "--json")
+    assert [score | {"system": str(averaged)} for score in json.loads(again.stdout)] == scores
+    two = run("evaluate", "--hypothesis", kept, "--reference", reference, "--reference", kept)
+    assert two.stdout.decode().startswith("BLEU    100.00 ± ") and "\nBLEU   nrefs:2|" in two.stdout.decode()
+
+    selected = tmp_path / "selected.safetensors"
+    *_, path = run("average-checkpoints", trained, "--select", "--output", selected).stdout.decode().split("\n")[:-1]
+    assert path == str(selected)
+    done = run("evaluate", selected, trained, "decoding.beam_size=1", "--source", source, "--reference", reference,
+               "--hypothesis", kept, "--details")  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
+    assert f"system 1  {selected}  (the baseline)\nsystem 2  {trained}\nsystem 3  {kept}" in done.stdout.decode()
+
+
+def test_an_exported_folder_is_a_model_like_the_run(trained: Path, corpus: Path, tmp_path: Path) -> None:
+    source, reference = corpus / "validation.en", corpus / "validation.de"
+    done = run("export", trained, "--format", "ctranslate2", "--output", tmp_path / "out", "--sample", source)
+    assert done.returncode == 0, done.stderr.decode()
+    *figures, folder = done.stdout.decode().removesuffix("\n").split("\n")
+    assert figures[-2] == "of 20 lines the same: subwords in 20, greedy 20, beam 2 20"
+    assert folder == str(tmp_path / "out")
+    text = source.read_bytes()
+    assert run("translate", folder, text=text).stdout == run("translate", trained, text=text).stdout
+    scores = [run("evaluate", model, "--source", source, "--reference", reference) for model in (folder, trained)]
+    assert scores[0].stdout == scores[1].stdout != b""
+
+
+def test_a_report_is_one_file(trained: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    done = run("report", trained, "--output", page)
+    assert (done.returncode, done.stdout.decode(), done.stderr) == (0, f"{page}\n", b"")
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("<!DOCTYPE html>") and '"name":"run"' in text
+    assert list(tmp_path.iterdir()) == [page]
+    done = run("report", trained, "--output", "-")
+    assert (done.returncode, done.stderr, Path("-").exists()) == (0, b"", False)
+    assert done.stdout.startswith(b"<!DOCTYPE html>") and done.stdout.rstrip().endswith(b"</html>")
+    done = run("report", trained, tmp_path)
+    said = f"error: {tmp_path}: holds no config.yaml: give the folder of a run (its run_dir)\n"
+    assert (done.returncode, done.stdout, done.stderr.decode()) == (1, b"", said)
+
+
+def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_path: Path) -> None:
+    short = tmp_path / "short.de"
+    short.write_text("eins\n")
+    config = trained / "config.yaml"
+    for arguments, words in [
+        (["train", tmp_path / "none.yaml"], "none.yaml: no such file"),
+        (["train", config, "model.dropuot=1"], "model.dropout"),
+        (["train", config, "--device", "cuda:99"], "--device cuda:99"),
+        (["train", config, "model.layers=2"], "model.layers: 1 -> 2"),
+        (["prepare", config, "data.train=[{source: nowhere.en, target: nowhere.de}]"], "nowhere.en: no such file"),
+        (["translate", tmp_path / "none.safetensors"], "no such file"),
+        (["translate", config], "not a whole safetensors file"),
+        (["translate", tmp_path], "no best.safetensors and no checkpoints"),
+        (["translate", trained, tmp_path / "none.txt"], "none.txt: no such file"),
+        (["translate", trained, short, "--output", tmp_path / "no" / "where"], "where: no folder"),
+        (["translate", trained, "--n-best", 9], "decoding.beam_size"),
+        (["translate", trained, "decoding.beam_siz=2"], "did you mean decoding.beam_size"),
+        (["translate", trained, "-", "training.max_steps=2"], "only decoding settings"),
+        (["translate", trained, "decoding.top_k=2"], "set decoding.method: sample"),
+        (["translate", trained, "--glossary", short], "short.de"),
+        (["score", trained, "--source", short, "--target", corpus / "validation.de"], "ends after line 1"),
+        (["average-checkpoints", trained, "--last", 99, "--output", tmp_path / "x"], "99 asked for"),
+        (["average-checkpoints", trained, "--output", tmp_path / "x"], "--last N and --best N"),
+        (["average-checkpoints", trained, "--select", "--device", "gpu", "--output", tmp_path / "x"], "--device gpu"),
+        (["inspect", trained, os.fsdecode(b"one \xff")], "TEXT: not UTF-8"),
+        (["export", trained, "--format", "marian", "--output", trained], "exists already"),
+        (["evaluate", trained, "--source", short, "--reference", corpus / "validation.de"], "has 1 lines"),
+        (["evaluate", "--hypothesis", short, "--test-set", "wmt", "--language-pair", "en-de"], "no such test set"),
+        (["evaluate", "--hypothesis", short, "--source", short, "--reference", short, "--comet", "x"], "pip install"),
+    ]:
+        done = run(*arguments)
+        *_, message = done.stderr.decode().removesuffix("\n").split("\n")
+        assert done.returncode == 1, (arguments, message)
+        assert message.startswith("error: ") and words in message, message
+        assert done.stdout == b""
+
+
+def test_no_output_takes_the_place_of_what_is_read(trained: Path, corpus: Path, tmp_path: Path) -> None:
+    model, source, target, link = (tmp_path / name for name in ("m.safetensors", "a.en", "a.de", "link"))
+    for path, of in ((model, model_file.locate(trained)), (source, corpus / "validation.en"), (target, source)):
+        path.write_bytes(of.read_bytes())
+    link.symlink_to(source)
+    texts = ("--source", source, "--reference", target)
+    newest = model_file.last(trained, 1)[0]
+    for arguments, output in [
+        (["translate", model, source], model),
+        (["translate", model, source], link),
+        (["translate", model, source, "--line-by-line"], source),
+        (["score", model, "--source", source, "--target", target], target),
+        (["evaluate", trained, *texts], model_file.locate(trained)),
+        (["evaluate", model, *texts], target),
+        (["evaluate", model, *texts, "--training-text", link, "--details"], source),
+        (["report", trained], trained / "config.yaml"),
+        (["average-checkpoints", trained, "--last", 2], newest),
+        (["average-checkpoints", newest, model], model),
+    ]:
+        before = output.read_bytes()
+        done = run(*arguments, "--output", output)
+        said = f"error: {output}: is read here, and would be lost: choose another --output\n"
+        assert (done.returncode, done.stdout, done.stderr.decode()) == (1, b"", said), arguments
+        assert output.read_bytes() == before
+    done = run("evaluate", model, model, *texts, "--output", tmp_path / "x", "--output", tmp_path / "x")
+    assert (done.returncode, b"given twice" in done.stderr) == (1, True)
+    for arguments in (["evaluate", model, *texts], ["average-checkpoints", newest]):
+        done = run(*arguments, "--output", "-")
+        assert (done.returncode, b"error: --output -: " in done.stderr, Path("-").exists()) == (1, True, False)
+
+
+def test_usage_is_status_2() -> None:
+    for arguments in (
+        ["tranlate"],
+        ["translate"],
+        ["translate", "m", "--beam-size", "0"],
+        ["evaluate", "--reference", "x"],
+    ):
+        done = run(*arguments)
+        assert (done.returncode, done.stdout) == (2, b""), arguments
+        assert b"Traceback" not in done.stderr
+
+
+def test_every_command_has_help_with_an_example() -> None:
+    for command in (
+        "train",
+        "prepare",
+        "translate",
+        "score",
+        "average-checkpoints",
+        "evaluate",
+        "export",
+        "serve",
+        "report",
+    ):
+        assert f"nmt {command} " in run(command, "--help").stdout.decode().partition("Example: ")[2]
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = "import sys; from nmt.cli import app; app(['--help'], standalone_mode=False); print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split()
+    assert "nmt.cli.app" in modules
+    assert not {"torch", "numpy", "sentencepiece", "sacrebleu", "datasets", "rich"} & set(modules)
+
+
+def test_a_reader_that_leaves_is_no_error(trained: Path, corpus: Path) -> None:
+    process = subprocess.Popen([*NMT, "translate", str(trained), "--line-by-line"], stdin=-1, stdout=-1, stderr=-1)
+    assert process.stdin and process.stdout and process.stderr
+    process.stdin.write(b"one\n")
+    process.stdin.flush()
+    assert process.stdout.readline().endswith(b"\n")
+    process.stdout.close()
+    process.stdin.write(b"two\n" * 10)
+    process.stdin.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == 0
+
+
+@pytest.mark.parametrize("redirection", ["<&-", "</dev/null >&-", "</dev/null >/dev/full"])
+def test_closed_and_full_streams_are_told(trained: Path, corpus: Path, redirection: str) -> None:
+    command = " ".join(map(shlex.quote, [*NMT, "translate", str(trained)]))
+    source = f"cat {shlex.quote(str(corpus / 'validation.en'))} |" if "full" in redirection else ""
+    redirection = redirection.replace("</dev/null", "") if source else redirection
+    assert_one_line_and_status_1(f"{source} {command} {redirection}")
+
+
+def test_scores_that_nobody_would_see_are_not_computed(corpus: Path) -> None:
+    scored = ["evaluate", "--hypothesis", "nowhere.de", "--reference", "nowhere.de", "--language", "de"]
+    message = assert_one_line_and_status_1(f"{shlex.join([*NMT, *scored])} >&-")
+    assert "standard output is closed" in message
+
+
+def test_a_report_that_nobody_can_see_is_an_error(trained: Path) -> None:
+    command = shlex.join([*NMT, "prepare", str(trained / "config.yaml")])
+    done = subprocess.run(["sh", "-c", f"{command} >&-"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.endswith("\nerror: standard output is closed: direct it to a file, as by > FILE\n")
+
+
+def test_training_survives_the_loss_of_its_pipe(corpus: Path, tmp_path: Path) -> None:
+    """`nmt train … 2>&1 | head -2`: what is said from then on is in train.log, and the run is finished."""
+    config = tmp_path / "config.yaml"
+    config.write_text(config_text(corpus, tmp_path / "run"))
+    command = shlex.join([*NMT, "train", str(config), "training.log_every=1"])
+    both = f"{{ {command} 2>&1; echo $? > {shlex.quote(str(tmp_path / 'status'))}; }} | head -2"
+    done = subprocess.run(["sh", "-c", both], capture_output=True)
+    assert done.stdout.count(b"\n") == 2
+    assert (tmp_path / "status").read_text() == "0\n"
+    assert model_file.checkpoint_path(tmp_path / "run", 20).exists()
+    assert rows_of(tmp_path / "run" / "sessions.jsonl")[-1]["event"] == "finished"
+    logged = (tmp_path / "run" / "train.log").read_text()
+    assert "step 20  epoch" in logged and "done: " in logged
+
+
+def test_only_training_heeds_what_schedulers_tell_every_process(trained: Path, corpus: Path, tmp_path: Path) -> None:
+    told = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "3", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+    source, config = corpus / "validation.en", trained / "config.yaml"
+    plain = run("translate", trained, text=source.read_bytes()).stdout
+    done = run("translate", trained, text=source.read_bytes(), **told)
+    assert (done.returncode, done.stdout, done.stderr) == (0, plain, b"")
+    done = run("translate", trained, source, "--output", tmp_path / "out.de", **told)
+    assert (done.returncode, done.stderr, (tmp_path / "out.de").read_bytes()) == (0, b"", plain)
+    done = run("translate", trained, tmp_path / "nowhere", **told)
+    assert (done.returncode, done.stderr.decode().startswith("error: /")) == (1, True)
+    assert run("prepare", config, **told).stdout == run("prepare", config).stdout
+    for wrong in ({"RANK": "abc"}, {"WORLD_SIZE": "0"}, {"RANK": "4"}, {"MASTER_PORT": "x"}):
+        done = run("train", config, **(told | wrong))
+        ((name, value),) = wrong.items()
+        assert done.returncode == 1 and done.stderr.count(b"\n") == 1
+        assert done.stderr.startswith(b"error: ") and f"{name}={value}" in done.stderr.decode()
+    done = run("train", config, NMT_STARTED="abc")
+    assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
+    assert done.stderr.decode().startswith("error: NMT_STARTED=abc: not a time in seconds")
+
+
+def assert_one_line_and_status_1(command: str) -> str:
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_a_signal_saves_and_ends(corpus: Path, tmp_path: Path, number: signal.Signals, status: int) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(config_text(corpus, tmp_path / "run"))
+    endless = ("training.max_steps=100000", "training.validate_every=100000", "training.log_every=1")
+    process = Started("train", config, *endless)
+    wait_for_metrics(process, tmp_path / "run", rows=3)
+    process.send_signal(number)
+    done = process.ended()
+    assert done.returncode == status, done.stderr
+    assert b"saved at step" in done.stderr and b"Traceback" not in done.stderr
+    done = run("train", config, "training.max_steps=5", "training.validate_every=5")
+    assert done.returncode == 0 and (b"resuming" in done.stderr)
+
+
+def test_killed_at_any_moment_the_run_ends_the_same(corpus: Path, tmp_path: Path) -> None:
+    settings = ["training.max_steps=60", "training.validation_bleu=false", "training.validate_every=20"]
+    config = tmp_path / "config.yaml"
+    config.write_text(config_text(corpus, tmp_path / "run"))
+    assert run("train", config, *settings, f"run_dir={tmp_path / 'whole'}").returncode == 0
+    for rows in (1, 7, 12):  # lines of metrics after which it is killed
+        process = Started("train", config, *settings)
+        wait_for_metrics(process, tmp_path / "run", rows)
+        assert process.runs
+        process.send_signal(signal.SIGKILL)
+        process.ended()
+    assert run("train", config, *settings).returncode == 0
+    for folder in ("state", "checkpoints"):
+        whole, parts = (sorted((tmp_path / name / folder).glob("*.safetensors")) for name in ("whole", "run"))
+        assert [path.name for path in whole] == [path.name for path in parts]
+        for one, other in zip(whole, parts, strict=True):
+            tensors = tensor_file.read(other)[0]
+            assert all(torch.equal(tensor, tensors[name]) for name, tensor in tensor_file.read(one)[0].items())
+    whole_rows, rows_ = (rows_without_clock(tmp_path / name) for name in ("whole", "run"))
+    assert whole_rows == rows_
+
+
+def wait_for_metrics(process: Started, folder: Path, rows: int) -> None:
+    """Until metrics.jsonl has so many rows, or the process has ended or hangs."""
+    end = time.monotonic() + SECONDS
+    while process.runs and time.monotonic() < end:
+        path = folder / "metrics.jsonl"
+        if path.exists() and path.read_bytes().count(b"\n") >= rows:
+            return
+        time.sleep(0.002)

@@ -1,0 +1,169 @@
+"""Standard output refuses a result: an error. Standard error or the log refuses a message: training goes on."""
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from nmt.cli import terminal
+
+SAYS_MUCH = """
+import os, sys
+from pathlib import Path
+from tqdm import tqdm
+import typer
+from nmt import terminal
+from nmt.errors import NmtError
+
+app = terminal.application()
+
+@app.command()
+@terminal.reporting()
+def command(folder: Path) -> None:
+    terminal.keep_log(folder / "train.log")
+    with tqdm(total=100, disable=False, mininterval=0) as bar:
+        for number in range(100):
+            terminal.log.info("message %d", number)
+            bar.update()
+            sys.stderr.write("plain\\n")
+            os.write(2, b"from C\\n")
+    with (folder / "data").open("w") as file:
+        file.write(str(file.fileno()))
+
+terminal.run(app)
+"""
+
+
+@contextmanager
+def refusing(how: str) -> Iterator[int | None]:
+    """Standard error that takes nothing: a full disk, a pipe that nobody reads, a terminal that was closed."""
+    if how == "full":
+        descriptor = os.open("/dev/full", os.O_WRONLY)
+    else:
+        other, descriptor = pty.openpty() if how == "terminal" else os.pipe()
+        os.close(other)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize("how", ["full", "pipe", "terminal"])
+def test_a_message_that_cannot_be_written_stops_nothing(tmp_path: Path, how: str) -> None:
+    with refusing(how) as descriptor:
+        done = subprocess.run([sys.executable, "-c", SAYS_MUCH, str(tmp_path)], stdout=-1, stderr=descriptor)
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert (tmp_path / "data").exists()
+    assert (tmp_path / "train.log").read_text().count("message ") == 100
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_no_file_gets_the_number_of_a_closed_stream(tmp_path: Path, closed: str) -> None:
+    """What is written to the stream, here by C, would be in the file."""
+    command = ["sh", "-c", f'"$@" {closed}', "sh", sys.executable, "-c", SAYS_MUCH, str(tmp_path)]
+    assert subprocess.run(command).returncode == 0
+    assert int((tmp_path / "data").read_text()) > 2
+    logged = (tmp_path / "train.log").read_text()
+    assert logged.count("message ") == logged.count("\n") == 100
+
+
+def test_a_log_that_cannot_be_written_is_given_up_with_one_warning(tmp_path: Path) -> None:
+    (tmp_path / "train.log").symlink_to("/dev/full")
+    done = subprocess.run([sys.executable, "-c", SAYS_MUCH, str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stderr.count("warning: ") == done.stderr.count("No space left") == 1
+    assert f"{tmp_path}/train.log: cannot be written: No space left on device: going on without" in done.stderr
+    assert "Traceback" not in done.stderr and done.stderr.count("message ") == 100
+
+
+PRINTS = """
+import sys
+import typer
+from nmt import terminal
+
+app = terminal.application()
+
+@app.command()
+@terminal.reporting()
+def command(line: str) -> None:
+    if line == "interrupted":
+        raise KeyboardInterrupt
+    if line == "broken":
+        raise BrokenPipeError(32, "Broken pipe")
+    terminal.result(line)
+    terminal.result(line)
+
+terminal.run(app)
+"""
+
+
+def printed(arguments: str, line: str = "näive 3 → 4") -> "subprocess.CompletedProcess[str]":
+    command = ["sh", "-c", f'"$@" {arguments}', "sh", sys.executable, "-c", PRINTS, line]
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
+
+
+def test_a_result_that_cannot_be_written_is_an_error() -> None:
+    done = printed("")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "näive 3 → 4\n" * 2, "")
+    done = printed(">&-")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "error: standard output is closed: direct it to a file, as by > FILE\n",
+    )
+    for line in ("näive", "--help"):
+        done = printed(">/dev/full", line)
+        said = "error: standard output: cannot be written: No space left on device\n"
+        assert (done.returncode, done.stderr) == (1, said)
+
+
+ANSWERS = """
+import sys
+from nmt import terminal
+
+for line in sys.stdin:
+    terminal.result(line.strip() + "!")
+"""
+
+
+@pytest.mark.usefixtures("time_limit")
+def test_a_result_is_written_at_once() -> None:
+    """Whoever asks through pipes gets an answer before asking again."""
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-c", ANSWERS]
+    with subprocess.Popen(command, stdin=-1, stdout=-1, text=True, bufsize=1, env=buffered) as process:
+        assert process.stdin and process.stdout
+        for line in ("one", "two"):
+            process.stdin.write(f"{line}\n")
+            assert process.stdout.readline() == f"{line}!\n"
+
+
+@pytest.mark.usefixtures("time_limit")
+def test_messages_are_whole_where_the_terminal_takes_them_in_parts() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with ThreadPoolExecutor(1) as pool, os.fdopen(reader, "rb") as end:
+        said = pool.submit(end.read)
+        with terminal._Lasting(writer, "w") as stream:
+            assert stream.write(b"x" * 1_000_000) == 1_000_000
+        assert said.result() == b"x" * 1_000_000
+
+
+def test_an_interruption_has_a_status_of_its_own() -> None:
+    done = printed("", "interrupted")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_a_reader_that_leaves_is_no_error_but_another_broken_pipe_is() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-c", PRINTS, "a line"], stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+    done = printed("", "broken")
+    assert (done.returncode, done.stderr) == (1, "error: [Errno 32] Broken pipe\n")

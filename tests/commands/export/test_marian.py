@@ -1,0 +1,142 @@
+"""What Marian can hold is the same model in transformers; what it cannot is refused by name."""
+
+import json
+import stat
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from helpers.export_models import LINES, SEPARATE, VARIANTS, engine_of, make_model, make_settings
+
+from nmt.commands.export import marian, parity
+from nmt.commands.export.marian_engine import MarianEngine
+from nmt.data.vocabulary import BOS, EOS, PAD
+from nmt.decoding.engine import Source, TransformerEngine
+from nmt.decoding.search.interface import Hypothesis, Options
+from nmt.errors import NmtError
+
+
+@pytest.mark.parametrize("overrides", VARIANTS, ids=" ".join)
+def test_every_variant_is_the_same_model(overrides: tuple[str, ...], tmp_path: Path) -> None:
+    made = make_model(*overrides)
+    marian.write(tmp_path, made)
+    ours = engine_of(made)
+    lines = [*LINES, *parity.sample(made.vocabulary.source)[::2]]
+    found = parity.compare(ours, MarianEngine(tmp_path), made.vocabulary, made.config, lines)
+    assert found.holds and not found.greedy and not found.beam, str(found)
+    assert found.largest < 5e-5
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["model.norm=pre"], "model.norm: pre"),
+        (["model.positions=learned", "model.max_positions=300"], "model.positions: learned"),
+        (["model.positions=concatenated"], "model.positions: concatenated"),
+        (["model.key_size=17"], "model.key_size: 17"),
+        (["model.value_size=17"], "model.value_size: 17"),
+        (["model.heads=3", "model.key_size=4", "model.value_size=4"], "model.heads: 3"),
+    ],
+)
+def test_what_marian_cannot_hold_is_refused(overrides: list[str], words: str) -> None:
+    with pytest.raises(NmtError, match=words) as error:
+        marian.check(make_settings(*overrides))
+    assert "--format ctranslate2" in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("overrides", [(), SEPARATE])
+def test_the_folder_is_what_transformers_expects(overrides: tuple[str, ...], tmp_path: Path) -> None:
+    marian.write(tmp_path, make_model(*overrides))
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {
+        "config.json", "generation_config.json", "model.safetensors", "tokenizer_config.json",
+        "vocab.json", "source.spm", "target.spm", "nmt.yaml", *(["target_vocab.json"] if overrides else []),
+    }  # fmt: skip
+    generation = json.loads((tmp_path / "generation_config.json").read_text())
+    assert generation["decoder_start_token_id"] == BOS and generation["eos_token_id"] == EOS
+    assert generation["num_beams"] == 3 and generation["max_length"] == 40 + 12 + 1
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert len(modes) == 1  # whoever may read one may read all
+
+
+def test_text_to_text_as_users_of_transformers_do_it_and_after_saving_again(tmp_path: Path) -> None:
+    """Greedily, where searches do not differ; the tokenizer's text is ours too."""
+    from transformers import MarianMTModel, MarianTokenizer
+
+    made = make_model("decoding.beam_size=1", "decoding.max_extra_tokens=40")
+    (tmp_path / "first").mkdir()
+    marian.write(tmp_path / "first", made)
+    model = MarianMTModel.from_pretrained(tmp_path / "first")
+    tokenizer = MarianTokenizer.from_pretrained(tmp_path / "first")
+    model.save_pretrained(tmp_path / "second")
+    tokenizer.save_pretrained(tmp_path / "second")
+    again = MarianEngine(tmp_path / "second")
+    lines = [line for line in LINES if line]
+    assert again.subwords(lines) == made.vocabulary.source.encode(lines)
+    engine = engine_of(made)
+    found = parity.compare(engine, again, made.vocabulary, made.config, lines)
+    assert found.holds and not found.greedy
+    output = model.generate(**tokenizer(lines, return_tensors="pt", padding=True), max_length=10)
+    texts = tokenizer.batch_decode(output, skip_special_tokens=True)
+    ids = [[i for i in row if i not in (PAD, BOS, EOS)] for row in output.tolist()]
+    assert texts == [text.strip() for text in made.vocabulary.target.decode(ids)]
+
+
+@pytest.mark.parametrize(("normalization", "beta"), [("gnmt", 0.8 * 0.7), ("average", 0.7), ("none", 0.0)])
+def test_the_length_penalty_is_that_of_the_model(normalization: str, beta: float, tmp_path: Path) -> None:
+    made = make_model(f"decoding.normalization={normalization}", "decoding.length_penalty=0.7")
+    marian.write(tmp_path, made)
+    generation = json.loads((tmp_path / "generation_config.json").read_text())
+    assert generation["length_penalty"] == pytest.approx(beta)
+    seen = set()
+
+    class Ours(TransformerEngine):
+        def search(self, sources: Sequence[Source], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+            seen.add(options.normalization)
+            return super().search(sources, options, batch_tokens)
+
+    ours = Ours([made.build()], torch.device("cpu"))
+    found = parity.compare(ours, MarianEngine(tmp_path), made.vocabulary, made.config, LINES)
+    assert found.holds and not found.beam
+    assert seen == {normalization}
+
+
+def test_what_transformers_has_of_our_settings_is_carried_and_the_rest_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = ("decoding.no_repeat_ngram=2", "decoding.min_length=3", "decoding.max_length=5")
+    made = make_model()
+    config = make_settings(*limits, "decoding.banned=[zebra]", "decoding.coverage_penalty=0.2")
+    made = replace(made, config=config)
+    marian.write(tmp_path, made)
+    [line] = caplog.messages
+    assert line.startswith("decoding.banned, decoding.coverage_penalty: transformers has no such setting")
+    lines = [line for line in LINES if line]
+    engine = MarianEngine(tmp_path)
+    output = engine.model.generate(**engine.tokenizer(lines, return_tensors="pt", padding=True))
+    for row in output.tolist():
+        tokens = [i for i in row if i not in (PAD, BOS, EOS)]
+        pairs = list(pairwise(tokens))
+        assert 3 <= len(tokens) <= 5 and len(pairs) == len(set(pairs))
+    ours = engine_of(made)
+    assert parity.compare(ours, engine, made.vocabulary, config, LINES).holds
+
+
+def test_sampling_is_carried(tmp_path: Path) -> None:
+    sampling = ("decoding.method=sample", "decoding.temperature=0.5", "decoding.top_p=0.9")
+    made = replace(make_model(), config=make_settings(*sampling))
+    marian.write(tmp_path, made)
+    given = MarianEngine(tmp_path).model.generation_config
+    assert (given.do_sample, given.num_beams, given.temperature, given.top_p) == (True, 1, 0.5, 0.9)
+    assert given.top_k == 0
+    ours = engine_of(made)
+    assert parity.compare(ours, MarianEngine(tmp_path), made.vocabulary, made.config, LINES).holds
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "transformers", None)
+    with pytest.raises(NmtError, match=r"pip install 'nmt\[marian\]'"):
+        marian.load_package()

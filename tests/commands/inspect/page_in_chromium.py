@@ -1,0 +1,224 @@
+"""The page of `nmt inspect` in headless Chromium, opened from disk: `scripts/test_page.sh`."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from helpers.chromium import WIDTHS, Browser, contrast
+from helpers.inspection_models import SENTENCES, new_inspector
+
+from nmt.commands.inspect.inspect import Inspection
+from nmt.commands.inspect.page import page
+from nmt.commands.inspect.word_alignment import by_word
+
+FROM, TO = "#from button", "#to button"
+PAIRS = [("en", "de"), ("ar", "ja"), ("zh", "he"), ("ko", "en")]
+
+
+def inspection(source: str = "en", target: str = "de") -> Inspection:
+    return new_inspector(source, target).inspect(SENTENCES[source], SENTENCES[target])
+
+
+def show(window: Browser, folder: Path, seen: Inspection, width: int = 1200, dark: bool = False) -> None:
+    """Write the page and open it."""
+    file = folder / "index.html"
+    file.write_text(page(seen), encoding="utf-8")
+    window.open(file.as_uri(), "#lines path", width, dark)
+
+
+def choose(window: Browser, select: str, value: str) -> None:
+    window.js(f"""
+      const select = document.getElementById({json.dumps(select)}); select.value = {json.dumps(value)};
+      select.dispatchEvent(new Event('change'))""")
+
+
+def pick(window: Browser, selector: str, index: int) -> None:
+    window.js(f"document.querySelectorAll('{selector}')[{index}].click()")
+
+
+def beside(window: Browser, selector: str) -> list[str]:
+    """The shares that are shown beside the words."""
+    return window.texts(f"{selector} small")
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.{1 if share < 0.0995 else 0}f} %"
+
+
+def near(shown: list[str], shares: list[float]) -> None:
+    """The page's numbers have four digits, and it rounds what it shows."""
+    assert [float(text.removesuffix(" %")) for text in shown] == pytest.approx([100 * s for s in shares], abs=0.51)
+    assert all(text.endswith(" %") for text in shown)
+
+
+def test_picking_a_word(browser: Browser, tmp_path: Path) -> None:
+    seen = inspection()
+    words, weights = seen.source.words, seen.attention["encoder"]
+    show(browser, tmp_path, seen)
+    assert browser.texts("#from bdi") == browser.texts("#to bdi") == [word.text for word in words]
+    choose(browser, "layer", "1")
+    choose(browser, "head", "2")
+    it = [word.text for word in words].index("it")
+    assert set(beside(browser, TO)) == {""}
+    pick(browser, FROM, it)
+    shares = by_word(weights[1, 2], words, words)[it].tolist()
+    near(beside(browser, TO), shares)
+    assert browser.js(f"return document.querySelectorAll('{FROM}')[{it}].ariaPressed") == "true"
+    assert len(browser.texts("#from button[aria-pressed=true]")) == 1
+    assert browser.js("return document.querySelectorAll('#lines path').length") == sum(s >= 0.02 for s in shares)
+    colours = browser.js(
+        f"return Array.from(document.querySelectorAll('{TO}'), e => getComputedStyle(e).backgroundColor)"
+    )
+    opacities = [float(colour.rstrip(")").replace("/", ",").split(",")[-1]) for colour in colours]
+    assert max(range(len(words)), key=opacities.__getitem__) == max(range(len(words)), key=shares.__getitem__)
+    best = sorted(zip(shares, words, strict=True), key=lambda pair: -pair[0])[0][1].text
+    assert browser.texts("#says")[0].startswith(f"“it” looks at “{best}”")
+    assert browser.texts("#heat tr.picked th") == ["it"]
+    browser.js("document.getElementById('attention').scrollIntoView()")
+    browser.shot("inspect-picked")
+    pick(browser, FROM, it)  # again: no longer
+    assert set(beside(browser, TO)) == {""}
+    pick(browser, TO, it)
+    near(beside(browser, FROM), by_word(weights[1, 2], words, words)[:, it].tolist())
+    assert browser.texts("#says")[0].startswith("“it” is looked at by")
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+def test_kinds_layers_heads_and_means(browser: Browser, tmp_path: Path, kind: str) -> None:
+    seen = inspection()
+    weights = seen.attention[kind]
+    show(browser, tmp_path, seen)
+    choose(browser, "kind", kind)
+    choose(browser, "unit", "subwords")
+    rows, columns = seen.pieces(kind)
+    assert (browser.texts("#from bdi"), browser.texts("#to bdi")) == (rows, columns)
+    row = len(rows) - 3
+    for layer, head, expected in (
+        ("0", "3", weights[0, 3]), ("1", "mean", weights[1].mean(0)), ("mean", "0", weights[:, 0].mean(0)),
+        ("mean", "mean", weights.mean((0, 1))),
+    ):  # fmt: skip
+        choose(browser, "layer", layer)
+        choose(browser, "head", head)
+        if (layer, head) == ("0", "3"):
+            pick(browser, FROM, row)
+        near(beside(browser, TO), expected[row].tolist())
+    browser.js("document.querySelectorAll('#heads button')[5].click()")  # layer 2, head 2
+    near(beside(browser, TO), weights[1, 1, row].tolist())
+    assert (
+        browser.js("return document.querySelector('#heads button[aria-pressed=true]').ariaLabel") == "layer 2, head 2"
+    )
+    choose(browser, "unit", "words")
+    assert len(browser.texts("#from bdi")) == len((seen.source if kind == "encoder" else seen.target).words)
+    if kind == "decoder":
+        assert browser.texts("#to bdi") == ["<s>", *(word.text for word in seen.target.words[:-1])]
+
+
+def test_alignment_and_beam(browser: Browser, tmp_path: Path) -> None:
+    seen = inspection()
+    show(browser, tmp_path, seen)
+    assert browser.texts("#align-target li") == [word.text for word in seen.target.words[:-1]]
+    rows = browser.texts("#align-table tbody tr")
+    shares = seen.alignment[0, :-1].tolist()
+    best = max(range(len(shares)), key=shares.__getitem__)
+    assert rows[0].startswith(f"{seen.target.words[0].text}{seen.source.words[best].text} ")
+    assert browser.js("return document.querySelectorAll('#align-lines path').length") == int(
+        (seen.alignment[:-1, :-1].mul(1e4).round().div(1e4) >= 0.05).sum()
+    )
+    assert [text.endswith(one.text) for text, one in zip(browser.texts("#best tbody tr"), seen.hypotheses, strict=True)]
+    nodes = browser.js("return document.querySelectorAll('#tree g[data-place]').length")
+    assert nodes == len(seen.nodes)
+    second = next(place for place, rank in seen.ranks.items() if rank == 1)
+    browser.js("document.querySelectorAll('#best tbody button')[1].click()")
+    assert browser.js("return document.querySelectorAll('#tree g.lit').length") == seen.nodes[second].step
+    assert browser.texts("#path")[0].startswith(" ".join(seen.hypotheses[1].pieces))
+    assert f"score {seen.hypotheses[1].score:.3f}" in browser.texts("#path")[0]
+    browser.click("#dropped")
+    left = browser.js("return document.querySelectorAll('#tree g[data-place]').length")
+    assert left == sum(node.fate != "dropped" for node in seen.nodes)
+    browser.js("document.getElementById('tree').scrollIntoView()")
+    browser.shot("inspect-beam")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("pair", PAIRS, ids="-".join)
+def test_all_scripts_at_all_widths(
+    browser: Browser,
+    tmp_path: Path,
+    pair: tuple[str, str],
+    width: str,
+    dark: bool,
+) -> None:
+    show(browser, tmp_path, inspection(*pair), WIDTHS[width], dark)
+    assert browser.js("return document.documentElement.scrollWidth <= innerWidth"), "the page scrolls sideways"
+    right_to_left = {"ar", "he"}
+    for id, code in zip(("source", "target"), pair, strict=True):
+        expected = "rtl" if code in right_to_left else "ltr"
+        for element in (f"{id}", f"align-{id}"):
+            assert browser.js(f"return getComputedStyle(document.getElementById('{element}')).direction") == expected
+    choose(browser, "kind", "cross")
+    pick(browser, FROM, 2)
+    browser.js("scrollTo(0, 0)")
+    browser.shot(f"inspect-{'-'.join(pair)}-{width}-{'dark' if dark else 'light'}")
+    browser.js("document.getElementById('alignment-title').scrollIntoView()")
+    browser.shot(f"inspect-{'-'.join(pair)}-{width}-{'dark' if dark else 'light'}-below")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_very_long_words_push_nothing_away(browser: Browser, tmp_path: Path, width: str) -> None:
+    """Beside the map they end in an ellipsis; what shows them whole scrolls by itself."""
+    word = "https://www.example.org/" + "a-folder/" * 12
+    seen = new_inspector(max_positions=300).inspect(f"the street {word}", f"die Straße {word}")
+    show(browser, tmp_path, seen, WIDTHS[width])
+    browser.js("document.querySelector('details').open = true")
+    assert browser.js("return document.documentElement.scrollWidth <= innerWidth"), "the page scrolls sideways"
+    assert browser.js("return innerWidth") == WIDTHS[width]
+    largest = browser.js(
+        "return ['#from bdi', '#to bdi', '#heat bdi', '#heat thead span'].map(of => Math.max(...Array.from("
+        "document.querySelectorAll(of), e => Math.max(e.offsetWidth, e.offsetHeight))))"
+    )
+    assert max(largest) <= 256
+    browser.js("document.getElementById('attention').scrollIntoView()")
+    browser.shot(f"inspect-long-words-{width}")
+    browser.js("document.getElementById('heat').scrollIntoView()")
+    browser.shot(f"inspect-long-words-{width}-below")
+
+
+def test_text_is_text(browser: Browser, tmp_path: Path) -> None:
+    """Whatever the sentence: nothing of it becomes part of the page, or of its script."""
+    text = "</script><img src=x onerror=alert(1)><b>it</b> {script} {data} $x$"
+    show(browser, tmp_path, new_inspector().inspect(text))
+    assert browser.texts("#source") == [text]
+    assert browser.js("return document.querySelectorAll('img, main b').length") == 0
+
+
+def test_it_can_be_used_and_read_by_all(browser: Browser, tmp_path: Path) -> None:
+    """Every control has a name; text stands out from its ground (WCAG AA)."""
+    for dark in (False, True):
+        show(browser, tmp_path, inspection(), dark=dark)
+        unnamed = browser.js(
+            "return Array.from(document.querySelectorAll('button, select, input, [role=button]'))"
+            ".filter(e => !(e.ariaLabel || (e.labels?.[0] || e).textContent.trim())).length"
+        )
+        assert unnamed == 0
+        for selector in (
+            "#scores",
+            "#says",
+            FROM,
+            "#heat th",
+            "#best td",
+            ".key.dropped",
+            "summary",
+            "#heads span + span",
+        ):
+            assert contrast(browser, selector) >= 4.5, (selector, dark)
+
+
+def test_nothing_is_asked_of_others_and_nothing_complains(browser: Browser) -> None:
+    """After all the tests above."""
+    time.sleep(0.2)
+    # The first window of the browser asks for chrome: pages of its own, with data: in them.
+    elsewhere = [url for url in browser.requested() if not url.startswith(("chrome", "data:"))]
+    assert elsewhere and all(url.startswith("file:") and url.endswith("/index.html") for url in elsewhere)
+    assert [entry["message"] for entry in browser.log("browser")] == []

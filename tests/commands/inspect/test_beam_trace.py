@@ -1,0 +1,111 @@
+"""What is recorded of a search: it changes nothing, and is what a search by hand would look at."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+import torch
+from helpers.tables import BOS, EOS, OPTIONS, Table
+from helpers.translators import CPU, LINES, MODEL, new_translator
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.commands.inspect.beam_trace import Node, Recorder, RecordingEngine, tokens_of
+from nmt.decoding.search.beam import beam_search
+from nmt.decoding.search.interface import Hypothesis, Options, Rule, length_penalties
+from nmt.decoding.search.logits_processors import NoRepeat
+
+
+def run(table: Table, longest: int, options: Options, rules: Sequence[Rule] = ()) -> list[Hypothesis]:
+    [found] = beam_search(table, torch.tensor([[1, EOS]]), torch.tensor([longest]), options, rules)
+    return found
+
+
+def log_p(table: Table, tokens: Sequence[int], options: Options) -> list[float]:
+    scores = table.after(torch.tensor(1), torch.tensor([BOS, *tokens])).clone()
+    row = torch.log_softmax(scores, dim=-1)
+    row[list(options.never)] = -math.inf
+    return [float(value) for value in row]
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), size=st.integers(1, 5), longest=st.integers(0, 6), alpha=st.sampled_from([0, 0.6]))
+def test_it_is_what_a_search_by_hand_looks_at(seed: int, size: int, longest: int, alpha: float) -> None:
+    """Step by step: of all continuations of what was kept, the 2K best; the K best of these that go on; and so on."""
+    table, options = Table(seed, 9), replace(OPTIONS, beam_size=size, n_best=size, length_penalty=alpha)
+    recorder = Recorder(options)
+    assert run(table, longest, options, [recorder]) == run(table, longest, options)
+    nodes, live = recorder.nodes, [(0.0, [])]
+    last = max(node.step for node in nodes)
+    for step in range(1, last + 1):
+        expected = sorted(
+            ((total + own, [*tokens, token]) for total, tokens in live
+             for token, own in enumerate(log_p(table, tokens, options))
+             if own > -math.inf and (token == EOS or step <= longest)),
+            reverse=True,
+        )[: 2 * size if size > 1 else 1]  # fmt: skip
+        places = [place for place, node in enumerate(nodes) if node.step == step]
+        assert [tokens_of(nodes, place) for place in places] == [tokens for _, tokens in expected]
+        assert [nodes[place].total for place in places] == pytest.approx([total for total, _ in expected])
+        going = [tokens for _, tokens in expected if tokens[-1] != EOS][:size]
+        live = [(total, tokens) for total, tokens in expected if tokens in going]
+        for rank, place in enumerate(places):
+            tokens, fate = tokens_of(nodes, place), nodes[place].fate
+            if tokens[-1] == EOS:
+                assert fate == ("finished" if rank < size else "dropped")
+            else:
+                assert fate == (("kept" if step < last else "open") if tokens in going else "dropped")
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), size=st.integers(1, 5))
+def test_what_is_found_is_what_finished(seed: int, size: int) -> None:
+    """With the same scores, also under a rule that the recorder knows nothing of."""
+    table, options = Table(seed, 9), replace(OPTIONS, beam_size=size, n_best=size)
+    recorder = Recorder(options)
+    found = run(table, 6, options, [NoRepeat(1, 1, CPU), recorder])
+    nodes = recorder.nodes
+    ended = [place for place, node in enumerate(nodes) if node.fate == "finished"]
+    ended.sort(key=lambda place: -nodes[place].score)
+    assert [[*one.tokens, EOS] for one in found] == [tokens_of(nodes, place) for place in ended][: len(found)]
+    for one, place in zip(found, ended, strict=False):
+        node = nodes[place]
+        assert (one.score, one.log_probability) == pytest.approx((node.score, node.total))
+        assert node.score == pytest.approx(node.total / float(length_penalties(node.step, options)[-1]))
+        assert [nodes[at].log_p for at in path(nodes, place)] == pytest.approx(one.token_scores)
+
+
+def path(nodes: Sequence[Node], place: int) -> list[int]:
+    before = nodes[place].parent
+    return [place] if before is None else [*path(nodes, before), place]
+
+
+def test_every_node_grows_from_one_that_was_kept() -> None:
+    recorder = Recorder(replace(OPTIONS, beam_size=3))
+    run(Table(3, 12), 8, recorder.options, [recorder])
+    nodes = recorder.nodes
+    assert {node.fate for node in nodes} >= {"kept", "finished", "dropped"}
+    for node in nodes:
+        assert node.step == 1 if node.parent is None else nodes[node.parent].fate == "kept"
+        if node.parent is not None:
+            assert node.total == pytest.approx(nodes[node.parent].total + node.log_p)
+
+
+def test_a_recorder_takes_one_sentence() -> None:
+    with pytest.raises(ValueError, match="one sentence, not 2"):
+        Recorder(OPTIONS).forbid(torch.zeros(2, 1, 9), 0)
+
+
+@pytest.mark.parametrize("changes", [{}, {"beam_size": 1}, {"coverage_penalty": 0.5}, {"no_repeat_ngram": 2},
+                                     {"min_length": 4}, {"consensus": "chrf"}], ids=str)  # fmt: skip
+def test_a_translator_says_the_same_with_a_recording_engine(changes: dict[str, object]) -> None:
+    translator, plain = new_translator(**changes), new_translator(**changes)
+    translator.engine = engine = RecordingEngine([MODEL], CPU)
+    for line in LINES[:5]:
+        [[best]], [[expected]] = translator.hypotheses([line]), plain.hypotheses([line])
+        assert best.pieces == expected.pieces
+        assert best.score == pytest.approx(expected.score, abs=1e-4)
+        ended = [tokens_of(engine.nodes, place) for place, node in enumerate(engine.nodes) if node.fate == "finished"]
+        assert all([*one.tokens, EOS] in ended for one in engine.found)
+        assert best.pieces in [translator.vocabulary.target.pieces(tokens) for tokens in ended]

@@ -1,0 +1,173 @@
+"""What is gathered of a sentence: the translator's own translation, the model's own attention, and what adds up."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from helpers.inspection_models import SENTENCES, new_checkpoint, new_inspector
+from helpers.model_files import make_checkpoint
+
+from nmt.checkpoints import model_file
+from nmt.commands.inspect.inspect import KINDS, Inspection, Inspector
+from nmt.commands.inspect.text import links, position_title, to_data, to_text
+from nmt.config import schema
+from nmt.data.vocabulary import BOS, EOS
+from nmt.decoding.translator import Translator
+from nmt.errors import NmtError
+from nmt.models.transformer.positions import sinusoids
+
+SOURCE, TARGET = SENTENCES["en"], SENTENCES["de"]
+VARIANTS: list[dict[str, Any]] = [
+    {},
+    {"norm": "pre", "positions": "concatenated"},
+    {"positions": "learned", "tie": "none", "bias": False},
+    {"encoder_layers": 3, "decoder_layers": 1, "key_size": 3, "value_size": 5},
+]
+
+
+@pytest.fixture(scope="module", params=VARIANTS, ids=str)
+def pair(request: pytest.FixtureRequest) -> tuple[Inspector, Inspection]:
+    inspector = new_inspector(**request.param)
+    return inspector, inspector.inspect(SOURCE, TARGET)
+
+
+def test_attention_of_every_kind_has_its_shape_and_labels(pair: tuple[Inspector, Inspection]) -> None:
+    inspector, seen = pair
+    layers = {"encoder": len(inspector.model.encoder), "decoder": len(inspector.model.decoder)}
+    layers["cross"] = layers["decoder"]
+    for kind in KINDS:
+        rows, columns = seen.pieces(kind)
+        assert seen.attention[kind].shape == (layers[kind], 4, len(rows), len(columns))
+        torch.testing.assert_close(seen.attention[kind].sum(dim=-1), torch.ones(layers[kind], 4, len(rows)))
+    assert seen.pieces("decoder")[1] == ["<s>", *seen.target.pieces[:-1]]
+    assert not seen.attention["decoder"].triu(1).any()
+
+
+def test_attention_is_that_of_the_model(pair: tuple[Inspector, Inspection]) -> None:
+    """Given the sentence pair alone, layer by layer (`test_attention_weights` has that it is what the model uses)."""
+    inspector, seen = pair
+    vocabulary, model = inspector.translator.vocabulary, inspector.model
+    source, target = (
+        torch.tensor([ids])
+        for ids in ([*vocabulary.source.encode([SOURCE])[0], EOS], [BOS, *vocabulary.target.encode([TARGET])[0]])
+    )
+    with torch.no_grad():
+        for layer in range(len(model.decoder)):
+            expected = model.cross_attention(source, target, layer)[0]
+            torch.testing.assert_close(seen.attention["cross"][layer], expected)
+
+
+def test_the_alignment_is_the_translators_by_words(pair: tuple[Inspector, Inspection]) -> None:
+    inspector, seen = pair
+    ids = inspector.translator.vocabulary.source.encode([SOURCE])[0]
+    output = inspector.translator.vocabulary.target.encode([TARGET])[0]
+    [between_subwords] = inspector.engine.align([(ids, output)], 1000)
+    for m, row in enumerate(seen.target.words):
+        for n, column in enumerate(seen.source.words):
+            block = [sum(line[column.start : column.end]) for line in between_subwords[row.start : row.end]]
+            assert float(seen.alignment[m, n]) == pytest.approx(sum(block) / len(block), abs=1e-5)
+    for (word, looked_at, share), row in zip(links(seen), seen.alignment[:, :-1].tolist(), strict=False):
+        assert share == max(row)
+        assert looked_at == seen.source.words[row.index(share)].text
+        assert word in [one.text for one in seen.target.words]
+
+
+@pytest.mark.parametrize("decoding", [schema.Decoding(beam_size=3, max_extra_tokens=4),
+                                      schema.Decoding(beam_size=1, max_extra_tokens=2),
+                                      schema.Decoding(beam_size=4, coverage_penalty=0.4, no_repeat_ngram=2),
+                                      schema.Decoding(beam_size=4, consensus="chrf", max_extra_tokens=2)],
+                         ids=["beam", "greedy", "coverage", "consensus"])  # fmt: skip
+def test_the_translation_is_the_translators(decoding: schema.Decoding, tmp_path: Path) -> None:
+    found = new_checkpoint(decoding=decoding)
+    model_file.save(tmp_path / "m.safetensors", found)
+    seen = Inspector.load(tmp_path / "m.safetensors", "cpu").inspect(SOURCE)
+    [[expected]] = Translator.load(tmp_path / "m.safetensors", "cpu").hypotheses([SOURCE])
+    assert (seen.translation.text, seen.translation.pieces) == (expected.text, expected.pieces)
+    assert seen.translation.score == pytest.approx(expected.score, abs=1e-4)
+    assert seen.target.pieces == expected.pieces and not seen.given and seen.model == "m.safetensors"
+    assert seen.ranks and set(seen.ranks.values()) == set(range(len(seen.hypotheses)))
+    for place, rank in seen.ranks.items():
+        assert seen.nodes[place].score == pytest.approx(seen.hypotheses[rank].score, abs=1e-4)
+
+
+def test_a_given_target_has_its_score() -> None:
+    inspector = new_inspector()
+    seen = inspector.inspect(SOURCE, TARGET)
+    [expected] = inspector.translator.score([SOURCE], [TARGET])
+    assert seen.given and seen.translation == expected and seen.target.text == TARGET
+    assert seen.hypotheses[0].text == inspector.inspect(SOURCE).translation.text != TARGET
+    assert inspector.inspect(SOURCE, "").target.pieces == ["</s>"]
+
+
+def test_positions() -> None:
+    for layout in ("interleaved", "concatenated"):
+        seen = new_inspector(positions=layout).inspect("street")
+        assert list(seen.positions) == ["interleaved", "concatenated"]
+        for name, table in seen.positions.items():
+            assert torch.equal(table, sinusoids(100, 16, name))  # type: ignore[arg-type]
+            assert position_title(name, layout).endswith("as this model has them") == (name == layout)
+    inspector = new_inspector(positions="learned")
+    seen = inspector.inspect("street")
+    assert torch.equal(seen.positions["source"], inspector.model.source_positions(0, 80))
+    assert torch.equal(seen.positions["target"], inspector.model.target_positions(0, 80))
+
+
+def test_data_is_json_of_what_was_seen(pair: tuple[Inspector, Inspection]) -> None:
+    _, seen = pair
+    data = json.loads(json.dumps(to_data(seen)))
+    for kind in KINDS:
+        torch.testing.assert_close(torch.tensor(data["attention"][kind]), seen.attention[kind], rtol=0, atol=1e-6)
+    assert data["source"]["pieces"] == seen.source.pieces and data["target"]["text"] == TARGET
+    assert data["target"]["given"] and math.isclose(
+        sum(data["target"]["token_scores"]), data["target"]["log_probability"]
+    )
+    nodes = data["beam"]["nodes"]
+    for node in nodes:
+        before = 0.0 if node["parent"] is None else nodes[node["parent"]]["total"]
+        assert node["total"] == pytest.approx(before + node["log_p"], abs=1e-4)
+    assert [node["rank"] for node in sorted((n for n in nodes if "rank" in n), key=lambda n: -n["score"])] == [1, 2, 3]
+
+
+def test_what_is_printed() -> None:
+    seen = new_inspector().inspect(SOURCE, TARGET)
+    printed = to_text(seen).split("\n")
+    assert printed[:2] == [f"source       {SOURCE}", f"given        {TARGET}"]
+    assert sum(" ← " in line for line in printed) == len(seen.target.words) - 1
+    assert [line.split()[0] for line in printed[-3:]] == [f"{one.score:.4f}" for one in seen.hypotheses]
+    assert "mean of 4 heads\n  none: the translation is empty\n\n" in to_text(new_inspector().inspect(SOURCE, ""))
+
+
+def test_what_cannot_be_looked_into(tmp_path: Path) -> None:
+    inspector = new_inspector(positions="learned")
+    for text in ("", " \n"):
+        with pytest.raises(NmtError, match="source text is empty"):
+            inspector.inspect(text)
+    with pytest.raises(NmtError, match=r"has \d+ subwords, and this model translates up to 79 at once"):
+        inspector.inspect("the street " * 60)
+    with pytest.raises(NmtError, match="more than an output may have"):
+        inspector.inspect(SOURCE, "the street " * 60)
+    file = tmp_path / "m.safetensors"
+    model_file.save(file, new_checkpoint())
+    with pytest.raises(NmtError, match=r"add decoding\.method=beam"):
+        Inspector.load(file, "cpu", ["decoding.method=sample"])
+    (tmp_path / "exported").mkdir()
+    (tmp_path / "exported" / "model.bin").write_bytes(b"x")
+    with pytest.raises(NmtError, match="cannot be looked into: give the model file"):
+        Inspector.load(tmp_path / "exported", "cpu")
+    assert (
+        Inspector.load(file, "cpu", ["decoding.precision=int8"]).inspect("street").attention["cross"].dtype
+        == torch.float32
+    )
+
+
+def test_a_damaged_model_is_told_as_translators_tell_it() -> None:
+    found = new_checkpoint()
+    broken = make_checkpoint(found.config, of=found.vocabulary)
+    model = broken.build()
+    with torch.no_grad():
+        model.output.weight.fill_(math.nan)
+    with pytest.raises(NmtError, match="scores are not numbers"):
+        Inspector("m", found.config, found.vocabulary, model).inspect("street")

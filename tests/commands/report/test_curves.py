@@ -1,0 +1,80 @@
+"""Curves: what was logged and nothing else, by step, tokens and hours; long ones as means of neighbours."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.commands.report import curves
+from nmt.commands.report.curves import is_number
+
+VALUES = st.floats(-1e6, 1e6, allow_nan=False)
+
+
+def logged(steps: list[int], **columns: list[Any]) -> list[dict[str, Any]]:
+    return [{"step": step, **{key: column[i] for key, column in columns.items()}} for i, step in enumerate(steps)]
+
+
+def test_a_run_as_training_writes_it() -> None:
+    rows = [
+        {"step": 100, "epoch": 1, "loss": 7.5, "target_tokens": 1000, "seconds": 36.0},
+        {"step": 150, "validation_loss": 3.0, "bleu": 16.25},
+        {"step": 200, "epoch": 1, "loss": 5.5, "gradient_norm": 2.0, "target_tokens": 3000, "seconds": 72.0},
+        {"step": 250, "validation_loss": 2.0, "bleu": 20.5, "chrf": 40.0},
+    ]
+    training, validation = curves.curves(rows)
+    assert (training.step, training.tokens, training.hours) == ([100, 200], [1000, 3000], [0.01, 0.02])
+    assert training.values == {"loss": [7.5, 5.5], "gradient_norm": [None, 2.0]}
+    # 150 lies between two logged rows, and 250 beyond the last: on at 15 tokens and 0.36 s a step.
+    assert (validation.step, validation.tokens, validation.hours) == ([150, 250], [2000, 3750], [0.015, 0.025])
+    assert validation.values == {"validation_loss": [3.0, 2.0], "bleu": [16.25, 20.5], "chrf": [None, 40.0]}
+    assert validation.at(150) == {"validation_loss": 3.0, "bleu": 16.25}
+    assert validation.at(151) == {}
+
+
+def test_nothing_is_made_up() -> None:
+    training, validation = curves.curves([])
+    assert (training.step, training.values, validation.step) == ([], {}, [])
+    training, _ = curves.curves([{"step": 5, "loss": 1.0}, {"step": 10, "loss": 2.0, "seconds": 0.0}])
+    assert training.tokens == [None, None]
+
+
+@given(
+    st.lists(st.one_of(VALUES, st.none(), st.booleans(), st.text(), st.just(10**400), st.just(math.inf)), min_size=1)
+)
+def test_what_is_no_number_is_no_point(values: list[Any]) -> None:
+    training, _ = curves.curves(logged(list(range(1, len(values) + 1)), loss=values))
+    numbers = [value for value in values if is_number(value)]
+    found = [value for value in training.values.get("loss", []) if value is not None]
+    assert found == [pytest.approx(float(value), rel=1e-5) for value in numbers]
+    json.dumps(training.values, allow_nan=False)
+
+
+@given(st.sets(st.integers(1, 10**9), min_size=1, max_size=30), st.floats(0.001, 1000))
+def test_a_steady_pace_is_kept_between_and_beyond(steps: set[int], pace: float) -> None:
+    """Where every step takes as long, each row lies at its step, wherever it was logged."""
+    places = sorted(steps)
+    known = [(step, step * pace) for step in places[::2]]
+    for step in places:
+        assert curves._between(known, step) == pytest.approx(step * pace)
+
+
+@pytest.mark.parametrize("rows", [1, curves.MOST_POINTS, curves.MOST_POINTS + 1, 10 * curves.MOST_POINTS + 7])
+def test_long_runs_are_means_of_neighbours(rows: int) -> None:
+    steps = [10 * (i + 1) for i in range(rows)]
+    losses = [math.sin(i) for i in range(rows)]
+    training, _ = curves.curves(logged(steps, loss=losses, target_tokens=[step * 7 for step in steps]))
+    together = training.rows_a_point
+    assert len(training.step) <= curves.MOST_POINTS < together * curves.MOST_POINTS + 1
+    assert (together == 1) == (rows <= curves.MOST_POINTS)
+    assert training.step[-1] == steps[-1] and training.tokens[-1] == pytest.approx(7 * steps[-1], rel=1e-5)
+    expected = [math.fsum(group) / len(group) for i in range(0, rows, together) if (group := losses[i : i + together])]
+    assert training.values["loss"] == [pytest.approx(value, rel=1e-5, abs=1e-9) for value in expected]
+
+
+def test_rows_that_came_out_of_order_are_put_in_order() -> None:
+    training, _ = curves.curves(logged([30, 10, 20], loss=[3.0, 1.0, 2.0]))
+    assert (training.step, training.values["loss"]) == ([10, 20, 30], [1.0, 2.0, 3.0])

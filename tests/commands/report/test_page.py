@@ -1,0 +1,257 @@
+"""The page as data and as text; tests/commands/report/page_in_chromium.py is the page in a browser."""
+
+import itertools
+import json
+import re
+from dataclasses import replace
+from importlib import resources
+from typing import Any
+
+import pytest
+from helpers.html_elements import Elements
+from helpers.report_runs import CONFIG, new_run
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.commands.html_page import html_page
+from nmt.commands.report import page
+from nmt.commands.report.curves import curves
+from nmt.commands.report.run import Evaluation, Sample, Session
+from nmt.config import schema
+from nmt.config.reader import parse
+from nmt.data.cleaning import Counts, Report, SideCounts
+from nmt.evaluation.report import to_text
+from nmt.evaluation.scores import Interval, Score
+
+FOLDER = resources.files("nmt.commands.report")
+STYLE, SCRIPT = (FOLDER.joinpath(f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
+
+
+def data_in(text: str) -> Any:
+    """What the page's script reads, found as a browser finds it."""
+    (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    return json.loads(found)
+
+
+def rows(table: list[dict[str, Any]]) -> dict[str, list[str]]:
+    return {row["label"]: row["cells"] for row in table}
+
+
+def test_the_summary_of_a_stopped_and_of_a_finished_run() -> None:
+    stopped, finished = new_run("a", last_step=1000, seed=1), new_run("b", last_step=2400, seed=2)
+    summary = rows(page.to_data([stopped, finished])["summary"])
+    assert summary["state"] == ["stopped: SIGTERM", "finished: training.max_steps: 2400 reached"]
+    assert summary["steps"] == ["1,000 of 2,400", "2,400 of 2,400"]
+    assert summary["target subwords trained on"] == ["4,000,000", "9,600,000"]
+    assert summary["time in training"] == ["16 min 40 s", "40 min 00 s"]
+    assert summary["target subwords a second"] == ["4,000", "4,000"]
+    assert summary["sessions"] == ["1", "2: resumed once"]
+    assert summary["best checkpoint"] == ["step 1,000, by validation loss", "step 2,400, by validation loss"]
+
+
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [
+        ({"sessions": [Session("2030-01-01T00:00:00+00:00", 0, {})]}, "not ended: in training, or killed"),
+        ({"sessions": []}, "finished: training.max_steps reached"),
+        ({"sessions": [], "totals": {"step": 7}}, "not finished"),
+        ({"sessions": [], "totals": {}}, "not begun"),
+    ],
+)
+def test_other_states(change: dict[str, Any], state: str) -> None:
+    assert rows(page.to_data([replace(new_run("a"), **change)])["summary"])["state"] == [state]
+
+
+def test_what_a_session_does_not_say_is_not_0() -> None:
+    runs = [replace(new_run("a"), sessions=[Session("", 0, facts)]) for facts in ({"skipped_pairs": 0}, {})]
+    assert rows(page.to_data(runs)["summary"])["pairs longer than a batch, skipped"] == ["0", "–"]
+
+
+def test_long_times_are_hours() -> None:
+    run = replace(new_run("a"), totals={"step": 1, "seconds": 3600 * 30 + 59 * 60 + 59})
+    summary = rows(page.to_data([run])["summary"])
+    assert summary["time in training"] == ["30 h 59 min"]
+    assert "target subwords a second" not in summary  # no run knows
+
+
+def test_scores_and_each_signature_once() -> None:
+    one, other = new_run("a", last_step=1000), new_run("b")
+    scored = [Evaluation("evaluation-test", [("BLEU", 35.456, 1.2, "nrefs:1|v"), ("TER", 48.0, None, "ter|v")])]
+    data = page.to_data([one, replace(other, evaluations=scored)])
+    best, test = data["scores"]
+    assert rows(best["rows"]) == {
+        "step": ["1,000", "2,400"], "validation loss": ["2.0000", "1.7083"],
+        "BLEU": ["35.00", "42.00"], "chrF": ["55.00", "62.00"],
+    }  # fmt: skip
+    assert rows(test["rows"]) == {"BLEU": ["–", "35.46 ± 1.20"], "TER": ["–", "48.00"]}
+    assert data["signatures"] == [
+        {"score": "BLEU", "signature": "nrefs:1|v", "runs": [0, 1]},
+        {"score": "TER", "signature": "ter|v", "runs": [1]},
+        {"score": "chrF", "signature": "nrefs:1|c", "runs": [0, 1]},
+    ]
+    unsigned = {name: value for name, value in one.best.items() if name != "signatures"}
+    (missing,) = page.to_data([replace(one, best=unsigned)])["signatures"]
+    assert missing == {"score": "BLEU, chrF", "signature": "not recorded", "runs": [0]}
+    earlier = replace(one, best={**one.best, "step": 500})
+    assert [table["title"] for table in page.to_data([earlier])["scores"]] == [
+        "On the validation set, best checkpoint", "On the validation set, last validation",
+    ]  # fmt: skip
+
+
+def test_every_system_of_an_evaluation_is_there_by_name() -> None:
+    """The first ones of all runs beside each other, then the second ones."""
+    one = [Evaluation("evaluation-test", [("BLEU", 35.0, None, "s"), ("TER", 48.0, None, "t")], "runs/a")]
+    two = [
+        Evaluation("evaluation-test", [("BLEU", bleu, 1.0, "s")], name) for name, bleu in (("b.de", 36), ("c.de", 37))
+    ]
+    (_, table) = page.to_data([replace(new_run(name), evaluations=of) for name, of in (("a", one), ("b", two))])[
+        "scores"
+    ]
+    assert [(row["label"], row["cells"]) for row in table["rows"]] == [
+        ("system 1", ["runs/a", "b.de"]), ("BLEU", ["35.00", "36.00 ± 1.00"]), ("TER", ["48.00", "–"]),
+        ("system 2", ["–", "c.de"]), ("BLEU", ["–", "37.00 ± 1.00"]),
+    ]  # fmt: skip
+    (_, table) = page.to_data([replace(new_run("a"), evaluations=one)])["scores"]
+    assert table["rows"][0] == {"label": "system", "cells": ["runs/a"], "differs": False}
+
+
+def test_scores_have_the_digits_that_evaluate_prints() -> None:
+    interval = Interval(mean=0.8, half_width=1.234, samples=1000, seed="1")
+    scores = [Score("a", name, 0.851249, interval if name != "COMET" else None, None, "s")
+              for name in ("BLEU", "chrF2", "TER", "COMET")]  # fmt: skip
+    evaluated = Evaluation("test", [(of.name, of.value, of.interval and of.interval.half_width, "s") for of in scores])
+    (_, table) = page.to_data([replace(new_run("a"), evaluations=[evaluated])])["scores"]
+    printed = [line.split() for line in to_text(scores).split("\n")[:4]]
+    assert [[row["label"], *row["cells"][0].split()] for row in table["rows"]] == printed
+    assert printed[3] == ["COMET", "0.8512"]
+
+
+def test_scores_that_do_not_compare_are_said() -> None:
+    def unlike(*overrides: str) -> str:
+        other = replace(new_run("b", seed=2), config=parse(schema.Config, CONFIG.format(seed=2), "test", overrides))
+        said: str = page.to_data([new_run("a"), other])["unlike"]
+        assert page.to_data([new_run("a"), replace(other, best={}, validation=curves([])[1])])["unlike"] == ""
+        return said
+
+    assert unlike() == unlike("model.dropout=0.3", "training.validate_every=7") == ""
+    other_set = "data.validation={source: c, target: d}"
+    ending = "on the validation set do not compare as they are: the runs differ in"
+    assert unlike(other_set, "decoding.beam_size=1") == f"Scores {ending} data.validation, decoding.beam_size."
+    fewer = "training.validation_sentences=5"
+    assert unlike(fewer) == f"BLEU and chrF {ending} training.validation_sentences."
+
+
+def test_settings_that_differ_are_marked() -> None:
+    data = page.to_data([new_run("a", seed=1), new_run("b", seed=2)])
+    assert [row["label"] for row in data["settings"] if row["differs"]] == ["run_dir", "seed"]
+    assert [row["label"] for row in data["settings"]] == list(schema.settings.setting_paths(schema.Config))
+    by_label = {row["label"]: row for row in data["settings"]}
+    assert by_label["run_dir"]["default"] == "" and by_label["model.dropout"]["default"] == "0.1"
+    not_default = {row["label"] for row in data["settings"] if set(row["cells"]) != {row["default"]}}
+    assert not_default == {
+        "run_dir", "seed", "data.source_language", "data.target_language", "data.train", "training.max_steps",
+    }  # fmt: skip
+    assert not any(row["differs"] for row in page.to_data([new_run("a")])["settings"])
+
+
+def test_samples_and_data_that_runs_share_are_there_once() -> None:
+    counts = (Counts(read=10, empty=1, source=SideCounts(90, 400, 100, 20), target=SideCounts(80, 390, 99, 21)),)
+    report = Report(("en", "de"), ("corpus",), counts)
+    a = replace(new_run("a"), data=report, samples=[Sample("s", "r", [(1, "x")])])
+    b = replace(new_run("b"), data=report, samples=[Sample("s", "r", [(2, "y")]), Sample("t", "u", [(2, "z")])])
+    data = page.to_data([a, b, replace(new_run("c"), samples=[])])
+    assert data["samples"] == [
+        {"source": "s", "reference": "r", "runs": [[(1, "x")], [(2, "y")], []]},
+        {"source": "t", "reference": "u", "runs": [[], [(2, "z")], []]},
+    ]
+    both, without = data["data"]
+    assert (both["runs"], without) == ([0, 1], {"tables": None, "runs": [2]})
+    assert both["tables"] == report.tables()
+    assert both["tables"][0][1] == ["corpus", "10", "1", "0", "0", "0", "0", "9", "0", "0"]
+
+
+def test_hardware_that_changed_within_a_run_is_told_in_turn() -> None:
+    sessions = [Session("", 0, {"gpu": "A", "cores": 8}), Session("", 5, {"gpu": "B", "cores": 8})]
+    old = replace(new_run("b"), sessions=[])  # what its model file says is all there is
+    environment = rows(page.to_data([replace(new_run("a"), sessions=sessions), old])["environment"])
+    assert environment == {"nmt": ["0.1", "0.1"], "cores": ["8", "–"], "GPU": ["A → B", "–"]}
+
+
+HELD = r'(<title>|id="data">).*?(?=</(?:title|script)>)'
+MARKS = st.sampled_from(["<", "</script>", "<!--", "&lt;", "\udcff", "\u2028", "{data}", "{title}"])
+TEXT = st.lists(MARKS | st.characters(exclude_categories=["Cs"])).map("".join)
+
+
+@given(TEXT, TEXT)
+def test_any_text_stays_text(title: str, text: str) -> None:
+    """Whatever sentences and names hold, the page around them is what it was, and the data comes out whole."""
+    whole, plain = html_page("nmt.commands.report", title, {"text": text}), html_page("nmt.commands.report", "", {})
+    assert data_in(whole) == {"text": text}
+    assert re.sub(HELD, r"\1", whole, flags=re.DOTALL) == re.sub(HELD, r"\1", plain, flags=re.DOTALL)
+    assert "\udcff" not in whole  # a folder's name that is not UTF-8, which no file could hold
+
+
+def test_what_the_runs_hold_reaches_the_page() -> None:
+    text = "<b>a</b></script>\udcff"
+    run = replace(new_run(text), samples=[Sample(text, text, [(1, text)])], notes=[text])
+    data = data_in(page.page([run]))
+    assert (data["runs"][0]["name"], data["runs"][0]["notes"]) == (text, [text])
+    assert data["samples"] == [{"source": text, "reference": text, "runs": [[[1, text]]]}]
+
+
+def test_it_needs_nothing_from_elsewhere() -> None:
+    elements = Elements(page.page([new_run("a"), new_run("b")]))
+    elements.check_nothing_from_elsewhere("form")
+    (policy,) = (of["content"] for of in elements.attributes if of.get("http-equiv") == "Content-Security-Policy")
+    assert (
+        policy is not None and policy.startswith("default-src 'none'; script-src 'sha256-") and "unsafe" not in policy
+    )
+    assert not re.search(r"@import|url\(|import\(|innerHTML|insertAdjacentHTML|eval\(|fetch\(|XMLHttp", STYLE + SCRIPT)
+
+
+def test_what_the_script_names_is_there() -> None:
+    elements = Elements(page.page([new_run("a")]))
+    named = re.findall(r'\bat\("([a-z-]+)"\)', SCRIPT)
+    assert len(named) > 20 and {*named, *elements.values("aria-labelledby")} <= elements.ids
+    held = page.to_data([new_run("a")])
+    assert set(re.findall(r"\bdata\.([a-z]+)", SCRIPT)) | {"runs"} == held.keys()
+
+
+# Machado, Oliveira and Fernandes (2009), severity 1: linear RGB as people see it who lack a kind of cone.
+CONES = {
+    "all": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+}
+
+
+def linear(colour: str) -> list[float]:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    return [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+
+
+def product(matrix: list[list[float]], vector: list[float]) -> list[float]:
+    return [sum(a * b for a, b in zip(row, vector, strict=True)) for row in matrix]
+
+
+def lab(rgb: list[float]) -> list[float]:
+    """CIE L*a*b*, in which a distance of 2 or 3 can just be seen."""
+    matrix = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    xyz = [value / white for value, white in zip(product(matrix, rgb), (0.9505, 1, 1.089), strict=True)]
+    x, y, z = (value ** (1 / 3) if value > 0.008856 else 7.787 * value + 16 / 116 for value in xyz)
+    return [116 * y - 16, 500 * (x - y), 200 * (y - z)]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_colours_of_runs_are_told_apart_by_everyone(theme: str) -> None:
+    light, dark = (dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6})", part)) for part in STYLE.split("@media", 2)[:2])
+    colours = light if theme == "light" else dark
+    runs = [colours[f"run-{i}"] for i in range(6)]
+    for cones, matrix in CONES.items():
+        seen = [lab([min(1.0, max(0.0, part)) for part in product(matrix, linear(run))]) for run in runs]
+        for a, b in itertools.combinations(range(6), 2):
+            assert sum((x - y) ** 2 for x, y in zip(seen[a], seen[b], strict=True)) ** 0.5 > 12, (cones, a, b)
+    luminance = [sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear(one), strict=True)) + 0.05
+                 for one in [*runs, colours["sheet"]]]  # fmt: skip
+    assert all(max(one, luminance[-1]) / min(one, luminance[-1]) >= 3 for one in luminance[:-1])  # WCAG, graphics

@@ -1,0 +1,249 @@
+"""The queue: what waits together is translated together, and everyone gets their own."""
+
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from helpers.services import LINES, Gated, until
+
+from nmt.commands.serve.answer_size import AnswerSize
+from nmt.commands.serve.batching import AnswerTooLarge, BatchingQueue, QueueFull
+from nmt.commands.serve.requests import Own
+from nmt.decoding.translator import Translation
+from nmt.errors import NmtError
+
+pytestmark = pytest.mark.usefixtures("time_limit")
+
+
+@pytest.fixture
+def translator() -> Gated:
+    return Gated()
+
+
+@pytest.fixture
+def queue(translator: Gated) -> Iterator[BatchingQueue]:
+    queue = BatchingQueue(translator, most_waiting=20)
+    yield queue
+    translator.gate.set()
+    queue.close()
+
+
+def texts(found: list[list[Translation]]) -> list[list[str]]:
+    return [[translation.text for translation in best] for best in found]
+
+
+def hold(translator: Gated, queue: BatchingQueue) -> None:
+    """Keep the translator busy with one line, so that what comes now waits."""
+    translator.gate.clear()
+    translator.inside.clear()
+    queue.submit(["one"])
+    assert translator.inside.wait(30)
+    translator.calls.clear()
+
+
+def test_what_waits_goes_in_together(translator: Gated, queue: BatchingQueue) -> None:
+    hold(translator, queue)
+    requests = [LINES[:2], LINES[2:3], LINES[3:9]]
+    answers = [queue.submit(lines) for lines in requests]
+    assert queue.waiting == 9
+    translator.gate.set()
+    for lines, answer in zip(requests, answers, strict=True):
+        assert texts(answer.result(30)) == texts([translator.alone(line) for line in lines])
+    assert translator.calls == [(LINES[:9], 1)]
+    until(lambda: queue.tally.batches == 2)
+    assert (queue.tally.lines, queue.waiting) == (10, 0)
+    assert queue.tally.subwords == sum(map(len, translator.vocabulary.source.encode(["one", *LINES[:9]])))
+
+
+def test_a_request_alone_does_not_wait_for_others(translator: Gated, queue: BatchingQueue) -> None:
+    assert texts(queue.submit(["two three"]).result(30)) == texts([translator.alone("two three")])
+    assert translator.calls == [(["two three"], 1)]
+
+
+def test_different_kinds_are_called_for_apart(translator: Gated, queue: BatchingQueue) -> None:
+    hold(translator, queue)
+    answers = [queue.submit([line], n_best=n) for line, n in (("one", 1), ("two", 3), ("six", 1), ("ten", 3))]
+    translator.gate.set()
+    assert [len(answer.result(30)[0]) for answer in answers] == [1, 3, 1, 3]
+    assert translator.calls == [(["one", "six"], 1), (["two", "ten"], 3)]
+
+
+def test_a_batch_is_what_one_search_holds() -> None:
+    translator = Gated(batch_tokens=60)  # 20 subwords in a beam of 3
+    lengths = [len(ids) for ids in translator.vocabulary.source.encode(LINES)]
+    assert max(lengths) <= 20 < sum(lengths)
+    queue = BatchingQueue(translator, 20)
+    hold(translator, queue)
+    answers = [queue.submit([line]) for line in LINES]
+    long = queue.submit(LINES)  # more than one search holds: goes alone
+    translator.gate.set()
+    for line, answer in zip(LINES, answers, strict=True):
+        assert texts(answer.result(30)) == texts([translator.alone(line)])
+    assert len(long.result(30)) == len(LINES)
+    queue.close()
+    *batches, last = [lines for lines, _ in translator.calls]
+    assert last == LINES
+    assert 1 < len(batches) < len(LINES)
+    sizes = [sum(lengths[LINES.index(line)] for line in batch) for batch in batches]
+    assert max(sizes) <= 20
+
+
+def test_a_full_queue_takes_no_more(translator: Gated, queue: BatchingQueue) -> None:
+    hold(translator, queue)
+    answers = [queue.submit(LINES[:10]), queue.submit(LINES[:9])]
+    with pytest.raises(QueueFull) as full:
+        queue.submit(LINES[:2])
+    assert full.value.retry_after >= 1
+    answers.append(queue.submit(["one"]))
+    translator.gate.set()
+    assert [len(answer.result(30)) for answer in answers] == [10, 9, 1]
+    until(lambda: not queue.waiting)
+    assert len(queue.submit(LINES[:2]).result(30)) == 2
+
+
+def test_when_to_come_again_follows_from_the_pace(queue: BatchingQueue) -> None:
+    queue.tally.lines, queue.tally.busy = 30, 10.0
+    assert [queue._seconds(lines) for lines in (1, 3, 4, 100)] == [1, 1, 2, 34]
+
+
+def test_it_follows_from_the_subwords_too(queue: BatchingQueue) -> None:
+    queue.tally.lines, queue.tally.subwords, queue.tally.busy = 30, 600, 10.0
+    assert [queue._seconds(*more) for more in ((1, 0), (-5, 60), (3, 601), (90, 60))] == [1, 1, 11, 30]
+
+
+def test_few_lines_with_many_subwords_fill_it_too() -> None:
+    """A line that is translated in parts is as much work as these."""
+    translator = Gated(max_source_tokens=20)
+    queue = BatchingQueue(translator, most_waiting=4)
+    assert queue.most_subwords == 400
+    hold(translator, queue)
+    long = "one two " * 60
+    subwords = len(translator.vocabulary.source.encode([long])[0])
+    assert 200 < subwords < 400
+    answers = [queue.submit([long])]
+    assert queue.waiting_subwords == pytest.approx(subwords, abs=20)
+    with pytest.raises(QueueFull):
+        queue.submit([long])
+    assert not queue.full
+    answers.append(queue.submit(["one"]))
+    translator.gate.set()
+    assert [len(answer.result(30)) for answer in answers] == [1, 1]
+    until(lambda: not queue.waiting)
+    hold(translator, queue)
+    more = queue.submit([long, long])  # more than may wait, but alone: it is never going to be less
+    assert queue.full and queue.waiting == 2
+    with pytest.raises(QueueFull):
+        queue.submit(["one"])
+    translator.gate.set()
+    assert len(more.result(30)) == 2
+    queue.close()
+
+
+@pytest.mark.parametrize("alignment", [False, True])
+def test_what_an_answer_could_hold_is_bounded(alignment: bool) -> None:
+    translator = Gated(max_source_tokens=20)
+    size = AnswerSize(translator)
+    long = "one two, three. " * 10
+    queue = BatchingQueue(translator, 20)
+    parts = queue._parts([long], 1)
+    assert len(parts) >= 5 and max(parts) <= 20
+    most = size.most(parts, 2, alignment)
+    queue.close()
+    queue = BatchingQueue(translator, 20, most_answer=most)
+    assert len(queue.submit([long], 2, alignment).result(30)[0]) == 2
+    for more in (([long, "one"], 2), ([long], 3)):
+        with pytest.raises(AnswerTooLarge, match=r"^the answer could have [0-9.]+ MiB, more than [0-9.]+$"):
+            queue.submit(*more, alignment)
+    queue.close()
+
+
+@pytest.mark.parametrize("alignment", [False, True])
+def test_no_answer_is_larger_than_it_was_said_to_become(alignment: bool) -> None:
+    """Of a model that never ends a sentence before it must."""
+    translator = Gated(max_source_tokens=20, min_length_ratio=1.0, min_length=26, max_length_ratio=1.0)
+    queue = BatchingQueue(translator, 20)
+    for lines in (["one"], ["", " "], LINES, ["one two, three. " * 10], ['\U0001f600\x01"' * 30]):
+        found = queue.submit(lines, 3, alignment).result(30)
+        content = Own(lines, 3, alignment).answer(found)
+        most = queue._size.most(queue._parts(lines, 3), 3, alignment)
+        assert most / 20 < len(content) <= most
+    queue.close()
+
+
+@pytest.mark.parametrize("alignment", [False, True])
+def test_the_longest_subwords_and_numbers_are_reckoned_with(alignment: bool) -> None:
+    translator = Gated(max_extra_tokens=0, max_length_ratio=1.0)
+    longest = max(translator.vocabulary.target.every_piece(), key=lambda piece: len(piece.encode()))
+    number, count = -0.00012345678871497512, 200
+    one = Translation(
+        longest * count, number, number, [longest] * (count + 1), [number] * (count + 1), [longest] * (count + 1),
+        [[1 / 3] * (count + 1)] * (count + 1),
+    )  # fmt: skip
+    content = Own(["x"], 3, alignment).answer([[one] * 3])
+    most = AnswerSize(translator).most([count], 3, alignment)
+    assert 0.8 * most < len(content) <= most
+
+
+def test_nobody_waits_any_more(translator: Gated, queue: BatchingQueue) -> None:
+    hold(translator, queue)
+    gone, waiting = queue.submit(["two"]), queue.submit(["six"])
+    assert gone.cancel()
+    translator.gate.set()
+    assert len(waiting.result(30)) == 1
+    assert translator.calls == [(["six"], 1)]
+
+
+def test_only_whose_line_fails_hears_of_it(translator: Gated, queue: BatchingQueue) -> None:
+    hold(translator, queue)
+    first, bad, last = (queue.submit([line]) for line in ("two", "fails", "six"))
+    translator.gate.set()
+    assert texts([*first.result(30), *last.result(30)]) == texts([translator.alone("two"), translator.alone("six")])
+    with pytest.raises(ValueError, match="a line that fails"):
+        bad.result(30)
+    assert len(queue.submit(["ten"]).result(30)) == 1, "the thread has ended"
+
+
+@pytest.mark.parametrize("long_input", ["cut", "skip", "error"])
+def test_no_line_is_cut(long_input: str) -> None:
+    translator = Gated(max_source_tokens=8, long_input=long_input)
+    queue = BatchingQueue(translator, 20)
+    with pytest.raises(NmtError, match=r"^line 2: 120 subwords, more than 8: shorten or split it$"):
+        queue.submit(["one", "one " * 40])
+    with pytest.raises(NmtError, match=r"^4 best translations asked for: at most 3, the beam's size$"):
+        queue.submit(["one"], n_best=4)
+    queue.close()
+    assert translator.calls == []
+
+
+def test_closing_waits_for_what_waits(translator: Gated) -> None:
+    queue = BatchingQueue(translator, 20)
+    hold(translator, queue)
+    answers = [queue.submit([line], n_best=1 + i % 3) for i, line in enumerate(LINES)]
+    with ThreadPoolExecutor(1) as pool:
+        closing = pool.submit(queue.close)
+        until(lambda: queue._closed)
+        with pytest.raises(RuntimeError, match="closed"):
+            queue.submit(["one"])
+        translator.gate.set()
+        closing.result(30)
+    assert all(answer.done() for answer in answers)
+    assert not queue.alive
+
+
+def test_the_same_alone_and_in_any_company(translator: Gated) -> None:
+    """Whatever comes at once, from however many threads."""
+    queue = BatchingQueue(translator, 10_000)
+    expected = {line: texts([translator.alone(line, 2)]) for line in LINES}
+
+    def client(seed: int) -> None:
+        drawn = random.Random(seed)
+        for _ in range(8):
+            line = drawn.choice(LINES)
+            assert texts(queue.submit([line], n_best=2).result(30)) == expected[line]
+
+    with ThreadPoolExecutor(32) as pool:
+        list(pool.map(client, range(64)))
+    queue.close()
+    assert queue.tally.lines == 64 * 8
+    assert queue.tally.batches < 64 * 8 / 4

@@ -1,0 +1,151 @@
+"""Bodies of requests in both shapes, and their answers."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nmt.commands.serve.requests import Languages, LibreTranslate, Limits, Own, Refused, read
+from nmt.decoding.translator import Translation
+
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded; charset=utf-8"
+LIBRE = {"source": "en", "target": "de"}
+
+
+def asked(fields: object, limits: Limits | None = None) -> Any:
+    return read(JSON, json.dumps(fields).encode(), Languages("en", "de"), limits or Limits(), beam_size=3)
+
+
+def one(text: str) -> Translation:
+    return Translation(text, -0.5, -1.0, [text, "</s>"], [-0.75, -0.25])
+
+
+def test_our_own_shape() -> None:
+    assert asked({"text": "a b"}) == Own(["a b"], 1, False)
+    assert asked({"text": ["a\nb", ""], "n_best": 2, "alignment": True}) == Own(["a\nb", ""], 2, True)
+    assert asked({"text": []}) == Own([], 1, False)
+    answer = json.loads(asked({"text": ["a"], "n_best": 2}).answer([[one("x"), one("y")]]))
+    first = {"text": "x", "score": -0.5, "log_probability": -1.0, "tokens": ["x", "</s>"]}
+    assert answer["translations"][0][0] == first | {"token_scores": [-0.75, -0.25]}
+    assert [[best["text"] for best in line] for line in answer["translations"]] == [["x", "y"]]
+
+
+def test_an_alignment_is_in_the_answer_if_asked_for() -> None:
+    request = asked({"text": ["a", ""], "alignment": True})
+    found = replace(one("x"), source_pieces=["ä", "</s>"], alignment=[[1 / 3, 2 / 3], [1.0, 1e-9]])
+    first, empty = [best[0] for best in json.loads(request.answer([[found], [one("")]]))["translations"]]
+    assert first["source_tokens"] == ["ä", "</s>"]
+    assert first["alignment"] == [[0.333333, 0.666667], [1.0, 0.0]]
+    assert (empty["source_tokens"], empty["alignment"]) == (None, None)
+
+
+def test_no_call_for_json_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One for a whole answer would keep all other threads waiting: it is written in C, and never interrupted."""
+    lengths, dumps = [], json.dumps
+    monkeypatch.setattr(
+        json, "dumps", lambda *args, **kwargs: lengths.append(len(made := dumps(*args, **kwargs))) or made
+    )
+    found = replace(one("x"), source_pieces=["a"] * 400, alignment=[[1 / 3] * 400] * 400)
+    content = asked({"text": ["a"], "n_best": 3, "alignment": True}).answer([[found] * 3])
+    assert len(content) > 3 * 400 * 400 * 8
+    assert max(lengths) < 10_000
+
+
+def test_libretranslates_shape() -> None:
+    request = asked(LIBRE | {"q": "a\r\nb\n\nc", "format": "text", "api_key": "", "whatever": 1})
+    assert request == LibreTranslate([["a", "b", "", "c"]], many=False, n_best=1, detected=None)
+    assert request.lines == ["a", "b", "", "c"]
+    answer = json.loads(request.answer([[one(text)] for text in ("A", "B", "", "C")]))
+    assert answer == {"translatedText": "A\nB\n\nC"}
+
+
+def test_libretranslates_lists_alternatives_and_detection() -> None:
+    request = asked({"q": ["a\n", "b"], "source": "auto", "target": "DE", "alternatives": 1})
+    assert request == LibreTranslate([["a", ""], ["b"]], many=True, n_best=2, detected="en")
+    assert json.loads(request.answer([[one("A"), one("AA")], [one("")], [one("B"), one("BB")]])) == {
+        "translatedText": ["A\n", "B"],
+        "alternatives": [["AA\n"], ["BB"]],
+        "detectedLanguage": [{"language": "en", "confidence": 0}] * 2,
+    }
+    assert asked(LIBRE | {"q": "a", "alternatives": 99}).n_best == 3
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        (FORM, b"q=d%C3%B6g+%26%0Acat&source=en&target=de&api_key=&alternatives=2"),
+        (
+            "multipart/form-data; boundary=xyz",
+            b"".join(
+                b'--xyz\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n' % (name, value)
+                for name, value in [
+                    (b"q", "dög &\r\ncat".encode()), (b"source", b"en"), (b"target", b"de"), (b"alternatives", b"2"),
+                ]
+            )
+            + b"--xyz--\r\n",
+        ),
+    ],
+)  # fmt: skip
+def test_forms(content_type: str, body: bytes) -> None:
+    found = read(content_type, body, Languages("en", "de"), Limits(), beam_size=3)
+    assert found == LibreTranslate([["dög &", "cat"]], many=False, n_best=3, detected=None)
+    own = read(FORM, b"text=a&n_best=2&alignment=true", Languages("en", "de"), Limits(), beam_size=3)
+    assert own == Own(["a"], 2, True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ([], "the body is not a JSON object"),
+        ({}, "text is missing: give a text, or a list of them"),
+        ({"text": "a", "beam": 2}, "beam: unknown; there are text, n_best and alignment, or q, source and target"),
+        ({"text": 1}, "text: a text or a list of texts is wanted, not 1"),
+        ({"text": ["a", None]}, "text: a text or a list of texts is wanted, not null"),
+        ({"text": "\ud800"}, "the body has half of a surrogate pair, which is no character"),
+        ({"text": "a", "\ud800": 1}, "the body has half of a surrogate pair, which is no character"),
+        ({"q": "a", "source": ["\ud800"]}, "the body has half of a surrogate pair, which is no character"),
+        (LIBRE | {"q": "a", "format": "\udfff"}, "the body has half of a surrogate pair, which is no character"),
+        ({"text": "a", "n_best": 0}, "n_best: a whole number from 1 is wanted, not 0"),
+        ({"text": "a", "n_best": True}, "n_best: a whole number from 1 is wanted, not true"),
+        ({"text": "a", "n_best": "many"}, 'n_best: a whole number from 1 is wanted, not "many"'),
+        ({"text": "a", "alignment": 1}, "alignment: true or false is wanted, not 1"),
+        ({"q": ""} | LIBRE, "Invalid request: missing q parameter"),
+        ({"q": "a", "target": "de"}, "Invalid request: missing source parameter"),
+        ({"q": "a", "source": "en"}, "Invalid request: missing target parameter"),
+        ({"q": "a", "source": "fr", "target": "de"}, "source: fr is not supported: this model has en"),
+        ({"q": "a", "source": "en", "target": "auto"}, "target: auto is not supported: this model has de"),
+        ({"q": "a", "source": ["en"], "target": "de"}, "source: ['en'] is not supported: this model has en"),
+        ({"q": "a", "format": "html"} | LIBRE, "format: html is not supported: send plain text, as format: text"),
+        ({"q": {"a": 1}} | LIBRE, 'q: a text or a list of texts is wanted, not {"a": 1}'),
+    ],
+)
+def test_what_cannot_be_meant(fields: object, message: str) -> None:
+    with pytest.raises(Refused) as refused:
+        asked(fields)
+    assert (refused.value.status, str(refused.value)) == (400, message)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [(JSON, b""), (JSON, b"{"), (JSON, b'{"text": "\xff"}'), (JSON, b"[" * 100_000), (FORM, b"q=%ff")],
+)
+def test_bodies_that_cannot_be_read(content_type: str, body: bytes) -> None:
+    with pytest.raises(Refused, match=r"^the body is not application/[a-z-]+, in UTF-8$"):
+        read(content_type, body, Languages("en", "de"), Limits(), beam_size=3)
+
+
+def test_limits() -> None:
+    limits = Limits(lines=3, characters=10)
+    assert asked({"text": ["aaa", "bbb", "cccc"]}, limits).lines == ["aaa", "bbb", "cccc"]
+    for fields, words in (
+        ({"text": ["a"] * 4}, "4 lines, more than 3"),
+        ({"q": "a\nb\nc\nd"} | LIBRE, "4 lines, more than 3"),
+        ({"text": "a" * 11}, "11 characters, more than 10"),
+    ):
+        with pytest.raises(Refused, match=words) as refused:
+            asked(fields, limits)
+        assert refused.value.status == 413
+    longest = json.dumps({"text": ["\U0001f600" * 20_000] + [""] * 255, "n_best": 4})
+    assert len(longest) < Limits().body

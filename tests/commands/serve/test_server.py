@@ -1,0 +1,180 @@
+"""`nmt serve` as a process: what it says, how it is refused, how it ends."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import uvicorn
+from helpers.services import Gated, Service, save_small_model, until
+
+from nmt.commands.serve import app, server
+from nmt.commands.serve.batching import BatchingQueue
+from nmt.commands.serve.hosts import Hosts, check_names
+from nmt.commands.serve.requests import Languages, Limits
+from nmt.errors import NmtError
+
+NMT = [sys.executable, "-c", "from nmt.cli.app import main; main()"]
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
+Start = Callable[..., subprocess.Popen[str]]
+SECONDS = 180  # of a test: each starts commands, which first import PyTorch
+pytestmark = pytest.mark.usefixtures("time_limit")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_small_model(tmp_path_factory.mktemp("served") / "model.safetensors")
+
+
+@pytest.fixture
+def start(model: Path) -> Iterator[Start]:
+    """A function that starts `nmt serve` on a free port; what still runs at the end is killed."""
+    started = []
+
+    def run(*arguments: str) -> subprocess.Popen[str]:
+        command = [*NMT, "serve", str(model), "--port", "0", *arguments]
+        started.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT))
+        return started[-1]
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def listening(process: subprocess.Popen[str]) -> tuple[str, int]:
+    """Where it says that it listens."""
+    assert process.stderr
+    line = process.stderr.readline()
+    found = re.fullmatch(r"listening on http://(.+):([0-9]+)\n", line)
+    assert found, line
+    return found[1], int(found[2])
+
+
+def refused(*arguments: object) -> str:
+    """What is said, in one line, where it does not start."""
+    command = [*NMT, "serve", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=SECONDS)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("\n") == 1, done.stderr
+    return done.stderr.removesuffix("\n")
+
+
+def test_it_listens_on_loopback_and_says_where(start: Start) -> None:
+    process = start()
+    host, port = listening(process)
+    assert host == "127.0.0.1"
+    answer = Service(port).post({"text": "one"})
+    assert answer.status == 200 and "server" not in answer.headers  # nobody need know of what version it is
+    process.terminate()
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (0, "stopped: 1 requests, 1 of them answered with 1 lines\n")
+
+
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_requests_under_way_are_answered(start: Start, sent: int, status: int) -> None:
+    """Those that wait too. A translation of 40 lines is under way for long enough to be met in it."""
+    process = start("--beam-size", "8")
+    _, port = listening(process)
+    served = Service(port)
+    with ThreadPoolExecutor(6) as pool:
+        answers = [pool.submit(served.post, {"text": ["one two three four " * 15] * 40}) for _ in range(6)]
+        until(lambda: lines_sent(served) >= 200)  # all wait or are translated, but those of one that is under way
+        process.send_signal(sent)
+        assert [answer.result(60).status for answer in answers] == [200] * 6
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (status, "stopped: 6 requests, 6 of them answered with 240 lines\n")
+    with pytest.raises(ConnectionRefusedError):
+        served.get("/health")
+
+
+def lines_sent(served: Service) -> int:
+    """How many wait or are translated."""
+    metrics = served.get("/metrics").body.decode()
+    return sum(
+        int(count) for count in re.findall(r"^nmt_(?:waiting_lines|lines_total) ([0-9]+)$", metrics, re.MULTILINE)
+    )
+
+
+def test_other_machines_are_let_in_aloud(start: Start) -> None:
+    process = start("--host", "0.0.0.0")
+    assert process.stderr
+    assert re.fullmatch(r"warning: http://0\.0\.0\.0:[0-9]+: others can reach it, .*\n", process.stderr.readline())
+    served = Service(listening(process)[1])
+    for host, status in (("10.0.0.1", 200), ("[2001:db8::1]:1", 200), ("localhost", 200), ("evil.example", 421)):
+        assert served.get("/health", Host=host).status == status
+
+
+def test_where_it_cannot_listen(model: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"--host 127.0.0.1 --port {port}: cannot listen there: Address already in use: choose others" in refused(
+            model, "--port", port
+        )
+    assert "error: --host no.such.host.invalid: no such host" in refused(model, "--host", "no.such.host.invalid")
+
+
+@pytest.mark.parametrize(
+    "host", ["no.such.host.invalid", "", "a..b", "x" * 300, "half\ud800", "nul\0", "256.1.1.1", "[::1]"]
+)
+def test_a_host_that_is_none(host: str) -> None:
+    with pytest.raises(NmtError, match=r"^--host .*: no such host: give a name or an address of this machine$"):
+        server._listen(host, 0)
+
+
+def test_what_is_asked_for_reaches_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(
+        queue: BatchingQueue, languages: Languages, limits: Limits, ready: object, log_requests: bool, hosts: Hosts
+    ) -> None:
+        built.append((queue.most_waiting, queue.most_answer, languages, limits, log_requests))
+        named.append((hosts.names, hosts.any_address))
+
+    built, named = list[object](), list[object]()
+    monkeypatch.setattr(app, "build", build)
+    monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
+    limits, languages = Limits(lines=3, characters=5, waiting=7, answer=12_345), Languages("en", "de")
+    for host, log_requests in (("127.0.0.1", True), ("0.0.0.0", False)):
+        server.serve(Gated(), languages, host, 0, limits, log_requests, ["x.example"])
+    assert built == [(7, 12_345, languages, limits, log_requests) for log_requests in (True, False)]
+    names = {"localhost", "x.example"}
+    assert named == [({"127.0.0.1", *names}, False), ({"0.0.0.0", *names}, True)]
+
+
+@pytest.mark.parametrize("name", ["http://x", "a b", "", "x.example:80", "[::1]:80"])
+def test_a_name_to_be_called_by_is_no_address_of_a_page(name: str) -> None:
+    check_names(["x.example", "192.168.0.1", "::1", "[::1]"])
+    with pytest.raises(NmtError, match=r"^--allowed-host .*: give a name alone, such as translate\.example\.org$"):
+        check_names(["x.example", name])
+
+
+def test_it_is_called_by_the_names_that_are_given(start: Start) -> None:
+    process = start("--host", "localhost", "--allowed-host", "translate.example.org")
+    served = Service(listening(process)[1])
+    for host, status in (("translate.example.org", 200), ("localhost", 200), ("evil.example", 421), ("10.0.0.1", 421)):
+        assert served.get("/health", Host=host).status == status
+
+
+def test_mistakes(model: Path, tmp_path: Path) -> None:
+    assert "none.safetensors: no such file" in refused(tmp_path / "none.safetensors")
+    assert "--max-lines 9 is more than --max-waiting 8: lower one or raise the other" in refused(
+        model, "--max-lines", 9, "--max-waiting", 8
+    )
+    assert "--allowed-host http://x: give a name alone, such as translate.example.org" in refused(
+        model, "--allowed-host", "http://x"
+    )
+
+
+def test_a_missing_package_is_named(model: Path, tmp_path: Path) -> None:
+    script = f"import sys; sys.modules['uvicorn'] = None; sys.argv = ['nmt', 'serve', {str(model)!r}]"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{script}; from nmt.cli.app import main; main()"],
+        capture_output=True, text=True, env=ENVIRONMENT,
+    )  # fmt: skip
+    expected = "error: serving needs the package uvicorn: pip install fastapi uvicorn\n"
+    assert (done.returncode, done.stderr) == (1, expected)

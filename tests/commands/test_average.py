@@ -1,0 +1,243 @@
+"""The average that translates the validation set best: found, told and written, or nothing written."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from helpers.model_files import make_checkpoint
+from helpers.runs import config_text, rows_of, write_corpus
+from typer.testing import CliRunner
+
+from nmt.checkpoints import averaging, model_file
+from nmt.cli import app
+from nmt.commands import average, train
+from nmt.commands.validate import Validator, is_validated_on, validation_key
+from nmt.config import reader, schema
+from nmt.config.schema import Config, Corpus
+from nmt.errors import NmtError
+from nmt.files.text import read_lines
+
+MakeConfig = Callable[..., Config]
+
+
+@pytest.fixture(scope="module")
+def trained(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has begun to learn, with six checkpoints and a moving average."""
+    torch.set_num_threads(1)
+    run = tmp_path_factory.mktemp("selection") / "run"
+    overrides = [
+        "training.max_steps=96", "training.validate_every=16", "training.checkpoint_every=16", "training.keep_last=6",
+        "training.keep_best=6", "training.ema_decay=0.9", "training.validation_sentences=12",
+    ]  # fmt: skip
+    train.train(reader.parse(Config, config_text(corpus, run), "test config", overrides), "cpu")
+    return run
+
+
+def run_of(folder: Path, of: Config, count: int) -> Path:
+    """A run with so many untrained, validated checkpoints."""
+    for step in range(1, count + 1):
+        made = make_checkpoint(of, step, step=step, best_metric="validation_loss", validation_loss=float(step))
+        model_file.save(model_file.checkpoint_path(folder, step), made)
+    (folder / "config.yaml").write_text(reader.to_yaml(of), encoding="utf-8")
+    return folder
+
+
+def names(run: Path) -> list[str]:
+    return [candidate.name for candidate in average.candidates(run)]
+
+
+def test_candidates_are_as_many_as_there_are(make_config: MakeConfig, tmp_path: Path) -> None:
+    """The loss rises with the step: the best are the first."""
+    assert names(run_of(tmp_path / "one", make_config(), 1)) == ["last 1, best 1"]
+    run = run_of(tmp_path / "six", make_config(), 6)
+    assert names(run) == ["last 1", "last 3", "last 5", "best 1", "best 3", "best 5"]
+    found = {one.name: [path.name for path in one.paths] for one in average.candidates(run)}
+    assert found["last 3"] == [f"step-0000000{step}.safetensors" for step in (4, 5, 6)]
+    assert found["best 3"] == [f"step-0000000{step}.safetensors" for step in (1, 2, 3)]
+    model_file.save(run / model_file.EMA, make_checkpoint(make_config(), 9))
+    assert names(run)[-1] == "moving average"
+    only = average.candidates(run, last=(1, 6), best=(3, 6))
+    assert [one.name for one in only] == ["last 1", "last 6, best 6", "best 3", "moving average"]
+
+
+def test_what_is_tried_is_what_validation_measured(trained: Path) -> None:
+    measured = {row["step"]: row for row in rows_of(trained / "metrics.jsonl") if "bleu" in row}
+    _, tried = average.select(trained, "cpu")
+    singles = [one for one in tried if len(one.candidate.paths) == 1 and one.candidate.name != "moving average"]
+    assert singles
+    for one in singles:
+        row = measured[model_file.load_provenance(one.candidate.paths[0])["step"]]
+        assert (one.bleu, one.chrf) == (row["bleu"], row["chrf"])
+        assert one.loss == pytest.approx(row["validation_loss"], rel=1e-5)
+
+
+def test_the_winner_is_the_mean_of_its_files(trained: Path) -> None:
+    winner, tried = average.select(trained, "cpu")
+    best = next(one for one in tried if one.candidate.name == winner.provenance["selected"])
+    assert best.bleu == max(one.bleu for one in tried) > 0
+    assert (winner.provenance["bleu"], winner.provenance["validation_loss"]) == (best.bleu, best.loss)
+    mean = averaging.average(best.candidate.paths)
+    assert all(torch.equal(weight, winner.weights[name]) for name, weight in mean.weights.items())
+    pairs = average._validation(trained, schema.load(trained / "config.yaml"), winner.provenance.get("none"))
+    assert Validator(winner.vocabulary, pairs, winner.config)(winner.build()).bleu == best.bleu
+    assert {"last 1", "moving average"} <= {name for one in tried for name in one.candidate.name.split(", ")}
+
+
+def test_of_equal_ones_the_fewest_files_win(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bleu = {"last 1": 1.0, "last 3": 7.0, "last 5": 7.0, "best 1": 2.0, "best 3": 7.0, "best 5": 6.0}
+    monkeypatch.setattr(average, "_try", lambda candidate, *_: average.Tried(candidate, 1.0, bleu[candidate.name], 0.0))
+    winner, tried = average.select(run_of(tmp_path / "run", make_config(), 6), "cpu")
+    assert winner.provenance["selected"] == "last 3"
+    assert average.to_text(tried, "last 3").split("\n")[2] == "* last 3         3  1.0000   7.00   0.00"
+
+
+def test_the_command_prints_a_table_and_the_file(trained: Path, tmp_path: Path) -> None:
+    outputs = [tmp_path / name for name in ("one.safetensors", "two.safetensors")]
+    done = [
+        CliRunner().invoke(app.app, ["average-checkpoints", str(trained), "--select", "--output", str(output)])
+        for output in outputs
+    ]
+    assert [one.exit_code for one in done] == [0, 0], done[0].output
+    head, *rows, path = done[0].stdout.removesuffix("\n").split("\n")
+    assert head.split() == ["candidate", "files", "loss", "BLEU", "chrF"] and path == str(outputs[0])
+    marked = [row for row in rows if row.startswith("* ")]
+    assert len(marked) == 1 and model_file.load(outputs[0]).provenance["selected"] in marked[0]
+    one, two = map(model_file.load, outputs)
+    assert one.provenance == two.provenance
+    assert all(torch.equal(weight, two.weights[name]) for name, weight in one.weights.items())
+
+
+def test_interrupted_it_leaves_nothing(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, calls = sorted(trained.rglob("*")), []
+
+    def interrupted(*_: object) -> None:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(average, "_try", lambda *given: interrupted() or average.Tried(given[0], 1, 1, 1))
+    output = tmp_path / "winner.safetensors"
+    done = CliRunner().invoke(app.app, ["average-checkpoints", str(trained), "--select", "--output", str(output)])
+    assert (done.exit_code, len(calls)) == (130, 2)
+    assert list(tmp_path.iterdir()) == [] and sorted(trained.rglob("*")) == before
+
+
+# ------------------------------------------------------------------------ what is refused
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            "data.validation={source: gone.en, target: gone.de}",
+            r"config\.yaml: data\.validation: gone\.en: no such file",
+        ),
+        ("data.validation=null", r"config\.yaml: data\.validation is not set"),
+    ],
+)
+def test_a_validation_text_that_is_not_there(
+    make_config: MakeConfig, tmp_path: Path, override: str, message: str
+) -> None:
+    with pytest.raises(NmtError, match=message):
+        average.select(run_of(tmp_path / "run", make_config(override), 1), "cpu")
+
+
+def with_relative_paths(run: Path, of: Config) -> None:
+    """Make RUN/config.yaml say `validation.en` and `validation.de`."""
+    validation = Corpus(source="validation.en", target="validation.de")
+    relative = dataclasses.replace(of, data=dataclasses.replace(of.data, validation=validation))
+    (run / "config.yaml").write_text(reader.to_yaml(relative), encoding="utf-8")
+
+
+@pytest.mark.parametrize("metric", ["validation_loss", "bleu"])
+def test_another_text_of_the_same_name_is_refused(
+    make_config: MakeConfig, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metric: str
+) -> None:
+    """Relative paths lead from the current folder: what is there must be what the run was validated on."""
+    of = make_config(f"training.best_metric={metric}")
+    run = run_of(tmp_path / "run", of, 1)
+    with_relative_paths(run, of)
+    pairs = list(zip(*(read_lines(corpus / f"validation.{side}") for side in ("en", "de")), strict=True))
+    key = validation_key(pairs, of)
+    model_file.save(model_file.checkpoint_path(run, 2), make_checkpoint(of, 2, step=2, validation_key=key))
+    sessions = ({"event": "started", "step": step, "folder": folder} for step, folder in ((0, "/"), (1, str(corpus))))
+    (run / "sessions.jsonl").write_text("".join(f"{json.dumps(session)}\n" for session in sessions))
+    monkeypatch.chdir(corpus)
+    average.select(run, "cpu")
+    other = tmp_path / "elsewhere"
+    write_corpus(other, "validation", 20, seed=99)
+    monkeypatch.chdir(other)
+    with pytest.raises(NmtError, match=r"read in .*/elsewhere, is not the text .* validated on") as refused:
+        average.select(run, "cpu")
+    assert f"in the folder {corpus}, in which training was started" in str(refused.value)
+    (other / "validation.en").unlink()
+    with pytest.raises(NmtError, match=r"validation\.en: no such file in .*/elsewhere: run this command in the folder"):
+        average.select(run, "cpu")
+
+
+def test_pairs_with_an_empty_side_are_left_out_as_in_training(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = make_config()
+    run = run_of(tmp_path / "run", of, 1)
+    with_relative_paths(run, of)
+    for name, lines in (("validation.en", "one\n\ntwo\n"), ("validation.de", "eins\nzwei\n \n")):
+        (tmp_path / name).write_text(lines)
+    key = validation_key([("one", "eins")], of)
+    model_file.save(model_file.checkpoint_path(run, 2), make_checkpoint(of, 2, step=2, validation_key=key))
+    monkeypatch.chdir(tmp_path)
+    average.select(run, "cpu")
+
+
+def test_other_settings_of_the_search_are_no_other_text(make_config: MakeConfig) -> None:
+    pairs = [("one", "eins")]
+    by_loss, by_bleu, wider = (
+        validation_key(pairs, make_config(*overrides))
+        for overrides in ([], ["training.best_metric=bleu"], ["training.best_metric=bleu", "decoding.beam_size=7"])
+    )
+    assert len({by_loss, by_bleu, wider}) == 3
+    assert all(is_validated_on(key, pairs) for key in (by_loss, by_bleu, wider))
+    assert not any(is_validated_on(key, [("one", "zwei")]) for key in (by_loss, by_bleu, wider))
+
+
+def test_a_run_that_trained_can_be_selected_from_where_it_was_started(trained: Path) -> None:
+    assert model_file.load_provenance(model_file.last(trained, 1)[0])["validation_key"]
+    assert rows_of(trained / "sessions.jsonl")[0]["folder"] == str(Path.cwd())
+
+
+def test_a_folder_without_checkpoints(tmp_path: Path) -> None:
+    with pytest.raises(NmtError, match="no checkpoints to choose from"):
+        average.select(tmp_path, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("nowhere", "nowhere: no such folder"), ("file", "file: not a folder: give the folder")]
+)
+def test_what_is_no_folder(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(NmtError, match=message):
+        average.candidates(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["RUN", "--select", "--last", "2"], "one of --last N and --best N, or --select"),
+        (["RUN", "--select", "--output", "RUN"], "a folder: name the model file"),
+        (["RUN/config.yaml", "--select"], "--select chooses from a run's folder, and RUN/config.yaml is not a folder"),
+        (["RUN/nope", "--last", "2"], "--last chooses from a run's folder, and RUN/nope does not exist"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    make_config: MakeConfig, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    run = run_of(tmp_path / "run", make_config(), 1)
+    given = [one.replace("RUN", str(run)) for one in arguments]
+    given += [] if "--output" in given else ["--output", str(tmp_path / "x")]
+    done = CliRunner().invoke(app.app, ["average-checkpoints", *given])
+    assert done.exit_code == 1 and message in done.stderr.replace(str(run), "RUN")

@@ -1,0 +1,548 @@
+"""A file translated to a file, by one process or several: nothing is lost, and what was killed goes on."""
+
+import gzip
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from helpers import commands, faults
+from helpers.model_files import make_checkpoint
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.checkpoints import model_file
+from nmt.commands import file_job, translate_file
+from nmt.commands.file_job import FileJob
+from nmt.commands.output_format import Form
+from nmt.decoding.chunks import Counts, chunked
+from nmt.decoding.translator import Translator
+from nmt.distributed import launch as launching
+from nmt.distributed.environment import FILE_JOB
+from nmt.errors import NmtError
+from nmt.files import atomic
+from nmt.files import text as lines
+from nmt.files.outputs import check_output
+from nmt.files.text import lines_out, read_lines, survey
+
+HOSTILE = [
+    "", "   ", "x" * 10_000, "👩‍👩‍👧 😀", "a\x00b\x01\x1f\x7f", "مرحبا بالعالم. שלום", "a\u2028b\u2029c\x85d\x0be\x0cf",
+    "a\rb", "\r", "é" * 300, "好" * 400, "\u202eevil", "one. two! " * 60, "\u2585 ▁", "\t tab \t", "\ufffd", "last",
+]  # fmt: skip
+TWO = ("--nproc-per-node", "2")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model that says something else to almost every line."""
+    from helpers.runs import config_text
+
+    from nmt.config import schema
+
+    folder = tmp_path_factory.mktemp("model")
+    text = config_text(folder, folder / "run").replace("d_model: 32, feed_forward: 64", "d_model: 16, feed_forward: 16")
+    text = text.replace("decoding: {beam_size: 2}", "decoding: {beam_size: 2, max_extra_tokens: 0}")
+    model_file.save(folder / "tiny.safetensors", make_checkpoint(schema.parse(text, "test")))
+    return folder / "tiny.safetensors"
+
+
+@pytest.fixture(scope="module")
+def translator(model: Path) -> Translator:
+    return Translator.load(model, "cpu")
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_bytes("".join(f"{line}\n" for line in lines).encode())
+    return path
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "nmt", "translate", *map(str, arguments)]
+
+
+def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
+    done = commands.run("translate", *arguments)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_hostile_lines_come_out_one_for_one_from_one_process_and_two(model: Path, tmp_path: Path) -> None:
+    source = write(tmp_path / "in", HOSTILE * 3)
+    for name, many in (("one", ()), ("two", TWO)):
+        done = run(model, source, "--output", tmp_path / name, "--n-best", 2, *many)
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+        assert done.stderr.count("\n") == 1 and "12 of 51 lines are longer than 256 subwords: split into" in done.stderr
+    one, two = ([row.split("\t") for row in read_lines(tmp_path / name)] for name in ("one", "two"))
+    assert [(number, text) for number, _, text in one] == [(number, text) for number, _, text in two]
+    # Batches are others in smaller chunks, and rounding depends on them.
+    assert [float(score) for _, score, _ in one] == pytest.approx([float(score) for _, score, _ in two], abs=1e-3)
+    numbers = [int(number) for number, _, _ in one]
+    assert numbers == sorted(numbers) and set(numbers) == set(range(1, 52))
+    assert names(tmp_path) == {"in", "one", "two"}
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    lines=st.lists(
+        st.sampled_from(HOSTILE[3:9]) | st.text(st.characters(codec="utf-8", exclude_characters="\n"), max_size=9),
+        max_size=30,
+    ),
+    chunk_lines=st.integers(1, 7),
+    processes=st.integers(1, 3),
+)
+def test_any_lines_in_any_chunks_keep_their_order(
+    lines: list[str], chunk_lines: int, processes: int, translator: Translator, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("job")
+    source = write(folder / "in", lines)
+    job = FileJob(source, folder / "out", "0" * 16, survey(source, {}), chunk_lines)
+    with job.held():
+        for process in range(processes):
+            job.translate(translator, echo, process, processes)
+        counts, _ = job.finish()
+    assert list(read_lines(folder / "out")) == [
+        f"{n} {line}".rstrip() + "." for n, line in enumerate(read_lines(source), 1)
+    ]
+    assert counts == Counts(lines=len(lines))
+    assert names(folder) == {"in", "out"}
+
+
+def echo(translator: Translator, lines: list[str], first: int, prefixes: object) -> list[str]:
+    translator.counts.lines += len(lines)
+    return [f"{number} {line}".rstrip() + "." for number, line in enumerate(lines, first)]
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_survey_counts_what_is_read(tmp_path: Path, end: str) -> None:
+    plain, packed = tmp_path / "plain", tmp_path / "packed.gz"
+    for text in ("", "\n", "a", "a\r\nb\u2028", "\ufeff"):
+        plain.write_bytes((text + end).encode())
+        packed.write_bytes(gzip.compress((text + end).encode()))
+        assert survey(plain, {}) == survey(packed, {}) == len(list(read_lines(plain)))
+
+
+@pytest.mark.parametrize("many", [(), TWO])
+def test_killed_and_run_again_it_gives_the_same_bytes(model: Path, tmp_path: Path, many: tuple[str, ...]) -> None:
+    """Killed as soon as there is a chunk; what was there is not translated again."""
+    source = write(tmp_path / "in", ["one two three four five six seven"] * 12_000)
+    process = commands.Started("translate", model, source, "--output", tmp_path / "out", "--scores", *many)
+    end = time.monotonic() + 100
+    while not (kept := sorted(tmp_path.glob(".out.*.part/*-[0-9]*000"))) and time.monotonic() < end:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.ended()
+    assert kept and not (tmp_path / "out").exists()
+    kept[0].write_text(kept[0].read_text().replace("\t", "\tkept ", 1))
+    done = run(model, source, "--output", tmp_path / "out", "--scores", *many)
+    assert done.returncode == 0 and "of 12,000 lines are translated: going on from there" in done.stderr
+    whole = run(model, source, "--output", tmp_path / "whole", "--scores")
+    assert whole.returncode == 0
+    text = (tmp_path / "out").read_text()
+    assert text.count("\tkept ") == 1
+    assert text.replace("\tkept ", "\t") == (tmp_path / "whole").read_text()
+    assert names(tmp_path) == {"in", "out", "whole"}
+
+
+def job_of(model: Path, folder: Path, name: str = "out", **options: object) -> FileJob:
+    return FileJob.of({"model": [model]}, folder / "in", folder / name, options)
+
+
+@pytest.mark.parametrize("name", ["out", "KEY [0].txt"])
+def test_what_is_half_written_is_not_continued_with_anything_else(
+    model: Path, translator: Translator, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    write(tmp_path / "in", ["one", "two"])
+    caplog.set_level("INFO", "nmt")
+    old = job_of(model, tmp_path, name, beam_size=2)
+    with old.held():
+        old.translate(translator, Form().rows)
+    new = job_of(model, tmp_path, name, beam_size=3)
+    with new.held():
+        assert "another model, input or options" in caplog.text
+        assert "2 of 2 lines" not in caplog.text
+        with pytest.raises(NmtError, match="another nmt is writing it"), new.held():
+            pass
+        new.translate(translator, Form().rows)
+        new.finish()
+    assert names(tmp_path) == {"in", name}
+    keys = {job_of(model, tmp_path, name).key, old.key, new.key}
+    write(tmp_path / "in", ["one", "three"])
+    assert len({*keys, job_of(model, tmp_path, name).key}) == 4
+
+
+def test_prefixes_and_json_are_shared_out_with_the_lines(model: Path, tmp_path: Path) -> None:
+    source = write(tmp_path / "in", ["one", "", "two", "three " * 300, "four"])
+    prefixes = write(tmp_path / "prefixes", ["", "", "zwei", "drei", "vier"])
+    extra = ("--prefixes", prefixes, "--format", "json", "--n-best", 2)
+    for name, many in (("one", ()), ("two", TWO)):
+        done = run(model, source, "--output", tmp_path / name, *extra, *many)
+        assert done.returncode == 0, done.stderr
+    one, two = ([json.loads(row) for row in read_lines(tmp_path / name)] for name in ("one", "two"))
+    assert [row["line"] for row in one] == [1, 2, 3, 4, 5]
+    texts = [[[found["text"] for found in row["translations"]] for row in rows] for rows in (one, two)]
+    assert texts[0] == texts[1]
+    assert all(text.startswith("zwei") for text in texts[0][2])
+    assert all(text.startswith("drei") for text in texts[0][3])
+    few = write(tmp_path / "few", ["", ""])
+    done = run(model, source, "--output", tmp_path / "three", "--prefixes", few)
+    assert done.returncode == 1 and "few: 2 lines, and" in done.stderr
+    assert "has 5: give a prefix for each line" in done.stderr
+
+
+def test_a_part_is_of_its_ensemble_and_glossary(model: Path, tmp_path: Path) -> None:
+    source, out, terms = write(tmp_path / "in", ["one"]), tmp_path / "out", write(tmp_path / "terms", ["one\teins"])
+    alone = translate_file.job(model, source, out, {})
+    together = translate_file.job(model, source, out, {}, ensemble=[model])
+    named = translate_file.job(model, source, out, {}, glossary=terms)
+    write(terms, ["one\tuno"])
+    renamed = translate_file.job(model, source, out, {}, glossary=terms)
+    begun = translate_file.job(model, source, out, {}, prefixes=source)
+    as_another = FileJob.of({"model": [model, terms], "glossary": []}, source, out, {})
+    keys = [job.key for job in (alone, together, named, renamed, begun, as_another)]
+    assert len(set(keys)) == 6 and keys[0] == translate_file.job(model, source, out, {}).key
+
+
+def test_a_part_is_of_its_version_and_its_chunks(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = write(tmp_path / "in", ["one", "two", "three"])
+    now = translate_file.job(model, source, tmp_path / "out", {})
+    smaller = translate_file.job(model, source, tmp_path / "out", {}, processes=2)
+    assert now.chunk_lines > smaller.chunk_lines == 1
+    monkeypatch.setattr(file_job, "__version__", "0.0.0")
+    old = translate_file.job(model, source, tmp_path / "out", {})
+    assert len({now.key, smaller.key, old.key}) == 3
+
+
+def test_another_command_with_the_same_output_keeps_its_part(
+    model: Path, translator: Translator, tmp_path: Path
+) -> None:
+    write(tmp_path / "in", ["one"])
+    other, mine = job_of(model, tmp_path, n=1), job_of(model, tmp_path, n=2)
+    other.folder.mkdir()
+    with atomic.locked(other.folder), mine.held():
+        mine.translate(translator, Form().rows)
+        mine.finish()
+        assert other.folder.is_dir()
+
+
+@pytest.mark.parametrize("other", [["one"], ["three", "four"], ["one", "two", "three"]])
+@pytest.mark.parametrize("undone", [False, True])
+def test_an_input_that_changes_is_found(
+    model: Path, translator: Translator, tmp_path: Path, other: list[str], undone: bool
+) -> None:
+    """Between the key and the reading, to as many lines, fewer or more; even if it is as before when all is done."""
+    source = write(tmp_path / "in", ["one", "two"])
+    job = job_of(model, tmp_path)
+    write(source, other)
+    with pytest.raises(NmtError, match="in: has changed while it was translated"), job.held():
+        job.translate(translator, Form().rows)
+        if undone:
+            write(source, ["one", "two"])
+        job.finish()
+    assert not (tmp_path / "out").exists()
+    if undone and len(other) == 2:
+        assert names(tmp_path) == {"in"}, "what was made from other text is not kept"
+    write(source, ["one", "two"])
+    again = job_of(model, tmp_path)
+    with again.held():
+        again.translate(translator, Form().rows)
+        again.finish()
+    assert list(read_lines(tmp_path / "out")) == translator.translate(["one", "two"])
+    assert names(tmp_path) == {"in", "out"}
+
+
+@pytest.mark.parametrize("undone", [False, True])
+def test_prefixes_that_change_are_found(model: Path, translator: Translator, tmp_path: Path, undone: bool) -> None:
+    source, prefixes = write(tmp_path / "in", ["one"]), write(tmp_path / "prefixes", ["a"])
+    job = translate_file.job(model, source, tmp_path / "out", {}, prefixes=prefixes)
+    with pytest.raises(NmtError, match="has changed"), job.held():
+        write(prefixes, ["b"])
+        job.translate(translator, Form().rows)
+        if undone:
+            write(prefixes, ["a"])
+        job.finish()
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_each_line_has_a_prefix(model: Path, tmp_path: Path, count: int) -> None:
+    source, prefixes = write(tmp_path / "in", ["one", "two"]), write(tmp_path / "prefixes", ["a"] * count)
+    with pytest.raises(NmtError, match=rf"prefixes: {count} lines, and .*in has 2: give a prefix for each line"):
+        translate_file.job(model, source, tmp_path / "out", {}, prefixes=prefixes)
+
+
+def test_a_glossary_that_changes_before_it_is_loaded_is_found(
+    model: Path, translator: Translator, tmp_path: Path
+) -> None:
+    source, terms = write(tmp_path / "in", ["one"]), write(tmp_path / "terms", ["one\teins"])
+    job = translate_file.job(model, source, tmp_path / "out", {}, glossary=terms)
+    job.check_loaded(translator)
+    write(terms, ["one\tuno"])
+    with pytest.raises(NmtError, match="terms: has changed since the command was started"):
+        job.check_loaded(translator)
+
+
+def test_a_model_that_changes_before_it_is_loaded_is_found(model: Path, tmp_path: Path) -> None:
+    source, mine = write(tmp_path / "in", ["one"]), tmp_path / "model.safetensors"
+    mine.write_bytes(model.read_bytes())
+    job, whole = translate_file.job(mine, source, tmp_path / "out", {}), model_file.load(model)
+
+    def load(device: str) -> Translator:
+        model_file.save(mine, replace(whole, provenance={"step": 7}))
+        loaded = Translator.load(mine, device)
+        mine.write_bytes(model.read_bytes())  # as before, when the command looks again
+        return loaded
+
+    with pytest.raises(NmtError, match=r"model\.safetensors: has changed since the command was started"):
+        translate_file.translate(job, load, Form().rows, "cpu", None)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_translated_is_not_translated_again(
+    model: Path, translator: Translator, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path / "in", ["one", "two"])
+    caplog.set_level("INFO", "nmt")
+    job = job_of(model, tmp_path)
+    with pytest.raises(KeyboardInterrupt), job.held():
+        job.translate(translator, echo)
+        raise KeyboardInterrupt
+    assert "out: 2 of 2 lines are translated: the same command goes on from there" in caplog.text
+    with job.held():
+        job.translate(translator, lambda *_, **more: pytest.fail("again"))
+        job.finish()
+    assert list(read_lines(tmp_path / "out")) == ["1 one.", "2 two."]
+
+
+def test_where_nothing_is_translated_nothing_is_left(model: Path, tmp_path: Path) -> None:
+    write(tmp_path / "in", ["one"])
+    with pytest.raises(NmtError, match="no such model"), job_of(model, tmp_path).held():
+        raise NmtError("no such model")
+    assert names(tmp_path) == {"in"}
+
+
+def test_very_long_lines_are_fewer_to_a_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "_CHUNK_CHARACTERS", 10)
+    assert list(chunked(["abcd"] * 4 + ["a"] * 7, 4)) == [["abcd"] * 3, ["abcd", "a", "a", "a"], ["a"] * 4]
+    texts = ["abcd"] * 5 + ["x" * 20, "a", "b"]
+    job = FileJob(write(tmp_path / "in", texts), tmp_path / "out", "0" * 16, len(texts), 4)
+    one: Any = SimpleNamespace(counts=Counts(), longest_source=None)
+    with job.held():
+        job.translate(one, echo)
+        job.finish()
+    assert list(read_lines(tmp_path / "out")) == [f"{number} {text}." for number, text in enumerate(texts, 1)]
+
+
+@pytest.mark.parametrize("status", [0, 1, 130])
+def test_the_job_ends_as_its_ranks_do(
+    model: Path, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    write(tmp_path / "in", ["one"])
+    job, asked = job_of(model, tmp_path), []
+
+    def launch(arguments: list[str], ranks: int, restarts: int, *, saves: bool) -> int:
+        assert os.environ[FILE_JOB] == job.key
+        asked.append((ranks, restarts > 0, saves))
+        job.translate(translator, echo)
+        return status
+
+    monkeypatch.setenv(FILE_JOB, "")
+    monkeypatch.setattr(launching, "launch", launch)
+    load: Any = None  # by the ranks
+    if status == 130:
+        with pytest.raises(KeyboardInterrupt):
+            translate_file.translate(job, load, echo, "cpu", 2)
+    else:
+        assert translate_file.translate(job, load, echo, "cpu", 2) == status
+    assert asked == [(2, True, False)] and (tmp_path / "out").exists() == (status == 0)
+
+
+def test_a_rank_of_another_job_is_refused(
+    model: Path, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "in", ["one"])
+    for name, value in (("RANK", "0"), ("WORLD_SIZE", "1"), ("MASTER_ADDR", "localhost"), ("MASTER_PORT", "1")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv(FILE_JOB, "0" * 16)
+    with pytest.raises(NmtError, match="the model or the input is not the one that the job was started with"):
+        translate_file.translate(job_of(model, tmp_path), lambda _: translator, echo, "cpu", None)
+
+
+def test_an_error_while_lines_are_written_leaves_the_old_output(tmp_path: Path) -> None:
+    out = write(tmp_path / "out", ["old"])
+    with pytest.raises(ZeroDivisionError), lines_out(out) as print_line:
+        print_line("x" * 100_000)
+        raise ZeroDivisionError
+    assert out.read_text() == "old\n" and names(tmp_path) == {"out"}
+
+
+def test_outputs_that_would_be_lost_or_have_no_place(tmp_path: Path) -> None:
+    source, link = write(tmp_path / "in", ["one"]), tmp_path / "link"
+    with pytest.raises(NmtError, match="in: is read here, and would be lost"):
+        check_output(source, [source])
+    link.symlink_to(source)
+    with pytest.raises(NmtError, match="link: is read here, and would be lost"):
+        check_output(link, [source])
+    link.unlink()
+    link.symlink_to(tmp_path / "none" / "out")
+    with pytest.raises(NmtError, match=r"link: no folder .*none: make it first"):
+        check_output(link)
+
+
+def test_a_damaged_chunk_is_translated_again(model: Path, translator: Translator, tmp_path: Path) -> None:
+    write(tmp_path / "in", ["one", "two"])
+    job = job_of(model, tmp_path)
+    job.folder.mkdir()
+    (job.folder / "1-2").write_text("half of a chu")
+    with job.held():
+        job.translate(translator, Form().rows)
+        job.finish()
+    assert list(read_lines(tmp_path / "out")) == translator.translate(["one", "two"])
+
+
+def test_no_fault_leaves_half_a_chunk(
+    model: Path, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call that writes fails in turn; what it leaves is not taken for the translation of its lines."""
+    lines = ["x" * 3000, "y" * 3000]
+    write(tmp_path / "in", lines)
+    job = job_of(model, tmp_path)
+    with job.held():
+        counted = faults.Faults(tmp_path)
+        with monkeypatch.context() as patch:
+            counted.install(patch.setattr)
+            job.translate(translator, echo)
+        assert any(call.startswith("write ") for call in counted.calls)
+        for at in range(1, len(counted.calls) + 1):
+            (job.folder / "1-2").unlink()
+            with monkeypatch.context() as patch:
+                faults.Faults(tmp_path, at).install(patch.setattr)
+                with suppress(NmtError):  # not all calls matter: what cannot be removed is left
+                    job.translate(translator, echo)
+            job.translate(translator, echo)
+            made = (job.folder / "1-2").read_text().splitlines()[1:]
+            assert made == [f"1 {lines[0]}.", f"2 {lines[1]}."], counted.calls[at - 1]
+
+
+def test_no_fault_at_the_end_loses_what_is_translated(
+    model: Path, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call that writes fails in turn: the chunks stay until the output is there."""
+    write(tmp_path / "in", ["one", "two"])
+    job, out = job_of(model, tmp_path), tmp_path / "out"
+    for at in itertools.count(1):
+        out.unlink(missing_ok=True)
+        with job.held(), monkeypatch.context() as patch:
+            job.translate(translator, echo)
+            fault = faults.Faults(tmp_path, at)
+            fault.install(patch.setattr)
+            with suppress(NmtError):  # what cannot be removed is left
+                job.finish()
+            assert out.exists() or (job.folder / "1-2").exists(), fault.calls[-1]
+            assert not out.exists() or list(read_lines(out)) == ["1 one.", "2 two."], fault.calls[-1]
+        if len(fault.calls) < at:
+            break
+    assert at > 10
+
+
+def test_a_folder_of_the_users_with_the_name_of_a_jobs_stays(
+    model: Path, translator: Translator, tmp_path: Path
+) -> None:
+    write(tmp_path / "in", ["one"])
+    job = job_of(model, tmp_path)
+    theirs, half, another = (
+        tmp_path / name
+        for name in (".out.0123456789abcdef.part", ".out.fedcba9876543210.part", ".more.fedcba9876543210.part")
+    )
+    for folder in (theirs, half, another):
+        folder.mkdir()
+        (folder / "thesis").write_text("mine")
+        (folder / "1-2000").touch()
+    for folder in (half, another):
+        (folder / atomic.LOCK).touch()
+    with job.held():
+        job.translate(translator, Form().rows)
+        job.finish()
+    assert (theirs / "thesis").read_text() == (half / "thesis").read_text() == "mine"
+    assert not (half / "1-2000").exists()
+    assert (theirs / "1-2000").exists() and (another / "1-2000").exists(), "not of a job with this output"
+
+
+def test_an_error_in_a_rank_ends_all_with_one_line(model: Path, tmp_path: Path) -> None:
+    """Of the lines in the share of the second rank one is too long."""
+    source = write(tmp_path / "in", [*["one"] * 40, "one " * 400, *["one"] * 39])
+    for extra, words in [
+        (("decoding.long_input=error",), "subwords, more than decoding.max_source_tokens: 256"),
+        (("--device", "cuda:99"), "--device cuda:99"),
+        (("--n-best", "9"), "decoding.beam_size"),
+    ]:
+        done = run(model, source, "--output", tmp_path / words, *TWO, *extra)
+        assert done.returncode == 1 and done.stderr.count("\n") == 1 and words in done.stderr, done.stderr
+        assert not (tmp_path / words).exists()
+
+
+def test_several_processes_need_files(model: Path, tmp_path: Path) -> None:
+    source = write(tmp_path / "in", ["one"])
+    for arguments in [(), ("-",), (source,), (source, "--output", tmp_path / "out", "--line-by-line")]:
+        assert run(model, *arguments, *TWO).returncode == 2
+    assert run(model, source, "--output", tmp_path).returncode == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stopped_it_does_not_end_well(model: Path, tmp_path: Path, number: signal.Signals) -> None:
+    source = write(tmp_path / "in", ["one two three four five six seven"] * 30_000)
+    process = commands.Started("translate", model, source, "--output", tmp_path / "out", *TWO)
+    end = time.monotonic() + 100
+    while not list(tmp_path.glob(".out.*.part/*-[0-9]*000")) and time.monotonic() < end:
+        time.sleep(0.002)
+    process.send_signal(number)
+    done = process.ended()
+    assert done.returncode == 128 + number, done.stderr
+    assert b"Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists() and list(tmp_path.glob(".out.*.part/*-[0-9]*"))
+
+
+def test_devices_pipes_and_links_stay_what_they_are(model: Path, tmp_path: Path) -> None:
+    source = write(tmp_path / "in", ["one"])
+    pipe, target, link = tmp_path / "pipe", tmp_path / "target", tmp_path / "link"
+    os.mkfifo(pipe)
+    target.write_text("old\n")
+    link.symlink_to(target)
+    with subprocess.Popen(command(model, source, "--output", pipe), stderr=-1) as writing:
+        through_the_pipe = pipe.read_text()
+    assert writing.returncode == 0 and not pipe.is_file()
+    assert run(model, source, "--output", link).returncode == 0
+    assert link.is_symlink() and target.read_text() == through_the_pipe != ""
+    assert run(model, source, "--output", "/dev/null").returncode == 0
+    assert not Path("/dev/null").is_file()
+    for output, words in ((".", "a folder"), (tmp_path / "none" / "out", "no folder")):
+        done = subprocess.run(
+            command(model, "--output", output), input="one\n", capture_output=True, text=True, cwd=tmp_path
+        )
+        assert done.returncode == 1 and words in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_job_that_begins_while_another_ends_keeps_its_folder(
+    model: Path, translator: Translator, tmp_path: Path
+) -> None:
+    write(tmp_path / "in", ["one"])
+    first, second = job_of(model, tmp_path), job_of(model, tmp_path)
+    with ExitStack() as held:
+        with first.held():
+            first.translate(translator, Form().rows)
+            first.finish()
+            held.enter_context(second.held())
+        second.translate(translator, Form().rows)
+        second.finish()
+    assert names(tmp_path) == {"in", "out"}

@@ -1,0 +1,187 @@
+"""What is given to be read: a mistake in its name or in its bytes is told in one line, with the way to put it right."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from helpers.model_files import make_checkpoint
+from typer.testing import CliRunner
+
+import nmt
+from nmt.checkpoints import model_file
+from nmt.cli import app
+from nmt.config import reader
+from nmt.config.schema import Config
+from nmt.errors import NmtError
+
+MakeConfig = Callable[..., Config]
+
+
+@pytest.fixture
+def here(make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a model, a config and a text."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    model_file.save(folder / "model", make_checkpoint(make_config()))
+    (folder / "config.yaml").write_text(reader.to_yaml(make_config()), encoding="utf-8")
+    (folder / "text").write_text("one\ntwo\n")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def error(*arguments: object) -> str:
+    """The one line that a command says before it ends with status 1, nothing on standard output."""
+    done = CliRunner().invoke(app.app, [str(argument) for argument in arguments])
+    assert (done.exit_code, done.stdout) == (1, ""), (done.output, done.exception)
+    lines = done.stderr.splitlines()
+    assert lines[-1].startswith("error: ") and not any("Traceback" in line for line in lines)
+    return lines[-1].removeprefix("error: ")
+
+
+# ------------------------------------------------------------------------ names
+
+
+def test_a_setting_without_its_section(here: Path) -> None:
+    """Wherever an argument may be a file or a setting."""
+    for arguments in (["translate", "model", "beam_size=8"], ["evaluate", "model", "beam_size=8", *texts()]):
+        assert error(*arguments) == f"beam_size=8: no such file in {here}: " + ("did you mean decoding.beam_size=8?")
+    for arguments in (["translate", "model", "text", "beam_size=8"], ["inspect", "model", "one", "beam_size=8"]):
+        assert error(*arguments).startswith("beam_size=8: names no section; did you mean decoding.beam_size=8?")
+
+
+def texts() -> list[str]:
+    return ["--source", "text", "--reference", "text"]
+
+
+def test_a_file_that_has_the_name_of_a_setting(here: Path) -> None:
+    (here / "beam_size=8").write_text("one\n")
+    done = CliRunner().invoke(app.app, ["translate", "model", "beam_size=8"])
+    assert (done.exit_code, done.stdout.count("\n")) == (0, 1), done.output
+
+
+def test_a_sentence_in_the_place_of_a_file(here: Path) -> None:
+    assert error("translate", "model", "A dog runs.") == (
+        f"A dog runs.: no such file in {here}: INPUT is a file; for text: echo 'TEXT' | nmt translate MODEL"
+    )
+
+
+def test_an_output_without_its_option(here: Path) -> None:
+    assert error("translate", "model", "text", "out.de").startswith("out.de: unexpected; ")
+
+
+def test_a_relative_path_is_told_with_the_folder_in_which_it_was_looked_for(here: Path) -> None:
+    for arguments in (
+        ["translate", "none"],
+        ["translate", "model", "none"],
+        ["translate", "model", "text", "--glossary", "none"],
+        ["translate", "model", "text", "--prefixes", "none"],
+        ["train", "none"],
+        ["prepare", "none"],
+        ["prepare", "config.yaml", "data.train=[{source: none, target: text}]"],
+        ["prepare", "config.yaml", "data.train=[{file: none.tsv}]"],
+        ["prepare", "config.yaml", "data.validation={source: none, target: text}"],
+        ["score", "model", "--source", "none", "--target", "text"],
+        ["evaluate", "--hypothesis", "none", "--reference", "text"],
+        ["average-checkpoints", "none", "--output", "x"],
+        ["export", "none", "--format", "ctranslate2", "--output", "x"],
+        ["inspect", "none", "one"],
+    ):
+        line = error(*arguments)
+        assert f": no such file in {here}" in line, line
+    assert error("translate", here / "none") == f"{here / 'none'}: no such file"
+
+
+def test_links_that_lead_back_to_themselves(here: Path) -> None:
+    (here / "loop").symlink_to("other")
+    (here / "other").symlink_to("loop")
+    for arguments in (
+        ["translate", "loop"],
+        ["translate", "model", "loop"],
+        ["translate", "model", "loop", "--output", "x"],
+        ["translate", "model", "text", "--glossary", "loop"],
+        ["translate", "model", "text", "--prefixes", "loop", "--output", "x"],
+        ["score", "model", "--source", "loop", "--target", "text"],
+        ["evaluate", "loop", *texts()],
+        ["evaluate", "--hypothesis", "loop", "--reference", "text"],
+        ["evaluate", "--hypothesis", "text", "--reference", "text", "--training-text", "loop"],
+        ["average-checkpoints", "loop", "--output", "x"],
+        ["average-checkpoints", "loop", "--last", 1, "--output", "x"],
+        ["report", "loop"],
+        ["inspect", "loop", "one"],
+        ["export", "loop", "--format", "ctranslate2", "--output", "x"],
+        ["train", "loop"],
+        ["train", "config.yaml", "run_dir=loop"],
+        ["prepare", "loop"],
+        ["prepare", "config.yaml", "run_dir=loop", "data.store_dir=null"],
+        ["prepare", "config.yaml", "data.store_dir=loop/store"],
+        ["prepare", "config.yaml", "data.train=[{source: loop, target: text}]"],
+        ["prepare", "config.yaml", "data.train=[{file: loop.tsv}]"],
+        ["prepare", "config.yaml", "vocabulary.source_model=loop"],
+    ):
+        assert "loop" in error(*arguments)
+    assert sorted(path.name for path in here.iterdir()) == ["config.yaml", "loop", "model", "other", "text"]
+
+
+# ------------------------------------------------------------------------ bytes
+
+
+def table(row: str) -> bytes:
+    return json.dumps({"en": "a", "de": "b"}).replace('"b"', row).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("text.en", b"one\nca\xe9t\n", "text.en:2: byte 3 is not UTF-8"),
+        ("text.en", b"one\n\xed\xa0\x80\n", "text.en:2: byte 1 is not UTF-8"),  # half of a surrogate pair
+        ("text.en", "one\ntwo\n".encode("utf-16"), "text.en:1: byte 1 is not UTF-8"),
+        ("text.en.gz", gzip.compress(b"one\n\xff\n"), "text.en.gz:2: byte 1 is not UTF-8"),
+        ("text.en.gz", gzip.compress(b"one\ntwo\n" * 99)[:-9], "damaged gzip file"),
+        ("text.en.gz", b"one\ntwo\n", "damaged gzip file"),
+        ("table.tsv", b"one\teins\ntwo\tz\xfc\n", "table.tsv:2: byte 6 is not UTF-8"),
+        ("table.jsonl", table('"\\ud800"'), "table.jsonl:1: column 'de' holds half of a surrogate pair"),
+        ("table.jsonl", table('"\xff"').replace("\xff".encode(), b"\xff"), "table.jsonl:1: byte"),
+        ("table.jsonl", table("9" * 5000), "table.jsonl:1: "),
+        ("table.parquet", b"PAR1 and no more", "table.parquet: "),
+    ],
+)
+def test_text_that_is_none(here: Path, name: str, content: bytes, words: str) -> None:
+    (here / name).write_bytes(content)
+    entry = f"{{file: {name}}}" if name.startswith("table") else f"{{source: {name}, target: text}}"
+    for key in (f"data.train=[{entry}]", f"data.validation={entry}"):
+        assert words in error("prepare", "config.yaml", key)
+    if name.startswith("text"):
+        assert words in error("translate", "model", name)
+        assert words in error("translate", "model", name, "--output", "x")
+        assert words in error("score", "model", "--source", name, "--target", "text")
+        assert words in error("evaluate", "--hypothesis", name, "--reference", "text")
+
+
+def test_half_of_a_surrogate_pair_from_python(here: Path) -> None:
+    translator = nmt.load("model")
+    for call in (
+        lambda: translator.translate(["one", "two \ud800"]),
+        lambda: translator.score(["one", "two \udfff"], ["one", "two"]),
+    ):
+        with pytest.raises(NmtError, match="line 2 of 2: character 5 is half of a surrogate pair: not Unicode text"):
+            call()
+    with pytest.raises(TypeError):
+        translator.translate([1])  # type: ignore[list-item]
+
+
+def test_null_characters_are_text_like_any_other(here: Path) -> None:
+    """As many lines as there are line feeds, and nothing after a NUL is lost."""
+    lines = [f"one\0two {number}" for number in range(40)]
+    (here / "nul").write_text("".join(f"{line}\n" for line in lines))
+    (here / "plain").write_text("".join(f"{line}\n" for line in lines).replace("\0", " "))
+    (here / "json.jsonl").write_text("".join(json.dumps({"en": line, "de": line}) + "\n" for line in lines))
+    for entry in ("{source: nul, target: nul}", "{file: json.jsonl}"):
+        arguments = ["prepare", "config.yaml", f"data.train=[{entry}]", "data.store_dir=store", "vocabulary.size=280"]
+        done = CliRunner().invoke(app.app, arguments)
+        assert done.exit_code == 0, done.output
+        words = [row.split()[1] for row in done.stdout.splitlines() if row.startswith(("source", "target"))]
+        assert "40" in done.stdout and len(words) == 2
+    done = CliRunner().invoke(app.app, ["translate", "model", "nul"])
+    assert (done.exit_code, done.stdout.count("\n")) == (0, 40)

@@ -1,0 +1,75 @@
+"""Validation by search: the same translations and scores as the parts give one by one."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+import sacrebleu
+import torch
+
+from nmt.commands.validate import Validator
+from nmt.config import schema
+from nmt.data import vocabulary as vocabularies
+from nmt.data.vocabulary import PAD, Vocabulary
+from nmt.decoding.engine import TransformerEngine
+from nmt.decoding.translator import Translator
+from nmt.models.transformer.model import Transformer
+
+WORDS = ["one", "two", "three", "four", "apples", "pears", "in", "the", "old", "red", "barn"]
+TEXT = "run_dir: r\ndata: {source_language: en, target_language: de, train: [{source: a, target: b}]}\n"
+CONFIG = replace(
+    schema.parse(TEXT, "test"),
+    model=schema.Model(d_model=16, feed_forward=32, layers=1, heads=2, dropout=0.3),
+    decoding=schema.Decoding(beam_size=2, max_extra_tokens=4),
+)
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> Vocabulary:
+    sentences = [" ".join(pair) for pair in itertools.permutations(WORDS, 2)]
+    tokenizer = vocabularies.learn(sentences, schema.Vocabulary(size=310))
+    return Vocabulary(tokenizer, tokenizer)
+
+
+@pytest.fixture
+def model(vocabulary: Vocabulary) -> Transformer:
+    torch.manual_seed(1)
+    return Transformer(CONFIG.model, len(vocabulary.source), len(vocabulary.target), PAD).train()
+
+
+def translator_of(model: Transformer, vocabulary: Vocabulary) -> Translator:
+    return Translator(TransformerEngine([model], torch.device("cpu")), vocabulary, CONFIG.decoding)
+
+
+def pairs_of(model: Transformer, vocabulary: Vocabulary) -> list[tuple[str, str]]:
+    """Sources with references that the model meets in part: half of its own words in each."""
+    sources = [" ".join(WORDS[i : i + 4]) for i in range(8)]
+    translations = translator_of(model, vocabulary).translate(sources)
+    references = [" ".join([*text.split()[: 1 + len(text.split()) // 2], "old", "barn"]) for text in translations]
+    return list(zip(sources, references, strict=True))
+
+
+@pytest.mark.parametrize("sentences", [None, 5])
+def test_scores_the_translations(model: Transformer, vocabulary: Vocabulary, sentences: int | None) -> None:
+    pairs = pairs_of(model, vocabulary)
+    settings = replace(CONFIG, training=replace(CONFIG.training, validation_sentences=sentences, validation_samples=2))
+    scores = Validator(vocabulary, pairs, settings)(model)
+    sources, references = ([pair[side] for pair in pairs[:sentences]] for side in (0, 1))
+    translations = translator_of(model, vocabulary).translate(sources)
+    assert scores.bleu == sacrebleu.corpus_bleu(translations, [references]).score
+    assert scores.chrf == sacrebleu.corpus_chrf(translations, [references]).score > 0
+    assert scores.samples == list(zip(sources, references, translations, strict=True))[:2]
+    assert scores.signatures == {
+        "bleu": f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}",
+        "chrf": f"nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:{sacrebleu.__version__}",
+    }
+
+
+def test_training_is_left_as_it_was(model: Transformer, vocabulary: Vocabulary) -> None:
+    """The model stays in its mode, and random numbers are drawn as without validation."""
+    validator = Validator(vocabulary, pairs_of(model, vocabulary), CONFIG)
+    before = torch.get_rng_state()
+    first, second = validator(model), validator(model)
+    assert model.training
+    assert first == second
+    assert torch.equal(before, torch.get_rng_state())

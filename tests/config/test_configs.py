@@ -1,0 +1,219 @@
+"""The files in configs/: they load, their headers show commands that work, and the paper's have its numbers."""
+
+import importlib.util
+import re
+import shlex
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+import typer
+from pytest import approx
+
+from nmt.cli import app
+from nmt.config import reader, schema
+from nmt.config.schema import Config
+from nmt.errors import NmtError
+from nmt.models.transformer.model import Transformer
+
+ROOT = Path(__file__).parents[2]
+CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
+WMT = [path for path in CONFIGS if path.name.startswith("wmt14-")]
+
+
+def name_of(path: Path) -> str:
+    return path.stem
+
+
+def load(name: str) -> Config:
+    return schema.load(ROOT / "configs" / f"{name}.yaml")
+
+
+def header(path: Path) -> str:
+    """The comment at the top, without its number signs."""
+    lines = path.read_text(encoding="utf-8").split("\n")
+    comment = lines[: next(i for i, line in enumerate(lines) if not line.startswith("#"))]
+    return "\n".join(line.removeprefix("#").removeprefix(" ") for line in comment)
+
+
+def commands(path: Path) -> list[list[str]]:
+    """The commands in the header: its lines indented by two blanks, joined where they end in a backslash."""
+    joined = re.sub(r"\\\n *", "", header(path))
+    return [shlex.split(line) for line in re.findall("^  ([a-z]+ .*)", joined, re.MULTILINE)]
+
+
+def test_there_are_configs() -> None:
+    names = {"demo", "multi30k", "wmt14-en-de-base", "wmt14-en-de-big", "wmt14-en-fr-big"}
+    assert names <= {path.stem for path in CONFIGS}
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=name_of)
+def test_a_config_loads_and_resolves_to_itself(path: Path) -> None:
+    loaded = schema.load(path)
+    assert schema.parse(reader.to_yaml(loaded), "resolved") == loaded
+    assert loaded.run_dir == f"runs/{path.stem}"
+    assert loaded.data.validation is not None
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=name_of)
+def test_the_header_says_what_for_and_what_it_costs(path: Path) -> None:
+    assert re.search(r"^For: +\w", header(path), re.MULTILINE)
+    assert re.search(r"^Corpus: +\w", header(path), re.MULTILINE)
+    assert re.search(r"^Costs: +\w", header(path), re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=name_of)
+def test_the_commands_in_the_header_are_right(path: Path) -> None:
+    program = typer.main.get_command(app.app)
+    trained = []
+    for name, *arguments in commands(path):
+        if name == "python":
+            assert (ROOT / arguments[0]).is_file()
+        elif name == "nmt":
+            command, *rest = arguments
+            given = program.commands[command].make_context(command, rest).params  # type: ignore[attr-defined]
+            if command == "train":
+                assert ROOT / given["config"] == path
+                trained.append(schema.load(path, given["overrides"] or ()))
+            else:
+                of_run = given.get("sources") or given.get("models") or [given["model"]]
+                assert str(of_run[0]).startswith(f"runs/{path.stem}")
+            if command == "average-checkpoints":
+                assert given["last"] <= schema.load(path).training.keep_last
+        else:
+            assert name == "sacrebleu"
+    assert trained[0] == schema.load(path)
+    assert len(trained) > 1, "the header shows overrides too"
+    assert all(other != trained[0] for other in trained[1:])
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=name_of)
+def test_the_checkpoints_to_average_are_evenly_spaced(path: Path) -> None:
+    training = schema.load(path).training
+    assert training.validate_every % training.checkpoint_every == 0  # a validation writes one as well
+    assert training.keep_last * training.checkpoint_every <= training.max_steps
+
+
+# --------------------------------------------------------------------------- the paper's
+
+
+@pytest.mark.parametrize("path", WMT, ids=name_of)
+def test_what_all_models_of_the_paper_share(path: Path) -> None:
+    run = schema.load(path)
+    assert run.model.layers == 6
+    assert run.model.d_model // run.model.heads == 64  # d_k = d_v
+    assert run.model.feed_forward == 4 * run.model.d_model
+    assert (run.model.norm, run.model.positions, run.model.activation) == ("post", "interleaved", "relu")
+    assert run.vocabulary.shared and run.model.tie == "all"
+    assert run.training.batch_tokens == 25_000
+    assert (run.training.schedule, run.training.warmup_steps) == ("paper", 4000)
+    assert (run.training.adam_betas, run.training.adam_epsilon) == ((0.9, 0.98), 1e-9)
+    assert (run.training.weight_decay, run.training.clip_norm) == (0.0, None)
+    assert run.training.label_smoothing == 0.1
+    assert (run.model.attention_dropout, run.model.activation_dropout) == (0.0, 0.0)
+    assert (run.decoding.beam_size, run.decoding.length_penalty, run.decoding.max_extra_tokens) == (4, 0.6, 50)
+
+
+@pytest.mark.parametrize(
+    ("name", "d_model", "dropout", "steps", "averaged", "vocabulary"),
+    [
+        ("wmt14-en-de-base", 512, 0.1, 100_000, 5, 37_000),
+        ("wmt14-en-de-big", 1024, 0.3, 300_000, 20, 37_000),
+        ("wmt14-en-fr-big", 1024, 0.1, 300_000, 20, 32_000),
+    ],
+)
+def test_table_3_and_sections_5_and_6(
+    name: str, d_model: int, dropout: float, steps: int, averaged: int, vocabulary: int
+) -> None:
+    run = load(name)
+    assert (run.model.d_model, run.model.dropout) == (d_model, dropout)
+    assert (run.training.max_steps, run.training.keep_last) == (steps, averaged)
+    assert run.vocabulary.size == vocabulary
+
+
+def parameters(run: Config) -> int:
+    with torch.device("meta"):
+        model = Transformer(run.model, run.vocabulary.size, run.vocabulary.size, padding=0)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_the_models_are_as_large_as_the_papers() -> None:
+    # Table 3 says 65 and 213 million, of a vocabulary of "about 37000" subwords, each of which takes d_model
+    # parameters: 3,000 more or fewer of them are 2.4% of the base model and 1.4% of the big one.
+    assert parameters(load("wmt14-en-de-base")) == approx(65e6, rel=0.03)
+    assert parameters(load("wmt14-en-de-big")) == approx(213e6, rel=0.015)
+    of_subwords = (37_000 - 32_000) * 1024
+    assert parameters(load("wmt14-en-fr-big")) == parameters(load("wmt14-en-de-big")) - of_subwords
+
+
+def test_the_small_models_are_as_large_as_their_files_say() -> None:
+    for name in ("demo", "multi30k"):
+        (millions,) = re.findall(r"^model: +# ([0-9.]+) million parameters", read(name), re.MULTILINE)
+        assert parameters(load(name)) == approx(float(millions) * 1e6, rel=0.05)
+
+
+def read(name: str) -> str:
+    return (ROOT / "configs" / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+# --------------------------------------------------------------------------- configs/README.md
+
+
+@pytest.fixture
+def script() -> ModuleType:
+    path = ROOT / "scripts" / "make_settings_reference.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_reference_is_current(script: ModuleType) -> None:
+    current = script.PAGE.read_text(encoding="utf-8") == script.page()
+    assert current, "run python scripts/make_settings_reference.py"
+
+
+def test_a_reference_that_is_not_current_is_noticed_and_mended(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script.PAGE = tmp_path / "README.md"
+    statuses = []
+    for arguments in (["--check"], [], ["--check"]):
+        monkeypatch.setattr("sys.argv", ["make_settings_reference.py", *arguments])
+        statuses.append(script.main())
+    script.PAGE.write_text(script.page() + "and more\n", encoding="utf-8")
+    assert [*statuses, script.main()] == [1, 0, 0, 1]
+    assert "not current" in capsys.readouterr().err
+
+
+def test_the_reference_names_every_setting_and_every_config(script: ModuleType) -> None:
+    page = script.page()
+    for path in reader.setting_paths(Config):
+        section, _, name = path.rpartition(".")
+        part = page.split(f"\n## {section}\n")[1] if section else page
+        assert f"\n| `{name}` | " in part.split("\n## ")[0 if section else 1]
+    for path in CONFIGS:
+        assert f"[{path.name}]({path.name})" in page
+
+
+def test_the_examples_in_the_reference_work(script: ModuleType) -> None:
+    (example,) = re.findall("```yaml\n(.*?)```", script.page(), re.DOTALL)
+    least = schema.parse(example, "example")
+    assert least == Config(run_dir="runs/mine", data=least.data)
+    (shell,) = re.findall("```sh\n(.*?)```", script.page(), re.DOTALL)
+    _, _, path, *overrides = shlex.split(shell.replace("\\\n", ""))
+    assert len(schema.load(ROOT / path, overrides).data.train) == 2
+    entries = re.findall(r"^    (\{.*\})$", script.page(), re.MULTILINE)
+    loaded = schema.parse(example.partition("  train:")[0] + f"  train: [{', '.join(entries)}]\n", "entries")
+    assert [bool(corpus.hub or corpus.file) for corpus in loaded.data.train] == [False, True, True]
+
+
+def test_the_error_in_the_reference_is_what_is_shown(script: ModuleType) -> None:
+    (shown,) = re.findall("```\n(demo.*?)\n```", script.page(), re.DOTALL)
+    text = "run_dir: r\ndata: {source_language: a, target_language: b, train: [{file: c.tsv}]}\n"
+    text += "#\n" * 17 + "training:\n  warmup: 3\n"
+    with pytest.raises(NmtError) as error:
+        reader.parse(Config, text, "demo.yaml", ["model.layers=0"])
+    assert str(error.value) == shown

@@ -1,0 +1,386 @@
+"""The settings of a run: what cannot go together, each with the keys that collide; written and read back equal."""
+
+import dataclasses
+import re
+import typing
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import yaml
+from hypothesis import event, example, given
+from hypothesis import strategies as st
+
+from nmt.config import reader, schema
+from nmt.config.schema import Config, Corpus
+from nmt.errors import NmtError
+
+MINIMAL = """
+run_dir: runs/test
+data:
+  source_language: en
+  target_language: no
+  train: [{source: train.en, target: train.no}]
+"""
+
+
+def read(*overrides: str) -> Config:
+    return reader.parse(Config, MINIMAL, "test.yaml", overrides)
+
+
+def problems(*overrides: str) -> list[str]:
+    with pytest.raises(NmtError) as error:
+        read(*overrides)
+    lines = str(error.value).split("\n")
+    return [line.strip() for line in lines[1:]] or [lines[0].removeprefix("test.yaml: ")]
+
+
+def test_the_least_config_is_the_papers_base_model() -> None:
+    base = read()
+    assert base.data.target_language == "no"
+    assert base.data.train == (Corpus(source="train.en", target="train.no"),)
+    model, training, decoding = base.model, base.training, base.decoding
+    assert (model.layers, model.d_model, model.feed_forward, model.heads) == (6, 512, 2048, 8)
+    assert (model.dropout, training.label_smoothing, training.max_steps) == (0.1, 0.1, 100_000)
+    assert (training.schedule, training.warmup_steps, training.batch_tokens) == ("paper", 4000, 25_000)
+    assert (training.adam_betas, training.adam_epsilon) == ((0.9, 0.98), 1e-9)
+    assert (decoding.beam_size, decoding.length_penalty, decoding.max_extra_tokens) == (4, 0.6, 50)
+
+
+def test_config_is_frozen_throughout() -> None:
+    for value in (read(), *(getattr(read(), field.name) for field in dataclasses.fields(Config))):
+        if dataclasses.is_dataclass(value):
+            with pytest.raises(dataclasses.FrozenInstanceError):
+                setattr(value, dataclasses.fields(value)[0].name, None)
+            hash(value)
+
+
+def test_load_reads_a_file_and_lays_overrides_over_it(tmp_path: Path) -> None:
+    path = tmp_path / "test.yaml"
+    path.write_text(MINIMAL, encoding="utf-8")
+    overrides = ["data.train=[{source: a.en, target: a.de}]", "training.adam_epsilon=1e-8", "training.max_steps=25_000"]
+    loaded = schema.load(path, overrides)
+    assert loaded == read(*overrides)
+    assert loaded.data.train == (Corpus(source="a.en", target="a.de"),)
+    assert (loaded.training.adam_epsilon, loaded.training.max_steps) == (1e-8, 25_000)
+    assert schema.parse(MINIMAL, "a model file") == read()
+
+
+def test_one_key_of_the_validation_corpus_can_be_overridden() -> None:
+    whole = "data.validation={hub: wmt/wmt14, name: de-en, split: test}"
+    assert read(whole, "data.validation.split=validation").data.validation == Corpus(
+        hub="wmt/wmt14", name="de-en", split="validation"
+    )
+    assert read(whole, "data.validation=null").data.validation is None
+
+
+def test_likely_slips_are_answered_with_the_right_name() -> None:
+    slips = {
+        "max_steps": "training.max_steps",
+        "training.warmup": "training.warmup_steps",
+        "training.dropout": "model.dropout",
+        "training.batch_size": "training.batch_tokens",
+        "batch_tokens": "training.batch_tokens or decoding.batch_tokens",
+        "data.source_lang": "data.source_language",
+        "data.valid": "data.validation",
+        "vocab.size": "vocabulary",
+        "decoding.beam": "decoding.beam_size",
+        "model.Heads": "model.heads",
+        "model.encoder-layers": "model.encoder_layers",
+    }
+    for key, meant in slips.items():
+        assert problems(f"{key}=1")[0].endswith(f": unknown setting; did you mean {meant}?")
+    assert problems("model.zzz=1")[0].endswith("; model takes " + ", ".join(vars(read().model)))
+
+
+def test_numbers_beyond_what_a_computer_holds_are_refused() -> None:
+    for key, expected in {"training.clip_norm": "number or null, above 0", "seed": "whole number, at least 0"}.items():
+        for value in ("1e400", "9" * 400):
+            (problem,) = problems(f"{key}={value}")
+            assert problem.startswith(f"override {key}: expected {expected}; found {value[:5]}")
+
+
+def test_a_difference_is_one_line_however_long_the_value() -> None:
+    corpora = ", ".join(f"{{source: part-{i}.en, target: part-{i}.no}}" for i in range(9))
+    (row,) = reader.differences(read(), read(f"data.train=[{corpora}]"))
+    assert row == f"data.train: [{{source: train.en, target: train.no}}] -> [{corpora}]"
+
+
+# --------------------------------------------------------------------------- what cannot go together
+
+IMPOSSIBLE = [  # overrides, and what the one message names
+    (["data.train=[]"], ["data.train is empty"]),
+    (["data.train=[{}]"], ["data.train[0]", "source + target, file, or hub", "none of them"]),
+    (["data.train=[{source: a, target: b, hub: c}]"], ["data.train[0]", "source + target and hub"]),
+    (["data.train=[{file: a.tsv, hub: c}]"], ["data.train[0]", "file and hub"]),
+    (["data.train=[{source: a, target: b}, {source: a}]"], ["data.train[1].source", "data.train[1].target"]),
+    (["data.validation={target: b}"], ["data.validation.target", "data.validation.source"]),
+    (["data.validation={source: a, target: b, source_column: c}"],
+     ["data.validation.source_column", "data.validation.source"]),
+    (["data.validation={source: a, target: b, target_column: c}"],
+     ["data.validation.target_column", "data.validation.source"]),
+    *[([f"data.validation={{file: a.tsv, {name}: {value}}}"], [f"data.validation.{name}", "data.validation.hub"])
+      for name, value in {"name": "a", "split": "a", "revision": "a", "streaming": "true"}.items()],
+    (["vocabulary.target_model=a"], ["vocabulary.target_model", "vocabulary.shared: true", "vocabulary.source_model"]),
+    (["model.heads=7"], ["model.d_model: 512", "model.heads: 7", "model.key_size", "model.value_size"]),
+    (["model.heads=7", "model.key_size=4"], ["model.d_model: 512", "model.heads: 7"]),
+    (["model.heads=7", "model.value_size=4"], ["model.d_model: 512", "model.heads: 7"]),
+    (["model.d_model=33", "model.heads=3"], ["model.d_model: 33", "model.positions: interleaved"]),
+    (["vocabulary.shared=false"], ["model.tie: all", "vocabulary.shared: true"]),
+    (["model.positions=learned", "model.max_positions=256"],
+     ["model.max_positions: 256", "data.max_length: 256 + 1"]),
+    (["training.micro_batch_tokens=9000", "training.batch_tokens=8000"],
+     ["training.micro_batch_tokens: 9000", "training.batch_tokens: 8000"]),
+    (["training.learning_rate=1"], ["training.learning_rate", "training.schedule: paper", "training.warmup_steps"]),
+    *[([f"training.schedule={name}"], [f"training.schedule: {name}", "training.learning_rate"])
+      for name in ("inverse_sqrt", "cosine", "linear", "constant")],
+    (["training.warmup_steps=0"], ["training.warmup_steps: 0", "training.schedule: paper"]),
+    (["training.warmup_steps=0", "training.schedule=inverse_sqrt", "training.learning_rate=1"],
+     ["training.warmup_steps: 0", "training.schedule: inverse_sqrt"]),
+    *[(["training.warmup_steps=50", "training.max_steps=50", f"training.schedule={name}", "training.learning_rate=1"],
+       ["training.warmup_steps: 50", "training.max_steps: 50", f"training.schedule: {name}"])
+      for name in ("cosine", "linear")],
+    (["training.final_learning_rate=1", "training.schedule=linear", "training.learning_rate=0.1"],
+     ["training.final_learning_rate: 1", "training.learning_rate: 0.1"]),
+    (["training.final_learning_rate=1e-5"], ["training.final_learning_rate", "training.schedule: paper"]),
+    *[(["training.final_learning_rate=1e-5", f"training.schedule={name}", "training.learning_rate=1"],
+       ["training.final_learning_rate", f"training.schedule: {name}"]) for name in ("inverse_sqrt", "constant")],
+    *[([f"training.best_metric={name}", "training.validation_bleu=false"],
+       [f"training.best_metric: {name}", "training.validation_bleu: true"]) for name in ("bleu", "chrf")],
+    (["training.patience=3"], ["training.patience", "data.validation"]),
+    (["decoding.beam_size=900", "vocabulary.size=500"], ["decoding.beam_size: 900", "vocabulary.size: 500"]),
+    (["decoding.max_source_tokens=20000", "decoding.max_length_ratio=60"],
+     ["decoding.max_length_ratio: 60", "decoding.max_source_tokens", "20,000", "1,200,050"]),
+    (["decoding.banned=[a, '-!']"], ["decoding.banned[1]: '-!'", "no letter or digit"]),
+    (["decoding.banned=[a, '', b]"], ["decoding.banned[1]: expected text; found ''"]),
+    (["decoding.banned=[a, 7]"], ["decoding.banned[1]: expected text; found 7: put it in quotes"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("overrides", "named"), IMPOSSIBLE)
+def test_impossible_combinations_name_the_keys_that_collide(overrides: list[str], named: list[str]) -> None:
+    (problem,) = problems(*overrides)
+    for part in named:
+        assert part in problem
+
+
+@pytest.mark.parametrize(
+    ("key", "most", "more"),
+    [
+        ("beam_size", "1000", ["1001", "100000", "1e3"]),
+        ("length_penalty", "5", ["5.1", "300", "1e308", "1e400", "inf", ".inf", "nan", ".nan", "-0.1", "-.inf"]),
+        ("coverage_penalty", "1000", ["1e30", ".inf", "-1"]),
+        ("max_extra_tokens", "10000", ["10001", "99999999999999999999", "-1"]),
+        ("max_length_ratio", "100", ["101", "1e30", ".inf", ".nan"]),
+        ("candidates", "1000", ["1001", "9999999999", "0"]),
+    ],
+)
+def test_no_search_is_asked_for_that_no_machine_could_do(key: str, most: str, more: list[str]) -> None:
+    assert read(f"decoding.{key}={most}") != read()
+    for value in more:
+        (problem,) = problems(f"decoding.{key}={value}")
+        assert problem.startswith(f"override decoding.{key}: expected ") and f"at most {int(most):,}" in problem
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["decoding.max_source_tokens=20000", "decoding.max_length_ratio=60", "decoding.max_length=1000000"],
+        ["decoding.beam_size=900", "vocabulary.size=500", "vocabulary.source_model=a"],
+        ["data.train=[{file: a.tsv, source_column: '1', target_column: '2'}, {hub: a, name: b, streaming: true}]"],
+        ["vocabulary.source_model=a", "vocabulary.target_model=a"],
+        ["vocabulary.shared=false", "vocabulary.target_model=a", "model.tie=target"],
+        ["model.heads=7", "model.key_size=4", "model.value_size=4"],
+        ["model.d_model=33", "model.heads=3", "model.positions=learned"],
+        ["model.positions=learned", "model.max_positions=257"],
+        ["training.micro_batch_tokens=8000", "training.batch_tokens=8000"],
+        ["training.schedule=constant", "training.learning_rate=1", "training.warmup_steps=0"],
+        ["training.schedule=cosine", "training.learning_rate=1", "training.final_learning_rate=0.1"],
+        ["training.schedule=linear", "training.learning_rate=1", "training.warmup_steps=49", "training.max_steps=50"],
+        ["training.best_metric=bleu", "data.validation={file: a.tsv}", "training.patience=3"],
+    ],
+)
+def test_what_is_next_to_impossible_is_possible(overrides: list[str]) -> None:
+    assert read(*overrides) != read()
+
+
+def test_all_that_collides_is_in_one_report_with_the_unknown_names() -> None:
+    found = problems("training.patience=3", "model.heads=7", "vocabulary.shared=false", "model.width=3")
+    assert len(found) == 4
+    assert "model.width" in found[0]
+
+
+# --------------------------------------------------------------------------- there and back
+
+
+def values(annotation: Any, bounds: dict[str, float]) -> st.SearchStrategy[Any]:
+    """Any value of a setting's type and range."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Literal:
+        return st.sampled_from(arguments)
+    if origin is tuple:
+        items = [values(arguments[0], bounds)] * 2
+        return st.lists(items[0], max_size=3).map(tuple) if arguments[-1] is Ellipsis else st.tuples(*items)
+    if arguments:
+        return st.one_of(st.none(), *(values(inner, bounds) for inner in arguments if inner is not type(None)))
+    if dataclasses.is_dataclass(annotation):
+        return builds(typing.cast(type, annotation))
+    low, high = bounds.get("at least", bounds.get("above", 0)), bounds.get("at most", bounds.get("below"))
+    numbers = {"min_value": low, "max_value": high, "exclude_min": "above" in bounds, "exclude_max": "below" in bounds}
+    return {
+        str: st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1).filter(
+            lambda text: text.strip() and text[0] != "~"
+        ),
+        int: st.integers(int(low), int(low) + 10_000 if high is None else int(high)),
+        float: st.floats(**numbers, allow_nan=False, allow_infinity=False),
+        bool: st.booleans(),
+    }[annotation]
+
+
+def builds(declaration: type) -> st.SearchStrategy[Any]:
+    hints = typing.get_type_hints(declaration)
+    fields = {
+        field.name: values(hints[field.name], field.metadata["bounds"]) for field in dataclasses.fields(declaration)
+    }
+    return st.builds(declaration, **fields)
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> Config:
+    """The least config with a few settings changed, possible together or not."""
+    value = read()
+    for path in draw(st.lists(st.sampled_from(list(reader.setting_paths(Config))), max_size=6)):
+        owner_name, _, name = path.rpartition(".")
+        owner = getattr(value, owner_name) if owner_name else value
+        (field,) = (field for field in dataclasses.fields(owner) if field.name == name)
+        changed = draw(values(typing.get_type_hints(type(owner))[name], field.metadata["bounds"]))
+        owner = dataclasses.replace(owner, **{name: changed})
+        value = dataclasses.replace(value, **{owner_name: owner}) if owner_name else owner
+    return value
+
+
+@given(configs())
+@example(read("data.train=[{hub: a, revision: '08154711'}, {hub: a, revision: '1e10'}]"))  # numbers, if not quoted
+def test_a_written_config_is_read_back_equal_or_refused_for_what_is_impossible(value: Config) -> None:
+    impossible = value.impossible()
+    event("impossible" if impossible else "possible")
+    text = reader.to_yaml(value)
+    assert yaml.safe_load(text) == reader.plain(value)
+    if not impossible:
+        assert schema.parse(text, "written") == value
+        return
+    with pytest.raises(NmtError) as error:
+        schema.parse(text, "written")
+    assert str(error.value) == reader.report("written", impossible)
+
+
+# ------------------------------------------------------------------------ values that no run can have
+
+EXTREMES = [
+    "-1", "0", "-0.0", "1e308", "-1e308", "1e400", "1e-320", "nan", ".nan", "inf", ".inf", "-.inf", "9" * 17, "9" * 30,
+    "-" + "9" * 400, "0x10", "1__0", "true", "null", "~", "''", "' '", '"\\0"', '"\\ud800"', "[]", "[[]]", "[nan, nan]",
+    "[1e-320, 0.5]", "{}", "{a: 1}", "~nobody-of-this-name/x", "\u202e", "a" * 100_000, "[" * 100, "{" * 30, "\t", "@",
+    "|\n x", "? a", "a: b: c", "'", "!!python/object 1", "&a 1", "*a", "2020-01-01",
+]  # fmt: skip
+PATHS = list(reader.setting_paths(Config))
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec="utf-8")),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", min_size=1), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def assert_taken_or_refused(path: str, value: str) -> None:
+    """A config that is read back equal, or an NmtError of a few short lines that name the setting."""
+    try:
+        taken = read(f"{path}={value}")
+    except NmtError as refused:
+        lines = str(refused).split("\n")
+        assert len(lines) <= 6 and all(len(line) < 500 for line in lines)
+        assert path.partition(".")[0] in lines[0] or len(lines) > 1
+    else:
+        assert reader.parse(Config, reader.to_yaml(taken), "written") == taken
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_extreme_values_are_taken_or_refused(path: str) -> None:
+    for value in EXTREMES:
+        assert_taken_or_refused(path, value)
+
+
+@given(st.sampled_from(PATHS), anything)
+def test_any_value_is_taken_or_refused(path: str, value: object) -> None:
+    assert_taken_or_refused(path, yaml.safe_dump(value, default_flow_style=True, allow_unicode=True))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "model.d_model", "model.feed_forward", "model.layers", "model.encoder_layers", "model.decoder_layers",
+        "model.heads", "model.key_size", "model.value_size", "model.max_positions", "vocabulary.size",
+        "vocabulary.bpe_dropout_samples", "data.workers", "data.prefetch",
+    ],
+)  # fmt: skip
+def test_sizes_that_no_machine_holds_are_refused_by_name(path: str) -> None:
+    [problem] = problems(f"{path}=100000000000")
+    assert problem.startswith(f"override {path}: expected whole number") and "at most 1" in problem
+
+
+# ------------------------------------------------------------------------ the user's home
+
+
+def test_the_home_is_meant_by_a_tilde_in_every_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/someone")
+    read_ = read(
+        "run_dir=~/run", "data.store_dir=~", "vocabulary.source_model=~/v.model", "vocabulary.size=300",
+        "data.train=[{source: ~/a.en, target: ~/a.de}, {file: ~/b.tsv}, {hub: ~/c}]",
+    )  # fmt: skip
+    home = "/home/someone"
+    assert (read_.run_dir, read_.vocabulary.source_model) == (f"{home}/run", f"{home}/v.model")
+    assert read_.data.store_dir is None  # ~ alone is YAML's null
+    assert read("data.store_dir='~'").data.store_dir == home
+    text, table, hub = read_.data.train
+    found = [text.source, text.target, table.file, hub.hub]
+    assert found == [f"{home}/{name}" for name in ("a.en", "a.de", "b.tsv", "c")]
+    assert reader.parse(Config, reader.to_yaml(read_), "written") == read_
+    assert read("run_dir=./~/x").run_dir == "./~/x"
+    assert read("run_dir=a/~").run_dir == "a/~"
+
+
+def test_every_setting_of_a_path_is_known_as_one() -> None:
+    """By its meaning: a new one must not be forgotten."""
+    for declaration in (Config, schema.Data, schema.Corpus, schema.Vocabulary):
+        for field in dataclasses.fields(declaration):
+            about_files = re.search(r"\b(folder|file|where|table|model instead)\b", field.metadata["meaning"])
+            named = field.name.endswith(("_dir", "_model"))
+            if "path" in field.metadata and field.type in ("str", "str | None", str, str | None):
+                assert field.metadata["path"] == bool(about_files or named), field.name
+
+
+def test_a_home_of_nobody_is_refused() -> None:
+    [problem] = problems("run_dir=~nobody-of-this-name/x")
+    assert problem == (
+        "override run_dir: ~nobody-of-this-name/x: no user nobody-of-this-name on this machine; "
+        "for a file of that name write ./~nobody-of-this-name/x"
+    )
+
+
+# ------------------------------------------------------------------------ of trained models
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("beam_size=8", "beam_size=8: names no section; did you mean decoding.beam_size=8?"),
+        (
+            "out.de",
+            "out.de: unexpected; settings are written as decoding.key=value, and a file to write as --output FI",
+        ),
+        ("training.max_steps=2", "training.max_steps=2: only decoding settings can be changed for a trained model: d"),
+        ("beem=8", "beem=8: only decoding settings can be changed for a trained model: decoding.key=value"),
+    ],
+)
+def test_what_is_no_decoding_setting(override: str, message: str) -> None:
+    with pytest.raises(NmtError) as refused:
+        schema.overridden(read(), [override])
+    assert str(refused.value).startswith(message)

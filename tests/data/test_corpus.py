@@ -1,0 +1,369 @@
+"""Corpora of every kind come out as the pairs that went in, and what is wrong with one is said."""
+
+import builtins
+import gzip
+import io
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from nmt.config.schema import Corpus, Data
+from nmt.data.corpus import BATCH_ROWS, fingerprint, read_pairs
+from nmt.files.text import decoded_lines, read_lines
+from nmt.errors import NmtError
+
+PAIRS = [("a dog runs .", "ein Hund rennt ."), ("", "leer"), ("größer 😀", "\u2028\u0085\x0c\x1c\v\r mitten")]
+# What other ways of splitting lines would stumble over; of control characters, "\n" alone ends a line.
+HOSTILE = st.text(
+    st.sampled_from("\r\t\v\f\x1c\x1d\x1e\x00\u0085\u2028\u2029\ufeff ▁ä😀a") | st.characters(codec="utf-8"),
+    max_size=12,
+).map(lambda text: text.replace("\n", "").rstrip("\r"))
+
+
+def data(*train: Corpus) -> Data:
+    return Data(source_language="en", target_language="de", train=train)
+
+
+def read(corpus: Corpus, default_split: str = "train") -> list[tuple[str, str]]:
+    return list(read_pairs(corpus, data(corpus), default_split))
+
+
+def lines_of(content: bytes) -> list[str]:
+    return list(decoded_lines(io.BytesIO(content), "a file"))
+
+
+def write(path: Path, content: bytes) -> str:
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return str(path)
+
+
+def json_lines(rows: Sequence[object]) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def nested(pairs: Sequence[tuple[str | None, str | None]]) -> list[dict[str, Any]]:
+    return [{"id": i, "translation": {"en": source, "de": target}} for i, (source, target) in enumerate(pairs)]
+
+
+def one_line_each(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """What fields of tables become."""
+    breaks = str.maketrans("\n\r\t", "   ")
+    return [(source.translate(breaks), target.translate(breaks)) for source, target in pairs]
+
+
+@pytest.fixture
+def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library `datasets` without a network, and with a cache of its own."""
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
+        monkeypatch.setenv(name, "1")
+    import datasets
+    import huggingface_hub
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "hub-cache")
+    datasets.disable_progress_bars()
+
+
+# --------------------------------------------------------------------------- lines
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"", []),
+        (b"one", ["one"]),
+        (b"one\n", ["one"]),
+        (b"one\n\n", ["one", ""]),
+        (b"one\r\ntwo\r\r\n", ["one", "two\r"]),
+        (b"one\rstill one", ["one\rstill one"]),
+        (b"\xef\xbb\xbfone\n\xef\xbb\xbftwo", ["one", "\ufefftwo"]),
+        ("a\u2028b\u0085c\x0cd\x1ce\vf\n".encode(), ["a\u2028b\u0085c\x0cd\x1ce\vf"]),
+    ],
+)
+def test_lines_end_at_line_feeds_alone(content: bytes, lines: list[str]) -> None:
+    assert lines_of(content) == lines
+
+
+def test_bytes_that_are_not_utf8_are_placed() -> None:
+    with pytest.raises(NmtError, match=r"a file:3: byte 2 is not UTF-8"):
+        lines_of(b"one\n\ntw\xffo\n".replace(b"tw", b"t"))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(HOSTILE, HOSTILE), min_size=1, max_size=8), st.sampled_from(["\n", "\r\n"]))
+def test_hostile_text_stays_aligned(tmp_path_factory: Any, pairs: list[tuple[str, str]], end: str) -> None:
+    folder = tmp_path_factory.mktemp("hostile")
+    pairs = [(source.removeprefix("\ufeff"), target.removeprefix("\ufeff")) for source, target in pairs]
+    source, target = (
+        write(folder / f"text.{side}", "".join(pair[side] + end for pair in pairs).encode()) for side in (0, 1)
+    )
+    assert read(Corpus(source=source, target=target)) == pairs
+    rows = write(folder / "rows.jsonl", json_lines(nested(pairs)))
+    assert read(Corpus(file=rows)) == one_line_each(pairs)
+    parquet.write_table(pyarrow.Table.from_pylist(nested(pairs)), folder / "rows.parquet")
+    assert read(Corpus(file=str(folder / "rows.parquet"))) == one_line_each(pairs)
+
+
+def test_breaks_inside_fields_become_spaces(tmp_path: Path) -> None:
+    rows = nested([("one\ntwo\tthree\rfour\r\n", "\u2028\x0b")])
+    path = write(tmp_path / "a.jsonl", json_lines(rows))
+    assert read(Corpus(file=path)) == [("one two three four  ", "\u2028\x0b")]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
+    assert read(Corpus(file=str(tmp_path / "a.parquet"))) == [("one two three four  ", "\u2028\x0b")]
+
+
+# --------------------------------------------------------------------------- every kind of corpus
+
+
+@pytest.mark.parametrize("packed", ["", ".gz"])
+def test_text_files(tmp_path: Path, packed: str) -> None:
+    source, target = (
+        write(tmp_path / f"train.{side}{packed}", "\n".join(pair[side] for pair in PAIRS).encode()) for side in (0, 1)
+    )
+    assert read(Corpus(source=source, target=target)) == PAIRS
+
+
+@pytest.mark.parametrize("packed", ["", ".gz"])
+def test_tsv(tmp_path: Path, packed: str) -> None:
+    rows = "".join(f"{i}\t{source}\t{target}\n" for i, (source, target) in enumerate(PAIRS))
+    path = write(tmp_path / f"train.tsv{packed}", rows.encode())
+    assert read(Corpus(file=path, source_column="2", target_column="3")) == PAIRS
+    assert read(Corpus(file=path)) == [(str(i), source) for i, (source, _) in enumerate(PAIRS)]
+
+
+@pytest.mark.parametrize("packed", ["", ".gz"])
+@pytest.mark.parametrize(
+    ("row", "columns"),
+    [
+        (lambda source, target: {"translation": {"en": source, "de": target}}, {}),
+        (lambda source, target: {"en": source, "de": target}, {}),
+        (lambda source, target: {"source": source, "target": target}, {}),
+        (lambda source, target: {"en": "not this", "x": [1], "deep": {"er": {"s": source}}, "t.t": target},
+         {"source_column": "deep.er.s", "target_column": "t.t"}),
+    ],
+)  # fmt: skip
+def test_jsonl(tmp_path: Path, packed: str, row: Callable[[str, str], object], columns: dict[str, str]) -> None:
+    path = write(tmp_path / f"train.jsonl{packed}", json_lines([row(*pair) for pair in PAIRS]))
+    assert read(Corpus(file=path, **columns)) == one_line_each(PAIRS)
+
+
+@pytest.mark.parametrize("kind", [pyarrow.string(), pyarrow.large_string(), pyarrow.dictionary("int32", "string")])
+def test_parquet(tmp_path: Path, kind: pyarrow.DataType) -> None:
+    many = PAIRS * (BATCH_ROWS // 2)  # several batches
+    columns = [pyarrow.array([pair[side] for pair in many]).cast(kind) for side in (0, 1)]
+    flat = pyarrow.table({"en": columns[0], "id": list(range(len(many))), "de": columns[1]})
+    parquet.write_table(flat, tmp_path / "flat.parquet", row_group_size=999)
+    assert read(Corpus(file=str(tmp_path / "flat.parquet"))) == one_line_each(many)
+
+
+def test_parquet_with_nested_columns_and_nulls(tmp_path: Path) -> None:
+    rows = [*nested([("a", None), ("b", "c")]), {"id": 2, "translation": None}]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "nested.parquet")
+    assert read(Corpus(file=str(tmp_path / "nested.parquet"))) == [("a", ""), ("b", "c"), ("", "")]
+
+
+def test_jsonl_null_is_an_empty_side(tmp_path: Path) -> None:
+    assert read(Corpus(file=write(tmp_path / "a.jsonl", json_lines(nested([("a", None)]))))) == [("a", "")]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+@pytest.mark.usefixtures("offline")
+def test_hub_folder(tmp_path: Path, kind: str, streaming: bool) -> None:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    many = PAIRS * (BATCH_ROWS // 2)
+    for split, pairs in (("train", many), ("validation", PAIRS)):
+        if kind == "jsonl":
+            write(folder / f"{split}.jsonl", json_lines(nested(pairs)))
+        else:
+            parquet.write_table(pyarrow.Table.from_pylist(nested(pairs)), folder / f"{split}.parquet")
+    corpus = Corpus(hub=str(folder), streaming=streaming)
+    assert read(corpus) == one_line_each(many)
+    assert read(corpus, "validation") == one_line_each(PAIRS)
+    named = Corpus(hub=str(folder), streaming=streaming, split="validation", source_column="translation.de")
+    assert read(named) == [(target, target) for _, target in one_line_each(PAIRS)]
+    downloaded = list((tmp_path / "hub-cache").rglob("*.arrow"))
+    assert bool(downloaded) != streaming
+
+
+# --------------------------------------------------------------------------- what is wrong
+
+
+@pytest.mark.parametrize(("source", "target"), [(3, 5), (5, 3), (0, 1)])
+def test_misaligned_files_state_both_counts(tmp_path: Path, source: int, target: int) -> None:
+    corpus = Corpus(source=write(tmp_path / "s", b"x\n" * source), target=write(tmp_path / "t", b"y\n" * target))
+    with pytest.raises(NmtError, match=rf"s has {source} lines but .*t has {target}"):
+        read(corpus)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "columns", "message"),
+    [
+        ("a.tsv", b"", {}, "a.tsv: holds no sentence pairs"),
+        ("a.tsv", b"a\tb\na\n", {}, r"a.tsv:2: no column 2: the line has 1"),
+        ("a.tsv", b"a\tb\n", {"source_column": "0"}, "no column '0': columns of a .tsv file are numbered from 1"),
+        ("a.tsv", b"a\tb\n", {"source_column": "en"}, "no column 'en'"),
+        ("a.tsv", b"a\tb\n\xe4\tb\n", {}, "a.tsv:2: byte 1 is not UTF-8"),
+        ("a.jsonl", b'{"en": "a", "de": "b"}\n{"en": \n', {}, r"a.jsonl:2: not JSON: Expecting value at character 8"),
+        ("a.jsonl", b'["a", "b"]\n', {}, r"a.jsonl:1: must hold a JSON object"),
+        ("a.jsonl", b'{"en": "a", "x": {"y": "b"}}\n', {}, "a.jsonl:1: no target column 'translation.de' or 'de' or "
+         "'target'; there are 'en', 'x.y': give target_column"),
+        ("a.jsonl", b'{"en": "a", "de": "b"}\n{"en": "a"}\n', {}, "a.jsonl:2: no column 'de'"),
+        ("a.jsonl", b'{"en": "a", "de": ["b"]}\n', {}, r"a.jsonl:1: column 'de' must hold text, not \[\"b\"\]"),
+        ("a.jsonl", b'{"en": "a", "de": "\\ud800"}\n', {}, "a.jsonl:1: column 'de' holds half of a surrogate pair"),
+        ("a.jsonl", b'{"en": "a"}\n', {"source_column": "q"}, "no source column 'q'; there are 'en'"),
+        ("a.parquet", b"PAR1 and no more", {}, "a.parquet: not a whole Parquet file"),
+        ("a.csv", b"a,b\n", {}, "a.csv: a table's name ends in .tsv, .jsonl"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_table(
+    tmp_path: Path, name: str, content: bytes, columns: dict[str, str], message: str
+) -> None:
+    corpus = Corpus(file=write(tmp_path / name, content), **columns)
+    with pytest.raises(NmtError, match=message) as error:
+        read(corpus)
+    assert "\n" not in str(error.value)
+
+
+def test_surrogate_pairs_are_characters(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", b'{"en": "\\ud83d\\ude00", "de": "b"}\n')
+    assert read(Corpus(file=path)) == [("😀", "b")]
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.jsonl.gz", "a.parquet"])
+def test_missing_table(tmp_path: Path, name: str) -> None:
+    with pytest.raises(NmtError, match=f"{name}: no such file"):
+        read(Corpus(file=str(tmp_path / name)))
+
+
+def test_missing_text_and_folder_for_text(tmp_path: Path) -> None:
+    with pytest.raises(NmtError, match="nowhere: no such file"):
+        list(read_lines(tmp_path / "nowhere"))
+    with pytest.raises(NmtError, match="cannot be read: Is a directory"):
+        list(read_lines(tmp_path))
+
+
+@pytest.mark.parametrize("damage", [lambda packed: packed[:-12], lambda packed: b"not gzip", lambda packed: packed[:9]])
+def test_damaged_gzip(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "a.tsv.gz"
+    path.write_bytes(damage(gzip.compress(b"a\tb\n" * 1000)))
+    with pytest.raises(NmtError, match=r"a.tsv.gz: damaged gzip file"):
+        read(Corpus(file=str(path)))
+
+
+def test_parquet_column_that_is_not_text(tmp_path: Path) -> None:
+    parquet.write_table(pyarrow.table({"en": ["a"], "de": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(NmtError, match="column 'de' must hold text, not int64"):
+        read(Corpus(file=str(tmp_path / "a.parquet")))
+    with pytest.raises(NmtError, match="no target column 'fr'; there are 'en', 'de'"):
+        read(Corpus(file=str(tmp_path / "a.parquet"), target_column="fr"))
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.usefixtures("offline")
+def test_hub_says_in_one_line_what_the_library_says(tmp_path: Path, streaming: bool) -> None:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    write(folder / "train.jsonl", json_lines(nested(PAIRS)))
+    for corpus, reason in (
+        (Corpus(hub="no-one/nothing", streaming=streaming), "no-one/nothing: the dataset cannot be read: .*no-one"),
+        (Corpus(hub=str(folder), split="dev", streaming=streaming), "dev: the dataset cannot be read: .*dev.*train"),
+        (Corpus(hub=str(folder), name="x", streaming=streaming), "x: the dataset cannot be read: .*'x'"),
+        (Corpus(hub=str(folder), source_column="en", streaming=streaming), "there are 'id', 'translation.en'"),
+    ):
+        with pytest.raises(NmtError, match=reason) as error:
+            read(corpus)
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("library", "corpus", "mend"),
+    [
+        ("datasets", Corpus(hub="no-one/nothing"), "pip install datasets"),
+        ("pyarrow", Corpus(file="a.parquet"), "pip install pyarrow"),
+    ],
+)
+def test_library_that_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch, library: str, corpus: Corpus, mend: str
+) -> None:
+    original = builtins.__import__
+
+    def without(name: str, *arguments: Any, **named: Any) -> Any:
+        if name.split(".")[0] == library:
+            raise ModuleNotFoundError(f"No module named {name!r}")
+        return original(name, *arguments, **named)
+
+    monkeypatch.delitem(sys.modules, library, raising=False)
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(NmtError, match=mend):
+        read(corpus)
+
+
+# --------------------------------------------------------------------------- content
+
+
+def test_fingerprint_follows_content_and_reading_alone(tmp_path: Path) -> None:
+    source, target = write(tmp_path / "s", b"one\ntwo\n"), write(tmp_path / "t", b"eins\nzwei\n")
+    before = fingerprint(Corpus(source=source, target=target), "train")
+    copies = write(tmp_path / "copy-s", b"one\ntwo\n"), write(tmp_path / "copy-t", b"eins\nzwei\n")
+    assert fingerprint(Corpus(source=copies[0], target=copies[1]), "train") == before
+    assert fingerprint(Corpus(source=target, target=source), "train") != before
+    write(tmp_path / "t", b"eins\ndrei\n")  # as long as before, and perhaps within the clock's grain
+    assert fingerprint(Corpus(source=source, target=target), "train") != before
+    table = write(tmp_path / "a.tsv", b"a\tb\tc\n")
+    assert fingerprint(Corpus(file=table), "train") != fingerprint(Corpus(file=table, target_column="3"), "train")
+    with pytest.raises(NmtError, match="missing: no such file"):
+        fingerprint(Corpus(source=source, target=str(tmp_path / "missing")), "train")
+
+
+def test_fingerprint_of_a_hub_folder(tmp_path: Path) -> None:
+    write(tmp_path / "train.jsonl", json_lines(nested(PAIRS)))
+    corpus = Corpus(hub=str(tmp_path))
+    before = fingerprint(corpus, "train")
+    write(tmp_path / ".note", b"hidden files are no data")
+    assert fingerprint(corpus, "train") == before
+    assert fingerprint(Corpus(hub=str(tmp_path), streaming=True), "train") == before
+    assert fingerprint(corpus, "validation") != before
+    write(tmp_path / "train.jsonl", json_lines(nested(PAIRS[:1])))
+    assert fingerprint(corpus, "train") != before
+
+
+@pytest.mark.usefixtures("offline")
+def test_fingerprint_of_a_hub_dataset() -> None:
+    """A commit needs no network; a branch has to be asked for."""
+    commits = [fingerprint(Corpus(hub="no-one/nothing", revision=digit * 40), "train") for digit in "01"]
+    assert commits[0] != commits[1]
+    with pytest.raises(NmtError, match="no-one/nothing: the dataset cannot be read"):
+        fingerprint(Corpus(hub="no-one/nothing", revision="main"), "train")
+
+
+@pytest.mark.parametrize("name", ["text", "text.gz", "table.tsv", "table.jsonl.gz"])
+def test_the_fingerprint_is_compared_with_what_was_read(tmp_path: Path, name: str) -> None:
+    """Another content that is there while it is read is found, though the right one is back by the end."""
+
+    def written(word: str) -> Corpus:
+        path = tmp_path / name
+        path.unlink(missing_ok=True)  # so that who reads the old one goes on with it
+        texts = {"table.tsv": f"{word}\tb\n".encode() * 3, "table.jsonl.gz": json_lines([{"en": word, "de": "b"}] * 3)}
+        write(path, texts.get(name, f"{word}\n".encode() * 3))
+        return Corpus(file=str(path)) if name in texts else Corpus(source=str(path), target=str(path))
+
+    corpus = written("right")
+    expected = fingerprint(corpus, "train")
+    assert len(list(read_pairs(corpus, data(corpus), "train", expected))) == 3
+    written("wrong")
+    pairs = read_pairs(corpus, data(corpus), "train", expected)
+    assert "wrong" in next(pairs)
+    written("right")
+    with pytest.raises(NmtError, match="has changed while it was read: run the command again"):
+        list(pairs)

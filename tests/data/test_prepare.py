@@ -1,0 +1,496 @@
+"""Prepared data is found again by what it was made from, and nothing half-made is ever found."""
+
+import dataclasses
+import gzip
+import json
+import logging
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from nmt.config import schema, reader
+from nmt.config.schema import Config, Corpus, Data
+from nmt.data import cleaning, store_folder, token_store, vocabulary
+from nmt.files.text import read_lines
+from nmt.data.prepare import Prepared, evenly, prepare
+from nmt.errors import NmtError
+
+WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu"]
+
+
+def write_text(folder: Path, name: str, count: int, seed: int, more: str = "") -> Corpus:
+    """Two aligned files of `count` lines; the target spells its words backwards."""
+    random_ = random.Random(seed)
+    lines = [" ".join(random_.choices(WORDS, k=random_.randint(4, 9))) + more for _ in range(count)]
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.en").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (folder / f"{name}.de").write_text("".join(f"{line[::-1]}\n" for line in lines), encoding="utf-8")
+    return Corpus(source=str(folder / f"{name}.en"), target=str(folder / f"{name}.de"))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Config:
+    """A run on two small corpora, with a validation corpus."""
+    train = tuple(write_text(tmp_path / "text", f"train{i}", 150, seed=i) for i in (1, 2))
+    data = Data("en", "de", train, validation=write_text(tmp_path / "text", "validation", 20, seed=3))
+    return Config(run_dir=str(tmp_path / "run"), data=data, vocabulary=schema.Vocabulary(size=300))
+
+
+def changed(run: Config, **sections: dict[str, Any]) -> Config:
+    new = {name: dataclasses.replace(getattr(run, name), **values) for name, values in sections.items()}
+    return dataclasses.replace(run, **new)
+
+
+def contents(prepared: Prepared) -> list[object]:
+    """All that a run could notice of its data."""
+    everything = np.arange(len(prepared.train))
+    ids = [[row.tolist() for row in side] for side in prepared.train.pairs(everything)]
+    protos = [prepared.vocabulary.source.proto, prepared.vocabulary.target.proto]
+    return [protos, ids, prepared.validation, str(prepared.report)]
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was done with each thing, in the words of the log: `vocabulary learned`, `token store reused`."""
+    lines = [record.getMessage() for record in caplog.records]
+    caplog.clear()
+    verbs = ("learned", "reused", "kept", "from")
+    done = [(line.split(":")[0], next((verb for verb in verbs if f" {verb} " in line), None)) for line in lines]
+    return [f"{thing} {verb}" for thing, verb in done if verb]
+
+
+@pytest.fixture(autouse=True)
+def info(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="nmt")
+
+
+BUILT = ["vocabulary learned", "token store kept"]
+REUSED = ["vocabulary reused", "token store reused"]
+
+
+# --------------------------------------------------------------------------- found again by content
+
+
+def test_prepared_once_and_found_again(run: Config, caplog: pytest.LogCaptureFixture) -> None:
+    first = prepare(run)
+    assert said(caplog) == BUILT
+    assert len(first.train) == 300
+    assert len(first.vocabulary.source) == 300
+    assert first.vocabulary.shared
+    second = prepare(run)
+    assert said(caplog) == REUSED
+    assert contents(second) == contents(first)
+    assert second.data_key == first.data_key
+
+
+def test_log_says_what_was_done(run: Config, caplog: pytest.LogCaptureFixture) -> None:
+    prepare(changed(run, vocabulary={"sample_sentences": 100}))
+    text = "\n".join(record.getMessage() for record in caplog.records)
+    assert "validation: 20 pairs" in text
+    assert "vocabulary: 300 subwords learned from 200 of 600 sentences (" in text
+    assert f"token store: 300 of 300 pairs kept in {run.run_dir}/data/tokens-" in text
+
+
+def test_same_content_elsewhere_is_the_same_data(run: Config, tmp_path: Path, caplog: Any) -> None:
+    first = prepare(run)
+    said(caplog)
+    copy = shutil.copytree(tmp_path / "text", tmp_path / "copy", copy_function=shutil.copyfile)  # with new times
+    train = tuple(
+        dataclasses.replace(corpus, source=f"{copy}/train{i}.en", target=f"{copy}/train{i}.de")
+        for i, corpus in enumerate(run.data.train, start=1)
+    )
+    moved = changed(run, data={"train": train, "store_dir": f"{run.run_dir}/data"})
+    second = prepare(dataclasses.replace(moved, run_dir=str(tmp_path / "another run"), seed=7))
+    assert said(caplog) == REUSED
+    assert contents(second)[:2] == contents(first)[:2]
+    assert f"{copy}/train2.en" in str(second.report)
+
+
+def test_changed_content_is_other_data(run: Config, caplog: pytest.LogCaptureFixture) -> None:
+    before = prepare(run)
+    said(caplog)
+    path = Path(str(run.data.train[1].source))
+    path.write_text(path.read_text().replace("alpha", "aleph"))
+    prepared = prepare(run)
+    assert said(caplog) == BUILT
+    assert prepared.data_key != before.data_key
+    sources, _ = prepared.train.pairs(np.arange(150, 300))
+    assert any("aleph" in line for line in prepared.vocabulary.source.decode([row.tolist() for row in sources]))
+
+
+@pytest.mark.parametrize(
+    ("sections", "done"),
+    [
+        ({"data": {"max_length": 40}}, ["vocabulary reused", "token store kept"]),
+        ({"data": {"max_length_ratio": None}}, ["vocabulary reused", "token store kept"]),
+        ({"data": {"drop_duplicates": True}}, BUILT),
+        ({"data": {"drop_copies": True}}, BUILT),
+        ({"data": {"workers": 2, "pool_pairs": 10, "validation": None}}, REUSED),
+        ({"vocabulary": {"size": 301}}, BUILT),
+        ({"vocabulary": {"sample_sentences": 100}}, BUILT),
+        ({"vocabulary": {"normalization": "identity"}}, BUILT),
+        ({"vocabulary": {"shared": False, "size": 280}},
+         ["source vocabulary learned", "target vocabulary learned", "token store kept"]),
+        ({"model": {"layers": 1}, "training": {"max_steps": 1}}, REUSED),
+    ],
+)  # fmt: skip
+def test_what_each_setting_builds_anew(
+    run: Config, caplog: pytest.LogCaptureFixture, sections: dict[str, dict[str, Any]], done: list[str]
+) -> None:
+    prepare(run)
+    said(caplog)
+    prepare(changed(run, **sections))
+    assert said(caplog) == done
+
+
+def test_bpe_dropout_keeps_the_vocabulary_and_stores_each_segmentation(run: Config, caplog: Any) -> None:
+    plain = prepare(run)
+    said(caplog)
+    dropped = prepare(changed(run, vocabulary={"bpe_dropout": 0.1, "bpe_dropout_samples": 3}))
+    assert ", in 3 segmentations (" in caplog.text and "token store: 300 of 300 pairs kept" in caplog.text
+    assert said(caplog) == ["vocabulary reused", "token store kept"]
+    assert dropped.vocabulary.protos == plain.vocabulary.protos
+    assert len(dropped.train) == 3 * len(plain.train)
+    for other in ({"bpe_dropout": 0.2, "bpe_dropout_samples": 3}, {"bpe_dropout": 0.1, "bpe_dropout_samples": 2}):
+        assert prepare(changed(run, vocabulary=other)).data_key != dropped.data_key
+    assert prepare(changed(run, vocabulary={"bpe_dropout_samples": 3})).data_key == plain.data_key, (
+        "nothing without dropout"
+    )
+
+
+def test_languages_choose_columns_and_so_are_part_of_what_data_is_found_by(run: Config, tmp_path: Path) -> None:
+    """One table of several languages, one store: each run trains on its own languages, in its own direction."""
+    rows = [{"en": f"{word} one", "de": f"{word} eins", "fr": f"{word} un"} for word in WORDS]
+    (tmp_path / "table.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    data = dataclasses.replace(run.data, train=(Corpus(file=str(tmp_path / "table.jsonl")),), validation=None)
+    found = {}
+    for languages in (("en", "de"), ("en", "fr"), ("fr", "de")):
+        source, target = languages
+        prepared = prepare(changed(run, data={**vars(data), "source_language": source, "target_language": target}))
+        sides = prepared.train.pairs(np.arange(len(WORDS)))
+        found[languages] = prepared.data_key
+        for language, tokenizer, ids in zip(
+            languages, (prepared.vocabulary.source, prepared.vocabulary.target), sides, strict=True
+        ):
+            assert tokenizer.decode([row.tolist() for row in ids]) == [row[language] for row in rows]
+    assert len(set(found.values())) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("module", "done"),
+    [
+        # The same words are learned again, and a store is known by the words.
+        (vocabulary, ["vocabulary learned", "token store reused"]),
+        (token_store, ["vocabulary reused", "token store kept"]),
+    ],
+)
+def test_what_an_older_version_wrote_otherwise_is_not_reused(
+    run: Config, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, module: Any, done: list[str]
+) -> None:
+    prepare(run)
+    said(caplog)
+    monkeypatch.setattr(module, "FORMAT", "another")
+    prepare(run)
+    assert said(caplog) == done
+
+
+def test_corpora_in_another_order_are_other_data(run: Config, caplog: pytest.LogCaptureFixture) -> None:
+    prepare(run)
+    said(caplog)
+    prepare(changed(run, data={"train": run.data.train[::-1]}))
+    assert said(caplog) == BUILT
+
+
+def test_hub_folder(run: Config, tmp_path: Path, caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "hub-cache")
+    text = prepare(run)
+    said(caplog)
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    lines = [line for corpus in run.data.train for line in read_lines(Path(str(corpus.source)))]
+    rows = [{"translation": {"en": line, "de": line[::-1]}} for line in lines]
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    hub = changed(run, data={"train": (Corpus(hub=str(folder)),)})
+    assert contents(prepare(hub))[:2] == contents(text)[:2]
+    assert said(caplog) == BUILT
+    prepare(changed(run, data={"train": (Corpus(hub=str(folder), streaming=True),)}))
+    assert said(caplog) == REUSED
+
+
+# --------------------------------------------------------------------------- vocabulary
+
+
+def test_vocabulary_is_learned_from_the_training_data_alone(run: Config, tmp_path: Path) -> None:
+    plain = prepare(run).vocabulary.source.proto
+    validation = write_text(tmp_path / "text", "validation", 500, seed=4, more=" 漢字")
+    assert prepare(changed(run, data={"validation": validation})).vocabulary.source.proto == plain
+
+
+SEPARATE: dict[str, Any] = {"shared": False, "size": 60, "byte_fallback": False}
+
+
+def test_separate_vocabularies_learn_from_their_side(run: Config) -> None:
+    separate = prepare(changed(run, vocabulary=SEPARATE))
+    assert not separate.vocabulary.shared
+    pieces = [set(side.pieces(list(range(60)))) for side in (separate.vocabulary.source, separate.vocabulary.target)]
+    assert "▁alpha" in pieces[0]
+    assert "▁ahpla" in pieces[1]
+    assert "▁alpha" not in pieces[1]
+
+
+def test_given_models_are_used(run: Config, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model = tmp_path / "mine.model"
+    model.write_bytes(vocabulary.learn(WORDS * 5, schema.Vocabulary(size=290)).proto)
+    for models in ({"source_model": str(model)}, {"source_model": str(model), "target_model": str(model)}):
+        prepared = prepare(changed(run, vocabulary=models))
+        assert prepared.vocabulary.shared
+        assert prepared.vocabulary.source.proto == model.read_bytes()
+    said(caplog)
+    half = prepare(changed(run, vocabulary={**SEPARATE, "target_model": str(model)}))
+    assert said(caplog) == ["source vocabulary learned", "target vocabulary from", "token store kept"]
+    assert half.vocabulary.target.proto == model.read_bytes()
+    assert len(half.vocabulary.source) == 60
+    with pytest.raises(NmtError, match=r"nowhere\.model: cannot be read"):
+        prepare(changed(run, vocabulary={"source_model": "nowhere.model"}))
+
+
+def test_sampling_reads_every_corpus(run: Config) -> None:
+    """Every third pair: both corpora give their words."""
+    third = prepare(changed(run, vocabulary={"sample_sentences": 100}))
+    lines = [line for corpus in run.data.train for line in read_lines(Path(str(corpus.source)))]
+    alone = vocabulary.learn([side for line in lines[::3] for side in (line, line[::-1])], run.vocabulary)
+    assert third.vocabulary.source.proto == alone.proto
+
+
+@given(st.lists(st.integers(0, 5), max_size=40), st.data())
+def test_evenly_takes_as_many_as_wanted_at_equal_distances(sizes: list[int], draw: st.DataObject) -> None:
+    total = sum(sizes)
+    wanted = draw.draw(st.integers(0, total))
+    numbers = iter(range(total))
+    chunks = [[(str(next(numbers)), "") for _ in range(size)] for size in sizes]
+    taken = [int(number) for number, _ in evenly(chunks, total, wanted)]
+    assert len(taken) == wanted
+    gaps = set(np.diff(taken).tolist())
+    assert max(gaps, default=1) - min(gaps, default=1) <= 1
+    assert not wanted or total - taken[-1] <= max(gaps, default=total) + 1
+
+
+# --------------------------------------------------------------------------- validation
+
+
+def test_validation_pairs_as_text_and_ids(run: Config, tmp_path: Path) -> None:
+    prepared = prepare(run)
+    source = list(read_lines(tmp_path / "text" / "validation.en"))
+    target = list(read_lines(tmp_path / "text" / "validation.de"))
+    assert prepared.validation == list(zip(source, target, strict=True))
+    assert prepared.validation_ids is not None
+    ids = prepared.validation_ids.pairs(np.arange(20))
+    assert prepared.vocabulary.source.decode([row.tolist() for row in ids[0]]) == source
+    assert prepared.vocabulary.target.decode([row.tolist() for row in ids[1]]) == target
+    without = prepare(changed(run, data={"validation": None}))
+    assert without.validation is without.validation_ids is None
+
+
+def test_validation_pairs_are_left_out_only_if_empty(run: Config, tmp_path: Path, caplog: Any) -> None:
+    path = tmp_path / "validation.tsv"
+    path.write_text("alpha\talpha\nalpha\talpha\n \tbeta\ngamma\t\nmu\t" + "eta " * 400 + "\n")
+    prepared = prepare(changed(run, data={"validation": Corpus(file=str(path)), "drop_copies": True}))
+    assert prepared.validation is not None
+    assert [source for source, _ in prepared.validation] == ["alpha", "alpha", "mu"]
+    assert "validation: 3 pairs, 2 with an empty side left out" in [record.getMessage() for record in caplog.records]
+    path.write_text("\tbeta\n")
+    with pytest.raises(NmtError, match=r"every pair has an empty side: data\.validation needs some text"):
+        prepare(changed(run, data={"validation": Corpus(file=str(path))}))
+
+
+# --------------------------------------------------------------------------- nothing half-made
+
+
+def entries(run: Config) -> list[str]:
+    return sorted(path.name.split("-")[0] for path in (Path(run.run_dir) / "data").iterdir())
+
+
+def test_failed_build_leaves_nothing(run: Config, caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise NmtError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(token_store._Writer, "append", fail)
+        with pytest.raises(NmtError, match="the disk is full"):
+            prepare(run)
+    assert entries(run) == [".nmt", "vocabulary"]
+    prepared = prepare(run)
+    assert said(caplog) == ["vocabulary learned", "vocabulary reused", "token store kept"]
+    assert len(prepared.train) == 300
+
+
+def test_half_a_vocabulary_is_never_found(run: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, content: bytes) -> int:
+        path.touch()
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        with pytest.raises(NmtError, match="cannot be written: No space left on device"):
+            prepare(run)
+    assert entries(run) == [".nmt"]
+    assert len(prepare(run).train) == 300
+
+
+KILLED = """
+import os, signal, sys
+from nmt import settings
+from nmt.config.schema import Config
+from nmt.data import preparation, token_store
+
+write = token_store._write
+def killed(file, numbers, dtype):
+    write(file, numbers, dtype)
+    file.flush()
+    if file.name.endswith("target.ids"):
+        os.kill(os.getpid(), signal.SIGKILL)
+token_store._write = killed
+preparation.prepare(settings.parse(Config, sys.argv[1], "config"))
+"""
+
+
+def test_killed_build_is_swept_away(run: Config, caplog: pytest.LogCaptureFixture) -> None:
+    killed = subprocess.run([sys.executable, "-c", KILLED, reader.to_yaml(run)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    [unfinished] = (Path(run.run_dir) / "data").glob(".nmt-*.part/content")
+    assert (unfinished / "target.ids").stat().st_size > 0
+    with pytest.raises(NmtError, match="damaged token store"):
+        token_store.load(unfinished)
+    prepared = prepare(run)
+    assert said(caplog) == ["vocabulary reused", "token store kept"]
+    assert len(prepared.train) == 300
+    assert entries(run) == [".nmt", "tokens", "vocabulary"]
+    assert not unfinished.exists()
+
+
+def test_processes_wait_for_the_one_that_builds(run: Config, caplog: pytest.LogCaptureFixture) -> None:
+    results: list[Prepared] = []
+    threads = [threading.Thread(target=lambda: results.append(prepare(run))) for _ in range(2)]
+    with store_folder.locked(Path(run.run_dir) / "data"):
+        for thread in threads:
+            thread.start()
+        deadline = time.monotonic() + 30
+        while caplog.text.count("waiting for another process") < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert not results
+    for thread in threads:
+        thread.join(timeout=60)
+    assert sorted(said(caplog)) == sorted([*BUILT, *REUSED])
+    assert contents(results[0]) == contents(results[1])
+
+
+@pytest.mark.parametrize("kind", ["text", "gz", "tsv", "jsonl", "parquet"])
+@pytest.mark.parametrize("reading", [1, 2, 3], ids=["counting", "learning", "encoding"])
+def test_a_corpus_that_changes_while_it_is_read_is_not_kept_under_another_ones_name(
+    run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, reading: int
+) -> None:
+    """It is shorter in one reading, and as before in the next: nothing of that may be found again."""
+    path = as_kind(kind, tmp_path)
+    if kind in ("text", "gz"):
+        short = schema.Corpus(source=str(path), target=str(path))
+    else:
+        short = schema.Corpus(file=str(path))
+    one = changed(run, data={"train": (short,)})
+    whole, times, real = path.read_bytes(), [0], cleaning.read_pairs
+
+    def cut_once(*arguments: Any) -> Iterator[tuple[str, str]]:
+        times[0] += 1
+        as_kind(kind, tmp_path, pairs=20 if times[0] == reading else 100)
+        return real(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cleaning, "read_pairs", cut_once)
+        with pytest.raises(NmtError, match="has changed while it was read: run the command again"):
+            prepare(one)
+    path.write_bytes(whole)
+    assert len(prepare(one).train) == 100
+
+
+def as_kind(kind: str, folder: Path, pairs: int = 100) -> Path:
+    """The first of 100 pairs in a file of this kind; `text` and `gz` are of both sides."""
+    lines = [f"{' '.join(random.Random(i).choices(WORDS, k=6))} {i}" for i in range(pairs)]
+    if kind in ("text", "gz"):
+        path, text = folder / ("corpus.gz" if kind == "gz" else "corpus"), "".join(f"{line}\n" for line in lines)
+        path.write_bytes(gzip.compress(text.encode(), mtime=0) if kind == "gz" else text.encode())
+    elif kind == "parquet":
+        path = folder / "corpus.parquet"
+        parquet.write_table(pyarrow.table({"en": lines, "de": [line[::-1] for line in lines]}), path)
+    else:
+        path = folder / f"corpus.{kind}"
+        rows = [
+            f"{line}\t{line[::-1]}\n" if kind == "tsv" else json.dumps({"en": line, "de": line[::-1]}) + "\n"
+            for line in lines
+        ]
+        path.write_text("".join(rows))
+    return path
+
+
+def test_a_corpus_that_changes_while_another_process_prepares_is_read_as_it_is_then(
+    run: Config, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, whole = Path(str(run.data.train[0].source)), Path(str(run.data.train[0].source)).read_bytes()
+    target = Path(str(run.data.train[0].target))
+    whole_target, results = target.read_bytes(), list[Prepared]()
+    thread = threading.Thread(target=lambda: results.append(prepare(run)))
+    with store_folder.locked(Path(run.run_dir) / "data"):
+        thread.start()
+        deadline = time.monotonic() + 30
+        while "waiting for another process" not in caplog.text:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        for file, content in ((path, whole), (target, whole_target)):
+            file.write_bytes(b"\n".join(content.split(b"\n")[:40]) + b"\n")
+    thread.join()
+    assert len(results[0].train) == 190
+    path.write_bytes(whole)
+    target.write_bytes(whole_target)
+    assert len(prepare(run).train) == 300
+
+
+def test_misaligned_corpus_stops_before_anything_is_kept(run: Config) -> None:
+    with Path(str(run.data.train[1].target)).open("a") as file:
+        file.write("one too many\n")
+    with pytest.raises(NmtError, match=r"has 150 lines but .* has 151"):
+        prepare(run)
+    assert entries(run) == [".nmt"]
+
+
+def test_no_pair_left_for_the_vocabulary(run: Config, tmp_path: Path) -> None:
+    path = tmp_path / "empty.tsv"
+    path.write_text("a\ta\n\tb\n")
+    with pytest.raises(NmtError, match=r"none of the pairs.*: 1 empty on a side, 1 copies \(data.drop_copies\)"):
+        prepare(changed(run, data={"train": (Corpus(file=str(path)),), "drop_copies": True}))
+
+
+def test_store_that_cannot_be_written(run: Config, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(NmtError, match=r"file/store: cannot be written: Not a directory"):
+        prepare(changed(run, data={"store_dir": str(tmp_path / "file/store")}))
+
+
+def test_missing_validation_is_found_before_the_long_work(run: Config) -> None:
+    with pytest.raises(NmtError, match="no such file"):
+        prepare(changed(run, data={"validation": Corpus(source="nowhere.en", target="nowhere.de")}))
+    assert not Path(run.run_dir).exists()

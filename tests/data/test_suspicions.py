@@ -1,0 +1,162 @@
+"""Warnings of corpora that look wrong: each mistake is seen, and nothing is said of a corpus that is right."""
+
+import logging
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nmt.config import schema
+from nmt.config.schema import Config, Corpus, Data
+from nmt.data import suspicions
+from nmt.data.cleaning import Counts
+from nmt.data.corpus import Pair
+from nmt.data.prepare import prepare
+
+TEXTS = (
+    "the house of and to water is that for man with are stone on light under tree",
+    "das Haus von und der Wasser ist nicht die Mann mit den Stein eine Licht ein Baum",
+)
+ENGLISH, GERMAN = (text.split() for text in TEXTS)
+
+
+def pairs(count: int, seed: int = 1) -> list[Pair]:
+    """Pairs of 3 to 20 words, word by word; every fourth with a number."""
+    draw = random.Random(seed)
+    found = []
+    for line in range(count):
+        words = draw.choices(range(len(ENGLISH)), k=draw.randint(3, 20))
+        number = f" {draw.randint(1, 10**6)}" if line % 4 == 0 else ""
+        found.append(tuple(" ".join(language[word] for word in words) + number for language in (ENGLISH, GERMAN)))
+    return found
+
+
+def turned(of: Sequence[Pair]) -> list[Pair]:
+    return [(target, source) for source, target in of]
+
+
+def shuffled(of: Sequence[Pair]) -> list[Pair]:
+    targets = [target for _, target in of]
+    random.Random(2).shuffle(targets)
+    return list(zip([source for source, _ in of], targets, strict=True))
+
+
+def shifted(of: Sequence[Pair], by: int) -> list[Pair]:
+    """Each source beside the target of the pair that comes `by` pairs before."""
+    sources, targets = zip(*of, strict=True)
+    there = [(sources[line], targets[line - by]) for line in range(len(of)) if 0 <= line - by < len(of)]
+    return list(there)
+
+
+def said(of: Sequence[Pair], languages: tuple[str, str] = ("en", "de"), validation: Sequence[Pair] = ()) -> list[str]:
+    return list(suspicions.of_text("corpus", of, languages, validation))
+
+
+UNKNOWN = ("qaa", "qab")  # codes for private use
+
+
+@pytest.mark.parametrize("count", [1, 2, 300, 1000])
+@pytest.mark.parametrize("languages", [("en", "de"), ("EN_us", "de-AT"), UNKNOWN, ("en", "qab"), ("qaa", "de")])
+def test_nothing_is_said_of_what_is_right(count: int, languages: tuple[str, str]) -> None:
+    right, held_out = pairs(count), pairs(400, seed=2)
+    assert said(right, languages, held_out) == []
+    assert said(turned(right), languages[::-1], turned(held_out)) == []
+
+
+@pytest.mark.parametrize("count", [5, 299])
+def test_too_few_pairs_tell_nothing(count: int) -> None:
+    few = pairs(count)
+    for wrong in (shuffled(few), shifted(few, 1), turned(few)):
+        assert said(wrong, validation=pairs(400, seed=2)) == []
+    assert said(turned(pairs(400)), UNKNOWN, pairs(count)) == []
+
+
+def test_unrelated_files() -> None:
+    for count in (300, 5000):
+        [warning] = said(shuffled(pairs(count)))
+        assert warning.startswith("corpus: the sides do not look like translations of each other: their lengths have")
+
+
+@pytest.mark.parametrize(("by", "lines"), [(1, (1, 2)), (-1, (2, 1)), (3, (1, 4)), (-3, (4, 1))])
+def test_files_that_are_shifted_against_each_other(by: int, lines: tuple[int, int]) -> None:
+    [warning] = said(shifted(pairs(600), by))
+    assert warning.endswith(f"line {lines[0]} of the source belongs to line {lines[1]} of the target")
+
+
+@pytest.mark.parametrize("languages", [("en", "de"), ("en", "qab"), ("qaa", "de")])
+def test_swapped_files_by_their_languages(languages: tuple[str, str]) -> None:
+    [warning] = said(turned(pairs(300)), languages)
+    assert "corpus: the sides seem to be swapped" in warning and f"source ({languages[0]})" in warning
+
+
+def test_swapped_files_by_their_scripts() -> None:
+    cyrillic = str.maketrans("abdehimnorstuvw", "абдехимнорстувв")
+    right = [(source, target.lower().translate(cyrillic)) for source, target in pairs(300)]
+    assert said(right, ("en", "ru")) == said(turned(right), ("ru", "en")) == said(right, ("ru", "uk")) == []
+    for languages in (("ru", "en"), ("ru", "qaa"), ("uk", "en")):
+        [warning] = said(right, languages)
+        assert "seem to be swapped" in warning
+
+
+def test_swapped_files_by_the_validation_text() -> None:
+    [warning] = said(turned(pairs(300)), UNKNOWN, pairs(300, seed=2))
+    assert warning.startswith("corpus: the source looks like the target of data.validation")
+
+
+def test_where_it_cannot_be_known_nothing_is_said() -> None:
+    rule_of_lengths = shuffled(pairs(1000))
+    same_length = [(source[:20], target[:20]) for source, target in rule_of_lengths]
+    words = [(source.split()[0], target.split()[0]) for source, target in rule_of_lengths]
+    numbers = [(f"{source} {i}", f"{i} {target}") for i, (source, target) in enumerate(rule_of_lengths)]
+    copies = [(source, source) for source, _ in pairs(1000)]
+    for unsure in (same_length, words, numbers, copies, turned(copies)):
+        assert said(unsure, validation=pairs(400, seed=2)) == []
+        assert said(unsure, UNKNOWN, pairs(400, seed=2)) == []
+
+
+@pytest.mark.parametrize(
+    ("count", "warned"),
+    [
+        (Counts(read=100, ratio=51), True), (Counts(read=100, ratio=50), False), (Counts(read=99, empty=99), False),
+        (Counts(read=10_000, duplicates=6000, too_long=1000), True), (Counts(read=10**6), False),
+    ],
+)  # fmt: skip
+def test_more_than_half_dropped(count: Counts, warned: bool) -> None:
+    assert bool(list(suspicions.dropped("corpus", count))) == warned
+
+
+def test_what_was_dropped_most_is_named() -> None:
+    assert list(suspicions.dropped("corpus", Counts(read=10_000, duplicates=6000, too_long=1000))) == [
+        "corpus: 7,000 of 10,000 pairs are dropped (70%), most of them because they are duplicates "
+        "(data.drop_duplicates)"
+    ]
+
+
+# ------------------------------------------------------------------------ as `nmt prepare` says it
+
+
+def write(folder: Path, name: str, of: Sequence[Pair]) -> Corpus:
+    for side, suffix in enumerate(("en", "de")):
+        (folder / f"{name}.{suffix}").write_text("".join(f"{pair[side]}\n" for pair in of), encoding="utf-8")
+    return Corpus(source=str(folder / f"{name}.en"), target=str(folder / f"{name}.de"))
+
+
+def test_prepare_says_each_on_a_line_of_its_own_and_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    right, held_out = write(tmp_path, "right", pairs(400)), write(tmp_path, "held-out", pairs(300, seed=2))
+    swapped = write(tmp_path, "swapped", turned(pairs(400, seed=3)))
+    repeated = write(tmp_path, "repeated", pairs(400)[:40] * 10)
+    unrelated = write(tmp_path, "unrelated", shuffled(pairs(300, seed=4)))
+    data = Data("en", "de", (right, swapped, repeated), validation=unrelated, drop_duplicates=True)
+    run = Config(run_dir=str(tmp_path / "run"), data=data, vocabulary=schema.Vocabulary(size=300))
+    for _ in ("built", "found again"):
+        caplog.clear()
+        prepare(run)
+        warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+        assert [warning.split(": ")[0] for warning in warnings] == [
+            repeated.label, f"data.validation, {unrelated.label}", swapped.label
+        ]  # fmt: skip
+    caplog.clear()
+    prepare(replace(run, data=replace(data, train=(right,), validation=held_out)))
+    assert not [record for record in caplog.records if record.levelno == logging.WARNING]

@@ -1,0 +1,283 @@
+"""What is read from a token store is what was written, whatever the threads, chunks and filters."""
+
+import dataclasses
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nmt.config import schema
+from nmt.config.schema import Corpus, Data
+from nmt.data import cleaning, token_store, vocabulary
+from nmt.data.cleaning import Counts, SideCounts
+from nmt.data.corpus import Pair, fingerprint
+from nmt.data.token_store import TokenStore, encode_pairs
+from nmt.data.vocabulary import EOS, UNK, Tokenizer, Vocabulary
+from nmt.errors import NmtError
+
+WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu"]
+
+
+def random_pairs(count: int, seed: int = 0) -> list[Pair]:
+    random_ = random.Random(seed)
+    sides = [" ".join(random_.choices(WORDS, k=random_.randint(1, 12))) for _ in range(2 * count)]
+    return list(zip(sides[::2], sides[1::2], strict=True))
+
+
+def tokenizer(size: int = 300, **changed: Any) -> Tokenizer:
+    lines = [side for pair in random_pairs(300) for side in pair]
+    return vocabulary.learn(lines, schema.Vocabulary(size=size, **changed))
+
+
+SHARED = Vocabulary(*[tokenizer()] * 2)
+SEPARATE = Vocabulary(tokenizer(), tokenizer(size=60, byte_fallback=False))
+
+
+def write_pairs(folder: Path, name: str, pairs: list[Pair]) -> Corpus:
+    path = folder / f"{name}.tsv"
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
+    return Corpus(file=str(path))
+
+
+def data(*corpora: Corpus, **changed: Any) -> Data:
+    limits = {"max_length_ratio": None} | changed
+    return Data(source_language="en", target_language="de", train=corpora, **limits)
+
+
+def write(folder: Path, text: Data, subwords: Vocabulary, dropout: float = 0.0, segmentations: int = 1) -> None:
+    fingerprints = [fingerprint(corpus, "train") for corpus in text.train]
+    token_store.write(folder, text, subwords, fingerprints, dropout, segmentations)
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> Callable[..., tuple[TokenStore, tuple[Counts, ...]]]:
+    """A function from lists of pairs, one a corpus, and settings of `data` to the store and its counts."""
+
+    def built(
+        *corpora: list[Pair], subwords: Vocabulary = SHARED, dropout: tuple[float, int] = (0.0, 1), **changed: Any
+    ) -> tuple[TokenStore, tuple[Counts, ...]]:
+        written = [write_pairs(tmp_path, f"corpus{i}", pairs) for i, pairs in enumerate(corpora)]
+        folder = tmp_path / f"store{len(list(tmp_path.iterdir()))}"
+        folder.mkdir()
+        write(folder, data(*written, **changed), subwords, *dropout)
+        return token_store.load(folder)
+
+    return built
+
+
+def rows(store: TokenStore) -> list[tuple[list[int], list[int]]]:
+    sources, targets = store.pairs(np.arange(len(store)))
+    return [(source.tolist(), target.tolist()) for source, target in zip(sources, targets, strict=True)]
+
+
+def texts(store: TokenStore, subwords: Vocabulary = SHARED) -> list[Pair]:
+    sources, targets = zip(*rows(store), strict=True)
+    return list(zip(subwords.source.decode(sources), subwords.target.decode(targets), strict=True))
+
+
+# --------------------------------------------------------------------------- written = read
+
+
+@pytest.mark.parametrize("subwords", [SHARED, SEPARATE])
+def test_what_is_read_is_what_was_written(build: Callable[..., Any], subwords: Vocabulary) -> None:
+    pairs = random_pairs(1000)
+    store, counts = build(pairs, subwords=subwords)
+    plain = [
+        (subwords.source.encode([source])[0] + [EOS], subwords.target.encode([target])[0] + [EOS])
+        for source, target in pairs
+    ]
+    assert rows(store) == plain
+    assert store.source_lengths.tolist() == [len(source) for source, _ in plain]
+    assert store.target_lengths.tolist() == [len(target) for _, target in plain]
+    assert texts(store, subwords) == pairs
+    assert counts[0].kept == len(store) == len(pairs)
+
+
+def test_pairs_in_any_order(build: Callable[..., Any]) -> None:
+    store, _ = build(random_pairs(50))
+    indices = np.array([49, 0, 7, 7], np.uint32)
+    sources, targets = store.pairs(indices)
+    assert [(s.tolist(), t.tolist()) for s, t in zip(sources, targets, strict=True)] == [
+        rows(store)[i] for i in indices
+    ]
+    assert store.pairs(np.array([], np.int64)) == ([], [])
+
+
+def test_in_memory_is_on_disk(build: Callable[..., Any]) -> None:
+    pairs = [*random_pairs(100), ("", "leer"), ("\u200b", "")]  # in memory nothing is left out
+    memory = encode_pairs(pairs, SEPARATE, threads=2)
+    disk, _ = build(pairs[:100], subwords=SEPARATE)
+    assert rows(memory)[:100] == rows(disk)
+    assert rows(memory)[100:] == [([EOS], rows(memory)[100][1]), ([EOS], [EOS])]
+    assert memory.source_lengths.tolist() == [len(source) for source, _ in rows(memory)]
+    assert memory.source.ids.dtype == disk.source.ids.dtype == np.dtype("<u2")
+
+
+def test_threads_and_chunks_change_nothing(build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = random_pairs(500) * 2
+    named = {"drop_duplicates": True, "max_length": 30}
+    whole, counts = build(pairs, workers=1, **named)
+    assert counts[0].duplicates == len(pairs) - len(set(pairs)) >= 500
+    assert counts[0].too_long > 0
+    for chunk, workers in ((1, 1), (7, 2), (333, 3)):
+        monkeypatch.setattr(cleaning, "CHUNK_PAIRS", chunk)
+        split, split_counts = build(pairs, workers=workers, **named)
+        assert split_counts == counts
+        for whole_side, split_side in ((whole.source, split.source), (whole.target, split.target)):
+            for part in ("ids", "offsets", "lengths"):
+                np.testing.assert_array_equal(getattr(whole_side, part), getattr(split_side, part))
+
+
+def test_store_is_mapped_rather_than_read(build: Callable[..., Any]) -> None:
+    store, _ = build(random_pairs(10))
+    for side in (store.source, store.target):
+        for array in (side.ids, side.offsets, side.lengths):
+            assert isinstance(array.base, np.memmap)
+            assert not array.flags.writeable
+
+
+def test_large_vocabularies_take_wider_ids(build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Tokenizer, "__len__", lambda self: 2**16 + 1)
+    store, _ = build(random_pairs(20))
+    assert store.source.ids.dtype == encode_pairs(random_pairs(1), SHARED).source.ids.dtype == np.dtype("<u4")
+    assert texts(store) == random_pairs(20)
+
+
+# --------------------------------------------------------------------------- filters
+
+
+def test_every_reason_is_counted_once_in_order(build: Callable[..., Any]) -> None:
+    pairs = [
+        ("alpha beta", "beta alpha"),  # stays
+        ("", ""),  # empty rather than a copy
+        ("  \u3000", "alpha"),  # white space alone
+        ("\u200b", "alpha"),  # normalization leaves nothing
+        ("mu", "mu"),  # copy
+        ("mu", "mu"),  # copy rather than a duplicate
+        ("alpha beta", "beta alpha"),  # duplicate
+        (" ".join(WORDS * 9), "alpha"),  # too long rather than a ratio
+        ("alpha", " ".join(WORDS)),  # ratio
+        ("beta", "alpha"),  # stays
+    ]
+    limits = {"drop_copies": True, "drop_duplicates": True, "max_length": 99, "max_length_ratio": 3.0}
+    store, [first, second] = build(pairs, [pairs[-1], ("eta", "iota")], **limits)
+    assert texts(store) == [pairs[0], pairs[-1], ("eta", "iota")]
+    reasons = [first.empty, first.copies, first.duplicates, first.too_long, first.ratio]
+    assert (first.read, first.kept, *reasons) == (10, 2, 3, 2, 1, 1, 1)
+    assert (second.read, second.duplicates, second.kept) == (2, 1, 1)
+
+
+def test_copies_and_duplicates_stay_by_default(build: Callable[..., Any]) -> None:
+    """They are counted all the same, those that are dropped for another reason not."""
+    pairs = [("mu", "mu"), ("mu", "mu"), ("alpha", " ".join(WORDS))]
+    store, [first, second] = build([*pairs, (" ".join(WORDS * 9),) * 2], [*pairs, ("eta", "mu")], max_length=99)
+    assert texts(store) == [*pairs, *pairs, ("eta", "mu")]
+    assert (first.copies, first.duplicates, first.too_long, first.kept) == (0, 0, 1, 3)
+    assert (first.kept_copies, first.kept_duplicates) == (2, 1)
+    assert (second.kept_copies, second.kept_duplicates) == (2, 3)  # seen in another corpus too
+
+
+@pytest.mark.parametrize(
+    ("named", "kept"),
+    [({"drop_copies": True}, (0, 1)), ({"drop_duplicates": True}, (1, 0)), ({"max_length_ratio": None}, (2, 2))],
+)
+def test_what_is_dropped_is_not_counted_as_kept(
+    build: Callable[..., Any], named: dict[str, Any], kept: tuple[int, int]
+) -> None:
+    _, [count] = build([("mu", "mu"), ("mu", "mu"), ("eta", "iota"), ("eta", "iota")], **named)
+    assert (count.kept_copies, count.kept_duplicates) == kept
+
+
+def test_limits_leave_what_just_reaches_them(build: Callable[..., Any]) -> None:
+    pairs = random_pairs(300, seed=5)
+    lengths = [(len(SHARED.source.encode([s])[0]), len(SHARED.target.encode([t])[0])) for s, t in pairs]
+    store, [count] = build(pairs, max_length=12, max_length_ratio=2.0)
+    short = [max(both) <= 12 for both in lengths]
+    even = [max(both) <= 2 * min(both) for both in lengths]
+    assert texts(store) == [pair for pair, *fine in zip(pairs, short, even, strict=True) if all(fine)]
+    assert count.too_long == short.count(False)
+    assert count.ratio == sum(is_short and not is_even for is_short, is_even in zip(short, even, strict=True))
+    assert (12, True) in {(max(both), max(both) <= 2 * min(both)) for both in lengths}  # the limit itself was met
+    assert any(max(both) == 2 * min(both) for both in lengths)
+
+
+def test_counts_describe_the_pairs_kept(build: Callable[..., Any]) -> None:
+    pairs = [("alpha beta", "ß 漢"), ("gamma", "eta  mu"), ("", "not counted")]
+    store, [count] = build(pairs, subwords=SEPARATE)
+    assert (count.source.words, count.target.words) == (3, 4)
+    assert (count.source.characters, count.target.characters) == (15, 10)
+    assert count.source.subwords == store.source_lengths.sum() - 2
+    assert count.target.longest == store.target_lengths.max() - 1
+    assert count.target.unknown == np.count_nonzero(store.target.ids == UNK) > 0
+    assert count.source.unknown == 0
+
+
+def test_nothing_left_says_why(build: Callable[..., Any]) -> None:
+    message = r"none of the pairs read is left to train on: 1 empty on a side, 2 too long \(data.max_length\)"
+    with pytest.raises(NmtError, match=message):
+        build([("", "alpha"), ("alpha beta", "mu"), ("alpha", "mu eta")], max_length=1)
+
+
+# --------------------------------------------------------------------------- damage
+
+
+@pytest.mark.parametrize("part", ["source.ids", "target.lengths", "source.offsets", "meta.json"])
+@pytest.mark.parametrize("damage", ["cut", "longer", "missing", "empty"])
+def test_damaged_store_is_not_opened(tmp_path: Path, part: str, damage: str) -> None:
+    write(tmp_path, data(write_pairs(tmp_path, "corpus", random_pairs(20))), SHARED)
+    path = tmp_path / part
+    if damage == "missing":
+        path.unlink()
+    elif damage == "longer":
+        path.write_bytes(path.read_bytes() + bytes(8))
+    else:
+        path.write_bytes(path.read_bytes()[: 0 if damage == "empty" else -4])
+    with pytest.raises(NmtError, match=r"damaged token store .*delete the folder"):
+        token_store.load(tmp_path)
+
+
+@pytest.mark.parametrize("meta", ["{}", "[]", "null", '{"pairs": "20"}', '{"pairs": 20, "source": 1}'])
+def test_a_store_that_says_nothing_known_of_itself_is_not_opened(tmp_path: Path, meta: str) -> None:
+    write(tmp_path, data(write_pairs(tmp_path, "corpus", random_pairs(20))), SHARED)
+    (tmp_path / "meta.json").write_text(meta)
+    with pytest.raises(NmtError, match=r"damaged token store .*delete the folder"):
+        token_store.load(tmp_path)
+    with pytest.raises(NmtError, match=r"meta\.json: damaged"):
+        token_store.counts(tmp_path)
+
+
+def test_counts_survive_the_file(tmp_path: Path) -> None:
+    write(tmp_path, data(write_pairs(tmp_path, "corpus", random_pairs(20))), SHARED)
+    _, counts = token_store.load(tmp_path)
+    assert json.loads((tmp_path / "meta.json").read_text())["counts"] == [dataclasses.asdict(counts[0])]
+    assert isinstance(counts[0].source, SideCounts)
+
+
+# --------------------------------------------------------------------------- BPE-dropout
+
+
+def test_bpe_dropout_cuts_the_same_text_in_other_ways(build: Callable[..., Any]) -> None:
+    pairs = random_pairs(60)
+    plain, counted = build(pairs[:40], pairs[40:])
+    store, counts = build(pairs[:40], pairs[40:], dropout=(0.2, 3))
+    assert len(store) == 3 * len(plain) == 180
+    assert texts(store) == 3 * texts(plain)
+    ways = [rows(store)[start : start + 60] for start in (0, 60, 120)]
+    assert all(one != other for one, other in ((ways[0], ways[1]), (ways[1], ways[2]), (ways[0], rows(plain))))
+    assert 1.05 < len(store.source.ids) / 3 / len(plain.source.ids) < 2, "merges are left out, not all of them"
+    assert [count.kept for count in counts] == [count.kept for count in counted] == [40, 20]
+    again, _ = build(pairs[:40], pairs[40:], dropout=(0.2, 3))
+    assert rows(again) == rows(store)
+
+
+def test_bpe_dropout_neither_drops_pairs_nor_makes_them_too_long(build: Callable[..., Any]) -> None:
+    pairs = random_pairs(60)
+    plain, _ = build(pairs, max_length=20)
+    store, _ = build(pairs, max_length=20, dropout=(0.5, 4))
+    assert texts(store) == 4 * texts(plain)
+    assert max(store.source_lengths.max(), store.target_lengths.max()) <= 21  # with the end of sentence
+    assert any(one == two for one, two in zip(rows(store), 4 * rows(plain), strict=True)), "cut as without it"

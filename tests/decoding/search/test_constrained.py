@@ -1,0 +1,421 @@
+"""Constrained search against beam search and against all possible outputs, on models that are lookup tables."""
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import pytest
+import torch
+from helpers.tables import (
+    BOS,
+    EOS,
+    OPTIONS,
+    PAD,
+    UNK,
+    Table,
+    all_outputs,
+    alphas,
+    assert_equal,
+    assert_same,
+    log_probabilities,
+    penalty,
+    seeds,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from nmt.config import schema
+from nmt.decoding import scoring
+from nmt.decoding.search import logits_processors
+from nmt.decoding.search.beam import beam_search
+from nmt.decoding.search.constrained import beam_width, constrained_beam_search
+from nmt.decoding.search.interface import Hypothesis, Options, Rule
+from nmt.decoding.search.phrase_automaton import Group, Phrases, Said
+from nmt.models.transformer.model import Transformer
+
+FIRST = EOS + 1  # of the tokens that outputs hold
+
+
+def run(
+    table: Table,
+    required: Sequence[Sequence[Group]],
+    longest: Sequence[int],
+    options: Options,
+    limiting: Sequence[Rule] = (),
+    sentences: Sequence[int] | None = None,
+    continuing: Collection[int] = (),
+) -> list[list[Hypothesis]]:
+    source = torch.tensor([[i, EOS] for i in sentences or range(len(longest))])
+    options = replace(options, continuing=frozenset(token for token in continuing if token < table.table.shape[1]))
+    return constrained_beam_search(table, source, torch.tensor(longest), options, required, limiting)
+
+
+def holds(tokens: Sequence[int], phrase: Sequence[int], continuing: Collection[int] = ()) -> bool:
+    ends = [i + len(phrase) for i in range(len(tokens)) if list(tokens[i : i + len(phrase)]) == list(phrase)]
+    return any(end == len(tokens) or tokens[end] not in continuing for end in ends)
+
+
+def unmet(tokens: Sequence[int], groups: Sequence[Group], continuing: Collection[int] = ()) -> int:
+    return sum(not any(holds(tokens, phrase, continuing) for phrase in group) for group in groups)
+
+
+def tokens_below(vocabulary: int) -> st.SearchStrategy[int]:
+    return st.integers(FIRST, vocabulary - 1)
+
+
+def groups_of(
+    vocabulary: int, most: int = 3, longest: int = 3, continuing: Collection[int] = ()
+) -> st.SearchStrategy[list[list[list[int]]]]:
+    """So few tokens that phrases overlap, repeat, and begin and contain each other; each begins with a word."""
+    phrase = st.lists(tokens_below(vocabulary), min_size=1, max_size=longest)
+    phrase = phrase.filter(lambda tokens: tokens[0] not in continuing)
+    return st.lists(st.lists(phrase, min_size=1, max_size=2), max_size=most)
+
+
+# Tokens that continue a word: none, or every second
+continuations = st.sampled_from([frozenset[int](), frozenset(range(FIRST + 1, 20, 2))])
+
+
+def room_for(groups: Sequence[Group]) -> int:
+    return sum(min(map(len, group)) for group in groups)
+
+
+# --------------------------------------------------------------------------- phrases
+
+
+@settings(max_examples=300, deadline=None)
+@given(vocabulary=st.integers(FIRST + 1, FIRST + 4), continuing=continuations, data=st.data())
+def test_phrases_are_seen_wherever_they_are(vocabulary: int, continuing: frozenset[int], data: st.DataObject) -> None:
+    groups = data.draw(groups_of(vocabulary, most=5, longest=4, continuing=continuing))
+    phrases, said = Phrases(groups, continuing), Said()
+    tokens: list[int] = []
+    for token in data.draw(st.lists(tokens_below(vocabulary), max_size=12)):
+        said = phrases.after(said, token)
+        tokens.append(token)
+        assert phrases.unmet(said) == unmet(tokens, groups, continuing)
+        assert (phrases.needed(said) == 0) == (phrases.unmet(said) == 0)
+
+
+@settings(max_examples=300, deadline=None)
+@given(vocabulary=st.integers(FIRST + 1, FIRST + 4), continuing=continuations, data=st.data())
+def test_so_many_tokens_are_enough(vocabulary: int, continuing: frozenset[int], data: st.DataObject) -> None:
+    """From wherever an output is: some next token leaves fewer to say, and nothing is left once all are met."""
+    groups = data.draw(groups_of(vocabulary, most=5, longest=4, continuing=continuing))
+    phrases, said = Phrases(groups, continuing), Said()
+    assert phrases.needed(said) == room_for(groups)
+    for token in data.draw(st.lists(tokens_below(vocabulary), max_size=6)):
+        said = phrases.after(said, token)
+    while left := phrases.needed(said):
+        assert phrases.unmet(said)
+        said = min((phrases.after(said, token) for token in phrases.next[said.node]), key=phrases.needed)
+        assert phrases.needed(said) < left
+    assert phrases.unmet(said) == 0
+
+
+@pytest.mark.parametrize("groups", [[[]], [[[]]], [[[5], []]]])
+def test_groups_that_are_none(groups: list[list[list[int]]]) -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        Phrases(groups)
+
+
+def test_a_phrase_that_begins_amid_a_word() -> None:
+    with pytest.raises(ValueError, match="begins with a word"):
+        Phrases([[[5, 4]]], continuing={5})
+
+
+# --------------------------------------------------------------------------- search
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=seeds, alpha=alphas, size=st.integers(1, 6), data=st.data())
+def test_nothing_required_is_beam_search(seed: int, alpha: float, size: int, data: st.DataObject) -> None:
+    """Beside sentences that have to hold something."""
+    vocabulary = data.draw(st.integers(FIRST + 1, 12))
+    options = replace(OPTIONS, beam_size=size, length_penalty=alpha, n_best=data.draw(st.integers(1, size)))
+    longest = data.draw(st.lists(st.integers(0, 7), min_size=1, max_size=10))
+    required = [data.draw(st.just([]) | groups_of(vocabulary)) for _ in longest]
+    found = run(Table(seed, vocabulary), required, longest, options)
+    source = torch.tensor([[i, EOS] for i in range(len(longest))])
+    plain = beam_search(Table(seed, vocabulary), source, torch.tensor(longest), options)
+    for groups, mine, other in zip(required, found, plain, strict=True):
+        if not groups:
+            assert_same(mine, other)
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=seeds, size=st.integers(1, 5), spare=st.integers(0, 3), continuing=continuations, data=st.data())
+def test_what_is_required_appears(
+    seed: int, size: int, spare: int, continuing: frozenset[int], data: st.DataObject
+) -> None:
+    """Whatever the beam, in every output, as soon as the limit has room for one phrase after the other."""
+    vocabulary = data.draw(st.integers(FIRST + 1, 15))
+    groups = groups_of(vocabulary, most=4, continuing=continuing)
+    required = data.draw(st.lists(groups, min_size=1, max_size=5))
+    options = replace(OPTIONS, beam_size=size, n_best=size)
+    longest = [room_for(groups) + spare for groups in required]
+    found = run(Table(seed, vocabulary), required, longest, options, continuing=continuing)
+    for groups, limit, hypotheses in zip(required, longest, found, strict=True):
+        assert hypotheses
+        for hypothesis in hypotheses:
+            assert unmet(hypothesis.tokens, groups, continuing) == 0
+            assert len(hypothesis.tokens) <= limit
+            assert not {PAD, UNK, BOS, EOS} & set(hypothesis.tokens)
+        assert len({tuple(hypothesis.tokens) for hypothesis in hypotheses}) == len(hypotheses)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    seed=seeds,
+    alpha=alphas,
+    vocabulary=st.integers(FIRST + 1, FIRST + 3),
+    continuing=continuations,
+    data=st.data(),
+)
+def test_a_wide_enough_beam_is_exhaustive(
+    seed: int, alpha: float, vocabulary: int, continuing: frozenset[int], data: st.DataObject
+) -> None:
+    """The best of all outputs that hold the phrases, or else of those that leave the fewest out."""
+    table, longest = Table(seed, vocabulary), data.draw(st.integers(0, 4))
+    groups = data.draw(groups_of(vocabulary, continuing=continuing))
+    outputs = all_outputs(table, 0, longest, alpha)
+    left = [unmet(output.tokens, groups, continuing) for output in outputs]
+    expected = [output for output, count in zip(outputs, left, strict=True) if count == min(left)]
+    options = replace(OPTIONS, beam_size=len(outputs), length_penalty=alpha, n_best=len(outputs))
+    [found] = run(table, [groups], [longest], options, continuing=continuing)
+    assert_same(found, expected)
+    [best] = run(table, [groups], [longest], replace(options, n_best=1), continuing=continuing)
+    assert_same(best, expected, 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=seeds, alpha=alphas, size=st.integers(1, 5), data=st.data())
+def test_scores_are_the_models_own(seed: int, alpha: float, size: int, data: st.DataObject) -> None:
+    table = Table(seed, vocabulary=9)
+    required = data.draw(st.lists(groups_of(9), min_size=1, max_size=6))
+    options = replace(OPTIONS, beam_size=size, length_penalty=alpha, n_best=size)
+    longest = [data.draw(st.integers(0, 8)) for _ in required]
+    for sentence, hypotheses in enumerate(run(table, required, longest, options)):
+        assert hypotheses
+        for hypothesis in hypotheses:
+            tokens = [*hypothesis.tokens, EOS]
+            expected = [
+                log_probabilities(table, sentence, tokens[:i])[token] for i, token in enumerate(tokens)
+            ]  # of each token
+            assert hypothesis.token_scores == pytest.approx(expected, abs=1e-9)
+            assert hypothesis.log_probability == pytest.approx(sum(expected))
+            assert hypothesis.score == pytest.approx(sum(expected) / penalty(len(tokens), alpha), rel=1e-6)
+        scores = [hypothesis.score for hypothesis in hypotheses]
+        assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_batched_equals_one_by_one(size: int) -> None:
+    """Though sentences leave the batch at different steps and have beams of different widths."""
+    options = replace(OPTIONS, beam_size=size, n_best=size)
+    generator = torch.Generator().manual_seed(5)
+    longest = [1 + 3 * i % 25 for i in range(50)]
+    required = [torch.randint(FIRST, 40, (i % 4, 1, 1 + i % 3), generator=generator).tolist() for i in range(50)]
+    table = Table(seed=3, vocabulary=40, spread=3.0)
+    together = run(table, required, longest, options)
+    assert len(set(table.steps)) > 5, "finished sentences did not leave"
+    alone = [run(table, [required[i]], [longest[i]], options, sentences=[i])[0] for i in range(50)]
+    assert_equal(together, alone)
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [[[4, 5, 6]], [[5, 6, 7]]],  # 4 5 6 7 holds both
+        [[[4, 5]], [[4, 5, 6]]],  # one begins the other
+        [[[5]], [[4, 5, 6]]],  # one holds the other
+        [[[4, 4]], [[4, 4, 4]]],
+        [[[4, 5, 6, 7]], [[4, 5, 6, 7]]],  # twice the same
+        [[[4, 5, 6, 7, 4], [7, 7]], [[7, 7, 4], [4, 5, 6, 7, 4, 5]]],  # the short ones overlap
+    ],
+)
+def test_phrases_that_share_tokens(groups: list[list[list[int]]]) -> None:
+    """With room for no more than one place for both."""
+    for seed in range(20):
+        [[found]] = run(Table(seed, vocabulary=8), [groups], [4], replace(OPTIONS, beam_size=100))
+        assert unmet(found.tokens, groups) == 0
+
+
+def test_any_of_the_alternatives() -> None:
+    """The one that the model likes best."""
+    table = Table(seed=0, vocabulary=10)
+    table.table.zero_()
+    table.table[:, 7], table.table[:, EOS] = 3.0, 2.0
+    [[found]] = run(table, [[[[4, 5], [6], [7, 7]]]], [10], OPTIONS)
+    assert holds(found.tokens, [7, 7])
+    assert unmet(found.tokens, [[[4, 5], [6]]]) == 1
+
+
+@pytest.mark.parametrize(
+    "impossible",
+    [[[4, 4, 4, 4, 4]], [[4, UNK]], [[EOS]], [[PAD], [5, BOS]], []],
+    ids=["long", "unk", "eos", "two", "0"],
+)
+def test_groups_that_no_output_can_meet(impossible: list[list[int]]) -> None:
+    """They are left out, at no price for the others; the possible phrases of a group remain."""
+    for seed in range(10):
+        table = Table(seed, vocabulary=8)
+        possible = [[[5, 6]]]
+        assert run(table, [[impossible, *possible]], [4], OPTIONS) == run(table, [possible], [4], OPTIONS)
+        assert run(table, [[impossible]], [4], OPTIONS) == run(table, [[]], [4], OPTIONS)
+        assert run(table, [[[*impossible, [5, 6]]]], [4], OPTIONS) == run(table, [possible], [4], OPTIONS)
+
+
+def test_an_empty_phrase_asks_for_nothing() -> None:
+    assert run(Table(1, 8), [[[[], [5, 6]]]], [4], OPTIONS) == run(Table(1, 8), [[]], [4], OPTIONS)
+
+
+def test_an_unlikely_phrase_is_said_where_it_fits() -> None:
+    """Not first of all: a hypothesis that has said nothing of it yet lives on beside those that have."""
+    table = Table(seed=0, vocabulary=20)
+
+    def after(sentences: Tensor, prefixes: Tensor) -> Tensor:
+        """The model says 4 5 6 7 EOS, and takes 10 11 12 for 5."""
+        expected = {BOS: 4, 4: 5, 5: 6, 6: 7, 7: EOS, 10: 11, 11: 12, 12: 6}
+        found = torch.zeros(*prefixes.shape[:-1], 20, dtype=torch.float64)
+        for row, last in zip(found.flatten(0, -2), prefixes[..., -1].flatten().tolist(), strict=True):
+            row[expected.get(last, 19)] = 10.0
+            row[10] += 3.0 * (last == 4)
+        return found
+
+    table.after = after  # type: ignore[method-assign]
+    for size in (1, 2, 4):
+        [[found]] = run(table, [[[[10, 11, 12]]]], [30], replace(OPTIONS, beam_size=size))
+        assert found.tokens == [4, 10, 11, 12, 6, 7]
+
+
+def test_a_word_is_said_as_a_whole() -> None:
+    """4 5 is another word than 4, which is said on its own; what goes on after it may be ever so unlikely."""
+    table = Table(seed=0, vocabulary=60)
+    table.table.zero_()
+    continuing = frozenset(range(5, 58))
+    table.table[:, 5:58] = 5.0
+    [[found]] = run(table, [[[[4]], [[58]]]], [9], OPTIONS, continuing=continuing)
+    assert unmet(found.tokens, [[[4]], [[58]]], continuing) == 0
+    [[found]] = run(table, [[[[4, 5], [4, 6]], [[4]]]], [9], OPTIONS, continuing=continuing)
+    assert unmet(found.tokens, [[[4, 5], [4, 6]], [[4]]], continuing) == 0
+    assert run(table, [[[[7, 5]]]], [9], OPTIONS, continuing=continuing) == run(table, [[]], [9], OPTIONS)
+
+
+def test_a_word_ends_however_likely_it_goes_on() -> None:
+    """The best output is found though all the likeliest tokens after the word would continue it."""
+    continuing = range(5, 58)
+
+    class Glued(Table):
+        def after(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
+            found = torch.zeros(*prefixes.shape[:-1], 60, dtype=torch.float64)
+            found[..., EOS] = -20.0
+            found[prefixes[..., -1] == BOS, 4] = 10.0
+            found[..., 5:58] += 5.0 * (prefixes[..., -1:] == 4)
+            found[prefixes[..., -1] == 58, EOS] = 20.0
+            found[..., 58] += 1.0
+            return found
+
+    for size in (2, 4):
+        options = replace(OPTIONS, beam_size=size)
+        [[found]] = run(Glued(0, 60), [[[[4]]]], [2], options, continuing=continuing)
+        assert found.tokens == [4, 58]
+
+
+def test_more_phrases_than_the_beam_is_wide() -> None:
+    groups = [[list(range(FIRST + i, FIRST + i + 5))] for i in range(0, 60, 5)]
+    options = replace(OPTIONS, beam_size=2)
+    assert beam_width(groups, 70, options) == 32
+    [[found]] = run(Table(seed=1, vocabulary=80), [groups], [60], options)
+    assert unmet(found.tokens, groups) == 0
+
+
+def test_width() -> None:
+    assert beam_width([], 9, OPTIONS) == beam_width([[[5]]], 9, OPTIONS) == OPTIONS.beam_size
+    assert beam_width([[[5, 6, 7]], [[8, 9, 5, 6], [4, 5]]], 9, OPTIONS) == 6
+    assert beam_width([[[5] * 10], [[UNK]]], 9, OPTIONS) == OPTIONS.beam_size
+    assert beam_width([[[5]]], 9, replace(OPTIONS, beam_size=1)) == 2
+
+
+def test_rules_hold_too() -> None:
+    """A shortest length, no repetition, and a beam whose sentences leave at different steps."""
+    required = [[[[4, 5]], [[6]]] if i % 3 else [] for i in range(12)]
+    longest, options = [5 + i for i in range(12)], replace(OPTIONS, beam_size=3, n_best=3)
+    shortest = torch.tensor([i % 6 for i in range(12)])
+
+    def limiting(kept: slice) -> list[Rule]:
+        return [
+            logits_processors.Shortest(shortest[kept], EOS),
+            logits_processors.NoRepeat(2, len(shortest[kept]), torch.device("cpu")),
+        ]
+
+    found = run(Table(3, 9), required, longest, options, limiting(slice(None)))
+    for i, hypotheses in enumerate(found):
+        assert hypotheses
+        for hypothesis in hypotheses:
+            pairs = list(zip(hypothesis.tokens, hypothesis.tokens[1:], strict=False))
+            assert len(set(pairs)) == len(pairs)
+            assert len(hypothesis.tokens) >= shortest[i]
+            assert unmet(hypothesis.tokens, required[i]) == 0
+        at = slice(i, i + 1)
+        assert_equal(run(Table(3, 9), required[at], longest[at], options, limiting(at), sentences=[i]), [hypotheses])
+    source = torch.tensor([[i, EOS] for i in range(12)])
+    plain = beam_search(Table(3, 9), source, torch.tensor(longest), options, limiting(slice(None)))
+    free = [i for i, groups in enumerate(required) if not groups]
+    assert_equal([found[i] for i in free], [plain[i] for i in free])
+
+
+def test_a_rule_in_the_way() -> None:
+    """What the rules forbid is not said, and the output is then what it is without it."""
+
+    class NoFives:
+        def forbid(self, log_p: Tensor, length: int) -> None:
+            log_p[:, :, 5] = -math.inf
+
+        def follow(self, rows: Tensor, tokens: Tensor) -> None:
+            pass
+
+    [found] = run(Table(2, 9), [[[[4, 5]], [[6, 7]]]], [8], OPTIONS, [NoFives()])
+    assert found
+    assert holds(found[0].tokens, [6, 7])
+    assert 5 not in found[0].tokens
+
+
+@pytest.mark.parametrize("bad", [math.nan, -math.inf, math.inf])
+def test_scores_that_are_no_probabilities(bad: float) -> None:
+    class Spoiled(Table):
+        def after(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
+            return torch.where((sentences == 1)[..., None], bad, super().after(sentences, prefixes))
+
+    required = [[[[4, 5]]]] * 3
+    found = run(Spoiled(seed=2, vocabulary=100), required, [6] * 3, OPTIONS)
+    assert found[1] == []
+    assert_equal([found[0], found[2]], run(Table(2, 100), required[:2], [6] * 2, OPTIONS, sentences=[0, 2]))
+
+
+def test_no_sentences() -> None:
+    none = torch.empty(0, 1, dtype=torch.long)
+    assert constrained_beam_search(Table(seed=1, vocabulary=5), none, torch.empty(0), OPTIONS, []) == []
+    with pytest.raises(ValueError, match="1 lists of required phrases for 0 sentences"):
+        constrained_beam_search(Table(seed=1, vocabulary=5), none, torch.empty(0), OPTIONS, [[]])
+
+
+def test_with_a_transformer() -> None:
+    """Whose cache follows beams of changing width; beside sentences that are asked for nothing."""
+    torch.manual_seed(0)
+    sizes = schema.Model(d_model=16, feed_forward=32, layers=2, heads=2, dropout=0.0)
+    model = Transformer(sizes, 20, 20, PAD).eval()
+    source = torch.tensor([[7 + i, 8, 9 + i, EOS] for i in range(9)])
+    required = [[[[5 + i, 6, 7]], [[4], [9, 10]], [[8, 8]]][: i % 4] for i in range(9)]
+    longest, options = [6 + i for i in range(9)], replace(OPTIONS, n_best=3)
+    found = constrained_beam_search(model, source, torch.tensor(longest), options, required)
+    plain = beam_search(model, source, torch.tensor(longest), options)
+    for i, hypotheses in enumerate(found):
+        assert hypotheses
+        if not required[i]:
+            assert_same(hypotheses, plain[i], rounding=1e-4)
+        for hypothesis in hypotheses:
+            assert unmet(hypothesis.tokens, required[i]) == 0
+            output = torch.tensor([[*hypothesis.tokens, EOS]])
+            expected = scoring.token_scores([model], source[i : i + 1], output, BOS)[0].tolist()
+            assert hypothesis.token_scores == pytest.approx(expected, abs=1e-4)

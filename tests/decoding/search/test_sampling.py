@@ -1,0 +1,139 @@
+"""Samples follow the model's distribution, and from their seed alone."""
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import torch
+from helpers.tables import EOS, OPTIONS, Table, log_probabilities
+
+from nmt.decoding.search.interface import Hypothesis, Sampling
+from nmt.decoding.search.sampling import _drawn, _Draws
+from nmt.decoding.search.search import search
+
+
+def sampled(
+    table: Table, sentences: list[int], n: int, sampling: Sampling, seeds: list[int], longest: int = 4
+) -> list[list[Hypothesis]]:
+    source = torch.tensor([[sentence, EOS] for sentence in sentences])
+    options = replace(OPTIONS, beam_size=n, n_best=n, sampling=sampling)
+    return search(table, source, torch.full((len(sentences),), longest), options, seeds=seeds)
+
+
+def first_tokens(table: Table, sampling: Sampling, n: int = 20_000) -> dict[int, float]:
+    """The share of each first token among samples (EOS: of the empty output)."""
+    [samples] = sampled(table, [0], n, sampling, [7], longest=1)
+    counts = Counter([*one.tokens, EOS][0] for one in samples)
+    return {token: count / n for token, count in counts.items()}
+
+
+def distribution(table: Table, temperature: float = 1.0) -> dict[int, float]:
+    """Of the first token, among those that may come."""
+    log_p = log_probabilities(table, 0, [])
+    weights = {token: math.exp(log_p[token] / temperature) for token in range(EOS, len(log_p))}
+    return {token: weight / sum(weights.values()) for token, weight in weights.items()}
+
+
+def assert_close(found: dict[int, float], expected: dict[int, float]) -> None:
+    for token in found.keys() | expected.keys():
+        assert found.get(token, 0) == pytest.approx(expected.get(token, 0), abs=0.015)  # some 4 standard deviations
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.5, 2.0])
+def test_samples_follow_the_distribution(temperature: float) -> None:
+    table = Table(3, 9, spread=1.0)
+    assert_close(first_tokens(table, Sampling(temperature)), distribution(table, temperature))
+
+
+def test_top_k_and_top_p_take_the_likeliest() -> None:
+    table = Table(3, 9, spread=1.0)
+    expected = sorted(distribution(table).items(), key=lambda item: -item[1])
+
+    def among(count: int) -> dict[int, float]:
+        kept = dict(expected[:count])
+        return {token: p / sum(kept.values()) for token, p in kept.items()}
+
+    assert_close(first_tokens(table, Sampling(top_k=2)), among(2))
+    two = expected[0][1] + expected[1][1]
+    assert_close(first_tokens(table, Sampling(top_p=two - 0.01)), among(2))
+    assert_close(first_tokens(table, Sampling(top_p=two + 0.01)), among(3))
+    assert_close(first_tokens(table, Sampling(top_p=1e-9)), among(1))
+    assert_close(first_tokens(table, Sampling(top_k=1, temperature=9.0)), among(1))
+
+
+@pytest.mark.parametrize("shift", [-1e-6, 1e-6])
+@pytest.mark.parametrize("temperature", [1.0, 2.0])
+def test_the_nucleus_is_the_fewest_that_have_top_p_together(shift: float, temperature: float) -> None:
+    """Just below what the two, or three, likeliest have together, and just above; by probabilities, without chance."""
+    probabilities = torch.tensor([0.125, 0.5, 0.05, 0.25, 0.075], dtype=torch.float64)
+    order = [1, 3, 0, 4, 2]
+    log_p = (temperature * probabilities.log()).expand(1, 1001, 5)  # the temperature comes before the nucleus
+    draws = torch.linspace(0, 1 - 2**-24, 1001)[None]
+    for count, together in ((1, 0.5), (2, 0.75), (3, 0.875)):
+        kept = order[: count + (shift > 0)]
+        drawn = _drawn(log_p, draws, Sampling(temperature, top_p=together + shift))[0]
+        assert set(drawn.tolist()) == {*kept}
+        # A draw is a share of what the nucleus has: the likeliest come first.
+        edges = probabilities[kept].cumsum(0) / probabilities[kept].sum()
+        for place, token in enumerate(kept):
+            least, most = (0.0 if place == 0 else float(edges[place - 1])), float(edges[place])
+            inside = (draws[0] > least + 1e-6) & (draws[0] < most - 1e-6)
+            assert inside.any() and (drawn[inside] == token).all()
+
+
+def test_a_nucleus_of_all_that_may_come() -> None:
+    log_p = torch.tensor([0.5, 0.25, 0.25, 0.0]).log().expand(1, 100, 4)
+    drawn = _drawn(log_p, torch.linspace(0, 1 - 2**-24, 100)[None], Sampling(top_p=1.0))
+    assert set(drawn.flatten().tolist()) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("temperature", [1e36, 1e300])
+def test_however_hot_what_may_not_come_does_not(temperature: float) -> None:
+    log_p = torch.tensor([math.log(0.75), -math.inf, math.log(0.25), math.nan]).expand(1, 100, 4)
+    drawn = _drawn(log_p, torch.linspace(0, 1 - 2**-24, 100)[None], Sampling(temperature))
+    assert Counter(drawn.flatten().tolist()) == {0: 50, 2: 50}
+
+
+def test_draws_are_those_of_the_seed_however_long_the_outputs_are() -> None:
+    draws = _Draws([7, 8], 3, torch.device("cpu"))
+    expected = [torch.rand(150, 3, generator=torch.Generator().manual_seed(seed)) for seed in (7, 8)]
+    for step in range(150):
+        assert draws.of(step).tolist() == [of_seed[step].tolist() for of_seed in expected]
+
+
+def assert_alike(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
+    """The same samples; equal scores are in any order."""
+    tokens, others = (sorted(one.tokens for one in each) for each in (found, expected))
+    assert tokens == others
+    assert [one.score for one in found] == pytest.approx([one.score for one in expected], rel=1e-6)
+
+
+def test_a_sentences_samples_follow_from_its_seed_whatever_else_is_in_the_batch() -> None:
+    table = Table(5, 30)
+    together = sampled(table, [0, 1, 2, 0], 6, Sampling(), [1, 2, 3, 1], longest=7)
+    assert_alike(together[0], together[3])
+    for sentence, seed in ((0, 1), (1, 2), (2, 3)):
+        assert_alike(sampled(table, [sentence], 6, Sampling(), [seed], longest=7)[0], together[sentence])
+    assert sampled(table, [0], 6, Sampling(), [2], longest=7)[0] != together[0]
+    one, *_ = sampled(table, [0], 1, Sampling(), [1], longest=7)[0]
+    assert one.tokens
+
+
+def test_probabilities_are_the_models_own() -> None:
+    table = Table(8, 12)
+    for samples in sampled(table, [0, 1], 5, Sampling(0.7, 6, 0.9), [1, 2], longest=6):
+        assert [one.score for one in samples] == sorted((one.score for one in samples), reverse=True)
+    for sentence, samples in enumerate(sampled(table, [0, 1], 5, Sampling(0.7, 6, 0.9), [1, 2], longest=6)):
+        for one in samples:
+            own = [
+                log_probabilities(table, sentence, one.tokens[:i])[token] for i, token in enumerate([*one.tokens, EOS])
+            ]
+            assert one.token_scores == pytest.approx(own, abs=1e-6)
+            assert one.log_probability == pytest.approx(sum(own), abs=1e-6)
+
+
+def test_no_sentences() -> None:
+    empty = torch.empty(0, 1, dtype=torch.long)
+    options = replace(OPTIONS, sampling=Sampling())
+    assert search(Table(1, 5), empty, torch.empty(0), options) == []

@@ -1,0 +1,251 @@
+"""Search against a plain beam search and against all possible outputs, on models that are lookup tables."""
+
+import math
+from dataclasses import fields, replace
+from typing import Literal
+
+import pytest
+import torch
+from helpers.tables import (
+    BOS,
+    EOS,
+    OPTIONS,
+    PAD,
+    UNK,
+    Table,
+    all_outputs,
+    alphas,
+    assert_equal,
+    assert_same,
+    log_probabilities,
+    penalty,
+    seeds,
+    told_apart,
+)
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from nmt.config.schema import LONGEST_OUTPUT, Decoding
+from nmt.decoding.search import beam as beam_module
+from nmt.decoding.search.interface import Hypothesis, Options, length_penalties
+from nmt.decoding.search.search import search
+
+
+def plain_beam(table: Table, sentence: int, longest: int, options: Options) -> list[Hypothesis]:
+    """Beam search for one sentence as one would explain it; it never stops because nothing better can come.
+
+    All that ended, best first. An example in which rounding decides what lives on is none."""
+    size, alpha = options.beam_size, options.length_penalty
+    live: list[tuple[float, list[int]]] = [(0.0, [])]
+    ended: list[Hypothesis] = []
+    for length in range(longest + 1):
+        candidates = []
+        for total, tokens in live:
+            log_p = log_probabilities(table, sentence, tokens)
+            for token, value in enumerate(log_p):
+                allowed = token not in options.never and (length < longest or token == options.eos)
+                if allowed and total + value > -math.inf:
+                    candidates.append((total + value, [*tokens, token]))
+        candidates.sort(key=lambda candidate: -candidate[0])
+        assume(told_apart([total for total, _ in candidates]))
+        for total, tokens in candidates[:size]:
+            if tokens[-1] == options.eos:
+                ended.append(Hypothesis(tokens[:-1], total / penalty(len(tokens), alpha), total, []))
+        live = [candidate for candidate in candidates if candidate[1][-1] != options.eos][:size]
+        if len(ended) >= size or not live:
+            break
+    return sorted(ended, key=lambda hypothesis: -hypothesis.score)
+
+
+def run(table: Table, sentences: list[int], longest: list[int], options: Options) -> list[list[Hypothesis]]:
+    source = torch.tensor([[sentence, EOS] for sentence in sentences])
+    return search(table, source, torch.tensor(longest), options)
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=seeds, alpha=alphas, size=st.integers(1, 6), data=st.data())
+def test_equals_the_plain_beam_search(seed: int, alpha: float, size: int, data: st.DataObject) -> None:
+    """Batched, in parts, stopping early, dropping what is finished = one by one, running to the end, copying lists."""
+    table = Table(seed, vocabulary=data.draw(st.integers(5, 12)))
+    options = replace(OPTIONS, beam_size=size, length_penalty=alpha, n_best=data.draw(st.integers(1, size)))
+    longest = data.draw(st.lists(st.integers(0, 7), min_size=1, max_size=12))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(beam_module, "SCORED_AT_ONCE", data.draw(st.sampled_from([1, 8, 256])))
+        found = run(table, list(range(len(longest))), longest, options)
+    assert len(found) == len(longest)
+    for sentence, hypotheses in enumerate(found):
+        assert_same(hypotheses, plain_beam(table, sentence, longest[sentence], options), options.n_best)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(seed=seeds, alpha=alphas, vocabulary=st.integers(5, 7), longest=st.integers(0, 3))
+def test_a_wide_enough_beam_is_exhaustive(seed: int, alpha: float, vocabulary: int, longest: int) -> None:
+    table = Table(seed, vocabulary)
+    outputs = all_outputs(table, 0, longest, alpha)
+    options = replace(OPTIONS, beam_size=len(outputs), length_penalty=alpha, n_best=len(outputs))
+    [found] = run(table, [0], [longest], options)
+    assert_same(found, outputs)
+    [best] = run(table, [0], [longest], replace(options, n_best=1))
+    assert_same(best, outputs, 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=seeds, vocabulary=st.integers(5, 300), longest=st.lists(st.integers(0, 9), min_size=1, max_size=10))
+def test_beam_of_one_is_greedy(seed: int, vocabulary: int, longest: list[int]) -> None:
+    """Beam size 1 takes the best token each time, whatever the length penalty."""
+    table = Table(seed, vocabulary)
+    found = run(table, list(range(len(longest))), longest, replace(OPTIONS, beam_size=1, length_penalty=1.0))
+    for sentence, [hypothesis] in enumerate(found):
+        tokens: list[int] = []
+        token_scores: list[float] = []
+        while EOS not in tokens:
+            log_p = log_probabilities(table, sentence, tokens)
+            allowed = [EOS] if len(tokens) == longest[sentence] else range(EOS, vocabulary)
+            tokens.append(max(allowed, key=log_p.__getitem__))
+            token_scores.append(log_p[tokens[-1]])
+        assert hypothesis.tokens == tokens[:-1]
+        assert hypothesis.token_scores == pytest.approx(token_scores, abs=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=seeds, alpha=alphas, size=st.integers(1, 5), longest=st.lists(st.integers(0, 8), min_size=1, max_size=20))
+def test_scores_are_the_models_own(seed: int, alpha: float, size: int, longest: list[int]) -> None:
+    """Forced endings included, each score is what the model gives just these tokens; and the list is in order."""
+    table = Table(seed, vocabulary=9)
+    options = replace(OPTIONS, beam_size=size, length_penalty=alpha, n_best=size)
+    for sentence, hypotheses in enumerate(run(table, list(range(len(longest))), longest, options)):
+        assert hypotheses
+        for hypothesis in hypotheses:
+            assert len(hypothesis.tokens) <= longest[sentence]
+            assert not {PAD, UNK, BOS, EOS} & set(hypothesis.tokens)
+            steps = [
+                log_probabilities(table, sentence, hypothesis.tokens[:i]) for i in range(len(hypothesis.tokens) + 1)
+            ]
+            expected = [log_p[token] for log_p, token in zip(steps, [*hypothesis.tokens, EOS], strict=True)]
+            assert hypothesis.token_scores == pytest.approx(expected, abs=1e-9)
+            assert hypothesis.log_probability == pytest.approx(sum(expected))
+            assert hypothesis.score == pytest.approx(sum(expected) / penalty(len(expected), alpha), rel=1e-6)
+        scores = [hypothesis.score for hypothesis in hypotheses]
+        assert scores == sorted(scores, reverse=True)
+        assert len({tuple(hypothesis.tokens) for hypothesis in hypotheses}) == len(hypotheses)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_batched_equals_one_by_one(size: int) -> None:
+    """Though sentences of all lengths leave the batch at different steps."""
+    table = Table(seed=3, vocabulary=40, spread=3.0)
+    options = replace(OPTIONS, beam_size=size, n_best=size)
+    sentences, longest = list(range(100)), [1 + 3 * i % 40 for i in range(100)]
+    together = run(table, sentences, longest, options)
+    assert table.steps[0] == 100
+    assert len(set(table.steps)) > 5, "finished sentences did not leave"
+    assert min(table.steps) < 10
+    alone = [run(table, [i], [longest[i]], options)[0] for i in sentences]
+    assert_equal(together, alone)
+
+
+@pytest.mark.parametrize(("n_best", "steps"), [(1, 1), (2, 2), (4, 2)])
+def test_stops_when_nothing_better_can_come(n_best: int, steps: int) -> None:
+    """A sure ending stops the search of the best one at once; the n best are waited for."""
+    table = Table(seed=1, vocabulary=8)
+    table.table.zero_()
+    table.table[:, EOS] = 20.0  # so each hypothesis's best way on is to end
+    [found] = run(table, [0], [60], replace(OPTIONS, beam_size=4, n_best=n_best))
+    assert [len(hypothesis.tokens) for hypothesis in found] == [0, 1, 1, 1][:n_best]
+    assert len(table.steps) == steps
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=seeds, size=st.integers(1, 9), data=st.data())
+def test_two_stages_select_what_one_does(seed: int, size: int, data: st.DataObject) -> None:
+    vocabulary = data.draw(st.integers(1, 30) | st.integers(1, 300))
+    count = data.draw(st.integers(1, min(40, size * vocabulary + 5)))
+    block = data.draw(st.integers(1, vocabulary) | st.just(64))
+    generator = torch.Generator().manual_seed(seed)
+    log_p = torch.randn(3, size, vocabulary, generator=generator).log_softmax(-1)
+    log_p[2] = log_p[2].masked_fill(log_p[2] < data.draw(st.sampled_from([-math.inf, -3.0, 0.0])), -math.inf)
+    live = torch.randn(3, size, generator=generator)
+    live[1, 0] = -math.inf
+    totals, parents, tokens = beam_module.best_candidates(log_p, live, count, block)
+    expected, at = (live[:, :, None] + log_p).flatten(1).topk(min(count, size * vocabulary))
+    assert torch.equal(totals, expected)
+    number = totals > -math.inf  # which of several impossible ones is taken does not matter
+    assert torch.equal((parents * vocabulary + tokens)[number], at[number])
+    assert ((parents < size) & (tokens < vocabulary)).all()
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("bad", [math.nan, -math.inf, math.inf])
+def test_scores_that_are_no_probabilities(size: int, bad: float) -> None:
+    """Where the model has no probabilities there is no hypothesis; the other sentences are as without it."""
+    options = replace(OPTIONS, beam_size=size, n_best=size)
+
+    class Spoiled(Table):
+        def after(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
+            scores = super().after(sentences, prefixes)
+            return torch.where((sentences == 1)[..., None], bad, scores)
+
+    found = run(Spoiled(seed=2, vocabulary=100), [0, 1, 2], [6, 6, 6], options)
+    assert found[1] == []
+    assert_equal([found[0], found[2]], run(Table(seed=2, vocabulary=100), [0, 2], [6, 6], options))
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_dead_hypotheses_beside_live_ones(size: int) -> None:
+    """One NaN spoils the row it is in and no other; what the model rules out is never produced."""
+
+    class Holes(Table):
+        def after(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
+            scores = super().after(sentences, prefixes).clone()
+            scores[..., 6] = -math.inf
+            if prefixes.shape[-1] > 1:
+                scores[..., 4] = torch.where(prefixes[..., -1] == 5, math.nan, scores[..., 4])
+            return scores
+
+    for hypotheses in run(Holes(seed=4, vocabulary=8), list(range(20)), [5] * 20, replace(OPTIONS, beam_size=size)):
+        for hypothesis in hypotheses:
+            assert not {5, 6} & set(hypothesis.tokens), "5 leads nowhere and 6 is impossible"
+
+
+def test_only_endings_are_possible() -> None:
+    """A vocabulary with nothing but EOS to produce."""
+    [found] = run(Table(seed=1, vocabulary=4), [0], [5], replace(OPTIONS, beam_size=3, n_best=3))
+    assert [hypothesis.tokens for hypothesis in found] == [[]]
+
+
+def test_no_sentences() -> None:
+    assert search(Table(seed=1, vocabulary=5), torch.empty(0, 1, dtype=torch.long), torch.empty(0), OPTIONS) == []
+
+
+def test_length_penalties_are_the_formula_and_in_order() -> None:
+    for alpha in (0.0, 1e-15, 1e-9, 0.6, 1.0, 20.0):
+        penalties = length_penalties(300, replace(OPTIONS, length_penalty=alpha))
+        assert (penalties[1:] >= penalties[:-1]).all()
+        assert penalties[[0, 1, 300]].tolist() == pytest.approx([penalty(n, alpha) for n in (0, 1, 300)], rel=1e-6)
+
+
+@pytest.mark.parametrize("normalization", ["gnmt", "average"])
+def test_no_length_penalty_that_settings_allow_makes_a_score_nothing(normalization: Literal["gnmt", "average"]) -> None:
+    """Of the longest output that they allow, with a probability as near to 1 as float32 has one."""
+    (most,) = (field.metadata["bounds"]["at most"] for field in fields(Decoding) if field.name == "length_penalty")
+    options = replace(OPTIONS, normalization=normalization, length_penalty=most)
+    penalties = length_penalties(LONGEST_OUTPUT + 1, options)
+    assert penalties.isfinite().all() and (penalties.diff() >= 0).all()
+    least = torch.log(torch.tensor(1 - 2**-24))
+    assert (least / penalties < -torch.finfo(torch.float32).tiny).all()
+    with pytest.raises(ValueError, match="length_penalty: 300 is too large for outputs of 50 tokens"):
+        length_penalties(50, replace(options, length_penalty=300.0))
+
+
+def test_other_normalizations() -> None:
+    average = length_penalties(40, replace(OPTIONS, normalization="average", length_penalty=1.0))
+    assert average[1:].tolist() == list(range(1, 41))
+    assert length_penalties(40, replace(OPTIONS, normalization="none")).tolist() == [1.0] * 41
+
+
+@pytest.mark.parametrize("wrong", [{"n_best": 5}, {"n_best": 0}, {"beam_size": 0},
+                                   *({"length_penalty": value} for value in (-1.0, math.inf, math.nan))])  # fmt: skip
+def test_impossible_options(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"n_best|length_penalty"):
+        replace(OPTIONS, **wrong)  # type: ignore[arg-type]

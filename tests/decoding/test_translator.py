@@ -1,0 +1,643 @@
+"""Text in, text out, with small random models."""
+
+import itertools
+import math
+import random
+import re
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from helpers.translators import (
+    CPU,
+    DECODING,
+    LINES,
+    MODEL,
+    SETTINGS,
+    SIZES,
+    VOCABULARY,
+    WORDS,
+    assert_close,
+    new_model,
+    new_translator,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
+
+import nmt
+from nmt.checkpoints import model_file
+from nmt.checkpoints.model_file import Checkpoint
+from nmt.config import schema
+from nmt.data import vocabulary as vocabularies
+from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from nmt.decoding import engine as engine_module
+from nmt.decoding.chunks import Counts
+from nmt.decoding.engine import TransformerEngine
+from nmt.decoding.glossary import Glossary
+from nmt.decoding.long_input import split
+from nmt.decoding.mbr import by_agreement
+from nmt.decoding.search.interface import Options
+from nmt.decoding.search.search import search
+from nmt.decoding.translator import Translation, Translator
+from nmt.errors import NmtError
+from nmt.files import text as line_counts
+from nmt.models.transformer.model import Memory, State, Transformer
+
+
+@cache
+def alone(line: str) -> list[Translation]:
+    return new_translator().hypotheses([line], 2)[0]
+
+
+class Recomputing:
+    """The model without a cache: every step runs the whole decoder over the whole prefix."""
+
+    @dataclass(frozen=True)
+    class Prefixes:
+        source: Tensor  # [B, S]
+        tokens: Tensor  # [B, K, T]
+
+    def encode(self, source: Tensor) -> Tensor:
+        return source
+
+    def start(self, source: Tensor) -> Prefixes:
+        return self.Prefixes(source, source.new_zeros(len(source), 1, 0))
+
+    def step(self, state: Prefixes, tokens: Tensor) -> tuple[Tensor, Prefixes]:
+        state = self.Prefixes(state.source, torch.cat([state.tokens, tokens[:, :, None]], dim=2))
+        source = state.source.repeat_interleave(tokens.shape[1], dim=0)
+        states = MODEL(source, state.tokens.flatten(0, 1))
+        return states[:, -1].view(*tokens.shape, -1), state
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        return MODEL.logits(hidden)
+
+    def reorder(self, state: Prefixes, rows: Tensor) -> Prefixes:
+        old = state.tokens.shape[1]
+        return self.Prefixes(state.source[rows[:, 0] // old], state.tokens.flatten(0, 1)[rows])
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_cached_equals_uncached(size: int) -> None:
+    rows = [torch.tensor([*ids, EOS]) for ids in VOCABULARY.source.encode(LINES)]
+    source = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
+    limits = torch.tensor([len(row) + 4 for row in rows])
+    options = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS), beam_size=size, n_best=size)
+    cached, uncached = search(MODEL, source, limits, options), search(Recomputing(), source, limits, options)
+    for mine, plain in zip(cached, uncached, strict=True):
+        assert [hypothesis.tokens for hypothesis in mine] == [hypothesis.tokens for hypothesis in plain]
+        for one, other in zip(mine, plain, strict=True):
+            assert one.token_scores == pytest.approx(other.token_scores, abs=1e-4)
+
+
+def test_scores_are_those_of_the_training_forward_pass() -> None:
+    for line, [best] in zip(LINES, new_translator().hypotheses(LINES), strict=True):
+        source = torch.tensor([[*VOCABULARY.source.encode([line])[0], EOS]])
+        target = torch.tensor([[VOCABULARY.target._processor.PieceToId(piece) for piece in best.pieces]])
+        log_p = MODEL.logits(MODEL(source, F.pad(target[:, :-1], (1, 0), value=BOS))).log_softmax(-1)
+        expected = log_p.gather(2, target[:, :, None]).flatten().tolist()
+        assert best.pieces[-1] == "</s>"
+        assert best.token_scores == pytest.approx(expected, abs=1e-4)
+        assert best.log_probability == pytest.approx(sum(expected), abs=1e-3)
+        assert best.score == pytest.approx(sum(expected) / ((5 + len(expected)) / 6) ** 0.6, abs=1e-3)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    lines=st.lists(st.sampled_from([*LINES, "", " \t "]), max_size=20),
+    chunk_lines=st.integers(1, 7),
+    batch_tokens=st.sampled_from([1, 60, 16_000]),
+)
+def test_one_translation_a_line_in_order(lines: list[str], chunk_lines: int, batch_tokens: int) -> None:
+    """However the lines are cut into chunks and batches; a line without words gives an empty one."""
+    translator = new_translator(batch_tokens=batch_tokens)
+    found = list(translator.stream_hypotheses(lines, 2, chunk_lines))
+    assert list(translator.stream(lines, chunk_lines)) == [best.text for best, *_ in found]
+    for line, translations in zip(lines, found, strict=True):
+        assert_close(translations, alone(line) if line.strip() else [Translation("", 0.0, 0.0, [], [])])
+    empty = sum(not line.strip() for line in lines)
+    assert translator.counts == Counts(lines=2 * len(lines), empty=2 * empty)
+
+
+def test_lines_without_words_do_not_touch_the_model() -> None:
+    class Untouched(Transformer):
+        def encode(self, source: Tensor) -> Memory:
+            raise AssertionError
+
+    assert new_translator(new_model(kind=Untouched)).translate(["", "   ", "\u200b"]) == ["", "", ""]
+
+
+def width(source: Tensor) -> int:
+    """The longest sentence of a batch; what a CPU likes to have behind it is not counted."""
+    return int((source != PAD).sum(dim=1).max())
+
+
+def test_batches_stay_within_their_cells() -> None:
+    shapes: list[tuple[int, int]] = []
+
+    class Watched(Transformer):
+        def encode(self, source: Tensor) -> Memory:
+            shapes.append((source.shape[0], width(source)))
+            return super().encode(source)
+
+    lines = LINES * 5
+    new_translator(new_model(kind=Watched), batch_tokens=200, beam_size=4).translate(lines)
+    assert sum(sentences for sentences, _ in shapes) == len(lines)
+    assert all(sentences * width * 4 <= 200 or sentences == 1 for sentences, width in shapes)
+    assert max(sentences for sentences, _ in shapes) > 5
+    assert [width for _, width in shapes] == sorted((width for _, width in shapes), reverse=True)
+
+
+@pytest.fixture
+def many_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(6)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("many_threads")
+def test_several_batches_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worker threads give what one gives, and leave the number of threads as it was."""
+    seen = set()
+    cells = []
+    all_at_once = threading.Barrier(3, timeout=30)
+
+    class Watched(Transformer):
+        def encode(self, source: Tensor) -> Memory:
+            cells.append(len(source) * width(source) * 3)
+            if len(seen) < 3:
+                seen.add((threading.get_ident(), torch.get_num_threads()))
+                all_at_once.wait()
+            return super().encode(source)
+
+    monkeypatch.setattr(engine_module, "_CELLS_A_WORKER", 60)
+    lines = LINES * 10
+    found = new_translator(new_model(kind=Watched), batch_tokens=180).hypotheses(lines, 2)
+    assert len(seen) == 3
+    assert {threads for _, threads in seen} == {2}
+    assert max(cells) <= 60, "together more than decoding.batch_tokens"
+    for line, translations in zip(lines, found, strict=True):
+        assert_close(translations, alone(line))
+    assert torch.get_num_threads() == 6
+    started: list[int] = []
+    thread = threading.Thread(target=lambda: started.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    assert started == [6]
+
+
+@pytest.mark.usefixtures("many_threads")
+def test_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each gets what it would get alone; the model's mode, PyTorch's threads and the counts come out right."""
+
+    class Slow(Transformer):
+        def encode(self, source: Tensor) -> Memory:
+            time.sleep(0.01 * random.random())  # so that searches that are not kept apart end in any order
+            return super().encode(source)
+
+    monkeypatch.setattr(engine_module, "_CELLS_A_WORKER", 60)
+    model = new_model(kind=Slow).train()
+    translator = new_translator(model, batch_tokens=180)
+    expected = [alone(line)[0].text for line in LINES]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: translator.translate(LINES), range(24)))
+    assert found == [expected] * 24, "dropout is on, or the rows are mixed up"
+    assert model.training
+    assert torch.get_num_threads() == 6
+    assert translator.counts == Counts(lines=24 * len(LINES))
+
+
+@pytest.mark.parametrize("chunk_lines", [1, 3])
+def test_no_more_is_read_than_the_next_answer_needs(chunk_lines: int) -> None:
+    read: list[str] = []
+
+    def typed() -> Iterator[str]:
+        for line in LINES:
+            read.append(line)
+            yield line
+
+    answers = new_translator().stream(typed(), chunk_lines)
+    assert read == []
+    for answered in range(1, 8):
+        next(answers)
+        assert len(read) == math.ceil(answered / chunk_lines) * chunk_lines
+
+
+class Script(Transformer):
+    """Says `words` (ids), then EOS, whatever it is asked."""
+
+    words: Sequence[int] = ()
+
+    def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
+        hidden, after = super().step(state, tokens)
+        said = self.words[state.length] if state.length < len(self.words) else EOS
+        return torch.full_like(hidden, said), after
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        scores = hidden.new_full((*hidden.shape[:-1], self.output.out_features), -50.0)
+        return scores.scatter_(2, hidden[:, :, :1].long(), 0.0)
+
+
+def test_a_translation_is_one_line_and_one_column() -> None:
+    """Through byte fallback a model can say any byte, line breaks and tabs among them."""
+    model = new_model(kind=Script)
+    assert isinstance(model, Script)
+    breaks = ["\n", "\r", "\r\n", "\t", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
+    to_id = VOCABULARY.target._processor.PieceToId
+    for text in breaks:
+        said = [to_id(f"<0x{byte:02X}>") for byte in f"a{text}b".encode()]
+        assert UNK not in said
+        model.words = said
+        [found] = new_translator(model, max_extra_tokens=20).translate(["one"])
+        assert len(found.splitlines()) == 1
+        assert found.replace(" ", "") == "ab"
+        assert "\t" not in found
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_long_sources(learned: bool) -> None:
+    """Split, cut, skipped or refused by decoding.long_input; over the setting, or over what positions were learned."""
+    if learned:
+        model, limit, extra = new_model(replace(SIZES, positions="learned")), 39, {}
+    else:
+        model, limit, extra = MODEL, 20, {"max_source_tokens": 20}
+    long, fits = " ".join(WORDS * 6), "one two"
+    assert len(VOCABULARY.source.encode([long])[0]) > 40
+    shortened = VOCABULARY.source.decode([VOCABULARY.source.encode([long])[0][:limit]])[0]
+    cutting = new_translator(model, long_input="cut", **extra)
+    expected = new_translator(model).translate([shortened, fits])
+    assert cutting.translate([long, fits]) == expected
+    assert cutting.counts == Counts(lines=2, cut=1)
+    splitting = new_translator(model, long_input="split", **extra)
+    parts = [part.text for part in split(long, limit, VOCABULARY.source.encode)]
+    [[found, _], _] = splitting.hypotheses([long, fits], 2)
+    ones = new_translator(model).hypotheses(parts)
+    assert found.text == " ".join(one.text for [one] in ones)
+    assert found.log_probability == pytest.approx(sum(one.log_probability for [one] in ones), abs=1e-3)
+    assert found.pieces == [piece for [one] in ones for piece in one.pieces]
+    assert len(found.pieces) == len(found.token_scores)
+    assert splitting.counts == Counts(lines=2, split=1, parts=len(parts))
+    assert splitting.translate([long, fits]) == [found.text, expected[1]]
+    [[aligned, other], _] = splitting.hypotheses([long, fits], 2, alignment=True)
+    assert aligned.source_pieces is not None and aligned.alignment is not None
+    own = [len(VOCABULARY.source.encode([part])[0]) + 1 for part in parts]
+    widths = [width for width, [one] in zip(own, ones, strict=True) for _ in one.pieces]
+    assert len(aligned.source_pieces) == sum(own) and list(map(len, aligned.alignment)) == widths
+    assert other.alignment is not None and len(other.alignment) == len(other.pieces)
+    begun = splitting.translate([long, fits])
+    assert splitting.hypotheses([long, fits], prefixes=["nine", ""])[0][0].text.startswith("nine")
+    assert splitting.translate([long, fits]) == begun
+    skipping = new_translator(model, long_input="skip", **extra)
+    assert skipping.translate([long, fits]) == ["", expected[1]]
+    assert skipping.counts == Counts(lines=2, skipped=1)
+    key = "model.max_positions - 1: 39" if learned else "decoding.max_source_tokens: 20"
+    with pytest.raises(NmtError, match=f"^line 4: .* more than {key}"):
+        list(new_translator(model, long_input="error", **extra).stream([fits, "", fits, long], chunk_lines=2))
+
+
+def test_the_longest_output_follows_from_each_source() -> None:
+    model = new_model(kind=Script)
+    assert isinstance(model, Script)
+    model.words = [10] * 1000
+    for ids, [best] in zip(VOCABULARY.source.encode(LINES), new_translator(model).hypotheses(LINES), strict=True):
+        assert len(best.pieces) == len(ids) + DECODING.max_extra_tokens + 1  # the end of sentence
+
+
+def test_outputs_stay_within_learned_positions() -> None:
+    model = new_model(replace(SIZES, positions="learned"), kind=Script)
+    assert isinstance(model, Script)
+    model.words = [10] * 1000
+    [[best]] = new_translator(model, max_extra_tokens=500).hypotheses(["one"])
+    assert len(best.pieces) == 40  # 39 and the end of sentence
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_live_model_stays_in_its_mode(training: bool) -> None:
+    model = new_model()
+    model.train(training)
+    translator = new_translator(model)
+    assert translator.translate(LINES) == new_translator().translate(LINES), "dropout is on"
+    assert model.training is training
+    translator.decoding = replace(DECODING, max_source_tokens=1, long_input="error")
+    with pytest.raises(NmtError):
+        translator.translate(LINES)
+    assert model.training is training
+
+
+def test_training_goes_on_after_translating() -> None:
+    """Even after a text for which the table of positions has grown."""
+    model = new_model().train()
+    new_translator(model, max_extra_tokens=1).translate(["one " * 600])
+    ids = torch.tensor([[5, 6, EOS] * 200])
+    model(ids, ids).sum().backward()
+    assert model.target_embedding.weight.grad is not None
+
+
+def test_weights_that_are_not_numbers() -> None:
+    model = new_model()
+    with torch.no_grad():
+        model.output.weight.fill_(math.nan)
+    with pytest.raises(NmtError, match="line 2: the model's scores are not numbers"):
+        new_translator(model).translate(["", "one"])
+
+
+def test_more_samples_than_any_beam_has() -> None:
+    with pytest.raises(NmtError, match="1001 samples of each line: ask for at most 1000"):
+        new_translator(method="sample").hypotheses(["one"], n_best=1001)
+
+
+def test_more_wanted_than_the_beam_holds() -> None:
+    with pytest.raises(NmtError, match=r"4 best translations of a beam of 3: raise decoding\.beam_size"):
+        new_translator().hypotheses(["one"], n_best=4)
+
+
+def test_a_model_file_translates(tmp_path: Path) -> None:
+    """`nmt.load` on the file or its run's folder = the live model."""
+    path = tmp_path / model_file.BEST
+    model_file.save(path, Checkpoint(SETTINGS, VOCABULARY, model_file.weights_of(MODEL), {}))
+    expected = new_translator().translate(LINES)
+    assert nmt.load(str(path), device="cpu").translate(LINES) == expected
+    assert Translator.load(tmp_path, "cpu").translate(LINES) == expected
+
+
+# ------------------------------------------------------------------------ choices
+
+
+def test_prefixes_begin_the_translations() -> None:
+    prefixes = [" ".join(WORDS[i % 5 : i % 5 + i % 3]) for i in range(len(LINES))]
+    found = new_translator().hypotheses(LINES, 2, prefixes=prefixes)
+    for line, prefix, translations in zip(LINES, prefixes, found, strict=True):
+        assert all(one.text.startswith(prefix) for one in translations)
+        if not prefix:
+            assert_close(translations, alone(line))
+    texts = list(new_translator().stream(LINES, prefixes=iter(prefixes)))
+    assert texts == [translations[0].text for translations in found]
+    with pytest.raises(NmtError, match="line 3: no prefix"):
+        new_translator().hypotheses(LINES, prefixes=["one", "two"])
+
+
+def test_a_prefix_that_the_vocabulary_cannot_write(caplog: pytest.LogCaptureFixture) -> None:
+    """What can be written of it begins the translation; it is said, counted, and the other lines are as without it."""
+    tokenizer = vocabularies.learn([" ".join(WORDS)] * 20, schema.Vocabulary(size=40, byte_fallback=False))
+    torch.manual_seed(4)
+    model = Transformer(SIZES, len(tokenizer), len(tokenizer), PAD).eval()
+    translator = Translator(TransformerEngine([model], CPU), Vocabulary(tokenizer, tokenizer), DECODING)
+    lines = ["one two", "red", "the old barn", "two"]
+    prefixes = ["one Ł", "北京", "in the", "Łthreeź 北 four"]
+    found = list(translator.stream(lines, prefixes=prefixes, first=11))
+    assert found[0].startswith("one") and found[2].startswith("in the")
+    assert found[3].startswith("three") and "four" in found[3]
+    [record] = caplog.records
+    assert "line 11: its prefix 'one Ł' (and of 2 lines behind it)" in record.getMessage()
+    assert "left out, as in 'one" in record.getMessage()
+    assert translator.counts == Counts(lines=4, prefixes=3)
+    assert list(translator.stream(["the old barn"], prefixes=["in the"])) == found[2:3]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory: you "
+                     "tried to allocate 4000000 bytes. Error code 12 (Cannot allocate memory)"),
+        RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 4000000 bytes."),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB."),
+        MemoryError(),
+        RuntimeError("the weights do not fit"),
+    ],
+    ids=["linux", "windows", "cuda", "python", "another"],
+)  # fmt: skip
+def test_too_little_memory_is_told_in_one_line(error: Exception) -> None:
+    class Full(Transformer):
+        def encode(self, source: Tensor) -> Memory:
+            raise error
+
+        def forward(self, source: Tensor, target: Tensor) -> Tensor:
+            raise error
+
+    translator = new_translator(new_model(kind=Full), batch_tokens=700)
+    for call in (
+        lambda: translator.translate(["one"]),
+        lambda: translator.score(["one"], ["two"]),
+        lambda: translator.encode(["one"]),
+    ):
+        with pytest.raises((NmtError, RuntimeError)) as caught:
+            call()
+        if str(error) == "the weights do not fit":
+            assert caught.value is error
+        else:
+            assert str(caught.value) == (
+                "out of memory with decoding.batch_tokens: 700 and decoding.beam_size: 3: lower one"
+            )
+
+
+CHOICES: list[dict[str, object]] = [
+    {}, {"beam_size": 1}, {"min_length": 2}, {"method": "sample", "consensus": "chrf"}, {"beam_size": 40},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("decoding", CHOICES, ids=str)
+def test_what_cannot_fit_is_refused_before_it_is_tried(
+    decoding: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no search is refused for which there is the memory that it takes."""
+    within = 0
+    monkeypatch.setattr(engine_module, "host_memory_within_reach", lambda: within)
+    translator = new_translator(**decoding)
+    with pytest.raises(
+        NmtError, match=r"decoding\.batch_tokens: 16000 with decoding\.beam_size: [0-9]+ needs at least"
+    ):
+        translator.translate(LINES)
+    monkeypatch.setattr(engine_module, "host_memory_within_reach", lambda: None)
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        found = translator.translate(LINES)
+    events = profiled.profiler.kineto_results.events()  # type: ignore[union-attr]
+    within = max(itertools.accumulate(event.nbytes() for event in events if event.name() == "[memory]"))
+    monkeypatch.setattr(engine_module, "host_memory_within_reach", lambda: within)
+    assert translator.translate(LINES) == found
+
+
+class Ending(Transformer):
+    """A model that likes to end, as `MODEL` does not."""
+
+    def logits(self, states: Tensor) -> Tensor:
+        scores = super().logits(states)
+        scores[..., EOS] += 9.0
+        return scores
+
+
+def test_lengths() -> None:
+    def subwords(kind: type[Transformer], **decoding: object) -> list[int]:
+        translator = new_translator(new_model(kind=kind), **{"max_extra_tokens": 0, **decoding})
+        return [len(one.pieces) - 1 for [one] in translator.hypotheses(LINES)]
+
+    own = [len(ids) for ids in VOCABULARY.source.encode(LINES)]
+    assert subwords(Transformer) == own
+    assert subwords(Transformer, max_length_ratio=2.5) == [int(2.5 * length) for length in own]
+    assert subwords(Transformer, max_extra_tokens=3) == [length + 3 for length in own]
+    assert subwords(Transformer, max_length=3, max_length_ratio=9.0) == [3] * len(own)
+    assert max(subwords(Ending)) == 0
+    assert subwords(Ending, min_length=5, max_length_ratio=9.0) == [5] * len(own)
+    assert subwords(Ending, min_length=5) == [min(5, length) for length in own]
+    assert subwords(Ending, min_length_ratio=0.5) == [math.ceil(0.5 * length) for length in own]
+
+
+def test_no_repeats_and_banned_words() -> None:
+    plain = new_translator(max_length_ratio=3.0).translate(LINES)
+    words = sorted({word for text in plain for word in text.split()})
+    banned = (words[0], words[-1].upper())
+    translator = new_translator(max_length_ratio=3.0, banned=banned, no_repeat_ngram=1)
+    for [one] in translator.hypotheses(LINES):
+        assert not {word.casefold() for word in banned} & {word.casefold() for word in one.text.split()}
+        assert len(set(one.pieces)) == len(one.pieces)
+    assert translator.counts.unruly == 0
+
+
+@pytest.mark.parametrize(("said", "banned"), [("a naïve b", "Naïve"), ("Łódź", "łódź"), ("我住在北京市", "北京")])
+def test_banned_words_that_are_written_with_bytes(said: str, banned: str) -> None:
+    model = new_model(kind=Script)
+    assert isinstance(model, Script)
+    model.words = [VOCABULARY.target._processor.PieceToId(f"<0x{byte:02X}>") for byte in said.encode()]
+    settings = {"max_extra_tokens": 40, "beam_size": 2}
+    assert new_translator(model, **settings).translate(["one"]) == [said]
+    translator = new_translator(model, **settings, banned=(banned,))
+    [found] = translator.translate(["one"])
+    assert found != said
+    assert found.startswith(said[0]) and banned.casefold() not in re.split(r"\W", found.casefold())
+    assert translator.counts.unruly == 0
+
+
+def test_rules_that_nothing_meets_are_given_up_and_counted() -> None:
+    translator = new_translator(no_repeat_ngram=1, min_length=len(VOCABULARY.target) + 5, max_length_ratio=500.0)
+    assert translator.translate(["one", "two"]) == new_translator(max_length_ratio=500.0).translate(["one", "two"])
+    assert translator.counts.unruly == 2
+
+
+def test_samples_follow_the_seed_and_the_line() -> None:
+    translator = new_translator(method="sample")
+    first = translator.hypotheses(LINES, 5)
+    assert_close(translator.hypotheses(LINES[::-1], 5)[-1], first[0])
+    assert [len(samples) for samples in first] == [5 if line else 1 for line in LINES]
+    assert len({one.text for one in first[-1]}) > 1
+    other = new_translator(method="sample", seed=2).hypotheses(LINES, 5)
+    assert other != first
+
+
+@pytest.mark.parametrize("decoding", [{"method": "sample", "candidates": 12}, {"beam_size": 6}], ids=["sample", "beam"])
+def test_consensus_takes_the_likest(decoding: dict[str, object]) -> None:
+    candidates = new_translator(**decoding).hypotheses(LINES, 12 if "method" in decoding else 6)
+    translator = new_translator(consensus="chrf", **decoding)
+    chosen = translator.translate(LINES)
+    for texts, text in zip(([one.text for one in found] for found in candidates), chosen, strict=True):
+        assert text == texts[by_agreement(texts, "chrf")[0]]
+    assert [found[0].text for found in translator.hypotheses(LINES, 2)] == chosen
+
+
+def test_coverage_ranks_what_the_beam_ended() -> None:
+    whole = new_translator(beam_size=4).hypotheses(LINES, 4, alignment=True)
+    found = new_translator(beam_size=4, coverage_penalty=3.0).hypotheses(LINES)
+    for all_four, [one] in zip(whole, found, strict=True):
+        best = max(
+            all_four,
+            key=lambda each: (
+                each.score
+                + 3.0 * sum(math.log(min(1.0, sum(column))) for column in zip(*(each.alignment or []), strict=True))
+            ),
+        )
+        assert one.text == best.text
+
+
+def test_alignments() -> None:
+    translator = new_translator()
+    for line, translations in zip(LINES, translator.hypotheses(LINES, 2, alignment=True), strict=True):
+        for one in translations:
+            if not line.strip():
+                assert one.alignment is None
+                continue
+            assert one.alignment is not None and one.source_pieces is not None
+            assert one.source_pieces == VOCABULARY.source.pieces([*VOCABULARY.source.encode([line])[0], EOS])
+            assert len(one.alignment) == len(one.pieces)
+            assert [sum(row) for row in one.alignment] == pytest.approx([1.0] * len(one.pieces), abs=1e-5)
+            assert {len(row) for row in one.alignment} == {len(one.source_pieces)}
+
+
+def test_a_model_with_itself_translates_as_alone() -> None:
+    translator = new_translator()
+    translator.engine = TransformerEngine([MODEL, MODEL, MODEL], CPU)
+    for line, found in zip(LINES, translator.hypotheses(LINES, 2), strict=True):
+        assert_close(found, alone(line))
+
+
+def test_a_glossarys_terms_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text("two\tpears\tx\n", encoding="utf-8")
+    file = tmp_path / "model.safetensors"
+    model_file.save(file, Checkpoint(SETTINGS, VOCABULARY, model_file.weights_of(MODEL), {}))
+    with pytest.raises(NmtError, match=r"terms\.tsv"):
+        Translator.load(file, "cpu", glossary=path)
+    path.write_text("two\told barn\nsix\tpears\nsix\tapples in\n", encoding="utf-8")
+    translator = Translator.load(file, "cpu", glossary=path)
+    plain = Translator.load(file, "cpu")
+    for line, text, other in zip(LINES, translator.translate(LINES), plain.translate(LINES), strict=True):
+        words = line.split()
+        assert "old barn" in text or "two" not in words
+        assert "pears" in text or "apples in" in text or "six" not in words
+        assert text == other or {"two", "six"} & {*words}
+    assert translator.counts.terms == sum("two" in line.split() for line in LINES) + sum(
+        "six" in line.split() for line in LINES
+    )
+    assert translator.counts.unmet == 0
+    assert translator.counts.searched == len(LINES)
+    translator.decoding = replace(translator.decoding, method="sample")
+    with pytest.raises(NmtError, match=r"a glossary needs decoding\.method: beam"):
+        translator.translate(["two"])
+
+
+def test_glossary_terms_that_the_vocabulary_cannot_write(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tokenizer = vocabularies.learn([" ".join(WORDS)] * 20, schema.Vocabulary(size=40, byte_fallback=False))
+    translator = Translator(TransformerEngine([MODEL], CPU), Vocabulary(tokenizer, tokenizer), DECODING)
+    translator.use_glossary(
+        Glossary([("two", "pears"), ("red", "Łódź"), ("one", "Łódź"), ("old", "apples")]), "terms.tsv"
+    )
+    assert [record.getMessage() for record in caplog.records] == [
+        "terms.tsv: 1 of 3 target terms have characters that the model's vocabulary lacks, such as 'Łódź': "
+        "translations cannot have them"
+    ]
+    caplog.clear()
+    translator.use_glossary(Glossary([("two", "pears")]), "terms.tsv")
+    new_translator().use_glossary(Glossary([("red", "Łódź")]), "terms.tsv")  # it writes bytes
+    assert not caplog.records
+
+
+def test_a_glossary_of_which_nothing_is_found_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    translator = new_translator()
+    translator.use_glossary(Glossary([("zebra", "pears")]), "terms.tsv")
+    translator.translate(LINES)
+    with caplog.at_level("INFO"):
+        line_counts.say_counts(translator.counts, None)
+        line_counts.say_counts(Counts(lines=3, prefixes=2), None)
+        line_counts.say_counts(Counts(lines=3), None)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"glossary: none of its source terms is in any of {len(LINES)} lines",
+        "2 of 3 prefixes have characters that the model's vocabulary lacks: translated with these left out",
+    ]
+
+
+def test_encode_gives_the_encoders_output() -> None:
+    translator = new_translator()
+    found = translator.encode([*LINES, ""])
+    for line, states in zip([*LINES, ""], found, strict=True):
+        source = torch.tensor([[*VOCABULARY.source.encode([line])[0], EOS]])
+        torch.testing.assert_close(states, MODEL.encode(source).states[0], rtol=1e-5, atol=1e-5)
+    translator.decoding = replace(DECODING, max_source_tokens=1)
+    with pytest.raises(NmtError, match=r"line [0-9]: [0-9]+ subwords, more than 1: shorten or split it"):
+        translator.encode(LINES)

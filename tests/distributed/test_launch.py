@@ -1,0 +1,601 @@
+"""`nmt train --nproc-per-node N` and torchrun: what becomes of a job whose ranks are stopped, killed or wrong."""
+
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import torch
+import typer
+from helpers import commands
+from helpers.commands import OF_A_LAUNCHER, SECONDS, environment
+from helpers.runs import config_text, rows_of, rows_without_clock, write_corpus
+from torch.distributed.elastic.multiprocessing import SignalException
+
+from nmt.checkpoints import model_file
+from nmt.cli import terminal
+from nmt.commands.train import material
+from nmt.config import reader
+from nmt.config.schema import Config
+from nmt.device import usable_cores
+from nmt.distributed import launch
+from nmt.distributed.environment import STARTED
+from nmt.errors import NmtError
+from nmt.files import tensors
+from nmt.training.trainer import Trainer
+
+TRAIN = [sys.executable, "-m", "nmt", "train"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+TWO = ("--nproc-per-node", "2")
+QUICK = ("training.validation_bleu=false", "training.log_every=1")
+
+
+def start(*command: object, **more: str) -> "subprocess.Popen[str]":
+    words = list(map(str, command))
+    return subprocess.Popen(words, stdout=-1, stderr=-1, text=True, env=environment(**more), start_new_session=True)
+
+
+@dataclass(frozen=True)
+class Ended:
+    status: int
+    stdout: str
+    stderr: str
+
+
+def ended(process: "subprocess.Popen[str]") -> Ended:
+    """How it ended; one that hangs fails the test."""
+    try:
+        out, err = process.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        for child in ranks_of(process).values():
+            os.kill(child, signal.SIGKILL)
+        process.kill()
+        raise
+    return Ended(process.returncode, out, err)
+
+
+def run(*command: object, **more: str) -> Ended:
+    return ended(start(*command, **more))
+
+
+def train(*arguments: object, **more: str) -> Ended:
+    """`nmt train` with these arguments, to its end."""
+    done = commands.run("train", *arguments, **more)
+    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def ranks_of(launcher: "subprocess.Popen[str]") -> dict[int, int]:
+    """The process of each rank that runs."""
+    found = {}
+    for child in Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split():
+        variables = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
+        found |= {int(name[5:]): int(child) for name in variables if name.startswith(b"RANK=")}
+    return found
+
+
+def wait_until(process: "subprocess.Popen[str]", true: Callable[[], bool]) -> None:
+    """Poll, as long as the process runs and has not had time enough."""
+    end = time.monotonic() + SECONDS
+    while not true():
+        assert process.poll() is None and time.monotonic() < end, ended(process)
+        time.sleep(0.002)
+
+
+def rows_in(folder: Path) -> int:
+    path = folder / "metrics.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def newest(folder: Path) -> Path:
+    return max((folder / "state").glob("step-*.safetensors"))
+
+
+def step_of(folder: Path) -> int:
+    return int(newest(folder).stem.partition("-")[2])
+
+
+def write_config(corpus: Path, folder: Path) -> Path:
+    """A config of a run in folder/run."""
+    path = folder / "config.yaml"
+    path.write_text(config_text(corpus, folder / "run"))
+    return path
+
+
+def run_here(config: Path, *overrides: str) -> Path:
+    """The folder of a run of one rank, in this process."""
+    whole = reader.load(Config, config, overrides)
+    Trainer(whole, material(whole), torch.device("cpu")).run()
+    return Path(whole.run_dir)
+
+
+# --------------------------------------------------------------------------- the launcher, with ranks that do nothing
+
+
+@pytest.fixture
+def ranks_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """A function from the lines of a program to its place as what the launcher starts.
+
+    The lines know `rank` and `attempt`, from 1; `tried` here counts the attempts of a rank.
+    """
+    before = {number: signal.getsignal(number) for number in signal.Signals}
+    for name in ("OMP_NUM_THREADS", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", STARTED, *OF_A_LAUNCHER):
+        monkeypatch.setenv(name, "to be forgotten after the test, as what the launcher sets")
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+    def put(lines: str) -> None:
+        (tmp_path / "nmt").mkdir()
+        (tmp_path / "nmt" / "__init__.py").touch()
+        (tmp_path / "nmt" / "__main__.py").write_text(
+            "import json, os, pathlib, signal, sys, time\n"
+            "rank = int(os.environ['RANK'])\n"
+            "with open(f'attempts-{rank}', 'a') as file: file.write('x')\n"
+            "attempt = len(pathlib.Path(f'attempts-{rank}').read_text())\n"
+            "def wait_to_be_ended(): time.sleep(60)\n"
+            "def is_there(rank): return os.path.exists(f'attempts-{rank}')\n" + lines
+        )
+
+    yield put
+    for number, handler in before.items():
+        if signal.getsignal(number) != handler and handler is not None:
+            signal.signal(number, handler)
+
+
+def attempts(rank: int) -> int:
+    return len(Path(f"attempts-{rank}").read_text())
+
+
+def test_ranks_are_told_who_they_are_and_share_the_cores(ranks_that: Callable[[str], None]) -> None:
+    ranks_that("json.dump([sys.argv[1:], dict(os.environ)], open(f'told-{rank}', 'w'))\n")
+    assert launch.launch(["train", "a config", "model.layers=2"], 2, 0) == 0
+    for rank in (0, 1):
+        arguments, variables = json.loads(Path(f"told-{rank}").read_text())
+        assert arguments == ["train", "a config", "model.layers=2"]
+        told = {name: variables[name] for name in OF_A_LAUNCHER[:4]}
+        assert told == {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2"}
+        assert variables["MASTER_ADDR"] and int(variables["MASTER_PORT"]) > 0
+        assert int(variables["OMP_NUM_THREADS"]) == max(1, usable_cores() // 2)
+        assert int(variables["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"]) >= 600  # seconds, to finish a step and save
+
+
+def test_threads_that_the_user_chose_stay(ranks_that: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    ranks_that("sys.exit(os.environ['OMP_NUM_THREADS'] != '7')\n")
+    assert launch.launch([], 2, 0) == 0
+
+
+def test_the_start_of_the_job_that_the_user_has_set_stays(
+    ranks_that: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STARTED, "1500000000")
+    ranks_that(f"sys.exit(os.environ[{STARTED!r}] != '1500000000')\n")
+    assert launch.launch([], 1, 0) == 0
+
+
+def test_after_a_rank_was_killed_all_start_again(
+    ranks_that: Callable[[str], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    ranks_that(
+        "if attempt <= 2 and rank == attempt - 1:\n"
+        "    os.kill(os.getpid(), [signal.SIGKILL, signal.SIGSEGV][rank])\n"
+        "if attempt <= 2: wait_to_be_ended()\n"
+    )
+    assert launch.launch([], 2, 3) == 0
+    assert (attempts(0), attempts(1)) == (3, 3)
+    assert [record.getMessage() for record in caplog.records if record.name == "nmt"] == [
+        "rank 0 was killed by SIGKILL",
+        "all ranks start again from the last save (restart 1 of 3)",
+        "rank 1 was killed by SIGSEGV",
+        "all ranks start again from the last save (restart 2 of 3)",
+    ]
+
+
+def test_restarts_leave_the_job_no_more_time(ranks_that: Callable[[str], None]) -> None:
+    ranks_that(
+        f"open(f'started-{{attempt}}', 'w').write(os.environ[{STARTED!r}])\n"
+        "if attempt == 1: os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    before = time.time()
+    assert launch.launch([], 1, 3) == 0
+    first, second = (Path(f"started-{attempt}").read_text() for attempt in (1, 2))
+    assert before <= float(first) <= time.time() and first == second
+
+
+@pytest.mark.parametrize(
+    ("number", "saves", "status"),
+    [(signal.SIGTERM, True, 0), (signal.SIGTERM, False, 143), (signal.SIGINT, True, 130), (signal.SIGQUIT, True, 131)],
+)
+def test_a_job_that_was_stopped_ends_well_if_it_has_saved(
+    ranks_that: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+    saves: bool,
+    status: int,
+) -> None:
+    def stopped(*_: object) -> None:
+        raise SignalException("stopped", number)
+
+    monkeypatch.setattr(launch, "elastic_launch", lambda *_: stopped)
+    assert launch.launch([], 1, 3, saves=saves) == status
+
+
+def test_what_is_ignored_is_not_passed_on_to_the_ranks(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        handled = launch._one_machine(2, str(tmp_path)).signals_to_handle.split(",")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert sorted(handled) == ["SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1"]
+
+
+def test_restarts_end(ranks_that: Callable[[str], None], caplog: pytest.LogCaptureFixture) -> None:
+    ranks_that("os.kill(os.getpid(), signal.SIGKILL) if rank == 1 else wait_to_be_ended()\n")
+    assert launch.launch([], 2, 1) == 1
+    assert attempts(1) == 2
+    assert caplog.text.count("rank 1 was killed by SIGKILL") == 2 and caplog.text.count("start again") == 1
+
+
+@pytest.mark.parametrize(("status", "of_the_job"), [(1, 1), (2, 1), (130, 130)])
+def test_a_rank_that_ends_with_an_error_of_its_own_is_not_started_again(
+    ranks_that: Callable[[str], None], caplog: pytest.LogCaptureFixture, status: int, of_the_job: int
+) -> None:
+    ranks_that(f"if rank == 1: sys.exit({status})\nwait_to_be_ended()\n")
+    assert launch.launch([], 2, 3) == of_the_job
+    assert attempts(1) == 1
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+# --------------------------------------------------------------------------- killed
+
+
+KILLED = ("training.max_steps=200", "training.validate_every=100", "training.checkpoint_every=50", *QUICK)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended]:
+    """The folder of a run of two ranks, with dropout, and what it said."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    return folder / "run", train(write_config(corpus, folder), *TWO, *KILLED)
+
+
+def kill_a_rank(process: "subprocess.Popen[str]", folder: Path, rank: int) -> None:
+    """In mid-run, once there is a save to go on from."""
+    wait_until(process, lambda: bool(list((folder / "state").glob("step-*.safetensors"))))
+    os.kill(ranks_of(process)[rank], signal.SIGKILL)
+
+
+def test_a_run_whose_rank_is_killed_ends_as_if_it_had_not_been(
+    undisturbed: tuple[Path, Ended], corpus: Path, tmp_path: Path
+) -> None:
+    whole, _ = undisturbed
+    process = start(*TRAIN, write_config(corpus, tmp_path), *TWO, *KILLED)
+    kill_a_rank(process, tmp_path / "run", 1)
+    done = ended(process)
+    assert done.status == 0, done.stderr
+    assert done.stderr.count("rank 1 was killed by SIGKILL") == 1 and "all ranks start again" in done.stderr
+    assert re.search(r"resuming .* at step [1-9]", done.stderr)
+    assert done.stdout == f"{tmp_path}/run/best.safetensors\n"
+    ours, theirs = (tensors.read(newest(run))[0] for run in (whole, tmp_path / "run"))
+    assert step_of(tmp_path / "run") == 200
+    assert ours.keys() == theirs.keys() and any(name.startswith("optimizer.exp_avg_sq.") for name in ours)
+    assert [name for name, tensor in ours.items() if not torch.equal(tensor, theirs[name])] == []
+    assert rows_without_clock(whole) == rows_without_clock(tmp_path / "run")
+
+
+def test_under_torchrun_too_ranks_are_killed_and_start_again(corpus: Path, tmp_path: Path) -> None:
+    """Several times: new ranks that find the addresses of dead ones meet by luck, once in a while."""
+    run = tmp_path / "run"
+    command = (*TORCHRUN, *TWO, "--max-restarts", "3", "-m", "nmt", "train", write_config(corpus, tmp_path))
+    process = start(*command, "training.max_steps=100000", "training.checkpoint_every=20", *QUICK)
+
+    def restarts() -> int:
+        return (run / "train.log").read_text().count("resuming ")
+
+    for number, rank in enumerate((1, 0), start=1):
+        kill_a_rank(process, run, rank)
+        wait_until(process, lambda number=number: restarts() == number)  # type: ignore[misc]
+    os.killpg(process.pid, signal.SIGTERM)
+    ended(process)
+
+
+def test_without_restarts_a_killed_rank_ends_the_job(corpus: Path, tmp_path: Path) -> None:
+    """Nothing is said of the connections that other ranks lost with it."""
+    process = start(*TRAIN, write_config(corpus, tmp_path), *TWO, "--max-restarts", "0", *KILLED)
+    kill_a_rank(process, tmp_path / "run", 0)
+    done = ended(process)
+    assert (done.status, done.stdout) == (1, "")
+    assert done.stderr.count("error: ") == 1 and "error: rank 0 was killed by SIGKILL\n" in done.stderr
+    assert "Traceback" not in done.stderr and "start again" not in done.stderr
+
+
+def test_a_save_of_the_first_rank_that_fails_ends_the_job(corpus: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    rare = ("training.max_steps=100000", "training.validate_every=100000", "training.checkpoint_every=300")
+    process = start(*TRAIN, write_config(corpus, tmp_path), *TWO, *rare, *QUICK)
+    wait_until(process, lambda: rows_in(run) > 0)
+    (run / "checkpoints").write_text("in the way")
+    done = ended(process)
+    assert (done.status, done.stdout) == (1, "")
+    (said,) = [line for line in done.stderr.split("\n") if line.startswith("error: ")]
+    assert f"{run}/checkpoints" in said and "no state had been saved" in said
+    assert "Traceback" not in done.stderr
+    assert rows_in(run) <= 600
+    (run / "checkpoints").unlink()
+    done = train(tmp_path / "config.yaml", *TWO, "training.max_steps=10", *QUICK)
+    assert done.status == 0, done.stderr
+
+
+def test_a_rank_ends_with_its_launcher(corpus: Path, tmp_path: Path) -> None:
+    """One that is alone too; it saves."""
+    run = tmp_path / "run"
+    endless = ("training.max_steps=100000", "training.checkpoint_every=100000", *QUICK)
+    process = start(*TRAIN, write_config(corpus, tmp_path), "--nproc-per-node", 1, *endless)
+    wait_until(process, lambda: rows_in(run) > 0)
+    (rank,) = ranks_of(process).values()
+    os.kill(process.pid, signal.SIGKILL)
+    end = time.monotonic() + SECONDS
+    while Path(f"/proc/{rank}/cmdline").exists() and Path(f"/proc/{rank}/cmdline").read_bytes():  # empty: a zombie
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    process.communicate()
+    assert "SIGTERM: saved at step" in (run / "train.log").read_text()
+
+
+def test_the_first_rank_alone_writes_and_speaks(undisturbed: tuple[Path, Ended]) -> None:
+    folder, done = undisturbed
+    assert done.status == 0, done.stderr
+    assert done.stdout == f"{folder}/best.safetensors\n"
+    rows = rows_without_clock(folder)
+    assert [row["step"] for row in rows if "loss" in row] == list(range(1, 201))
+    assert [row["step"] for row in rows if "validation_loss" in row] == [100, 200]
+    logged = (folder / "train.log").read_text()
+    for line in ("step 7  ", "step 200  epoch", "step 200  validation_loss", "training: about ", "done: "):
+        assert (logged.count(line), done.stderr.count(line)) == (1, 1), line
+    assert "2 ranks, cpu" in logged
+    assert {path.name for path in folder.iterdir()} == {
+        "config.yaml", "metrics.jsonl", "samples.jsonl", "sessions.jsonl", "train.log", "checkpoints",
+        "best.safetensors", "state",
+    }  # fmt: skip
+    started, finished = rows_of(folder / "sessions.jsonl")
+    assert (started["ranks"], started["step"], finished["event"], finished["step"]) == (2, 0, "finished", 200)
+
+
+# --------------------------------------------------------------------------- the same with other numbers of ranks
+
+
+# What rounding is not magnified by: gradients of zero but for rounding count for nothing with this epsilon, and
+# ReLU would be on with one number of ranks and off with another where its input is zero but for rounding.
+SMOOTH = ("model.activation=gelu", "training.adam_epsilon=1e-4")
+EQUAL = ("model.dropout=0", *SMOOTH, "training.validate_every=100000", *QUICK)
+
+
+def assert_same_to_rounding(one: Path, other: Path) -> None:
+    ours, theirs = rows_without_clock(one), rows_without_clock(other)
+    assert [(row["step"], row.get("target_tokens")) for row in ours] == [
+        (row["step"], row.get("target_tokens")) for row in theirs
+    ]
+    for row, their_row in zip(ours, theirs, strict=True):
+        for key in row.keys() & {"loss", "nll", "validation_loss"}:
+            assert row[key] == pytest.approx(their_row[key], rel=1e-5), (row["step"], key)
+    weights, their_weights = (model_file.load(max(model_file.checkpoints(run))).weights for run in (one, other))
+    for name, weight in weights.items():
+        torch.testing.assert_close(weight, their_weights[name], rtol=0, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def test_four_ranks_lose_no_pair_of_an_uneven_corpus(tmp_path: Path) -> None:
+    """61 pairs in steps of few cells, so that some ranks have nothing to do in many of them; by torchrun."""
+    write_corpus(tmp_path / "corpus", "train", 61, seed=3)
+    write_corpus(tmp_path / "corpus", "validation", 3, seed=4)
+    config = write_config(tmp_path / "corpus", tmp_path)
+    epoch = (
+        *EQUAL,
+        "training.max_epochs=1",
+        "training.max_steps=1000",
+        "training.batch_tokens=60",
+        "vocabulary.size=290",
+    )
+    done = run(*TORCHRUN, "--nproc-per-node", 4, "-m", "nmt", "train", config, *epoch)
+    assert done.status == 0, done.stderr
+    assert done.stdout == f"{tmp_path}/run/best.safetensors\n"
+    one = reader.load(Config, config, [*epoch, f"run_dir={tmp_path}/one"])
+    trainer = Trainer(one, material(one), torch.device("cpu"))
+    sentences = [step.sentences for step in trainer.batches.epoch(0)]
+    assert sum(sentences) == 61 and min(sentences) < 4 and any(count % 4 for count in sentences)
+    trainer.run()
+    assert step_of(tmp_path / "run") == len(sentences)
+    assert_same_to_rounding(tmp_path / "one", tmp_path / "run")
+
+
+# --------------------------------------------------------------------------- stopped, and continued by others
+
+
+# Steps of few cells leave some ranks without sentences; most stops come between two lines of metrics.
+JOB = (*EQUAL, "training.batch_tokens=60", "training.log_every=3")
+
+
+@dataclass
+class Job:
+    """A run stopped again and again, with other ranks each time; `sessions` holds how each ended and at which step."""
+
+    config: Path
+    sessions: dict[str, tuple[Ended, int]] = field(default_factory=dict)
+
+    @property
+    def run(self) -> Path:
+        return self.config.parent / "run"
+
+    def go_on(self, name: str, ranks: int, number: signal.Signals | None, *overrides: str) -> None:
+        """Continue; in the midst of it, send a signal."""
+        many = ("--nproc-per-node", ranks) if ranks > 1 else ()
+        before = rows_in(self.run)
+        process = start(*TRAIN, self.config, *many, *JOB, *overrides)
+        if number is not None:
+            wait_until(process, lambda: rows_in(self.run) >= before + 3)
+            process.send_signal(number)
+        done = ended(process)
+        self.sessions[name] = done, step_of(self.run)
+
+
+STOPS = ["SIGUSR1 to 1 rank", "SIGTERM to 2 ranks"]
+TIMED = "max_seconds of 2 ranks"
+
+
+@pytest.fixture(scope="module")
+def job(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """1 → 2 → 2 → 4 ranks."""
+    found = Job(write_config(corpus, tmp_path_factory.mktemp("job")))
+    endless = "training.max_steps=100000"
+    for name in STOPS:
+        number, _, ranks, _ = name.split()
+        found.go_on(name, int(ranks), signal.Signals[number], endless)
+    found.go_on(TIMED, 2, None, endless, "training.max_seconds=1e-3")
+    found.go_on("end", 4, None, f"training.max_steps={step_of(found.run) + 30}")
+    return found
+
+
+@pytest.mark.parametrize("name", [*STOPS, TIMED])
+def test_stopped_a_job_saves_and_ends_well_and_the_next_goes_on(job: Job, name: str) -> None:
+    names = list(job.sessions)
+    done, step = job.sessions[name]
+    assert (done.status, done.stdout) == (0, ""), done.stderr
+    reason = "training.max_seconds reached" if name == TIMED else name.partition(" ")[0]
+    assert done.stderr.count(f"{reason}: saved at step {step:,}") == 1
+    assert "Traceback" not in done.stderr and "error: " not in done.stderr
+    following, later = job.sessions[names[names.index(name) + 1]]
+    assert f"resuming {job.run} at step {step:,}\n" in following.stderr
+    assert later > step
+
+
+def test_a_job_goes_on_with_other_numbers_of_ranks_at_the_exact_sample(job: Job) -> None:
+    """Weights and losses too: those of a run of one rank that nobody stopped."""
+    done, step = job.sessions["end"]
+    assert done.status == 0, done.stderr
+    assert done.stdout == f"{model_file.locate(job.run)}\n"
+    whole = (*JOB, f"training.max_steps={step}", f"run_dir={job.run.parent}/whole")
+    assert_same_to_rounding(run_here(job.config, *whole), job.run)
+    assert [row["step"] for row in rows_without_clock(job.run) if "loss" in row] == list(range(3, step + 1, 3))
+
+
+def test_ctrl_c_saves_and_is_status_130(corpus: Path, tmp_path: Path) -> None:
+    """The terminal sends it to all processes that it knows of."""
+    process = start(*TRAIN, write_config(corpus, tmp_path), *TWO, *QUICK, "training.max_steps=100000")
+    wait_until(process, lambda: rows_in(tmp_path / "run") >= 3)
+    os.killpg(process.pid, signal.SIGINT)
+    done = ended(process)
+    assert (done.status, done.stdout) == (130, ""), done.stderr
+    assert f"SIGINT: saved at step {step_of(tmp_path / 'run'):,}" in done.stderr
+    assert "Traceback" not in done.stderr and done.stderr.count("Ctrl-C again") == 1
+
+
+# --------------------------------------------------------------------------- wrong
+
+
+def run_ranks(config: Path, *overrides: tuple[str, ...]) -> list[Ended]:
+    """A rank for each tuple of settings, started as by a scheduler: by environment variables alone."""
+    with_free_port = "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); print(s.getsockname()[1])"
+    port = subprocess.run([sys.executable, "-c", with_free_port], capture_output=True, text=True).stdout.strip()
+    size = str(len(overrides))
+    processes = [
+        start(
+            *TRAIN, config, *settings_, RANK=str(rank), WORLD_SIZE=size, LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=size,
+            MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
+        )
+        for rank, settings_ in enumerate(overrides)
+    ]  # fmt: skip
+    return [ended(process) for process in processes]
+
+
+@pytest.mark.parametrize("setting", ["training.clip_norm=1.0", "training.micro_batch_tokens=auto"])
+def test_a_rank_with_another_setting_is_found_at_the_start(corpus: Path, tmp_path: Path, setting: str) -> None:
+    """And that setting alone is named, before one that has the rank do something which the other waits for.
+
+    No launcher ends the second rank here, so it speaks too, in the end.
+    """
+    config = write_config(corpus, tmp_path)
+    first, second = run_ranks(config, QUICK, (*QUICK, setting))
+    name, _, value = setting.partition("=")
+    what = f"the ranks do not agree on {name}: rank 0 has null, rank 1 has {value}: "
+    for rank, said in ((first, "error: "), (second, "error: rank 1: ")):
+        assert (rank.status, rank.stdout) == (1, "")
+        message = rank.stderr.partition("error: ")[2]
+        assert ("error: " + message).startswith(said + what) and message.count("\n") == 1
+        assert "Traceback" not in rank.stderr
+    assert not list((tmp_path / "run" / "state").glob("step-*"))
+
+
+MISTAKES = {
+    "unknown": ("model.dropuot=0.1", "model.dropuot"),
+    "missing file": ("data.train=[{source: nowhere.en, target: nowhere.de}]", "nowhere.en: no such file"),
+    "impossible with the data": ("data.over_budget=error training.batch_tokens=16", "data.over_budget: skip"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_said_once_and_ends_the_job(corpus: Path, tmp_path: Path, mistake: str) -> None:
+    overrides, words = MISTAKES[mistake]
+    several = [overrides] if "[" in overrides else overrides.split()
+    done = train(write_config(corpus, tmp_path), *TWO, *QUICK, *several)
+    assert (done.status, done.stdout) == (1, ""), done.stderr
+    assert done.stderr.count("error: ") == 1 and words in done.stderr.partition("error: ")[2]
+    assert "Traceback" not in done.stderr and "start again" not in done.stderr
+
+
+def test_what_one_rank_has_said_the_others_leave_unsaid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However late the first rank comes, as on a machine with more to do: here it is the last."""
+
+    def says(rank: int, message: str) -> str:
+        for name, value in {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "here", "MASTER_PORT": "1"}.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / str(rank) / "error.json"))
+        with pytest.raises(typer.Exit) as status, terminal.reporting(rank_of_a_job=True):
+            raise NmtError(message)
+        assert status.value.exit_code == 1
+        return capsys.readouterr().err
+
+    monkeypatch.setattr(terminal, "_FIRST_RANKS_TURN", 0)
+    assert says(1, "a.en: empty") == "error: rank 1: a.en: empty\n"
+    assert says(0, "a.en: empty") == ""
+    assert says(0, "b.en: empty") == "error: b.en: empty\n"
+
+
+def test_a_rank_does_not_start_ranks(corpus: Path, tmp_path: Path) -> None:
+    of_a_cluster = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+    done = train(write_config(corpus, tmp_path), *TWO, **of_a_cluster)
+    assert (done.status, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: --nproc-per-node 2: ") and done.stderr.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_number_of_ranks_alone_does_not_make_a_rank(corpus: Path, tmp_path: Path) -> None:
+    done = train(write_config(corpus, tmp_path), *TWO, *QUICK, "training.max_steps=2", WORLD_SIZE="1")
+    assert done.status == 0, done.stderr
+    assert "2 ranks, cpu" in done.stderr
+
+
+def test_a_mistake_in_the_settings_is_said_once_by_torchrun_s_ranks(corpus: Path, tmp_path: Path) -> None:
+    done = run(*TORCHRUN, *TWO, "-m", "nmt", "train", write_config(corpus, tmp_path), "model.dropuot=0.1")
+    assert done.status == 1
+    assert done.stderr.count("model.dropuot") == 1
+
+
+def test_what_one_rank_alone_lacks_ends_all(corpus: Path, tmp_path: Path) -> None:
+    """As on machines of which one was not given the files."""
+    program = tmp_path / "started.py"
+    program.write_text(
+        "import os\nfrom nmt.cli.app import main\n"
+        f"os.chdir({str(corpus)!r} if os.environ['RANK'] == '0' else {str(tmp_path)!r})\nmain()\n"
+    )
+    relative = "data.train=[{source: train.en, target: train.de}]"
+    done = run(*TORCHRUN, *TWO, program, "train", write_config(corpus, tmp_path), *QUICK, relative)
+    assert (done.status, done.stdout) == (1, "")
+    assert done.stderr.count("error: rank 1: train.en: no such file") == 1

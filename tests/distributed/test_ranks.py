@@ -1,0 +1,416 @@
+"""Ranks: what they do together, and that a step, a run and a validation are the same however many share them."""
+
+import datetime
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+import torch.distributed as dist
+from helpers.rank_processes import RankProcesses
+from helpers.runs import config_text, rows_without_clock
+
+from nmt.checkpoints import model_file
+from nmt.commands.train import material, train
+from nmt.config import reader
+from nmt.config.schema import Config
+from nmt.data.batching import Batches, Step
+from nmt.distributed import ranks as distributed
+from nmt.distributed.ranks import Ranks, meeting
+from nmt.errors import NmtError
+from nmt.training.records import Records
+from nmt.training.state import Progress
+from nmt.training.trainer import Trainer
+
+Arrays = dict[str, npt.NDArray[Any]]
+ALONE = Ranks()
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RankProcesses]:
+    processes = RankProcesses(2, tmp_path_factory.mktemp("ranks"))
+    yield processes
+    processes.end()
+
+
+def config_of(corpus: Path, run: Path, *overrides: str) -> Config:
+    return reader.parse(Config, config_text(corpus, run), "test config", overrides)
+
+
+def trainer(config: Config, ranks: Ranks) -> Trainer:
+    return Trainer(config, material(config, ranks), CPU, ranks)
+
+
+@contextmanager
+def float64() -> Iterator[None]:
+    """Rounding far below what Adam could magnify to something that looks like a mistake: it divides the gradient
+    by its own size, so a gradient of zero but for rounding, such as that of keys' biases, moves weights."""
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def arrays(tensors: Mapping[str, torch.Tensor]) -> Arrays:
+    """Copies that go through a pipe."""
+    return {name: tensor.detach().numpy().copy() for name, tensor in tensors.items()}
+
+
+def assert_close(ours: Arrays, theirs: Arrays, tolerance: float) -> None:
+    assert ours.keys() == theirs.keys()
+    for name, array in ours.items():
+        assert array.dtype == np.float64
+        np.testing.assert_allclose(array, theirs[name], rtol=0, atol=tolerance, err_msg=name)
+
+
+# --------------------------------------------------------------------------- Ranks
+
+
+def test_alone_everything_answers_at_once() -> None:
+    given = torch.tensor([1.0, 2.0])
+    total = ALONE.total(given)
+    assert torch.equal(total, given) and total.data_ptr() != given.data_ptr()
+    assert ALONE.first
+    assert ALONE.from_first("mine") == "mine"
+    assert ALONE.collected("mine") == ["mine"]
+    assert torch.equal(ALONE.tensors_from_first({"a": given})["a"], given)
+    ALONE.agree({"the settings": "any"})
+    asked = iter([3])
+    most = ALONE.begin_most(lambda: next(asked))
+    assert next(asked, None) == 3, "asked before its time"
+    with pytest.raises(StopIteration):
+        most()
+    with ALONE.first_here_leads():
+        pass
+
+
+def everything(ranks: Ranks) -> dict[str, Any]:
+    """What each collective gives to this rank, which gives what only it has."""
+    mine = torch.tensor([1.0 + ranks.rank, 10.0], dtype=torch.float64, requires_grad=True)
+    tensors = {"b": torch.arange(6).reshape(2, 3), "a": torch.tensor(0.5, dtype=torch.float16)}
+    most = ranks.begin_most(lambda: [7, 9][ranks.rank])
+    return {
+        "first": ranks.first,
+        "total": ranks.total(mine).tolist(),  # while the largest is being found
+        "mine after it": mine.tolist(),
+        "most": most(),
+        "from first": ranks.from_first({"rank": ranks.rank}),
+        "collected": ranks.collected(f"rank {ranks.rank}"),
+        "tensors": {
+            name: (str(tensor.dtype), tensor.tolist())
+            for name, tensor in ranks.tensors_from_first(tensors if ranks.first else {}).items()
+        },
+    }
+
+
+def test_two_ranks_add_up_collect_and_hand_out(two_ranks: RankProcesses) -> None:
+    for rank, found in enumerate(two_ranks(everything)):
+        assert found == {
+            "first": rank == 0,
+            "total": [3.0, 20.0],
+            "mine after it": [1.0 + rank, 10.0],
+            "most": 9,
+            "from first": {"rank": 0},
+            "collected": ["rank 0", "rank 1"],
+            "tensors": {"b": ("torch.int64", [[0, 1, 2], [3, 4, 5]]), "a": ("torch.float16", 0.5)},
+        }
+
+
+def what_agreeing_says(ranks: Ranks, values: list[dict[str, str]]) -> str:
+    try:
+        ranks.agree(values[ranks.rank])
+    except NmtError as error:
+        return str(error)
+    return ""
+
+
+def test_ranks_that_differ_all_hear_what_differs_and_where(two_ranks: RankProcesses) -> None:
+    same = {"the version of nmt": "1", "the vocabulary": "v"}
+    assert two_ranks(what_agreeing_says, [same, same]) == ["", ""]
+    one, other = two_ranks(what_agreeing_says, [same, {**same, "the vocabulary": "w"}])
+    assert one == other
+    for words in ("the vocabulary", "rank 0 has v", "rank 1 has w"):
+        assert words in one
+    assert "version" not in one.partition(":")[0]
+
+
+def go_through(ranks: Ranks, folder: Path) -> None:
+    """Both at the door before the first is through; each writes down when it is inside."""
+
+    def note(what: str) -> None:
+        with (folder / "order").open("a") as file:
+            file.write(f"{what} {ranks.rank}\n")
+
+    if not ranks.first:
+        (folder / "at the door").touch()
+    with ranks.first_here_leads():
+        note("in")
+        if ranks.first:
+            wait_for(folder / "at the door")
+            end = time.monotonic() + 0.3
+            while time.monotonic() < end and "in 1" not in (folder / "order").read_text():
+                time.sleep(0.01)
+        note("out")
+
+
+def wait_for(path: Path) -> None:
+    end = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < end, path
+        time.sleep(0.01)
+
+
+def test_the_first_rank_of_a_machine_leads(two_ranks: RankProcesses, tmp_path: Path) -> None:
+    two_ranks(go_through, tmp_path)
+    assert (tmp_path / "order").read_text().split("\n")[:-1] == ["in 0", "out 0", "in 1", "out 1"]
+
+
+def test_ranks_of_one_start_meet_where_those_before_left_their_addresses() -> None:
+    """Threads are the ranks: of two, then of three, and of two again; the last comes when the others wait."""
+    store = dist.HashStore()
+    for size in (2, 3, 2):
+        with ThreadPoolExecutor(size) as threads:
+            coming = []
+            for rank in range(size):
+                coming.append(threads.submit(meeting, store, rank, size))
+                time.sleep(0.1)
+                assert rank == size - 1 or not any(one.done() for one in coming), "met a rank of the start before"
+            met = [one.result(timeout=60) for one in coming]
+        assert not any(theirs.check(["address"]) for theirs in met), "found what the start before had left"
+        met[0].set("address", "here")
+        assert all(theirs.get("address") == b"here" for theirs in met)
+
+
+def test_a_rank_that_does_not_come_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it has never been there or was, at a start before."""
+    monkeypatch.setattr(distributed, "_MEETING", datetime.timedelta(seconds=0.2))
+    store = dist.HashStore()
+    store.set_timeout(datetime.timedelta(seconds=0.2))
+    for rank in (0, 1, 0):
+        with pytest.raises(NmtError, match="not all of the 2 ranks came within"):
+            meeting(store, rank, 2)
+
+
+# --------------------------------------------------------------------------- the gradient
+
+
+def gradient(ranks: Ranks, config: Config, index: int) -> tuple[int, list[int], Arrays]:
+    """Of step `index`: the sentences of all ranks, those of this rank's micro-batches, and the gradient found."""
+    with float64():
+        one_step = trainer(config, ranks)
+        assert one_step.batches.skipped == 0  # or this would be another step
+        one_step.learner.connect()
+        one_step.learner.optimizer.zero_grad = lambda set_to_none=True: None  # type: ignore[method-assign]
+        step = next(one_step.batches.epoch(0, index))
+        one_step._train_step(step)
+        found = {name: weight.grad for name, weight in one_step.model.named_parameters() if weight.grad is not None}
+        return step.sentences, [len(batch.source) for batch in step.micro_batches], arrays(found)
+
+
+@pytest.mark.parametrize("micro", [None, 100])
+def test_the_gradient_is_that_of_one_batch_however_it_is_split(
+    two_ranks: RankProcesses, corpus: Path, tmp_path: Path, micro: int | None
+) -> None:
+    plain = config_of(corpus, tmp_path / "run", "model.dropout=0")
+    split = config_of(corpus, tmp_path / "run", "model.dropout=0", f"training.micro_batch_tokens={micro or 'null'}")
+    sentences, batches, whole = gradient(ALONE, plain, 0)
+    assert batches == [sentences] and all(np.abs(array).max() > 0 for array in whole.values())
+    _, alone, of_one = gradient(ALONE, split, 0)
+    (_, first, of_first), (_, second, of_second) = two_ranks(gradient, split, 0)
+    assert len(alone) > 3 if micro else len(alone) == 1
+    assert len(first) == len(second) > 1 if micro else len(first) == len(second) == 1
+    assert sum(first) + sum(second) == sum(alone) == sentences
+    for parts in (of_one, of_first, of_second):
+        assert_close(whole, parts, 1e-12)
+
+
+def steps_with_nothing_for_a_rank(config: Config, micro_batches: int) -> list[int]:
+    """Those that two ranks take in so many micro-batches, and that leave the second rank an empty one."""
+    alone = trainer(config, ALONE)
+    alone.ranks = Ranks(1, 2)
+    batches: Batches = alone._batches(alone.material.train, config.training.batch_tokens, alone.micro_cells)
+    sizes = [[len(batch.source) for batch in step.micro_batches] for step in batches.epoch(0)]
+    return [i for i, parts in enumerate(sizes) if 0 in parts and len(parts) == micro_batches]
+
+
+@pytest.mark.parametrize(("cells", "micro_batches"), [(40, 1), (90, 2)])
+def test_a_rank_without_sentences_adds_nothing_to_the_gradient(
+    two_ranks: RankProcesses, corpus: Path, tmp_path: Path, cells: int, micro_batches: int
+) -> None:
+    config = config_of(
+        corpus,
+        tmp_path / "run",
+        "model.dropout=0",
+        f"training.batch_tokens={cells}",
+        f"training.micro_batch_tokens={cells // 3 if micro_batches > 1 else 'null'}",
+    )
+    index, *_ = steps_with_nothing_for_a_rank(config, micro_batches)
+    plain = config_of(corpus, tmp_path / "run", "model.dropout=0", f"training.batch_tokens={cells}")
+    sentences, batches, whole = gradient(ALONE, plain, index)
+    (_, first, of_first), (_, second, of_second) = two_ranks(gradient, config, index)
+    assert second[-1] == 0 and len(second) == micro_batches and batches == [sentences]
+    assert sum(first) + sum(second) == sentences
+    assert_close(whole, of_first, 1e-12)
+    assert_close(whole, of_second, 1e-12)
+
+
+# --------------------------------------------------------------------------- a run
+
+FIFTY = ("model.dropout=0", "training.max_steps=50", "training.validation_bleu=false", "training.log_every=1")
+
+
+def run_of(ranks: Ranks, config: Config) -> tuple[int, int, Arrays]:
+    """A run in float64: its steps, its target tokens and its weights."""
+    with float64():
+        ended = trainer(config, ranks)
+        ended.run()
+        whole = ended.learner.plain_model()
+        return ended.progress.step, ended.progress.target_tokens, arrays(model_file.weights_of(whole))
+
+
+@pytest.fixture(scope="module")
+def of_one_rank(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[int, int, Arrays]]:
+    folder = tmp_path_factory.mktemp("one") / "run"
+    return folder, run_of(ALONE, config_of(corpus, folder, *FIFTY))
+
+
+@pytest.mark.parametrize("setting", [None, "micro_batch_tokens=100", "sharded=true"])
+def test_two_ranks_give_the_weights_of_one(
+    two_ranks: RankProcesses,
+    of_one_rank: tuple[Path, tuple[int, int, Arrays]],
+    corpus: Path,
+    tmp_path: Path,
+    setting: str | None,
+) -> None:
+    folder, (steps, tokens, weights) = of_one_rank
+    overrides = [f"training.{setting}"] * (setting is not None)
+    answers = two_ranks(run_of, config_of(corpus, tmp_path / "run", *FIFTY, *overrides))
+    for their_steps, their_tokens, their_weights in answers:
+        assert (their_steps, their_tokens) == (steps, tokens) == (50, tokens)
+        assert_close(weights, their_weights, 1e-9)
+    ours, theirs = rows_without_clock(folder), rows_without_clock(tmp_path / "run")
+    assert [row["step"] for row in ours] == [row["step"] for row in theirs]
+    for row, other in zip(ours, theirs, strict=True):
+        assert row.keys() == other.keys()
+        for key in row.keys() - {"padding"}:  # micro-batches hold less of it
+            assert row[key] == pytest.approx(other[key], rel=1e-9), (row["step"], key)
+
+
+def stopped_run(ranks: Ranks, config: Config) -> tuple[int, int]:
+    """The second rank alone is sent SIGTERM, in its third step: what all agreed on, and where this one stopped."""
+    stopped = trainer(config, ranks)
+    train_step = stopped._train_step
+
+    def train_step_and_signal(step: Step) -> None:
+        if ranks.rank == 1 and stopped.progress.step + 1 == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+        train_step(step)
+
+    stopped._train_step = train_step_and_signal  # type: ignore[method-assign]
+    return stopped.run().agreed, stopped.progress.step
+
+
+def test_a_signal_to_one_rank_stops_all_at_one_step(two_ranks: RankProcesses, corpus: Path, tmp_path: Path) -> None:
+    config = config_of(corpus, tmp_path / "run", "training.max_steps=1000", "training.validation_bleu=false")
+    (agreed, step), other = two_ranks(stopped_run, config)
+    assert other == (agreed, step) == (signal.SIGTERM, step)
+    assert step in (3, 4)  # what a rank was asked during a step is agreed on in the next
+    assert max((tmp_path / "run" / "state").glob("step-*")).name == f"step-{step:08d}.safetensors"
+
+
+def run_out_of_time(ranks: Ranks, config: Config) -> tuple[str, int]:
+    """The second rank alone is out of time, from the start."""
+    deadline = 0.0 if ranks.rank == 1 else float("inf")
+    stopped = Trainer(config, material(config, ranks), CPU, ranks, deadline=deadline)
+    return stopped.run().reason, stopped.progress.step
+
+
+def test_a_rank_whose_time_is_up_stops_all(two_ranks: RankProcesses, corpus: Path, tmp_path: Path) -> None:
+    config = config_of(corpus, tmp_path / "run", "training.max_steps=1000", "training.validation_bleu=false")
+    assert two_ranks(run_out_of_time, config) == [("training.max_seconds reached", 1)] * 2
+    assert [path.name for path in (tmp_path / "run" / "state").glob("step-*")] == ["step-00000001.safetensors"]
+
+
+def test_out_of_time_a_run_saves_and_the_same_settings_go_on(corpus: Path, tmp_path: Path) -> None:
+    overrides = ("training.max_seconds=1e-9", "training.max_steps=3", "training.validation_bleu=false")
+    config = config_of(corpus, tmp_path / "run", *overrides)
+    for step in (1, 2, 3):
+        stop = train(config, "cpu")
+        assert max((tmp_path / "run" / "state").glob("step-*")).name == f"step-{step:08d}.safetensors"
+        assert step == 3 or stop.reason == "training.max_seconds reached"
+    assert train(config, "cpu").reason == ""  # nothing to do
+    assert model_file.checkpoint_path(tmp_path / "run", 3).exists()
+
+
+def what_starting_says(ranks: Ranks, folders: list[Path], run: Path, *overrides: str) -> str:
+    """Of a run on files that are called the same on every rank, each in a folder of its own."""
+    before = Path.cwd()
+    os.chdir(folders[ranks.rank])
+    try:
+        trainer(config_of(Path(), run, *overrides), ranks).run()
+    except NmtError as error:
+        return str(error)
+    finally:
+        os.chdir(before)
+    return ""
+
+
+@pytest.mark.parametrize("what", ["the vocabulary", "the training data"])
+def test_ranks_that_were_given_something_else_do_not_start(
+    two_ranks: RankProcesses, corpus: Path, tmp_path: Path, what: str
+) -> None:
+    other = shutil.copytree(corpus, tmp_path / "other")
+    run, overrides = tmp_path / "run", []
+    text, times = (other / "train.de").read_text(), 1 if what == "the training data" else -1
+    (other / "train.de").write_text(text.replace("eins", "uno", times))
+    if what == "the training data":
+        trainer(config_of(corpus, run), ALONE)  # learns a vocabulary for both
+        overrides = [f"vocabulary.source_model={next(corpus.glob('store/vocabulary-*/*.model'))}"]
+    said = two_ranks(what_starting_says, [corpus, other], run, *overrides)
+    assert said[0] == said[1]
+    assert f"the ranks do not agree on {what}: rank 0 has " in said[0] and ", rank 1 has " in said[0]
+    assert not list((run / "state").glob("step-*")) and not (run / "config.yaml").exists()
+
+
+# --------------------------------------------------------------------------- validation
+
+
+@pytest.fixture(scope="module")
+def learned(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that translates somewhat."""
+    run = tmp_path_factory.mktemp("learned") / "run"
+    trainer(config_of(corpus, run, "training.max_steps=150", "training.validate_every=150"), ALONE).run()
+    return run / model_file.BEST
+
+
+def validation_of(ranks: Ranks, config: Config, model: Path) -> tuple[dict[str, float], list[tuple[str, str, str]]]:
+    validating = trainer(config, ranks)
+    model_file.load_weights(validating.model, model_file.load(model).weights)
+    assert validating.material.translate_validation
+    samples = validating.material.translate_validation(validating.model).samples
+    return validating._validate(Records(None, Progress(), tensorboard=False)), list(samples)
+
+
+@pytest.mark.parametrize("sentences", [20, 19, 1])
+def test_two_ranks_validate_as_one_does(
+    two_ranks: RankProcesses, corpus: Path, tmp_path: Path, learned: Path, sentences: int
+) -> None:
+    several = (f"training.validation_sentences={sentences}", "training.validation_samples=20")
+    config = config_of(corpus, tmp_path / "run", *several)
+    scores, samples = validation_of(ALONE, config, learned)
+    assert len(samples) == sentences and scores["chrf"] > 0
+    for their_scores, their_samples in two_ranks(validation_of, config, learned):
+        assert their_samples == samples
+        assert (their_scores["bleu"], their_scores["chrf"]) == (scores["bleu"], scores["chrf"])
+        assert their_scores["validation_loss"] == pytest.approx(scores["validation_loss"], rel=1e-6)

@@ -1,0 +1,66 @@
+"""Signals as requests, and the handlers put back."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from nmt.distributed import stopping
+from nmt.distributed.stopping import StopRequest
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP])
+def test_the_first_signal_is_a_request(number: signal.Signals) -> None:
+    with StopRequest() as stop:
+        assert stop.asked == 0
+        os.kill(os.getpid(), number)
+        assert stop.asked == number
+    assert stop.asked == number
+    assert stop.reason == "" and not stop.interrupted  # nothing is done before all ranks agree
+    stop.agreed = stop.asked
+    assert stop.reason == number.name
+    assert stop.interrupted == (number is signal.SIGINT)
+
+
+def test_the_deadline_is_a_request_after_signals() -> None:
+    assert StopRequest(time.monotonic() + 1000).asked == 0
+    with StopRequest(time.monotonic()) as stop:
+        stop.agreed = stop.asked
+        assert stop.reason == "training.max_seconds reached" and not stop.interrupted
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.asked == signal.SIGINT
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_after_a_signal_interrupts_at_once(first: signal.Signals) -> None:
+    with pytest.raises(KeyboardInterrupt), StopRequest():
+        os.kill(os.getpid(), first)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_sigterm_twice_is_still_a_request() -> None:
+    """Schedulers send it to every process of a group, and often more than once."""
+    with StopRequest() as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert stop.asked == signal.SIGTERM
+
+
+def test_the_handlers_before_are_put_back_even_after_an_error() -> None:
+    before = [signal.getsignal(number) for number in stopping.SIGNALS]
+    with pytest.raises(ZeroDivisionError), StopRequest():
+        assert signal.getsignal(signal.SIGTERM) != before[1]
+        raise ZeroDivisionError
+    assert [signal.getsignal(number) for number in stopping.SIGNALS] == before
+
+
+def test_what_was_to_be_ignored_stays_ignored() -> None:
+    """As nohup asks for SIGHUP, and a shell for SIGINT in what it runs in the background."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopRequest() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert stop.asked == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -1,0 +1,94 @@
+"""What people and programs are shown."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from nmt.evaluation import report
+from nmt.evaluation.aligned_texts import Lines
+from nmt.evaluation.breakdowns import by_frequency, by_length
+from nmt.evaluation.report import Details
+from nmt.evaluation.scores import Difference, Interval, Score, score
+from nmt.evaluation.sentences import Sentences
+
+REFERENCE = Lines("ref.de", [f"Der Hund Nummer {i} rennt im Park." for i in range(12)])
+SOURCE = Lines("in.en", [f"Dog number {i} runs in the park." for i in range(12)])
+
+
+def systems(count: int) -> list[Lines]:
+    return [Lines(f"{i}.de", [line.replace("rennt", "geht" * i) for line in REFERENCE.lines]) for i in range(count)]
+
+
+def details(of: list[Lines], sentences: int) -> Details:
+    single = Sentences(SOURCE, of, [REFERENCE], "de")
+    return Details(
+        [by_length(REFERENCE, "de", of, [REFERENCE], "de")],
+        by_frequency("ref.de", REFERENCE.lines, of, REFERENCE, "de"),
+        single.worst(sentences),
+        single.changed(sentences),
+    )
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_tables_fit_into_80_columns_and_leave_nothing_out(count: int) -> None:
+    of = systems(count)
+    scores, found = score(of, [REFERENCE], "de"), details(of, 0)
+    text = report.to_text(scores, found)
+    signatures = [one.signature for one in scores]
+    assert all(len(line) <= 80 or line.endswith(tuple(signatures)) for line in text.split("\n"))
+    assert all(line == line.rstrip() for line in text.split("\n"))
+    assert all(f"{one.value:.2f} ± " in text for one in scores)
+    differences = [one.difference for one in scores if one.difference]
+    assert len(differences) == 3 * (count - 1)
+    assert all(f"{one.p_randomisation:.4f}" in text for one in differences if one.p_randomisation is not None)
+    assert text.count("F1") == count
+    assert ("(the baseline)" in text) is (count > 1)
+
+
+def test_one_system() -> None:
+    interval = Interval(34.6, 1.523, 1000, "12345")
+    shown = [
+        Score("out.de", "BLEU", 34.7219, interval, None, "nrefs:1|tok:13a"),
+        Score("out.de", "TER", 8.0, replace(interval, half_width=1.1), None, "nrefs:1"),
+    ]
+    assert report.to_text(shown) == (
+        "BLEU   34.72 ± 1.52\n"
+        "TER     8.00 ± 1.10\n\n"
+        "±  half of the 95% interval: 1,000 bootstrap samples of the lines, seed 12345\n\n"
+        "BLEU   nrefs:1|tok:13a\n"
+        "TER    nrefs:1"
+    )
+
+
+def test_stars_are_for_what_randomisation_finds() -> None:
+    difference = Difference(0.5, 0.01, 1000, 0.06, 10_000)
+    rows = [Score(name, "BLEU", 30.0, None, one, "s") for name, one in (("a", None), ("b", difference))]
+    assert "0.0600\n" in report.to_text(rows) and "0.0100\n" in report.to_text(rows)
+    rows[1] = replace(rows[1], difference=replace(difference, p_randomisation=0.04))
+    assert "0.0400 *\n" in report.to_text(rows)
+    rows[1] = replace(rows[1], difference=Difference(0.0, None, 1000, None, 10_000))
+    assert [line.split()[-1] for line in report.to_text(rows).split("\n") if line.startswith("  p,")] == ["-", "-"]
+
+
+def test_sentences_are_shown_with_all_that_belongs_to_them() -> None:
+    of = systems(2)
+    text = report.to_text(score(of, [REFERENCE], "de"), details(of, 1))
+    assert text.count("  source       Dog number ") == 3  # the worst of each, and the one most worse
+    assert "  system 1     Der Hund Nummer" in text and "  system 2     Der Hund Nummer" in text
+    assert "System 2 translates 12 lines differently from system 1" in text
+    one = report.to_text(score(of[:1], [REFERENCE], "de"), details(of[:1], 1))
+    assert "\n\nThe worst lines, by chrF\n\nline " in one and "system 1" not in one
+
+
+def test_json_is_a_list_of_scores_and_with_details_an_object() -> None:
+    of = systems(2)
+    scores, found = score(of, [REFERENCE], "de"), details(of, 2)
+    rows = json.loads(report.to_json(scores))
+    assert [(row["system"], row["name"], row["value"]) for row in rows] == [(s.system, s.name, s.value) for s in scores]
+    assert rows[0]["difference"] is None and 0 < rows[3]["difference"]["p_randomisation"] <= 1
+    assert rows[3]["interval"].keys() == {"mean", "half_width", "samples", "seed"}
+    whole = json.loads(report.to_json(scores, found))
+    assert whole.keys() == {"scores", "lengths", "frequencies", "worst", "changed"} and whole["scores"] == rows
+    assert whole["lengths"][0]["buckets"][0]["words"] == {"first": 0, "last": 9}
+    assert len(whole["worst"]) == 2 and whole["worst"][0]["sentences"][0]["references"] == [REFERENCE.lines[0]]

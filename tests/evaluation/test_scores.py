@@ -1,0 +1,156 @@
+"""Scores, intervals and p-values equal those of sacreBLEU called directly."""
+
+import random
+
+import pytest
+import sacrebleu
+from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+from sacrebleu.significance import PairedTest
+
+from nmt.errors import NmtError
+from nmt.evaluation import scores
+from nmt.evaluation.aligned_texts import Lines
+from nmt.evaluation.scores import score
+
+HYPOTHESIS = Lines("out.de", ["The dog runs in the park.", "Two men talk about a red car.", "Nothing"])
+REFERENCE = Lines(
+    "one.de", ["The dog is running in the park.", "Two men talk about a car that is red.", "Nothing here"]
+)
+OTHER = Lines("two.de", ["A dog runs through the park.", "A pair of men talk about a red car.", "Nothing"])
+
+
+@pytest.mark.parametrize("references", [[REFERENCE], [REFERENCE, OTHER]])
+def test_equal_to_sacrebleu(references: list[Lines]) -> None:
+    texts = [list(reference.lines) for reference in references]
+    bleu, chrf, ter = score([HYPOTHESIS], references, "de")
+    assert (bleu.name, chrf.name, ter.name) == ("BLEU", "chrF2", "TER")
+    assert bleu.value == sacrebleu.corpus_bleu(HYPOTHESIS.lines, texts).score
+    assert chrf.value == sacrebleu.corpus_chrf(HYPOTHESIS.lines, texts).score
+    assert ter.value == sacrebleu.corpus_ter(HYPOTHESIS.lines, texts).score
+    assert 0 < bleu.value < 100
+
+
+def test_signatures_say_how() -> None:
+    bleu, chrf, ter = (one.signature for one in score([HYPOTHESIS], [REFERENCE, OTHER], "de"))
+    version = f"version:{sacrebleu.__version__}"
+    assert bleu == f"nrefs:2|case:mixed|eff:no|tok:13a|smooth:exp|{version}"
+    assert chrf == f"nrefs:2|case:mixed|eff:yes|nc:6|nw:0|space:no|{version}"
+    assert ter == f"nrefs:2|case:lc|tok:tercom|norm:no|punct:yes|asian:no|{version}"
+
+
+def test_case_counts() -> None:
+    lower = Lines("lower", [line.lower() for line in HYPOTHESIS.lines])
+    assert score([lower], [HYPOTHESIS], "de")[0].value < score([HYPOTHESIS], [HYPOTHESIS], "de")[0].value
+
+
+@pytest.mark.parametrize("language", ["zh", "zh-CN", "zh_TW"])
+def test_chinese_is_scored_by_characters(language: str) -> None:
+    hypothesis, reference = Lines("h", ["我们喜欢苹果和梨。"]), Lines("r", ["我们都喜欢苹果和梨。"])
+    bleu, _, ter = score([hypothesis], [reference], language)
+    assert bleu.value == sacrebleu.corpus_bleu(hypothesis.lines, [reference.lines], tokenize="zh").score
+    assert "tok:zh" in bleu.signature
+    direct = TER(normalized=True, asian_support=True).corpus_score(hypothesis.lines, [reference.lines])
+    assert 0 < ter.value == direct.score < 50
+
+
+def test_counts_that_differ() -> None:
+    short = Lines("two.de", OTHER.lines[:2])
+    with pytest.raises(NmtError, match=r"^out\.de has 3 lines and two\.de 2: they must be the same text"):
+        score([HYPOTHESIS], [REFERENCE, short], "de")
+
+
+def test_nothing_to_score() -> None:
+    with pytest.raises(NmtError, match=r"^out\.de has no lines"):
+        score([Lines("out.de", [])], [Lines("one.de", [])], "de")
+
+
+def test_a_system_given_twice() -> None:
+    with pytest.raises(NmtError, match=r"^out\.de is given twice"):
+        score([HYPOTHESIS, HYPOTHESIS], [REFERENCE], "de")
+
+
+# ------------------------------------------------------------------------ intervals and differences
+
+
+def noisy(share: float, seed: int) -> Lines:
+    """The long reference with so many of its words left out."""
+    random_ = random.Random(seed)
+    lines = [" ".join(word for word in line.split() if random_.random() > share) for line in LONG.lines]
+    return Lines(f"noisy {seed}", lines)
+
+
+LONG = Lines("long.de", [f"The dog number {i} runs in park {i % 7} , not in street {i * i % 11} ." for i in range(80)])
+SYSTEMS = [noisy(0.1, 1), noisy(0.15, 2), noisy(0.3, 3)]
+
+
+def metrics() -> dict[str, Metric]:
+    return {"BLEU": BLEU(trg_lang="de"), "chrF2": CHRF(), "TER": TER()}
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_intervals_are_sacrebleus_own(count: int) -> None:
+    """As `sacrebleu --confidence` computes them, system by system."""
+    found = iter(score(SYSTEMS[:count], [LONG], "de"))
+    for system in SYSTEMS[:count]:
+        for metric in metrics().values():
+            one, direct = next(found), metric.corpus_score(list(system.lines), [list(LONG.lines)], n_bootstrap=1000)
+            assert (one.system, one.name, one.value) == (system.name, direct.name, direct.score)
+            assert one.interval is not None and (one.interval.samples, one.interval.seed) == (1000, "12345")
+            assert one.interval.mean == pytest.approx(direct._mean, rel=1e-5)
+            assert one.interval.half_width == pytest.approx(direct._ci, rel=1e-5)
+    assert next(found, None) is None
+
+
+def test_p_values_are_sacrebleus_own() -> None:
+    named = [(system.name, list(system.lines)) for system in SYSTEMS]
+    _, bootstrap = PairedTest(named, metrics(), [list(LONG.lines)], test_type="bs")()
+    _, randomised = PairedTest(named, metrics(), [list(LONG.lines)], test_type="ar")()
+    found = {(one.system, one.name): one for one in score(SYSTEMS, [LONG], "de")}
+    for place, system in enumerate(SYSTEMS):
+        for name in metrics():
+            difference = found[system.name, name].difference
+            if not place:
+                assert difference is None
+                continue
+            assert difference is not None
+            assert difference.value == found[system.name, name].value - found[SYSTEMS[0].name, name].value
+            assert difference.p_bootstrap == bootstrap[name][place].p_value
+            assert difference.p_randomisation == randomised[name][place].p_value
+            assert (difference.bootstrap_samples, difference.randomisation_trials) == (1000, 10_000)
+    worst = found[SYSTEMS[2].name, "BLEU"].difference
+    assert worst is not None and worst.p_randomisation is not None and worst.p_randomisation < 0.01
+
+
+def test_equal_scores_have_no_p_value() -> None:
+    """sacreBLEU would give them the least p there is."""
+    found = score([SYSTEMS[0], Lines("copy", SYSTEMS[0].lines)], [LONG], "de")[3:]
+    assert [(one.system, one.difference and one.difference.value) for one in found] == [("copy", 0.0)] * 3
+    assert all(one.difference and one.difference.p_bootstrap is one.difference.p_randomisation is None for one in found)
+
+
+def test_a_long_text_is_scored_without_resampling(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    short = score(SYSTEMS[:2], [LONG], "de")
+    monkeypatch.setattr(scores, "MOST_LINES_RESAMPLED", 79)
+    caplog.set_level("INFO", "nmt")
+    found = score(SYSTEMS[:2], [LONG], "de")
+    assert [(one.system, one.name, one.value, one.signature) for one in found] == [
+        (one.system, one.name, one.value, one.signature) for one in short
+    ]
+    assert all(one.interval is None and one.difference is None for one in found)
+    assert "80 lines: no intervals and tests, which are for up to 79" in caplog.text
+
+
+def test_tokenized_text_is_remarked_on_once(caplog: pytest.LogCaptureFixture) -> None:
+    tokenized = [Lines(name, ["Two men talk ."] * 100) for name in "ab"]
+    score(tokenized, [Lines("r", ["Two men talk."] * 100)], "de")
+    assert caplog.text.count("tokenized period") == 2  # for each system
+
+
+def test_a_named_test_set_is_in_the_signature() -> None:
+    found = score([HYPOTHESIS], [REFERENCE], "de", "wmt14", "en-de")
+    assert all("|lang:en-de|" in one.signature and "|test:wmt14|" in one.signature for one in found)

@@ -1,0 +1,51 @@
+"""The worst and the most changed lines: the order that scoring each line alone gives."""
+
+import pytest
+import sacrebleu
+
+from nmt.evaluation.aligned_texts import Lines
+from nmt.evaluation.sentences import Sentences
+
+SOURCE = Lines("in.en", [f"sentence {i}" for i in range(4)])
+REFERENCE = Lines("ref.de", ["der Hund rennt im Park", "zwei Männer reden", "eine rote Scheune", "es regnet"])
+BASE = Lines("base.de", ["der Hund rennt im Park", "zwei Frauen reden", "ein Auto", "es schneit"])
+OTHER = Lines("other.de", ["ein Hund im Park", "zwei Männer reden", "ein Auto", "es regnet heute"])
+
+
+def test_worst() -> None:
+    base, other = Sentences(SOURCE, [BASE, OTHER], [REFERENCE], "de").worst(3)
+    assert (base.system, other.system) == ("base.de", "other.de")
+    chrf = [
+        sacrebleu.sentence_chrf(text, [right]).score for text, right in zip(BASE.lines, REFERENCE.lines, strict=True)
+    ]
+    order = sorted(range(4), key=chrf.__getitem__)[:3]
+    assert [sentence.line for sentence in base.sentences] == [i + 1 for i in order]
+    first, (translation,) = base.sentences[0], base.sentences[0].translations
+    assert (first.source, first.references) == (SOURCE.lines[order[0]], [REFERENCE.lines[order[0]]])
+    assert (translation.text, translation.chrf) == (BASE.lines[order[0]], chrf[order[0]])
+    assert translation.bleu == sacrebleu.sentence_bleu(translation.text, first.references).score
+
+
+def test_changed() -> None:
+    (changed,) = Sentences(SOURCE, [BASE, OTHER], [REFERENCE], "de").changed(5)
+    assert (changed.system, changed.baseline, changed.different) == ("other.de", "base.de", 3)
+    assert {one.line for one in changed.better} == {2, 4} and [one.line for one in changed.worse] == [1]
+    gains = [one.translations[1].chrf - one.translations[0].chrf for one in changed.better]
+    assert gains == sorted(gains, reverse=True) and gains[-1] > 0
+    assert [one.text for one in changed.worse[0].translations] == [BASE.lines[0], OTHER.lines[0]]
+
+
+def test_changed_the_other_way_round() -> None:
+    (there,) = Sentences(None, [BASE, OTHER], [REFERENCE], "de").changed(2)
+    (back,) = Sentences(None, [OTHER, BASE], [REFERENCE], "de").changed(2)
+    assert [one.line for one in there.better] == [one.line for one in back.worse]
+    assert [one.line for one in there.worse] == [one.line for one in back.better]
+    assert there.better[0].source is None
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_no_more_than_asked_for(count: int) -> None:
+    single = Sentences(SOURCE, [BASE, OTHER], [REFERENCE, OTHER], "de")
+    assert [len(one.sentences) for one in single.worst(count)] == [count, count]
+    (changed,) = single.changed(count)
+    assert len(changed.better) == len(changed.worse) + count == count

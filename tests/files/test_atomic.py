@@ -1,0 +1,307 @@
+"""What is written is there whole or not at all, whoever else writes; what others own is left alone."""
+
+import errno
+import fcntl
+import os
+import shutil
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+from helpers import faults
+from helpers.unfinished import left_by_a_killed_process
+
+from nmt.errors import NmtError
+from nmt.files import atomic
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "broken"), KeyboardInterrupt(), ValueError("a defect")])
+def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path: Path, error: BaseException) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(type(error)), atomic.replacing(path) as content:
+        content.write_text("half of the n")
+        raise error
+    assert names(tmp_path) == ["file"] and path.read_text() == "old"
+    with pytest.raises(type(error)), atomic.new_folder(tmp_path / "folder") as content:
+        (content / "file").write_text("half of the n")
+        raise error
+    assert names(tmp_path) == ["file"]
+
+
+def test_two_writers_do_not_meet(tmp_path: Path) -> None:
+    """The one that is done last wins; each file is one writer's alone."""
+    path = tmp_path / "file"
+    with atomic.replacing(path) as first, atomic.replacing(path) as second:
+        first.write_text("first")
+        second.write_text("second")
+        assert not path.exists()
+    assert path.read_text() == "first" and names(tmp_path) == ["file"]
+
+
+def test_many_writers_at_once_leave_one_whole_file(tmp_path: Path) -> None:
+    def write(number: int) -> None:
+        for _ in range(20):
+            atomic.write_text(tmp_path / "file", str(number) * 100_000)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    text = (tmp_path / "file").read_text()
+    assert len(text) == 100_000 and len(set(text)) == 1
+    assert names(tmp_path) == ["file"]
+
+
+def test_a_link_is_followed_and_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    target, link = tmp_path / "elsewhere" / "target", tmp_path / "link"
+    target.write_text("old")
+    link.symlink_to(target)
+    atomic.write_text(link, "new")
+    assert link.is_symlink() and target.read_text() == "new"
+    assert names(tmp_path / "elsewhere") == ["target"]
+
+
+def test_links_in_a_circle_are_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(OSError, match="Too many levels"):
+        atomic.write_text(tmp_path / "a", "text")
+    assert (tmp_path / "a").is_symlink() and (tmp_path / "b").is_symlink()
+
+
+def test_no_file_takes_the_place_of_a_folder_or_a_pipe(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("folder", "pipe"):
+        with pytest.raises(OSError, match="a folder, a device or a pipe"):
+            atomic.write_text(tmp_path / name, "text")
+    assert names(tmp_path) == ["folder", "pipe"]
+
+
+def test_no_folder_takes_the_place_of_one_with_files(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "thesis").write_text("mine")
+    with pytest.raises(OSError, match="not empty"), atomic.new_folder(tmp_path / "folder") as content:
+        (content / "thesis").write_text("ours")
+    assert (tmp_path / "folder" / "thesis").read_text() == "mine" and names(tmp_path) == ["folder"]
+
+
+def test_a_new_file_has_the_permissions_that_the_umask_allows_and_another_keeps_its_own(tmp_path: Path) -> None:
+    private = tmp_path / "private"
+    private.touch(0o600)
+    before = os.umask(0o027)
+    try:
+        atomic.write_text(private, "text")
+        atomic.write_text(tmp_path / "new", "text")
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("private", "new")] == [0o600, 0o640]
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_writer(tmp_path: Path) -> None:
+    left = left_by_a_killed_process(tmp_path)
+    assert (left / "content" / "file").exists()
+    atomic.write_text(tmp_path / "file", "text")
+    assert names(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("names_left", [(), (atomic.LOCK,), ("content",)])
+def test_what_was_killed_at_its_start_or_end_is_removed_too(tmp_path: Path, names_left: tuple[str, ...]) -> None:
+    left = left_by_a_killed_process(tmp_path)
+    shutil.rmtree(left)
+    left.mkdir()
+    for name in names_left:
+        (left / name).touch()
+    atomic.remove_unfinished(tmp_path)
+    assert names(tmp_path) == []
+
+
+def test_a_writer_whose_folder_was_taken_for_left_behind_makes_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between making the folder and locking it."""
+    real, removed = atomic._open_lock, []
+
+    def late(folder: Path) -> int:
+        if not removed:
+            removed.append(folder)
+            atomic._remove_if_left(folder)
+        return real(folder)
+
+    monkeypatch.setattr(atomic, "_open_lock", late)
+    atomic.write_text(tmp_path / "file", "text")
+    assert removed and names(tmp_path) == ["file"]
+
+
+def test_without_locks_nothing_is_removed_and_a_warning_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    left = left_by_a_killed_process(tmp_path)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    atomic._warn_of_no_locks.cache_clear()
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    atomic.write_text(tmp_path / "file", "text")
+    assert left.exists() and (tmp_path / "file").read_text() == "text"
+    assert "has no locks" in caplog.text
+
+
+def test_what_another_process_still_writes_is_not_removed(tmp_path: Path) -> None:
+    with atomic.replacing(tmp_path / "slow") as content:
+        content.write_text("text")
+        atomic.write_text(tmp_path / "fast", "text")
+        assert content.exists()
+    assert names(tmp_path) == ["fast", "slow"]
+
+
+def test_what_only_looks_like_ours_is_not_removed(tmp_path: Path) -> None:
+    left = left_by_a_killed_process(tmp_path)
+    others = [left.name.replace(left.name[5:9], "0000"), ".nmt-.part", ".file.part", "x.unfinished", left.name[1:]]
+    for name in others:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "thesis").write_text("mine")
+    theirs = tmp_path / "theirs"
+    left.rename(theirs)
+    (theirs / atomic.LOCK).unlink()
+    (tmp_path / left.name).symlink_to(theirs)
+    atomic.remove_unfinished(tmp_path)
+    assert names(tmp_path) == sorted([*others, left.name, "theirs"])
+    assert (theirs / "content" / "file").exists() and names(theirs) == ["content"]
+
+
+def test_a_folder_that_may_not_be_written_is_said(tmp_path: Path) -> None:
+    for number, advice in (
+        (errno.ENOSPC, "free some space, or choose another --output"),
+        (errno.EDQUOT, "free some space, or choose another --output"),
+        (errno.EFBIG, "free some space, or choose another --output"),
+        (errno.EIO, "choose another"),
+    ):
+        with (
+            pytest.raises(NmtError, match=rf"out: cannot be written: .*: {advice}"),
+            atomic.reporting(Path("out"), "--output"),
+        ):
+            raise OSError(number, os.strerror(number))
+
+
+def test_a_lock_that_the_disk_refuses_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(fcntl, "flock", broken)
+    with pytest.raises(OSError, match="Input/output error"), atomic.locked(tmp_path):
+        pass
+
+
+def test_a_lock_in_a_folder_that_was_removed_meanwhile_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between opening the lock file and locking it: another one could make the folder anew, and lock that."""
+    folder, real = tmp_path / "folder", fcntl.flock
+    folder.mkdir()
+
+    def late(descriptor: int, operation: int) -> None:
+        shutil.rmtree(folder)
+        real(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with pytest.raises(FileNotFoundError), atomic.locked(folder):
+        pass
+
+
+def test_nobody_else_reads_what_is_not_finished(tmp_path: Path) -> None:
+    """It may take the place of a file that others may not read."""
+    with atomic.replacing(tmp_path / "file") as content:
+        assert stat.S_IMODE(content.parent.stat().st_mode) & 0o077 == 0
+
+
+def test_the_lock_is_no_file_of_the_users(tmp_path: Path) -> None:
+    (tmp_path / "lock").write_text("mine")
+    with atomic.locked(tmp_path), pytest.raises(atomic.HeldByAnother), atomic.locked(tmp_path):
+        pass
+    assert (tmp_path / "lock").read_text() == "mine"
+
+
+def test_the_lock_follows_no_link(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("mine")
+    (tmp_path / atomic.LOCK).symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match="symbolic link"), atomic.locked(tmp_path):
+        pass
+    assert (tmp_path / "victim").read_text() == "mine"
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_content_is_synced_before_its_name_and_the_name_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: bool
+) -> None:
+    calls = record(tmp_path, monkeypatch)
+    if folder:
+        with atomic.new_folder(tmp_path / "new") as content:
+            (content / "inner").mkdir()
+            (content / "inner" / "file").write_text("text")
+        synced = ["content/inner/file", "content/inner", "content"]
+    else:
+        atomic.write_text(tmp_path / "new", "text")
+        synced = ["content"]
+    renamed = next(number for number, call in enumerate(calls) if call in ("rename new", "replace new"))
+    for name in synced:
+        assert any(call.startswith("fsync ") and call.endswith(f".part/{name}") for call in calls[:renamed]), name
+    assert "fsync ." in calls[renamed:]
+    written = max(number for number, call in enumerate(calls) if call.startswith("write "))
+    assert written < min(number for number, call in enumerate(calls) if call.startswith("fsync "))
+
+
+def test_new_folders_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = record(tmp_path, monkeypatch)
+    atomic.make_folder(tmp_path / "a" / "b")
+    assert calls[-2:] == ["fsync .", "fsync a"]
+
+
+def record(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The calls that write below `root`, from now to the end of the test."""
+    counted = faults.Faults(root)
+    counted.install(monkeypatch.setattr)
+    return counted.calls
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EACCES])
+def test_where_a_folder_cannot_be_synced_a_file_is_written_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """As on some network file systems, and in folders that may be written and not read."""
+    real = atomic.sync
+
+    def sync(path: Path) -> None:
+        if path.is_dir():
+            raise OSError(number, os.strerror(number))
+        real(path)
+
+    monkeypatch.setattr(atomic, "sync", sync)
+    atomic.write_text(tmp_path / "file", "text")
+    assert (tmp_path / "file").read_text() == "text"
+
+
+def test_what_another_process_has_just_removed_is_not_removed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a writer that made its folder anew meanwhile keeps it."""
+    left = left_by_a_killed_process(tmp_path)
+    real = atomic._open_lock
+
+    def removed_meanwhile(folder: Path) -> int:
+        descriptor = real(folder)
+        shutil.rmtree(folder)
+        folder.mkdir()
+        (folder / "content").touch()
+        return descriptor
+
+    monkeypatch.setattr(atomic, "_open_lock", removed_meanwhile)
+    atomic._remove_if_left(left)
+    assert (left / "content").exists()

@@ -1,0 +1,176 @@
+"""What a command is asked to write is looked at before the work: refused in one line, and nothing is left behind."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from helpers.model_files import make_checkpoint
+from typer.testing import CliRunner, Result
+
+from nmt.checkpoints import model_file
+from nmt.cli import app
+from nmt.config import reader
+from nmt.config.schema import Config
+from nmt.errors import NmtError
+from nmt.files.outputs import check_folder, check_new_folder
+
+MakeConfig = Callable[..., Config]
+READ_ONLY = Path("/proc")  # where even the superuser can make no file
+
+
+@pytest.fixture
+def run(make_config: MakeConfig, tmp_path: Path) -> Path:
+    """The folder of a run with two checkpoints, and a text beside it."""
+    run = tmp_path / "a run"
+    for step in (1, 2):
+        made = make_checkpoint(make_config(), step, step=step)
+        model_file.save(model_file.checkpoint_path(run, step), made)
+    (run / "config.yaml").write_text(reader.to_yaml(make_config()), encoding="utf-8")
+    (tmp_path / "text").write_text("one\ntwo\n")
+    return run
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(app.app, [str(argument) for argument in arguments])
+
+
+def commands(run: Path) -> dict[str, list[object]]:
+    """Each command that writes a file or a folder, all but --output."""
+    text = run.parent / "text"
+    return {
+        "translate": ["translate", run, text],
+        "by line": ["translate", run, text, "--line-by-line"],
+        "score": ["score", run, "--source", text, "--target", text],
+        "evaluate": ["evaluate", run, "--source", text, "--reference", text],
+        "average": ["average-checkpoints", run, "--last", 2],
+        "select": ["average-checkpoints", run, "--select"],
+        "report": ["report", run],
+        "export": ["export", run, "--format", "ctranslate2"],
+        "inspect": ["inspect", run, "one", "--no-pictures"],
+    }
+
+
+WRITE_A_FOLDER = ("export", "inspect")
+WRITE_A_FILE = ("translate", "by line", "score", "evaluate", "average", "select", "report")
+
+
+def assert_refused_before_the_work(command: str, output: object, run: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The line that says why; no weights are read for it, and no file appears or changes."""
+
+    def load(_: Path) -> None:
+        raise AssertionError("weights are read before the output is known to be writable")
+
+    def state() -> dict[str, object]:
+        everything = sorted(run.parent.rglob("*"))
+        return {str(path): path.read_bytes() if path.is_file() else path.is_symlink() for path in everything}
+
+    before = state()
+    with monkeypatch.context() as patched:
+        patched.setattr(model_file, "load", load)
+        done = invoke(*commands(run)[command], "--output", output)
+    assert (done.exit_code, done.stdout) == (1, ""), (done.output, done.exception)
+    assert state() == before
+    [line] = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    return line
+
+
+@pytest.mark.parametrize("command", WRITE_A_FILE)
+def test_a_missing_folder_is_refused(run: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = run.parent / "no" / "x"
+    line = assert_refused_before_the_work(command, output, run, monkeypatch)
+    assert line == f"error: {output}: no folder {output.parent}: make it first, or choose another --output"
+
+
+@pytest.mark.parametrize("command", [*WRITE_A_FILE, *WRITE_A_FOLDER])
+def test_links_that_lead_back_to_themselves(run: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = run.parent / "one", run.parent / "other"
+    one.symlink_to(other)
+    other.symlink_to(one)
+    line = assert_refused_before_the_work(command, one, run, monkeypatch)
+    assert str(one) in line and "link" in line
+
+
+@pytest.mark.skipif(not READ_ONLY.is_dir(), reason="no folder here in which nobody can make a file")
+@pytest.mark.parametrize("command", [*WRITE_A_FILE, *WRITE_A_FOLDER])
+def test_a_folder_that_nobody_can_write_to(run: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = assert_refused_before_the_work(command, READ_ONLY / "x", run, monkeypatch)
+    assert line == f"error: {READ_ONLY / 'x'}: cannot be written: the folder is not writable: choose another --output"
+
+
+@pytest.mark.parametrize("command", WRITE_A_FILE)
+def test_a_folder_is_no_file(run: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "a folder: " in assert_refused_before_the_work(command, run.parent, run, monkeypatch)
+
+
+@pytest.mark.parametrize("command", WRITE_A_FOLDER)
+def test_a_file_is_no_folder(run: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for output in (run.parent / "text", run.parent / "text" / "below"):
+        line = assert_refused_before_the_work(command, output, run, monkeypatch)
+        assert "a file" in line or "exists already" in line
+
+
+@pytest.mark.parametrize("command", ["translate", "by line", "score", "evaluate", "report"])
+def test_the_name_of_a_packed_file(run: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = assert_refused_before_the_work(command, run.parent / "x.gz", run, monkeypatch)
+    assert "x.gz: results are written unpacked: leave out .gz" in line
+
+
+@pytest.mark.parametrize("command", ["average", "select"])
+def test_a_model_is_not_written_to_a_device(run: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "a device or a pipe" in assert_refused_before_the_work(command, os.devnull, run, monkeypatch)
+
+
+def test_looking_leaves_nothing_and_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("text")
+    check_folder(tmp_path / "kept", tmp_path)
+    check_new_folder(tmp_path / "a" / "b" / "c")
+    check_new_folder(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+    assert (tmp_path / "kept").read_text() == "text"
+
+
+def test_a_full_disk_is_told_by_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    with pytest.raises(NmtError, match="x: cannot be written: No space left on device: choose another --output"):
+        check_folder(tmp_path / "x", tmp_path)
+
+
+# ------------------------------------------------------------------------ paths as they are given
+
+
+def test_home_is_meant_where_the_shell_leaves_it(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(run.parent))
+    monkeypatch.chdir(run)
+    for output in ("~/mean.safetensors", "~/x.html"):
+        command = ["report", f"~/{run.name}"] if output.endswith("html") else commands(run)["average"]
+        done = invoke(*command, f"--output={output}")
+        assert done.exit_code == 0, done.output
+        assert (run.parent / Path(output).name).is_file()
+    assert not (run / "~").exists()
+
+
+@pytest.mark.parametrize("command", ["translate", "evaluate", "score", "report"])
+def test_the_folder_of_checkpoints_stands_for_the_run(run: Path, tmp_path: Path, command: str) -> None:
+    written = []
+    for given in (run, run / "checkpoints"):
+        arguments = [given if one == run else one for one in commands(run)[command]]
+        written.append(tmp_path / f"output {given.name}")
+        done = invoke(*arguments, "--output", written[-1])
+        assert done.exit_code == 0, done.output
+    one, other = (path.read_bytes() for path in written)
+    assert one == other
+
+
+def test_the_folder_of_checkpoints_from_inside(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(run / "checkpoints")
+    assert model_file.run_folder(Path()) == run
+    done = invoke("average-checkpoints", ".", "--last", 2, "--output", run.parent / "mean")
+    assert done.exit_code == 0, done.output
+    assert [one["step"] for one in model_file.load_provenance(run.parent / "mean")["averaged"]] == [1, 2]
+    for other in (run, run.parent, run / "nowhere"):
+        assert model_file.run_folder(other) == other

@@ -1,0 +1,350 @@
+"""Tensor files: what is read is what was written, or a message; what is written is whole, or the old file."""
+
+import hashlib
+import os
+import pickle
+import resource
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+from torch import Tensor
+
+from nmt.errors import NmtError
+from nmt.files import atomic
+from nmt.files import tensors as tensor_file
+
+DTYPES = [
+    torch.float32, torch.float64, torch.float16, torch.bfloat16,
+    torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
+]  # fmt: skip
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A small whole file."""
+    path = tmp_path / "a.safetensors"
+    tensors = {"weight": torch.randn(3, 4), "bytes": torch.arange(5, dtype=torch.uint8), "step": torch.tensor(7.0)}
+    tensor_file.write(path, tensors, {"config": "d_model: 512", "who": "Jörg"})
+    return path
+
+
+@st.composite
+def any_tensor(draw: st.DrawFn) -> Tensor:
+    shape = draw(st.lists(st.integers(0, 4), max_size=3))
+    dtype = draw(st.sampled_from(DTYPES))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 1000)))
+    bits = torch.randint(0, 2, shape, generator=generator)
+    return bits.bool() if dtype == torch.bool else (bits * 77).to(dtype)
+
+
+@given(
+    tensors=st.dictionaries(st.text("abc.é_1", min_size=1, max_size=8), any_tensor(), max_size=5),
+    metadata=st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=5), st.text(st.characters(codec="utf-8"))),
+)
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_round_trip(tmp_path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+    metadata.pop("crc32", None)  # the one name that is taken
+    path = tmp_path / "any.safetensors"
+    tensor_file.write(path, tensors, metadata)
+    read, read_metadata = tensor_file.read(path)
+    assert read_metadata == metadata
+    assert read.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert read[name].dtype == tensor.dtype
+        assert read[name].shape == tensor.shape
+        assert torch.equal(read[name], tensor)
+
+
+def test_the_digest_is_that_of_all_bytes(file: Path) -> None:
+    with tensor_file.opened(file) as opened:
+        opened.tensors()
+        assert opened.digest == hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def test_bits_are_kept_even_of_numbers_that_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    odd = torch.tensor([float("nan"), float("inf"), -0.0, 1e-45])
+    tensor_file.write(path, {"odd": odd}, {})
+    assert torch.equal(tensor_file.read(path)[0]["odd"].view(torch.int32), odd.view(torch.int32))
+
+
+def test_views_parameters_and_turned_tensors_are_written_as_they_look(tmp_path: Path) -> None:
+    path, base = tmp_path / "a.safetensors", torch.arange(24.0).reshape(4, 6)
+    parameter = torch.nn.Parameter(base.clone())
+    tensor_file.write(path, {"turned": base.t(), "parameter": parameter}, {})
+    read, _ = tensor_file.read(path)
+    assert torch.equal(read["turned"], base.t())
+    assert torch.equal(read["parameter"], base)
+    assert not read["parameter"].requires_grad
+
+
+def test_others_may_read_the_file_as_the_umask_says(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        tensor_file.write(tmp_path / "a.safetensors", {"x": torch.ones(2)}, {})
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a.safetensors").stat().st_mode) == 0o640
+
+
+def test_folders_are_made_on_the_way(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "newer" / "a.safetensors"
+    tensor_file.write(path, {"x": torch.ones(2)}, {})
+    assert torch.equal(tensor_file.read(path)[0]["x"], torch.ones(2))
+
+
+# ------------------------------------------------------------------------ damage
+
+
+def test_a_file_cut_short_anywhere_is_an_error(file: Path) -> None:
+    whole = file.read_bytes()
+    for length in range(len(whole)):
+        file.write_bytes(whole[:length])
+        with pytest.raises(NmtError, match="cut short, damaged"):
+            tensor_file.read(file)
+    file.write_bytes(whole)
+    tensor_file.read(file)
+
+
+def test_any_flipped_bit_is_an_error(file: Path) -> None:
+    """In the tensors, their names, shapes and types, and in the metadata."""
+    whole = file.read_bytes()
+    for place in range(len(whole)):
+        for bit in (place % 8, (place + 5) % 8):
+            damaged = bytearray(whole)
+            damaged[place] ^= 1 << bit
+            file.write_bytes(damaged)
+            with pytest.raises(NmtError, match="damaged"):
+                tensor_file.read(file)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(b"[3,4]", b"[4,3]"), (b'"F32","shape":[3', b'"I32","shape":[3'), (b"weight", b"height")]
+)
+def test_tensors_that_are_said_to_be_others_are_an_error(file: Path, before: bytes, after: bytes) -> None:
+    """The same bytes in the same order, of another shape, type or name."""
+    whole = file.read_bytes()
+    assert whole.count(before) == 1
+    file.write_bytes(whole.replace(before, after))
+    with pytest.raises(NmtError, match="checksum"):
+        tensor_file.read(file)
+
+
+def test_appended_bytes_are_an_error(file: Path) -> None:
+    file.write_bytes(file.read_bytes() + b"\0")
+    with pytest.raises(NmtError, match="damaged"):
+        tensor_file.read(file)
+
+
+TWO = '"a":{"dtype":"F32","shape":[1],"data_offsets":[%s]},"b":{"dtype":"F32","shape":[1],"data_offsets":[%s]}'
+
+
+@pytest.mark.parametrize(
+    ("header", "size", "why"),
+    [
+        (f"{{{TWO % ('0,4', '4,8')},{TWO % ('0,4', '4,8')}}}", 8, "a name is there twice"),
+        ('{"__metadata__":{"a":"1","a":"2"}}', 0, "a name is there twice"),
+        (f"{{{TWO % ('0,4', '0,4')}}}", 4, "the bytes of 'b'"),
+        (f"{{{TWO % ('0,4', '8,12')}}}", 12, "the bytes of 'b'"),
+        (f"{{{TWO % ('4,8', '4,8')}}}", 8, "the bytes of 'a'"),
+        (f"{{{TWO % ('0,4', '4,12')}}}", 12, "the bytes of 'b'"),
+        (f"{{{TWO % ('4,0', '0,4')}}}", 4, "the bytes of 'b'|the bytes of 'a'"),
+        (f"{{{TWO % ('0,4', '4,8')}}}", 7, "7 bytes of tensors, and its header says 8"),
+        (f"{{{TWO % ('0,4', '4,8')}}}", 9, "9 bytes of tensors, and its header says 8"),
+        ('{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,0]}}', 0, "a type or shape that is not known"),
+        ('{"a":{"dtype":"F32","shape":[true],"data_offsets":[0,4]}}', 4, "a type or shape that is not known"),
+        ('{"a":{"dtype":"X9","shape":[1],"data_offsets":[0,4]}}', 4, "a type or shape that is not known"),
+        (
+            '{"a":{"dtype":"F32","shape":[0%s],"data_offsets":[0,0]}}' % (",1" * 64),
+            0,
+            "a type or shape that is not known",
+        ),
+        (f'{{"a":{{"dtype":"F32","shape":[0,{2**63}],"data_offsets":[0,0]}}}}', 0, "a type or shape that is not known"),
+        (
+            '{"a":{"dtype":"F32","shape":[0%s],"data_offsets":[0,0]}}' % (f",{2**62}" * 9),
+            0,
+            "an impossible shape|checksum",
+        ),
+        ('{"a":{"dtype":"F32","shape":[1]}}', 4, "says nothing that is known of 'a'"),
+        ('{"a":[]}', 0, "says nothing that is known of 'a'"),
+        ('{"__metadata__":{"a":1}}', 0, "its metadata are no texts"),
+        ('{"__metadata__":[]}', 0, "its metadata are no texts"),
+        ("[]", 0, "its header is no JSON object"),
+        ("[" * 100_000, 0, "recursion"),
+        ("9" * 5000, 0, "digits"),
+        ("\xff", 0, "utf-8|UTF-8|codec"),
+    ],
+)
+def test_headers_that_say_what_cannot_be(tmp_path: Path, header: str, size: int, why: str) -> None:
+    encoded = header.encode("latin-1")
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(len(encoded).to_bytes(8, "little") + encoded + bytes(size))
+    with pytest.raises(NmtError, match=rf"a\.safetensors: (?s:.)*({why})") as error:
+        tensor_file.read(path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_length_that_no_file_has_takes_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    for length in (9, 2**40, 2**64 - 1):
+        path.write_bytes(length.to_bytes(8, "little") + b"{}      ")
+        with pytest.raises(NmtError, match="its header is longer than the file"):
+            tensor_file.read(path)
+
+
+def test_a_file_that_shrinks_while_it_is_read_is_an_error(file: Path) -> None:
+    tensor_file.write(file, {"weight": torch.zeros(100_000)}, {})
+    with tensor_file.opened(file) as opened:
+        os.truncate(file, file.stat().st_size - 1)
+        with pytest.raises(NmtError, match="it ends in the middle"):
+            opened.tensors()
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_read_whole(file: Path) -> None:
+    before, _ = tensor_file.read(file)
+    with tensor_file.opened(file) as opened:
+        tensor_file.write(file, {"weight": torch.zeros(3, 4)}, {})
+        found = opened.tensors()
+    assert found.keys() == before.keys()
+    assert all(torch.equal(tensor, before[name]) for name, tensor in found.items())
+
+
+def test_what_is_no_plain_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path(os.devnull)):
+        with pytest.raises(NmtError, match="a device or a pipe, not a file"):
+            tensor_file.read(path)
+
+
+def foreign(path: Path, kind: str) -> None:
+    contents: dict[str, Callable[[], bytes]] = {
+        "text": lambda: b"run_dir: runs/demo\n" * 30,
+        "empty": lambda: b"",
+        "zeros": lambda: bytes(4096),
+        "pickle": lambda: pickle.dumps({"weight": [1.0] * 100}),
+        "not a header": lambda: (5).to_bytes(8, "little") + b"{]:[}" + bytes(100),
+    }
+    if kind in contents:
+        path.write_bytes(contents[kind]())
+    elif kind == "torch":
+        torch.save({"weight": torch.ones(3)}, path)
+    else:
+        save_file({"weight": torch.ones(3)}, path, {} if kind == "no checksum" else {"crc32": "00000000"})
+
+
+@pytest.mark.parametrize(
+    "kind", ["text", "empty", "zeros", "pickle", "not a header", "torch", "no checksum", "other checksum"]
+)
+def test_foreign_files_are_errors_that_name_them(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "foreign.safetensors"
+    foreign(path, kind)
+    with pytest.raises(NmtError, match=r"foreign\.safetensors: .*damaged"):
+        tensor_file.read(path)
+
+
+def test_a_missing_file_and_a_folder_are_said_to_be_that(tmp_path: Path) -> None:
+    for read in (tensor_file.read, tensor_file.read_metadata):
+        with pytest.raises(NmtError, match=r"missing\.safetensors: no such file"):
+            read(tmp_path / "missing.safetensors")
+        with pytest.raises(NmtError, match="a folder, not a file"):
+            read(tmp_path)
+        (tmp_path / "plain").write_text("text")
+        with pytest.raises(NmtError, match="no such file"):
+            read(tmp_path / "plain" / "x.safetensors")
+        with pytest.raises(NmtError):
+            read(tmp_path / ("long" * 100))
+
+
+def test_a_file_that_may_not_be_opened_is_an_error(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    for target, name in ((Path, "open"), (Path, "stat")):
+        with monkeypatch.context() as patch:
+            patch.setattr(target, name, refuse)
+            with pytest.raises(NmtError, match="Permission denied"):
+                tensor_file.read(file)
+
+
+# ------------------------------------------------------------------------ interrupted writes
+
+
+def assert_only(file: Path, contents: bytes) -> None:
+    """The folder holds the file as it was and nothing else."""
+    assert file.read_bytes() == contents
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize("place", ["save_file", "sync", "replace"])
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(
+    file: Path, monkeypatch: pytest.MonkeyPatch, place: str, error: BaseException
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    old = file.read_bytes()
+    monkeypatch.setattr({"replace": Path, "sync": atomic}.get(place, tensor_file), place, fail)
+    expected = NmtError if isinstance(error, OSError) else KeyboardInterrupt
+    with pytest.raises(expected) as caught:
+        tensor_file.write(file, {"weight": torch.zeros(3)}, {})
+    if isinstance(error, OSError):
+        assert str(caught.value).startswith(f"{file}: cannot be written: ")
+        assert "No space left" in str(caught.value)
+    assert_only(file, old)
+
+
+def test_a_disk_that_is_full_in_the_middle_of_the_file(file: Path) -> None:
+    """The system itself refuses after 1,000 bytes."""
+    old = file.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(NmtError, match="cannot be written"):
+            tensor_file.write(file, {"weight": torch.zeros(100_000)}, {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert_only(file, old)
+
+
+def test_places_that_cannot_be_written_are_errors(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("text")
+    (tmp_path / "folder.safetensors").mkdir()
+    bad = [tmp_path / "plain" / "x.safetensors", tmp_path / "folder.safetensors", tmp_path / ("long" * 100)]
+    for path in bad:
+        with pytest.raises(NmtError, match="cannot be written"):
+            tensor_file.write(path, {"x": torch.ones(2)}, {})
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(NmtError, match="cannot be written: a folder, a device or a pipe"):
+        tensor_file.write(tmp_path / "pipe", {"x": torch.ones(2)}, {})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.safetensors", "pipe", "plain"]
+
+
+def test_a_killed_process_leaves_a_whole_file(file: Path) -> None:
+    """Killed while it writes the same path again and again."""
+    script = (
+        "import sys, torch; from pathlib import Path; from nmt import tensor_file\n"
+        "x = torch.ones(3_000_000)\n"
+        "while True: tensor_file.write(Path(sys.argv[1]), {'weight': x}, {}); print('.', flush=True)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script, str(file)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.read(2) == b".\n"
+    time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    tensors, _ = tensor_file.read(file)
+    assert torch.equal(tensors["weight"], torch.ones(3_000_000))
+    tensor_file.write(file, {"weight": torch.zeros(2)}, {})  # and what it left behind is in nobody's way
+    assert torch.equal(tensor_file.read(file)[0]["weight"], torch.zeros(2))

@@ -1,0 +1,123 @@
+"""Headless Chromium, driven by the WebDriver protocol, which is JSON over HTTP.
+
+Tests that use it are apart from the others, as it needs Debian's packages chromium and chromium-driver.
+"""
+
+import base64
+import json
+import os
+import socket
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from helpers.services import until
+
+FLAGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--force-device-scale-factor=1",
+]  # fmt: skip
+SHOTS = os.environ.get("SCREENSHOTS")  # a folder to put screenshots in, to look at
+WIDTHS = {"desktop": 1200, "phone": 390}
+
+
+class Browser:
+    """One window of Chromium, by way of chromedriver."""
+
+    def __init__(self, driver: str, profile: Path):
+        self.url = f"{driver}/session"
+        options = {"args": [*FLAGS, f"--user-data-dir={profile}"]}
+        logging = {"browser": "ALL", "performance": "ALL"}
+        wanted = {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": logging}
+        session = self.call("", {"capabilities": {"alwaysMatch": wanted}})
+        self.url += f"/{session['sessionId']}"
+
+    def call(self, path: str, fields: dict[str, Any] | None = None, method: str = "POST") -> Any:
+        body = json.dumps(fields or {}).encode() if method == "POST" else None
+        request = urllib.request.Request(self.url + path, body, {"Content-Type": "application/json"}, method=method)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)["value"]
+
+    def open(self, url: str, ready: str, width: int = 1200, dark: bool = False) -> None:
+        """Show a page, until it has what the selector `ready` finds."""
+        metrics = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": width < 500}
+        self.devtools("Emulation.setDeviceMetricsOverride", metrics)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.devtools("Emulation.setEmulatedMedia", {"features": [scheme]})
+        self.call("/url", {"url": url})
+        until(lambda: self.texts(ready))
+
+    def devtools(self, command: str, parameters: dict[str, Any]) -> None:
+        self.call("/goog/cdp/execute", {"cmd": command, "params": parameters})
+
+    def js(self, script: str) -> Any:
+        return self.call("/execute/sync", {"script": script, "args": []})
+
+    def type(self, selector: str, text: str) -> None:
+        """Into a field, and Control and Enter."""
+        (element,) = self.call("/element", {"using": "css selector", "value": selector}).values()
+        self.call(f"/element/{element}/clear")
+        self.call(f"/element/{element}/value", {"text": text})
+        self.call(f"/element/{element}/value", {"text": "\ue009\ue007\ue000"})  # WebDriver's Control, Enter, release
+
+    def click(self, selector: str) -> None:
+        (element,) = self.call("/element", {"using": "css selector", "value": selector}).values()
+        self.call(f"/element/{element}/click")
+
+    def texts(self, selector: str) -> list[str]:
+        script = f"return Array.from(document.querySelectorAll({json.dumps(selector)}), e => e.textContent)"
+        found: list[str] = self.js(script)
+        return found
+
+    def log(self, kind: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.call("/se/log", {"type": kind})
+        return found
+
+    def requested(self) -> list[str]:
+        """The addresses that have been asked for since the last time that this was called."""
+        events = [json.loads(entry["message"])["message"] for entry in self.log("performance")]
+        return [of["params"]["request"]["url"] for of in events if of["method"] == "Network.requestWillBeSent"]
+
+    def shot(self, name: str) -> None:
+        if SHOTS:
+            Path(SHOTS).mkdir(parents=True, exist_ok=True)
+            Path(SHOTS, f"{name}.png").write_bytes(base64.b64decode(self.call("/screenshot", method="GET")))
+
+
+@contextmanager
+def started(profile: Path) -> Iterator[Browser]:
+    """A window, with a new folder for what Chromium keeps."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    driver = subprocess.Popen(["chromedriver", f"--port={port}"], stdout=subprocess.DEVNULL)
+
+    def is_up() -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            return False
+        return True
+
+    until(is_up)
+    window = Browser(f"http://127.0.0.1:{port}", profile)
+    yield window
+    window.call("", method="DELETE")
+    driver.terminate()
+    driver.wait()
+
+
+def contrast(browser: Browser, selector: str) -> float:
+    """Of an element's text with the nearest opaque ground behind it."""
+    script = f"""
+      let e = document.querySelector({json.dumps(selector)}); const ink = getComputedStyle(e).color;
+      while (!/^rgb\\(/.test(getComputedStyle(e).backgroundColor)) e = e.parentElement;
+      return [ink, getComputedStyle(e).backgroundColor]"""
+    light = []
+    for colour in browser.js(script):
+        parts = [int(part) / 255 for part in colour[colour.index("(") + 1 : -1].split(",")[:3]]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        light.append(sum(w * part for w, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True)) + 0.05)
+    return max(light) / min(light)

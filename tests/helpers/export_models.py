@@ -1,0 +1,100 @@
+"""Small models whose outputs end, to export and to compare."""
+
+import functools
+import tempfile
+from pathlib import Path
+
+import torch
+from helpers.model_files import tokenizer
+from helpers.runs import config_text
+from torch import nn
+
+from nmt.checkpoints import model_file
+from nmt.checkpoints.model_file import Checkpoint
+from nmt.config import reader
+from nmt.config.schema import Config
+from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from nmt.decoding.engine import TransformerEngine
+from nmt.decoding.translator import Translator
+
+LINES = [
+    "one two three",
+    "four",
+    "",
+    "ten nine nine one six two",
+    "zebra & co.",
+    "seven eight seven",
+    "two",
+    "five one",
+]
+
+SEPARATE = ("vocabulary.shared=false", "model.tie=target")
+VARIANTS = [
+    (),
+    ("model.activation=gelu",),
+    ("model.activation=swish",),
+    ("model.bias=false",),
+    ("model.tie=target",),
+    ("model.tie=none",),
+    SEPARATE,
+    ("vocabulary.shared=false", "model.tie=none"),
+    ("model.encoder_layers=3", "model.decoder_layers=1"),
+    ("model.encoder_layers=1", "model.decoder_layers=2"),
+    ("model.key_size=8", "model.value_size=8"),
+    ("model.key_size=5", "model.value_size=16"),
+    ("model.key_size=13", "model.value_size=5", "model.bias=false"),
+    ("decoding.length_penalty=0",),
+    ("decoding.length_penalty=2", "decoding.beam_size=4"),
+]  # both formats hold them
+
+
+def make_settings(*overrides: str) -> Config:
+    nowhere = Path(tempfile.gettempdir()) / "nowhere"
+    few = ("decoding.max_extra_tokens=12", "decoding.max_source_tokens=40", "decoding.beam_size=3")
+    return reader.parse(Config, config_text(nowhere, nowhere), "test config", [*few, *overrides])
+
+
+def make_vocabulary(of: Config) -> Vocabulary:
+    if of.vocabulary.shared:
+        return Vocabulary(tokenizer(), tokenizer())
+    return Vocabulary(tokenizer(301), tokenizer(297))  # odd, and not the same
+
+
+def engine_of(made: Checkpoint) -> TransformerEngine:
+    return TransformerEngine([made.build()], torch.device("cpu"))
+
+
+@functools.cache
+def make_model(*overrides: str) -> Checkpoint:
+    """Random weights with which some outputs end by themselves, and not at once: most random ones babble on."""
+    for seed in range(100):
+        made = _random_model(seed, *overrides)
+        found = Translator(engine_of(made), made.vocabulary, made.config.decoding).hypotheses(LINES)
+        sources = made.vocabulary.source.encode(LINES)
+        own = [2 < len(best.pieces) <= len(ids) + 9 for [best], ids in zip(found, sources, strict=True)]
+        if sum(own) >= 2:
+            return made
+    raise AssertionError("no seed gives a model whose outputs end")
+
+
+@torch.no_grad()
+def _random_model(seed: int, *overrides: str) -> Checkpoint:
+    """Random weights, large enough that outputs vary; EOS stands out now and then, and what never comes never does.
+
+    For the latter the last norm's bias points somewhere, and the output layer's rows the other way.
+    """
+    torch.manual_seed(seed)
+    given = make_settings(*overrides)
+    vocabulary = make_vocabulary(given)
+    model = model_file.new_model(given, vocabulary)
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            parameter *= 2
+        else:
+            parameter += 0.1 * torch.randn(parameter.shape)  # no bias is zero, no norm's gain one
+    last = model.decoder_norm if given.model.norm == "pre" else model.decoder[-1].feed_forward_around.norm  # type: ignore[union-attr]
+    assert isinstance(last, nn.LayerNorm)
+    last.bias.normal_(std=0.8)
+    model.output.weight[EOS] *= 3
+    model.output.weight[[PAD, UNK, BOS]] = -15 * last.bias / last.bias.square().sum()
+    return Checkpoint(given, vocabulary, model_file.weights_of(model), {})

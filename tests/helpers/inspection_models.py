@@ -1,0 +1,59 @@
+"""Small untrained models of sentences in several scripts, to look into."""
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import torch
+
+from nmt.checkpoints import model_file
+from nmt.checkpoints.model_file import Checkpoint
+from nmt.commands.inspect.inspect import Inspector
+from nmt.config import schema
+from nmt.data import vocabulary
+from nmt.data.vocabulary import Tokenizer, Vocabulary
+
+SENTENCES = {
+    "en": "The animal didn't cross the street because it was too tired.",
+    "de": "Das Tier überquerte die Straße nicht, weil es zu müde war.",
+    "ar": "لم يعبر الحيوان الشارع لأنه كان متعبا جدا (2017).",
+    "he": "החיה לא חצתה את הכביש כי היא הייתה עייפה מדי.",
+    "zh": "这只动物没有过马路，因为它太累了。",
+    "ja": "その動物は疲れすぎていたので、道を渡りませんでした。",
+    "ko": "그 동물은 너무 피곤해서 길을 건너지 않았다.",
+}
+SETTINGS = replace(
+    schema.parse(
+        "run_dir: r\ndata: {source_language: en, target_language: de, train: [{source: a, target: b}]}\n", "test"
+    ),
+    model=schema.Model(d_model=16, feed_forward=32, layers=2, heads=4, max_positions=80),
+    decoding=schema.Decoding(beam_size=3, max_extra_tokens=4),
+)
+
+
+@cache
+def tokenizer() -> Tokenizer:
+    return vocabulary.learn([*SENTENCES.values()] * 3, schema.Vocabulary(size=520, character_coverage=1.0))
+
+
+def new_checkpoint(source: str = "en", target: str = "de", decoding: Any = None, **model: Any) -> Checkpoint:
+    """Random weights; `model` changes its settings."""
+    settings = replace(
+        SETTINGS,
+        data=replace(SETTINGS.data, source_language=source, target_language=target),
+        model=replace(SETTINGS.model, **model),
+        decoding=decoding or SETTINGS.decoding,
+    )
+    torch.manual_seed(2)
+    of = Vocabulary(tokenizer(), tokenizer())
+    new = model_file.new_model(settings, of)
+    with torch.no_grad():
+        for parameter in new.parameters():
+            if parameter.dim() > 1:
+                parameter *= 2
+    return Checkpoint(settings, of, model_file.weights_of(new), {})
+
+
+def new_inspector(source: str = "en", target: str = "de", decoding: Any = None, **model: Any) -> Inspector:
+    found = new_checkpoint(source, target, decoding, **model)
+    return Inspector("model.safetensors", found.config, found.vocabulary, found.build())

@@ -1,0 +1,68 @@
+"""Runs to report on, made up, of any length, with sentences in several scripts."""
+
+from typing import Any
+
+from nmt.commands.report.curves import curves
+from nmt.commands.report.run import Run, Sample, Session
+from nmt.config import schema
+
+CONFIG = """
+run_dir: runs/{seed}
+seed: {seed}
+data: {{source_language: en, target_language: de, train: [{{source: a, target: b}}]}}
+training: {{max_steps: 2400}}
+"""
+FACTS = {"nmt": "0.1", "processor": "A Processor", "cores": 2, "parameters": {"total": 2_349_056}}
+SENTENCES = [
+    ("A dog runs.", "Ein Hund läuft.", ["Ein", "Ein Hund", "Ein Hund", "Ein Hund läuft."]),
+    ("שלום לכולם", "مرحبا بالجميع", ["مرحبا", "مرحبا", "مرحبا بالجميع"]),
+    ("今天天气很好", "<b>今日は</b></script>いい天気です", ["今日", "<img src=x>"]),
+]
+
+
+def logged(step: int) -> dict[str, float]:
+    """A row of metrics, 4,000 target subwords and a second a step."""
+    nll = 1.5 + 600 / (step + 100)
+    return {
+        "step": step, "epoch": 1 + step // 500, "loss": nll + 0.8, "nll": nll, "learning_rate": 4e-6 * step,
+        "target_tokens": 4000 * step, "target_tokens_per_second": 4000 + 10 * (step % 700),
+        "padding": 0.025 + 0.001 * (step % 300) / 100, "seconds": step,
+    }  # fmt: skip
+
+
+def validated(step: int) -> dict[str, float]:
+    return {"step": step, "validation_loss": 1.5 + 500 / step, "bleu": 30 + step / 200, "chrf": 50 + step / 200}
+
+
+def sessions_of(last_step: int, finished: bool) -> list[Session]:
+    """One that was stopped, or one that was killed and one that finished."""
+    started, ended = "2030-01-01T10:00:00+00:00", "2030-01-01T11:00:00+00:00"
+    if not finished:
+        return [Session(started, 0, FACTS, ended, last_step, "SIGTERM")]
+    reason = f"training.max_steps: {last_step} reached"
+    return [Session(started, 0, FACTS), Session(started, 400, FACTS, ended, last_step, reason, True)]
+
+
+def new_run(name: str, last_step: int = 2400, seed: int = 1) -> Run:
+    """A run of 2,400 steps, finished or stopped before."""
+    parsed = schema.parse(CONFIG.format(seed=seed), "test")
+    rows = [logged(step) for step in range(100, last_step + 1, 100)]
+    training, validation = curves([*rows, *(validated(step) for step in {*range(500, last_step, 500), last_step})])
+    best: dict[str, Any] = {"best_metric": "validation_loss", "nmt": "0.1", **validated(last_step)}
+    samples = [
+        Sample(source, reference, [(500 * (i + 1), text) for i, text in enumerate(texts)])
+        for source, reference, texts in SENTENCES
+    ]
+    return Run(
+        name,
+        parsed,
+        training,
+        validation,
+        totals={key: rows[-1][key] for key in ("step", "epoch", "target_tokens", "seconds")},
+        samples=samples,
+        sessions=sessions_of(last_step, finished=last_step >= parsed.training.max_steps),
+        best={**best, "signatures": {"bleu": "nrefs:1|v", "chrf": "nrefs:1|c"}},
+        evaluations=[],
+        data=None,
+        notes=[],
+    )

@@ -1,0 +1,67 @@
+"""Tiny Transformers in every variant, and batches for them."""
+
+import dataclasses
+import itertools
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nmt.config import schema
+from nmt.models.transformer.model import Transformer
+
+PAD, BOS, EOS, V = 0, 2, 3, 23
+
+
+TINY = schema.Model(d_model=16, feed_forward=24, layers=2, heads=4, dropout=0.0)
+
+
+DEEP = {"encoder_layers": 1, "decoder_layers": 3}
+
+
+WIDE = {"key_size": 3, "value_size": 5}
+
+
+VARIANTS = [
+    {"norm": norm, "tie": tie, "positions": positions}
+    for norm, tie, positions in itertools.product(
+        ["post", "pre"], ["all", "target", "none"], ["interleaved", "concatenated", "learned"]
+    )
+] + [
+    DEEP,
+    {**DEEP, "norm": "pre"},
+    WIDE,
+    {**WIDE, "norm": "pre", "bias": False},
+    {"activation": "gelu"},
+    {"activation": "swish"},
+    {"bias": False},
+    {"d_model": 15, "heads": 4, "positions": "learned", **WIDE},
+]  # fmt: skip
+
+
+def make(double: bool = True, **changes: Any) -> Transformer:
+    """A tiny model whose every weight matters, in float64."""
+    torch.manual_seed(0)
+    sizes = dataclasses.replace(TINY, max_positions=32, **changes)
+    source = V if sizes.tie == "all" else V + 4
+    model = Transformer(sizes, source, V, PAD)
+    for parameter in model.parameters():
+        if parameter.dim() == 1:  # norms and biases start at 1 and 0, which would hide a missing one
+            nn.init.normal_(parameter, mean=0.7, std=0.3)
+    return model.double() if double else model
+
+
+def sentences(lengths: list[int], seed: int = 0) -> Tensor:
+    """Random ids [B, longest], each row ending in EOS, then padding."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.full((len(lengths), max(lengths)), PAD)
+    for row, length in zip(ids, lengths, strict=True):
+        row[: length - 1] = torch.randint(4, V, (length - 1,), generator=generator)
+        row[length - 1] = EOS
+    return ids
+
+
+def decoder_input(lengths: list[int], seed: int = 1) -> Tensor:
+    """What the decoder is given for `sentences`: BOS, then all but the last."""
+    ids = sentences(lengths, seed)
+    return torch.cat([torch.full((len(ids), 1), BOS), ids[:, :-1]], dim=1)

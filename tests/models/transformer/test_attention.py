@@ -1,0 +1,109 @@
+"""Multi-head attention against equation 1 and section 3.2.2 written out head by head, query by query."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from nmt.models.transformer.attention import MultiHeadAttention
+
+B, T, S, D = 2, 4, 5, 12
+SIZES = [(3, 4, 4), (1, 12, 12), (3, 2, 5), (4, 5, 1)]  # heads, d_k, d_v
+
+
+def make(heads: int, key_size: int, value_size: int, *, dropout: float = 0.0, bias: bool = True) -> MultiHeadAttention:
+    torch.manual_seed(0)
+    attention = MultiHeadAttention(D, heads, key_size, value_size, dropout=dropout, bias=bias).double()
+    for parameter in attention.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    return attention
+
+
+def plain(attention: MultiHeadAttention, x: Tensor, memory: Tensor, visible: Tensor) -> Tensor:
+    """MultiHead(x, memory, memory): x [B, T, D], memory [B, S, D], visible [B, T, S] → [B, T, D]."""
+    h, dk, dv = attention.heads, attention.key_size, attention.value_size
+    w_query, w_key, w_value = attention.projection.weight.split([h * dk, h * dk, h * dv])
+    zero = attention.projection.weight.new_zeros(h * (2 * dk + dv))
+    bias = zero if attention.projection.bias is None else attention.projection.bias
+    b_query, b_key, b_value = bias.split([h * dk, h * dk, h * dv])
+    sentences = []
+    for b in range(x.shape[0]):
+        queries = []
+        for t in range(x.shape[1]):
+            heads = []
+            for i in range(h):
+                k, v = slice(i * dk, (i + 1) * dk), slice(i * dv, (i + 1) * dv)
+                query = w_query[k] @ x[b, t] + b_query[k]
+                seen = [s for s in range(memory.shape[1]) if visible[b, t, s]]
+                keys = [w_key[k] @ memory[b, s] + b_key[k] for s in seen]
+                values = [w_value[v] @ memory[b, s] + b_value[v] for s in seen]
+                exponentials = [torch.exp(query @ key / math.sqrt(dk)) for key in keys]
+                total = sum(exponentials)
+                heads.append(sum(e / total * value for e, value in zip(exponentials, values, strict=True)))
+            joined = attention.output.weight @ torch.cat(heads)
+            queries.append(joined if attention.output.bias is None else joined + attention.output.bias)
+        sentences.append(torch.stack(queries))
+    return torch.stack(sentences)
+
+
+def assert_same(attention: MultiHeadAttention, got: Tensor, expected: Tensor, *inputs: Tensor) -> None:
+    """Values, and gradients for the inputs and every weight."""
+    torch.testing.assert_close(got, expected, rtol=1e-10, atol=1e-10)
+    wanted = [*inputs, *attention.parameters()]
+    direction = torch.randn_like(got)
+    for one, other in zip(
+        torch.autograd.grad(got, wanted, direction), torch.autograd.grad(expected, wanted, direction), strict=True
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+
+
+def states(length: int) -> Tensor:
+    return torch.randn(B, length, D, dtype=torch.float64, requires_grad=True)
+
+
+def padding(lengths: list[int], longest: int) -> Tensor:
+    """[B, S], true at tokens."""
+    return torch.arange(longest) < torch.tensor(lengths)[:, None]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_self_attention_with_padding(sizes: tuple[int, int, int], bias: bool) -> None:
+    attention, x, tokens = make(*sizes, bias=bias), states(S), padding([3, S], S)
+    expected = plain(attention, x, x, tokens[:, None, :].expand(B, S, S))
+    assert_same(attention, attention(x, tokens[:, None, None, :]), expected, x)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_causal_self_attention(sizes: tuple[int, int, int]) -> None:
+    attention, x = make(*sizes), states(T)
+    lower = torch.ones(T, T).tril().bool().expand(B, T, T)
+    assert_same(attention, attention(x, causal=True), plain(attention, x, x, lower), x)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_cross_attention(sizes: tuple[int, int, int], bias: bool) -> None:
+    attention, x, memory, tokens = make(*sizes, bias=bias), states(T), states(S), padding([S, 2], S)
+    got = attention.attend(attention.queries(x), attention.keys_values(memory), tokens[:, None, None, :])
+    assert_same(attention, got, plain(attention, x, memory, tokens[:, None, :].expand(B, T, S)), x, memory)
+
+
+def test_what_stands_in_a_padded_place_has_no_influence() -> None:
+    attention, x, tokens = make(3, 4, 4), states(S), padding([3, S], S)
+    other = x.detach().clone()
+    other[0, 3:] = 1e6
+    mask = tokens[:, None, None, :]
+    assert torch.equal(attention(x, mask)[0, :3], attention(other, mask)[0, :3])
+    gradient = torch.autograd.grad(attention(x, mask)[0, :3].sum(), x)[0]
+    assert not gradient[0, 3:].any()
+
+
+def test_dropout_of_attention_weights_acts_in_training_alone() -> None:
+    attention, x = make(3, 4, 4, dropout=0.5), states(T)
+    attention.eval()
+    assert torch.equal(attention(x), attention(x))
+    torch.testing.assert_close(attention(x), plain(attention, x, x, torch.ones(B, T, T)))
+    attention.train()
+    assert not torch.equal(attention(x), attention(x))

@@ -1,0 +1,74 @@
+"""The weights of every head, against the fused attention that the model itself runs, which keeps none."""
+
+from typing import Any
+
+import pytest
+import torch
+from helpers.transformers import BOS, PAD, VARIANTS, decoder_input, make, sentences
+from torch import Tensor
+
+from nmt.decoding import scoring
+from nmt.models.transformer.attention import MultiHeadAttention
+
+SOURCES, TARGETS = [6, 3], [5, 4]
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_weights_times_values_are_what_fused_attention_gives(
+    changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In each layer of a run of the model; sentences differ in length, so there is padding."""
+    model = make(**changes).eval()
+    source, target = sentences(SOURCES), decoder_input(TARGETS)
+    with torch.no_grad():
+        found = model.attention_weights(source, target)
+    calls: list[tuple[MultiHeadAttention, Tensor, Tensor]] = []
+    fused = MultiHeadAttention.attend
+
+    def attend(
+        self: MultiHeadAttention,
+        query: Tensor,
+        keys_values: tuple[Tensor, Tensor],
+        mask: Any = None,
+        causal: bool = False,
+    ) -> Tensor:
+        result = fused(self, query, keys_values, mask, causal)
+        calls.append((self, keys_values[1], result))
+        return result
+
+    monkeypatch.setattr(MultiHeadAttention, "attend", attend)
+    with torch.no_grad():
+        model(source, target)
+    of_decoder = [weights for pair in zip(found.decoder, found.cross, strict=True) for weights in pair]
+    assert len(found.encoder) == len(model.encoder) and len(found.cross) == len(model.decoder)
+    for weights, (attention, values, result) in zip([*found.encoder, *of_decoder], calls, strict=True):
+        joined = (weights @ values).transpose(1, 2).flatten(2)
+        torch.testing.assert_close(attention.output(joined), result, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("changes", [{}, {"norm": "pre"}, {"positions": "learned"}], ids=str)
+def test_rows_are_distributions_over_what_may_be_seen(changes: dict[str, Any]) -> None:
+    model = make(**changes).eval()
+    source, target = sentences(SOURCES), decoder_input(TARGETS)
+    with torch.no_grad():
+        found = model.attention_weights(source, target)
+    padding = (source == PAD)[:, None, None, :]
+    later = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).triu(1)
+    for layers, hidden in ((found.encoder, padding), (found.cross, padding), (found.decoder, later)):
+        for weights in layers:
+            torch.testing.assert_close(weights.sum(dim=-1), torch.ones_like(weights[..., 0]))
+            assert hidden.expand_as(weights).any()
+            assert not weights[hidden.expand_as(weights)].any()
+            assert (weights[~hidden.expand_as(weights)] > 0).all()
+
+
+def test_alignments_are_those_of_one_layer() -> None:
+    model = make(decoder_layers=3).eval()
+    source, target = sentences(SOURCES), torch.tensor([[5, 6, 3], [7, 3, PAD]])
+    before = torch.tensor([[BOS, 5, 6], [BOS, 7, 3]])
+    with torch.no_grad():
+        found = model.attention_weights(source, before)
+        for layer, weights in enumerate(found.cross):
+            assert torch.equal(model.cross_attention(source, before, layer), weights)
+        expected = found.cross[1].mean(dim=1).float()
+        torch.testing.assert_close(scoring.alignment([model], source, target, BOS), expected)

@@ -1,0 +1,81 @@
+"""The count of operations: what PyTorch counts while a real step runs."""
+
+import dataclasses
+
+import pytest
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from nmt.config import schema
+from nmt.models.transformer.flops import training_flops
+from nmt.models.transformer.model import Transformer
+from nmt.training.objective import Objective
+
+V = 37
+TINY = schema.Model(d_model=16, feed_forward=24, layers=1, heads=2, dropout=0.1)
+
+
+def counter() -> FlopCounterMode:
+    """PyTorch's, which knows `addmm` but not its in-place twin, with which the loss adds up a gradient."""
+
+    def product(_: list[int], a: list[int], b: list[int], **__: object) -> int:
+        return 2 * a[0] * a[1] * b[1]
+
+    return FlopCounterMode(display=False, custom_mapping={torch.ops.aten.addmm_: product})
+
+
+def counted(sizes: schema.Model, sentences: int, source: int, target: int, vocabularies: tuple[int, int]) -> int:
+    """What PyTorch counts in a forward and a backward pass over full sentences of equal lengths.
+
+    Attention runs as plain matrix products: PyTorch has no count for its fused kernel on the CPU, and counts for
+    those of GPUs the scores that their backward passes compute a second time. The loss is a function of its own that
+    takes its gradients in the forward pass; the counter sees every product there too.
+    """
+    objective = Objective(Transformer(sizes, *vocabularies, 0), schema.Training()).train()
+    sources, targets = torch.ones(sentences, source).long(), torch.ones(sentences, target).long()
+    with sdpa_kernel(SDPBackend.MATH), counter() as operations:
+        loss, _ = objective(sources, targets, torch.arange(targets.numel()))
+        loss.backward()
+    return operations.get_total_flops()
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        TINY,
+        dataclasses.replace(TINY, key_size=3, value_size=5),
+        dataclasses.replace(TINY, encoder_layers=3, decoder_layers=1),
+        dataclasses.replace(TINY, encoder_layers=1, decoder_layers=2, key_size=11),
+        dataclasses.replace(TINY, heads=4, feed_forward=7, norm="pre", bias=False, activation="gelu"),
+        dataclasses.replace(TINY, tie="target", value_size=1),
+        dataclasses.replace(TINY, tie="none", positions="learned"),
+    ],
+    ids=["tiny", "key and value widths", "deep encoder", "deep decoder", "pre-norm", "two matrices", "three matrices"],
+)
+@pytest.mark.parametrize(("sentences", "source", "target"), [(1, 1, 1), (3, 5, 5), (2, 9, 4), (4, 2, 13)])
+def test_it_is_what_pytorch_counts(sizes: schema.Model, sentences: int, source: int, target: int) -> None:
+    ours = training_flops(sizes, V, sentences, sentences * source, sentences * target)
+    assert ours == counted(sizes, sentences, source, target, (V, V))
+
+
+def test_of_two_vocabularies_the_targets_counts() -> None:
+    sizes = dataclasses.replace(TINY, tie="target")
+    assert training_flops(sizes, 50, 2, 2 * 6, 2 * 7) == counted(sizes, 2, 6, 7, (20, 50))
+
+
+def test_recomputed_layers_count_once() -> None:
+    """It is a measure of the work that was wanted: recomputing is not made to look like speed."""
+    model = Transformer(TINY, V, V, 0)
+    model.recompute = True
+    objective = Objective(model, schema.Training()).train()
+    ids = torch.ones(2, 6).long()
+    with sdpa_kernel(SDPBackend.MATH), counter() as operations:
+        objective(ids, ids, torch.arange(12))[0].backward()
+    assert training_flops(TINY, V, 2, 12, 12) < operations.get_total_flops()
+
+
+def test_steps_of_equal_lengths_add_up_and_no_step_at_all_costs_nothing() -> None:
+    one, two = training_flops(TINY, V, 3, 3 * 8, 3 * 6), training_flops(TINY, V, 6, 6 * 8, 6 * 6)
+    assert two == 2 * one
+    assert training_flops(TINY, V, 0, 0, 0) == 0

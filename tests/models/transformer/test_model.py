@@ -1,0 +1,310 @@
+"""The model: equal to itself step by step, without padding and reordered; its sizes and how it begins."""
+
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+import torch
+from helpers.transformers import BOS, DEEP, PAD, TINY, VARIANTS, WIDE, V, decoder_input, make, sentences
+from torch import Tensor, nn
+
+from nmt.config import schema
+from nmt.errors import NmtError
+from nmt.models.transformer.model import State, Transformer
+
+
+def assert_close(one: Tensor, other: Tensor) -> None:
+    torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+# ------------------------------------------------------------------------ step by step
+
+
+def step_by_step(model: Transformer, source: Tensor, target: Tensor) -> Tensor:
+    """Scores [B, T, V] of feeding target [B, T] a token at a time."""
+    state, scores = model.start(model.encode(source)), []
+    for t in range(target.shape[1]):
+        hidden, state = model.step(state, target[:, t : t + 1])
+        now = model.scores(hidden)
+        assert now.dtype == torch.float32
+        scores.append(now)
+    return torch.cat(scores, dim=1)
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=lambda changes: "-".join(map(str, changes.values())))
+def test_steps_equal_teacher_forcing(changes: dict[str, Any]) -> None:
+    model = make(**changes).eval()
+    source, target = sentences([4, 7, 1]), decoder_input([6, 6, 6])
+    at_once = model.logits(model(source, target))
+    assert at_once.shape == (3, 6, V)
+    torch.testing.assert_close(step_by_step(model, source, target), at_once.float(), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("positions", ["interleaved", "learned"])
+def test_a_padded_batch_equals_one_by_one(norm: str, positions: str) -> None:
+    model = make(norm=norm, positions=positions)
+    lengths, target_lengths = [7, 2, 5, 1], [3, 8, 1, 5]
+    source, target = sentences(lengths), decoder_input(target_lengths)
+    together = model(source, target)
+    direction = torch.randn_like(together)
+    tokens = torch.arange(8) < torch.tensor(target_lengths)[:, None]
+    gradients = torch.autograd.grad((together * direction)[tokens].sum(), list(model.parameters()), allow_unused=True)
+    total = [torch.zeros_like(parameter) for parameter in model.parameters()]
+    for b, (s, t) in enumerate(zip(lengths, target_lengths, strict=True)):
+        alone = model(source[b : b + 1, :s], target[b : b + 1, :t])
+        assert_close(alone[0], together[b, :t])
+        parts = torch.autograd.grad((alone[0] * direction[b, :t]).sum(), list(model.parameters()), allow_unused=True)
+        for sum_, part in zip(total, parts, strict=True):
+            sum_ += 0 if part is None else part
+    for one, other in zip(gradients, total, strict=True):
+        torch.testing.assert_close(other if one is None else one, other, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_later_target_tokens_do_not_change_earlier_states(norm: str) -> None:
+    model, source, target = make(norm=norm), sentences([5, 6]), decoder_input([7, 7])
+    before = model(source, target)
+    for t in range(1, 7):
+        changed = target.clone()
+        changed[:, t:] = (changed[:, t:] + 5) % V
+        after = model(source, changed)
+        assert_close(after[:, :t], before[:, :t])
+        assert not torch.isclose(after[:, t], before[:, t]).all(dim=-1).any()
+
+
+def test_every_source_token_counts() -> None:
+    model, source, target = make(), sentences([5, 6]), decoder_input([2, 2])
+    before = model(source, target)
+    for s in range(5):
+        changed = source.clone()
+        changed[:, s] = changed[:, s] % (V - 4) + 4
+        assert (model(changed, target) - before).abs().amax(dim=-1).min() > 1e-6
+
+
+# ------------------------------------------------------------------------ reordering hypotheses
+
+
+def assert_next_scores(
+    model: Transformer, state: State, source: list[Tensor], prefixes: list[list[list[int]]]
+) -> State:
+    """`state` gives each hypothesis the scores that its whole prefix gives; prefixes [B][K], newest token last."""
+    newest = torch.tensor([[prefix[-1] for prefix in row] for row in prefixes])
+    hidden, state = model.step(state, newest)
+    scores = model.scores(hidden)
+    for b, row in enumerate(prefixes):
+        for k, prefix in enumerate(row):
+            expected = model.logits(model(source[b][None], torch.tensor([prefix])))[0, -1]
+            torch.testing.assert_close(scores[b, k], expected.float(), rtol=1e-6, atol=1e-6)
+    return state
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("changes", [{}, {"norm": "pre", **WIDE}, {"positions": "learned", **DEEP}], ids=str)
+def test_reordered_states_equal_recomputed_ones(changes: dict[str, Any]) -> None:
+    """Widen, follow survivors, drop sentences, put them in another order: each time as if from the start."""
+    model = make(**changes).eval()
+    lengths = [4, 7, 2, 5]
+    batch = sentences(lengths)
+    source = [row[:length] for row, length in zip(batch, lengths, strict=True)]
+    prefixes: list[list[list[int]]] = [[[BOS]] for _ in source]
+    state = model.start(model.encode(batch))
+    generator = torch.Generator().manual_seed(4)
+    state = assert_next_scores(model, state, source, prefixes)
+    reorderings = [
+        [[0, 0, 0], [1, 1, 1], [2, 2, 2], [3, 3, 3]],  # widen to three hypotheses
+        [[2, 0, 0], [3, 3, 3], [8, 7, 6], [9, 11, 10]],  # survivors
+        [[1, 2, 2], [6, 7, 6], [10, 9, 9]],  # the second sentence is finished
+        [[8, 8, 7], [2, 1, 0], [4, 4, 4]],  # another order of as many sentences
+        [[3, 5], [0, 2]],  # two sentences, two hypotheses
+        [[0, 1], [3, 2]],  # as many as before, in their order
+        [[3], [2]],  # both from the second sentence
+        [[1]],
+    ]
+    for lines in reorderings:
+        rows = torch.tensor(lines)
+        width = len(prefixes[0])
+        new = torch.randint(4, V, rows.shape, generator=generator).tolist()
+        state = model.reorder(state, rows)
+        source = [source[line[0] // width] for line in lines]
+        prefixes = [
+            [[*prefixes[row // width][row % width], token] for row, token in zip(line, tokens, strict=True)]
+            for line, tokens in zip(lines, new, strict=True)
+        ]
+        state = assert_next_scores(model, state, source, prefixes)
+        assert state.length == len(prefixes[0][0])
+
+
+@torch.no_grad()
+def test_reorder_before_the_first_step() -> None:
+    model = make().eval()
+    batch = sentences([5, 3, 6])
+    state = model.reorder(model.start(model.encode(batch)), torch.tensor([[2], [0]]))
+    assert_next_scores(model, state, [batch[2], batch[0, :5]], [[[BOS]], [[BOS]]])
+
+
+# ------------------------------------------------------------------------ embeddings, sizes, initialisation
+
+
+@pytest.mark.parametrize(("tie", "matrices"), [("all", 1), ("target", 2), ("none", 3)])
+def test_tying_shares_the_matrices(tie: str, matrices: int) -> None:
+    model = Transformer(dataclasses.replace(TINY, tie=tie), V, V, PAD)
+    untied = Transformer(dataclasses.replace(TINY, tie="none"), V, V, PAD)
+    count = sum(parameter.numel() for parameter in model.parameters())
+    assert sum(parameter.numel() for parameter in untied.parameters()) - count == (3 - matrices) * V * 16
+    weights = [model.source_embedding.weight, model.target_embedding.weight, model.output.weight]
+    assert len({weight.data_ptr() for weight in weights}) == len({id(weight) for weight in weights}) == matrices
+
+
+def test_a_shared_matrix_gathers_the_gradients_of_all_its_uses() -> None:
+    tied, untied = make(tie="all"), Transformer(dataclasses.replace(TINY, tie="none", max_positions=32), V, V, PAD)
+    untied = untied.double()
+    untied.load_state_dict(
+        {
+            name: tied.get_parameter(name)
+            for name, _ in untied.named_parameters()
+            if "embedding" not in name and name != "output.weight"
+        },
+        strict=False,
+    )
+    shared = tied.target_embedding.weight
+    uses = [untied.source_embedding.weight, untied.target_embedding.weight, untied.output.weight]
+    for weight in uses:
+        weight.data.copy_(shared.data)
+    source, target = sentences([5, 3]), decoder_input([4, 6])
+    for model in (tied, untied):
+        model.logits(model(source, target)).square().sum().backward()
+    assert all(weight.grad.any() for weight in uses)
+    assert_close(shared.grad, sum(weight.grad for weight in uses))
+
+
+def test_embeddings_are_scaled_by_the_root_of_d_model_and_positions_are_not() -> None:
+    model = make()
+    ids = torch.tensor([[7, 8]])
+    expected = 4 * model.source_embedding.weight[ids] + model.source_positions(3, 2)  # sqrt(16)
+    assert_close(model._embed(ids, model.source_embedding, model.source_positions, 3), expected)
+
+
+def test_dropout_falls_on_embeddings_and_every_sublayer_in_training_alone() -> None:
+    source, target = sentences([5, 3]), decoder_input([4, 6])
+    model = make(dropout=0.5)
+    assert not torch.equal(model(source, target), model(source, target))
+    assert (model._embed(source, model.source_embedding, model.source_positions, 0) == 0).any()
+    model.eval()
+    assert torch.equal(model(source, target), model(source, target))
+    assert_close(model(source, target), make()(source, target))
+    for setting in ("attention_dropout", "activation_dropout"):
+        model = make(**{setting: 0.5})
+        assert not torch.equal(model(source, target), model(source, target)), setting
+
+
+def test_the_papers_base_model_has_its_parameters() -> None:
+    """Table 3: 65 million; exactly, with 37,000 shared subwords."""
+    with torch.device("meta"):
+        model = Transformer(schema.Model(), 37_000, 37_000, PAD)
+    attention, feed_forward, norm = 4 * (512 * 512 + 512), 2 * 512 * 2048 + 2048 + 512, 2 * 512
+    encoder, decoder = attention + feed_forward + 2 * norm, 2 * attention + feed_forward + 3 * norm
+    assert sum(parameter.numel() for parameter in model.parameters()) == 37_000 * 512 + 6 * encoder + 6 * decoder
+    assert 37_000 * 512 + 6 * encoder + 6 * decoder == 63_082_496
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=lambda changes: "-".join(map(str, changes.values())))
+def test_the_number_of_parameters_follows_from_the_sizes(changes: dict[str, Any]) -> None:
+    model = make(**changes)
+    sizes = model.sizes
+    d, f, h, b = sizes.d_model, sizes.feed_forward, sizes.heads, int(sizes.bias)
+    dk, dv = sizes.key_size or d // h, sizes.value_size or d // h
+    attention = (d + b) * h * (2 * dk + dv) + h * dv * d + b * d
+    feed_forward = 2 * d * f + b * (f + d)
+    encoders, decoders = sizes.encoder_layers or 2, sizes.decoder_layers or 2
+    expected = encoders * (attention + feed_forward + 4 * d) + decoders * (2 * attention + feed_forward + 6 * d)
+    expected += {"all": V, "target": 2 * V + 4, "none": 3 * V + 4}[sizes.tie] * d
+    expected += 4 * d * (sizes.norm == "pre") + 2 * 32 * d * (sizes.positions == "learned")
+    assert sum(parameter.numel() for parameter in model.parameters()) == expected
+
+
+def test_initial_weights_and_logits_have_sane_scales() -> None:
+    torch.manual_seed(0)
+    sizes = dataclasses.replace(TINY, d_model=128, feed_forward=512, heads=4)
+    for norm in ("post", "pre"):
+        model = Transformer(dataclasses.replace(sizes, norm=norm), 300, 300, PAD)
+        ids = torch.randint(4, 300, (8, 20))
+        logits = model.logits(model(ids, ids))
+        assert 0.5 < float(logits.detach().std()) < 2
+        embedded = model._embed(ids, model.source_embedding, model.source_positions, 0)
+        assert 1 < float(embedded.detach().std()) < 1.5  # unit variance, and the sinusoids' half
+        for name, parameter in model.named_parameters():
+            if name.endswith("bias"):
+                assert not parameter.any(), name
+            elif "norm" in name:
+                assert bool((parameter == 1).all()), name
+            elif "embedding" in name:
+                assert float(parameter.detach().std()) == pytest.approx(128**-0.5, rel=0.03)
+            else:
+                third = math.sqrt(1 / 3 / parameter.shape[1])  # of the variance that keeps a layer's scale
+                assert float(parameter.detach().std()) == pytest.approx(third, rel=0.03), name
+
+
+def test_initialisation_follows_the_seed_and_forgets_what_was_there() -> None:
+    def weights(seed: int, spoil: bool) -> Tensor:
+        model = make(double=False)
+        for parameter in model.parameters():
+            parameter.data.fill_(math.nan if spoil else 0)
+        torch.manual_seed(seed)
+        model.reset_parameters()
+        return nn.utils.parameters_to_vector(model.parameters()).detach()
+
+    assert torch.equal(weights(1, False), weights(1, True))
+    assert not torch.equal(weights(1, False), weights(2, False))
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=lambda changes: "-".join(map(str, changes.values())))
+def test_weights_have_unique_names_that_load_into_another_model(changes: dict[str, Any]) -> None:
+    model, other = make(**changes), make(**changes)
+    names = [name for name, _ in model.named_parameters()]
+    assert len(names) == len(set(names))
+    assert set(model.state_dict()) >= set(names)
+    for parameter in other.parameters():
+        nn.init.zeros_(parameter)
+    other.load_state_dict(dict(model.named_parameters()), strict=False)
+    source, target = sentences([3, 5]), decoder_input([4, 2])
+    assert torch.equal(model(source, target), other(source, target))
+
+
+@pytest.mark.parametrize("which", ["source", "target"])
+def test_a_sequence_longer_than_the_learned_positions_is_an_error(which: str) -> None:
+    model = make(positions="learned")
+    lengths = {"source": 5, "target": 5}
+    model(sentences([32]), decoder_input([32]))
+    lengths[which] = 33
+    with pytest.raises(NmtError, match=r"33 subwords is longer than model\.max_positions: 32"):
+        model(sentences([lengths["source"]]), decoder_input([lengths["target"]]))
+
+
+def test_a_step_past_the_learned_positions_is_an_error() -> None:
+    model = make(positions="learned").eval()
+    state = model.start(model.encode(sentences([3])))
+    token = torch.tensor([[BOS]])
+    for _ in range(32):
+        _, state = model.step(state, token)
+    with pytest.raises(NmtError, match="33 subwords"):
+        model.step(state, token)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_under_autocast_states_and_gradients_are_close_to_those_in_float32(norm: str) -> None:
+    """Weights and their gradients stay in float32; with every kind of dropout."""
+    model = make(double=False, norm=norm, dropout=0.1, attention_dropout=0.1, activation_dropout=0.1)
+    source, target = sentences([5, 7, 3]), decoder_input([6, 4, 6])
+    results = []
+    for enabled in (False, True):
+        torch.manual_seed(3)
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            states = model(source, target)
+        gradients = torch.autograd.grad(states.float().square().sum(), [*model.encoder.parameters()])
+        results.append([states, *gradients])
+    for exact, half in zip(*results, strict=True):
+        assert half.dtype == torch.float32
+        assert (half - exact).norm().item() < 0.1 * exact.norm().item()
+    assert not torch.equal(results[0][0], results[1][0])

@@ -1,0 +1,93 @@
+"""Positional encodings against the equations they come from."""
+
+import math
+from typing import Literal
+
+import pytest
+import torch
+
+from nmt.errors import NmtError
+from nmt.models.transformer.positions import LearnedPositions, SinusoidalPositions, sinusoids
+
+Layout = Literal["interleaved", "concatenated"]
+
+
+def paper(position: int, d_model: int) -> list[float]:
+    """Section 3.5: PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos of the same."""
+    row = []
+    for i in range(d_model // 2):
+        angle = position / 10000 ** (2 * i / d_model)
+        row += [math.sin(angle), math.cos(angle)]
+    return row
+
+
+def tensor2tensor(position: int, d_model: int) -> list[float]:
+    """`get_timing_signal_1d`: all sines, then all cosines; timescales geometric from 1 to 10000."""
+    timescales = d_model // 2
+    increment = math.log(1e4 / 1.0) / max(timescales - 1, 1)
+    angles = [position * 1.0 * math.exp(i * -increment) for i in range(timescales)]
+    return [math.sin(angle) for angle in angles] + [math.cos(angle) for angle in angles]
+
+
+EQUATIONS = [("interleaved", paper), ("concatenated", tensor2tensor)]
+
+
+@pytest.mark.parametrize(("layout", "equation"), EQUATIONS)
+@pytest.mark.parametrize("d_model", [2, 6, 64, 512])
+def test_sinusoids_are_the_equations(layout: Layout, equation, d_model: int) -> None:
+    expected = torch.tensor([equation(position, d_model) for position in range(40)], dtype=torch.float64)
+    table = sinusoids(40, d_model, layout)
+    assert table.dtype == torch.float32
+    torch.testing.assert_close(table.double(), expected, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize(("layout", "equation"), EQUATIONS)
+def test_sinusoids_are_exact_far_from_the_start(layout: Layout, equation) -> None:
+    """In float32 the angle of position 20,000 would be off by a thousandth."""
+    last = torch.tensor(equation(20_000, 16), dtype=torch.float64)
+    torch.testing.assert_close(sinusoids(20_001, 16, layout)[-1].double(), last, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
+def test_the_table_grows_when_a_longer_sequence_comes(layout: Layout) -> None:
+    positions = SinusoidalPositions(8, layout)
+    long = 3 * len(positions.table) + 1
+    torch.testing.assert_close(positions(0, long), sinusoids(long, 8, layout), rtol=0, atol=0)
+    torch.testing.assert_close(positions(long - 5, 9), sinusoids(long + 4, 8, layout)[-9:], rtol=0, atol=0)
+    torch.testing.assert_close(positions(2, 3), sinusoids(5, 8, layout)[2:], rtol=0, atol=0)
+
+
+def test_the_table_keeps_its_type_as_it_grows() -> None:
+    positions = SinusoidalPositions(8, "interleaved").double()
+    assert positions(0, 3).dtype == positions(0, 3 * len(positions.table)).dtype == torch.float64
+
+
+def test_a_table_grown_in_inference_mode_serves_training_afterwards() -> None:
+    positions = SinusoidalPositions(8, "interleaved")
+    with torch.inference_mode():
+        positions(0, 2000)
+    x = torch.ones(2000, 8, requires_grad=True)
+    (x * 3 + positions(0, 2000)).sum().backward()
+    assert torch.equal(x.grad, torch.full_like(x, 3))
+
+
+def test_sinusoids_are_no_weights() -> None:
+    positions = SinusoidalPositions(8, "interleaved")
+    assert not list(positions.parameters())
+    assert not positions.state_dict()
+
+
+def test_learned_positions_are_their_rows_and_learn() -> None:
+    positions = LearnedPositions(4, max_positions=6)
+    torch.nn.init.normal_(positions.weight)
+    assert torch.equal(positions(2, 3), positions.weight[2:5])
+    positions(2, 3).sum().backward()
+    assert positions.weight.grad.sum(dim=1).tolist() == [0, 0, 4, 4, 4, 0]
+
+
+def test_learned_positions_end_with_an_error_that_says_so() -> None:
+    positions = LearnedPositions(4, max_positions=6)
+    assert positions(0, 6).shape == (6, 4)
+    for start, length in ((0, 7), (6, 1)):
+        with pytest.raises(NmtError, match=r"7 subwords is longer than model\.max_positions: 6"):
+            positions(start, length)

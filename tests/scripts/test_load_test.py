@@ -1,0 +1,65 @@
+"""scripts/load_test.py says that all is well only where answers were compared."""
+
+import asyncio
+import importlib.util
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from helpers.services import LINES, Gated, service
+
+from nmt.commands.serve.requests import Limits
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "load_test.py"
+pytestmark = pytest.mark.usefixtures("time_limit")
+
+
+@pytest.fixture(scope="module")
+def load_test() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("load_test", SCRIPT)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["load_test"] = module  # which dataclasses ask for
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("statuses", "compared", "different", "status"),
+    [
+        ({"200": 5, "429": 2}, 5, [], 0),
+        ({}, 0, [], 1),
+        ({"429": 9}, 0, [], 1),
+        ({"200": 5}, 5, ["a", "a"], 1),
+        ({"200": 5, "500": 1}, 5, [], 1),
+        ({"200": 5, "ConnectionResetError": 1}, 5, [], 1),
+    ],
+)
+def test_when_all_is_well(
+    load_test: ModuleType, statuses: dict[str, int], compared: int, different: list[str], status: int
+) -> None:
+    seen = load_test.Seen(Counter(statuses), [0.1] * compared, different)
+    assert load_test.report(seen, 1.0) == status
+
+
+def test_answers_are_compared(load_test: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    translator = Gated()
+    expected = {line: translator.alone(line)[0].text for line in LINES}
+    with service(translator, Limits(lines=2, waiting=2)) as (served, _):
+        for given, wrong in ((expected, False), (dict.fromkeys(expected, "something else"), True)):
+            seen = asyncio.run(load_test.load(("127.0.0.1", served.port), given, 3, 0.5))
+            assert seen.statuses["200"] == len(seen.seconds) > 0
+            assert bool(seen.different) == wrong
+            assert load_test.report(seen, 0.5) == int(wrong)
+    assert "answers compared: " in capsys.readouterr().out
+
+
+def test_a_text_without_lines_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("\n \n")
+    command = [sys.executable, str(SCRIPT), "no-model", str(tmp_path / "empty"), "--seconds", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "empty: no line to translate" in done.stderr

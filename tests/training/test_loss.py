@@ -1,0 +1,314 @@
+"""The loss: PyTorch's value and gradients, its definition's value, and nothing that depends on the split."""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from nmt.config import schema
+from nmt.models.transformer.model import Transformer
+from nmt.training import loss as module
+from nmt.training.loss import smoothed_cross_entropy
+
+N, D, V = 13, 8, 11
+
+
+@pytest.fixture(params=[1 << 24, 4 * V, V, 1], ids=["one chunk", "chunks of 4", "rows", "less than a row"])
+def chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Logits held at once: 13 rows of them make one chunk, four (the last one short), or thirteen."""
+    monkeypatch.setitem(module.CHUNK_ELEMENTS, "cpu", request.param)
+    yield
+
+
+def inputs(scale: float = 1.0, dtype: torch.dtype = torch.float32, n: int = N) -> tuple[Tensor, Tensor, Tensor]:
+    torch.manual_seed(0)
+    hidden = torch.randn(n, D, dtype=dtype, requires_grad=True)
+    weight = (scale * torch.randn(V, D, dtype=dtype)).requires_grad_()
+    return hidden, weight, torch.randint(0, V, (n,))
+
+
+def reference(hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
+    """PyTorch's loss in float64, and its gradients for hidden and weight."""
+    h, w = (x.detach().double().requires_grad_() for x in (hidden, weight))
+    loss = F.cross_entropy(h @ w.t(), target, label_smoothing=smoothing, reduction="sum")
+    return loss.detach(), *torch.autograd.grad(loss, (h, w))
+
+
+def relative(got: Tensor, expected: Tensor) -> float:
+    """The error's norm against the size of what is expected."""
+    return float((got.detach().double() - expected).norm() / expected.norm().clamp(min=1e-300))
+
+
+@pytest.mark.usefixtures("chunks")
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
+def test_value_and_gradients_are_pytorchs(smoothing: float) -> None:
+    hidden, weight, target = inputs()
+    loss, nll = smoothed_cross_entropy(hidden, weight, target, smoothing)
+    expected = reference(hidden, weight, target, smoothing)
+    gradients = torch.autograd.grad(loss, (hidden, weight))
+    assert loss.shape == nll.shape == ()
+    for got, wanted in zip((loss, *gradients), expected, strict=True):
+        assert relative(got, wanted) < 1e-6
+    assert relative(nll, reference(hidden, weight, target, 0.0)[0]) < 1e-6
+    assert not nll.requires_grad
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
+def test_value_is_the_divergence_from_the_smoothed_distribution_and_its_entropy(smoothing: float) -> None:
+    """KL(q || p) + H(q), q being 1-ε on the right subword and ε spread evenly over all V."""
+    hidden, weight, target = inputs()
+    total = 0.0
+    for h, y in zip(hidden.tolist(), target.tolist(), strict=True):
+        logits = [sum(a * b for a, b in zip(h, row, strict=True)) for row in weight.tolist()]
+        log_z = math.log(math.fsum(map(math.exp, logits)))
+        log_p = [logit - log_z for logit in logits]
+        q = [smoothing / V + (1 - smoothing) * (v == y) for v in range(V)]
+        divergence = math.fsum(a * (math.log(a) - b) for a, b in zip(q, log_p, strict=True) if a)
+        entropy = -math.fsum(a * math.log(a) for a in q if a)
+        total += divergence + entropy
+    loss, _ = smoothed_cross_entropy(hidden, weight, target, smoothing)
+    assert loss.item() == pytest.approx(total, rel=1e-6)
+
+
+@given(
+    n=st.integers(1, 9),
+    smoothing=st.floats(0, 0.99),
+    chunk=st.integers(1, 60),
+    upstream=st.floats(-3, 3),
+    seed=st.integers(0, 99),
+)
+@settings(deadline=None, max_examples=80)
+def test_in_float64_it_is_exact_for_any_split_and_upstream_gradient(
+    n: int, smoothing: float, chunk: int, upstream: float, seed: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    hidden, weight = (
+        torch.randn(rows, D, dtype=torch.float64, generator=generator).requires_grad_() for rows in (n, V)
+    )
+    target = torch.randint(0, V, (n,), generator=generator)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(module.CHUNK_ELEMENTS, "cpu", chunk)
+        loss, _ = smoothed_cross_entropy(hidden, weight, target, smoothing)
+    (upstream * loss).backward()
+    expected, hidden_gradient, weight_gradient = reference(hidden, weight, target, smoothing)
+    torch.testing.assert_close(loss.detach(), expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(hidden.grad, upstream * hidden_gradient, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(weight.grad, upstream * weight_gradient, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.usefixtures("chunks")
+@pytest.mark.parametrize("scale", [300.0, 3000.0])
+def test_extreme_logits_neither_overflow_nor_lose_the_loss(scale: float) -> None:
+    hidden, weight, target = inputs(scale)
+    assert float((hidden @ weight.t()).detach().abs().max()) > 3 * scale  # exp of it is far beyond float32
+    loss, nll = smoothed_cross_entropy(hidden, weight, target, 0.1)
+    expected = reference(hidden, weight, target, 0.1)
+    gradients = torch.autograd.grad(loss, (hidden, weight))
+    for got, wanted in zip((loss, *gradients), expected, strict=True):
+        assert relative(got, wanted) < 1e-5
+    assert relative(nll, reference(hidden, weight, target, 0.0)[0]) < 1e-5
+
+
+def test_equal_logits_give_the_logarithm_of_the_vocabulary() -> None:
+    hidden, weight, target = inputs(scale=0.0)
+    loss, nll = smoothed_cross_entropy(hidden, weight, target, 0.1)
+    assert loss.item() == pytest.approx(N * math.log(V), rel=1e-6)
+    assert nll.item() == pytest.approx(N * math.log(V), rel=1e-6)
+
+
+def test_without_gradients_none_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    hidden, weight, target = inputs()
+    with_gradient = smoothed_cross_entropy(hidden, weight, target, 0.1)
+
+    def no(*_: object, **__: object) -> Tensor:
+        raise AssertionError("room for a gradient")
+
+    monkeypatch.setattr(module.torch, "zeros_like", no)
+    monkeypatch.setattr(module.torch, "empty_like", no)
+    with torch.no_grad():
+        without = smoothed_cross_entropy(hidden, weight, target, 0.1)
+    with torch.inference_mode():
+        inferred = smoothed_cross_entropy(hidden, weight, target, 0.1)
+    assert not without[0].requires_grad
+    assert with_gradient[0] == without[0] == inferred[0]
+    assert with_gradient[1] == without[1] == inferred[1]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_only_one_input_needs_a_gradient(which: int) -> None:
+    hidden, weight, target = inputs()
+    both = torch.autograd.grad(smoothed_cross_entropy(hidden, weight, target, 0.1)[0], (hidden, weight))
+    (weight, hidden)[which].requires_grad_(False)
+    wanted = (hidden, weight)[which]
+    (gradient,) = torch.autograd.grad(smoothed_cross_entropy(hidden, weight, target, 0.1)[0], (wanted,))
+    assert torch.equal(gradient, both[which])
+
+
+def test_no_tokens_no_loss() -> None:
+    hidden, weight, target = inputs(n=0)
+    loss, nll = smoothed_cross_entropy(hidden, weight, target, 0.1)
+    loss.backward()
+    assert loss == nll == 0
+    assert hidden.grad.shape == (0, D)
+    assert torch.equal(weight.grad, torch.zeros(V, D))
+
+
+def test_under_autocast_bfloat16_is_close_to_float32() -> None:
+    hidden, weight, target = inputs(n=200)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss, nll = smoothed_cross_entropy(hidden, weight, target, 0.1)
+    gradients = torch.autograd.grad(loss, (hidden, weight))
+    assert loss.dtype == nll.dtype == torch.float32
+    assert [gradient.dtype for gradient in gradients] == [torch.float32, torch.float32]
+    for got, wanted in zip((loss, *gradients), reference(hidden, weight, target, 0.1), strict=True):
+        assert 1e-5 < relative(got, wanted) < 0.01  # not float32 in disguise
+
+
+def test_a_hidden_state_in_bfloat16_gets_its_gradient_in_bfloat16() -> None:
+    hidden, weight, target = inputs(n=50)
+    half = hidden.detach().bfloat16().requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16):
+        loss, _ = smoothed_cross_entropy(half, weight, target, 0.1)
+    loss.backward()
+    assert half.grad.dtype == torch.bfloat16
+    assert relative(half.grad, reference(hidden, weight, target, 0.1)[1]) < 0.02
+
+
+def confident(
+    probability: float, n: int = 100, vocabulary: int = 500, width: int = 32
+) -> tuple[Tensor, Tensor, Tensor]:
+    """States and weights that give each target this probability."""
+    torch.manual_seed(0)
+    weight = torch.randn(vocabulary, width, dtype=torch.float64) * width**-0.5
+    states, target = torch.randn(n, width, dtype=torch.float64), torch.randint(0, vocabulary, (n,))
+    low, high = torch.full((n, 1), -100.0), torch.full((n, 1), 100.0)
+    for _ in range(60):  # how far to go along the target's row
+        middle = (low + high) / 2
+        p = ((states + middle * weight[target]) @ weight.t()).softmax(dim=1).gather(1, target[:, None])
+        low, high = torch.where(p < probability, middle, low), torch.where(p < probability, high, middle)
+    return (states + low * weight[target]).float().requires_grad_(), weight.float().requires_grad_(), target
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("probability", [0.5, 0.99, 0.999])
+def test_gradients_are_as_exact_as_pytorchs_however_sure_the_model_is(
+    dtype: torch.dtype, smoothing: float, probability: float
+) -> None:
+    hidden, weight, target = confident(probability)
+    mixed = dtype != torch.float32
+    with torch.autocast("cpu", dtype, enabled=mixed):
+        loss, _ = smoothed_cross_entropy(hidden, weight, target, smoothing)
+        plain = F.cross_entropy(F.linear(hidden, weight), target, label_smoothing=smoothing, reduction="sum")
+    ours, theirs = (torch.autograd.grad(value, (hidden, weight)) for value in (loss, plain))
+    for our, their, wanted in zip(ours, theirs, reference(hidden, weight, target, smoothing)[1:], strict=True):
+        assert relative(our, wanted) < 2 * relative(their, wanted) + 1e-6
+
+
+def test_in_float16_a_gradient_too_small_for_it_is_not_lost() -> None:
+    """A subword that every state finds improbable: its row of the weight gradient is a sum of such probabilities."""
+    torch.manual_seed(0)
+    hidden, weight = torch.randn(300, D) + 4, 0.1 * torch.randn(V, D)
+    weight[7] = -0.6  # e^-20 of the others' probability, 2e-9
+    hidden, weight, target = hidden.requires_grad_(), weight.requires_grad_(), torch.randint(0, 7, (300,))
+    with torch.autocast("cpu", torch.float16):
+        loss, _ = smoothed_cross_entropy(hidden, weight, target, 0.0)
+    (gradient,) = torch.autograd.grad(loss, weight)
+    wanted = reference(hidden, weight, target, 0.0)[2][7]
+    assert 0 < float(wanted.abs().max()) < 1e-4
+    assert relative(gradient[7], wanted) < 0.3
+
+
+def test_in_float16_a_small_gradient_for_the_states_is_scaled_before_it_is_rounded() -> None:
+    hidden, weight, target = confident(0.9999)
+    half = hidden.detach().half()
+    gradients = []
+    for states in (half.requires_grad_(), half.detach().float().requires_grad_()):
+        with torch.autocast("cpu", torch.float16):
+            loss, _ = smoothed_cross_entropy(states, weight, target, 0.0)
+        gradients += torch.autograd.grad(loss * 2.0**12, states)
+    assert torch.equal(gradients[0], gradients[1].half())
+
+
+def test_in_float16_no_sum_over_many_tokens_overflows() -> None:
+    hidden, weight = torch.full((20_000, D), 10.0, requires_grad=True), torch.zeros(V, D, requires_grad=True)
+    target = torch.full((20_000,), 3)
+    with torch.autocast("cpu", torch.float16):
+        loss, _ = smoothed_cross_entropy(hidden, weight, target, 0.1)
+    (gradient,) = torch.autograd.grad(loss, weight)
+    wanted = reference(hidden, weight, target, 0.1)[2]
+    assert float(wanted.abs().max()) > torch.finfo(torch.float16).max
+    assert relative(gradient, wanted) < 0.003
+
+
+def test_a_second_backward_pass_through_one_loss_is_refused() -> None:
+    hidden, weight, target = inputs()
+    loss, _ = smoothed_cross_entropy(hidden, weight, target, 0.1)
+    loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="second"):
+        loss.backward()
+
+
+# ------------------------------------------------------------------------ through a model
+
+SIZES = schema.Model(d_model=D, feed_forward=12, layers=1, heads=2, dropout=0.0)
+PAD, BOS = 0, 2
+
+
+def model_loss(model: Transformer, source: Tensor, target: Tensor, smoothing: float = 0.1) -> tuple[Tensor, int]:
+    """The loss summed over the tokens of target [B, T], and their number."""
+    states = model(source, F.pad(target[:, :-1], (1, 0), value=BOS)).flatten(0, 1)
+    tokens = (target.flatten() != PAD).nonzero()[:, 0]
+    loss, _ = smoothed_cross_entropy(states[tokens], model.output.weight, target.flatten()[tokens], smoothing)
+    return loss, len(tokens)
+
+
+def batch() -> tuple[Tensor, Tensor]:
+    torch.manual_seed(1)
+    source, target = torch.randint(3, V, (6, 7)), torch.randint(3, V, (6, 9))
+    for b, (s, t) in enumerate([(7, 2), (3, 9), (1, 1), (7, 5), (2, 8), (4, 4)]):
+        source[b, s:] = PAD
+        target[b, t:] = PAD
+    return source, target
+
+
+def test_padding_changes_neither_loss_nor_gradients() -> None:
+    model = Transformer(SIZES, V, V, PAD).double()
+    source, target = batch()
+    padded, count = model_loss(model, F.pad(source, (0, 4)), F.pad(target, (0, 5)))
+    alone = [model_loss(model, s[s != PAD][None], t[t != PAD][None]) for s, t in zip(source, target, strict=True)]
+    assert sum(n for _, n in alone) == count == 29
+    total = sum(loss for loss, _ in alone)
+    assert isinstance(total, Tensor)
+    torch.testing.assert_close(padded, total, rtol=1e-10, atol=0)
+    for one, other in zip(
+        torch.autograd.grad(padded, list(model.parameters())),
+        torch.autograd.grad(total, list(model.parameters())),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("tie", ["all", "none"])
+@pytest.mark.parametrize("parts", [(6,), (1, 5), (2, 2, 2), (1,) * 6])
+def test_micro_batches_accumulate_to_the_gradient_of_one_batch(parts: tuple[int, ...], tie: str) -> None:
+    torch.manual_seed(0)
+    model = Transformer(dataclasses.replace(SIZES, tie=tie), V, V, PAD).double()
+    source, target = batch()
+    states = model(source, F.pad(target[:, :-1], (1, 0), value=BOS))
+    F.cross_entropy(
+        model.logits(states).flatten(0, 1), target.flatten(), ignore_index=PAD, label_smoothing=0.1
+    ).backward()  # PyTorch's mean over the tokens of the batch
+    whole = [parameter.grad for parameter in model.parameters()]
+    model.zero_grad()
+    tokens = int((target != PAD).sum())
+    for s, t in zip(source.split(parts), target.split(parts), strict=True):
+        (model_loss(model, s, t)[0] / tokens).backward()
+    for expected, parameter in zip(whole, model.parameters(), strict=True):
+        torch.testing.assert_close(parameter.grad, expected, rtol=1e-8, atol=1e-11)

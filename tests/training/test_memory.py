@@ -1,0 +1,427 @@
+"""As many cells as fit: a step in the fewest parts, never less than the longest pair, and no more than there is."""
+
+import dataclasses
+import logging
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from helpers.runs import rows_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt import device
+from nmt.commands.train import material, train
+from nmt.config import schema
+from nmt.config.schema import Config
+from nmt.data.vocabulary import PAD
+from nmt.distributed.ranks import Ranks
+from nmt.errors import NmtError
+from nmt.files import tensors
+from nmt.models.transformer.model import Transformer
+from nmt.training import memory, state
+from nmt.training.memory import micro_batch_cells, peak_bytes
+from nmt.training.objective import Objective
+from nmt.training.trainer import Trainer
+
+MakeConfig = Callable[..., Config]
+GIBIBYTE = 1 << 30
+
+
+def objective(*, recompute: bool = False, layers: int = 2, vocabulary: int = 40) -> Objective:
+    torch.manual_seed(0)
+    sizes = schema.Model(d_model=16, feed_forward=32, layers=layers, heads=2)
+    model = Transformer(sizes, vocabulary, vocabulary, PAD)
+    model.recompute = recompute
+    return Objective(model, schema.Training())
+
+
+def adam_bytes(of: Objective) -> int:
+    """Gradients and two moments, which a step needs beside the activations."""
+    return 3 * sum(weight.nbytes for weight in of.parameters())
+
+
+def a_cell(of: Objective, cells: int, longest: int) -> float:
+    """Bytes that a cell takes beside what does not depend on their number, the gradients of the weights."""
+    peak_bytes(of, cells, longest)  # whatever is made once
+    return (peak_bytes(of, cells, longest) - adam_bytes(of) / 3) / cells
+
+
+def fitting(batch_cells: int, longest: int, capacity: int, ranks: Ranks = Ranks()) -> int:  # noqa: B008 (frozen)
+    """The result on a device that holds `capacity` cells at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "_estimate", lambda *_: lambda cells: cells <= capacity)
+        return micro_batch_cells(objective(layers=1), batch_cells, longest, ranks)
+
+
+# ------------------------------------------------------------------------ the search
+
+
+@given(st.integers(1, 3000), st.data())
+@settings(deadline=None, max_examples=200)
+def test_a_step_is_cut_into_the_fewest_equal_parts_that_fit(batch_cells: int, data: st.DataObject) -> None:
+    longest = data.draw(st.integers(1, batch_cells))
+    capacity = data.draw(st.integers(longest, 2 * batch_cells))
+    parts = next(n for n in range(1, batch_cells + 1) if max(longest, -(-batch_cells // n)) <= capacity)
+    assert fitting(batch_cells, longest, capacity) == max(longest, -(-batch_cells // parts))
+
+
+@pytest.mark.parametrize(
+    ("batch_cells", "longest", "capacity"), [(100, 50, 49), (100, 100, 99), (100, 1, 0), (100, 60, 50), (100, 33, 30)]
+)
+def test_where_the_longest_pair_does_not_fit_nothing_is_promised(batch_cells: int, longest: int, capacity: int) -> None:
+    with pytest.raises(NmtError):
+        fitting(batch_cells, longest, capacity)
+
+
+def test_the_message_names_the_pair_and_two_mends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available_memory", lambda: 0)
+    message = (
+        r"training\.micro_batch_tokens: auto: one pair of 50 subwords .*"
+        r"data\.max_length, .*training\.activation_checkpointing: true"
+    )
+    with pytest.raises(NmtError, match=message):
+        micro_batch_cells(objective(), 1000, 50, Ranks())
+
+
+@dataclass(frozen=True)
+class BesideASmallerOne(Ranks):
+    """A rank whose neighbour has to cut its steps into five parts."""
+
+    def begin_most(self, number: Callable[[], int]) -> Callable[[], int]:
+        """The larger of the two numbers."""
+        return lambda: max(number(), 5)
+
+
+def test_every_rank_gets_what_the_smallest_device_holds() -> None:
+    assert fitting(1000, 10, capacity=1000, ranks=BesideASmallerOne()) == 200
+    assert fitting(1000, 10, capacity=100, ranks=BesideASmallerOne()) == 100
+
+
+# ------------------------------------------------------------------------ what a cell takes
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_what_the_passes_take_grows_linearly(recompute: bool) -> None:
+    of = objective(recompute=recompute)
+    one, two, three = (peak_bytes(of, cells, 16) for cells in (512, 1024, 1536))
+    assert 0 < one < two
+    assert three - two == pytest.approx(two - one, rel=0.02)
+
+
+def test_recomputed_layers_take_less() -> None:
+    assert a_cell(objective(recompute=True), 1024, 16) < a_cell(objective(), 1024, 16) / 2
+
+
+def test_the_estimate_leaves_neither_gradients_nor_other_weights_behind() -> None:
+    of = objective()
+    before = [weight.detach().clone() for weight in of.parameters()]
+    peak_bytes(of, 512, 16)
+    assert all(weight.grad is None for weight in of.parameters())
+    assert all(map(torch.equal, of.parameters(), before))
+
+
+@pytest.mark.parametrize("longest", [100, 1024, 1025, 1500, 3000])
+def test_a_cell_counts_the_same_however_the_longest_pair_divides_what_is_tried(
+    longest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What fits is found from the memory that a cell takes, and that does not depend on the pairs it is tried with."""
+    of = objective(layers=1)
+    free = 10_000 * a_cell(of, 2048, 32)  # and so holds about 10,000 cells
+    monkeypatch.setattr(memory, "available_memory", lambda: int((free + adam_bytes(of)) / 0.9))
+    assert 7_000 < micro_batch_cells(of, 1_000_000, longest, Ranks()) < 11_000
+
+
+@pytest.mark.parametrize(("cells", "longest"), [(100, 100), (101, 100), (199, 100), (200, 7)])
+def test_what_is_tried_is_no_smaller_than_what_is_asked_for(cells: int, longest: int) -> None:
+    """Pairs shorter than the longest fill a micro-batch whose size no whole number of longest pairs makes."""
+    of, tried = objective(), []
+    of.register_forward_pre_hook(lambda _, given: tried.append([given[0].numel(), given[1].numel()]))
+    peak_bytes(of, cells, longest)
+    assert all(cells <= size < cells + longest for sizes in tried for size in sizes)
+
+
+@pytest.mark.parametrize(("recompute", "layers"), [(False, 4), (False, 1), (True, 4)])
+def test_what_is_said_to_fit_does(recompute: bool, layers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The passes run within the memory that was said to be free, with Adam's two moments beside them."""
+    of = objective(recompute=recompute, layers=layers)
+    available = 24 << 20
+    monkeypatch.setattr(memory, "available_memory", lambda: available)
+    cells = micro_batch_cells(of, 100_000, 20, Ranks())
+    assert 100 < cells < 100_000
+    assert peak_bytes(of, cells, 20) + adam_bytes(of) * 2 // 3 <= available
+
+
+# ------------------------------------------------------------------------ a step that was asked for
+
+
+def sized(**sizes: Any) -> tuple[Config, Objective]:
+    """Of 300 subwords."""
+    whole = schema.Config(run_dir="", data=schema.Data("en", "de", ()), model=schema.Model(**sizes))
+    torch.manual_seed(0)
+    return whole, Objective(Transformer(whole.model, 300, 300, PAD), whole.training)
+
+
+SMALL = {"d_model": 32, "feed_forward": 64, "layers": 2, "heads": 2}
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {}, {"feed_forward": 512}, {"layers": 4}, {"activation": "gelu", "activation_dropout": 0.1},
+        {"attention_dropout": 0.1, "heads": 8}, {"norm": "pre"}, {"dropout": 0.0}, {"encoder_layers": 1},
+        {"key_size": 40, "value_size": 24},
+    ],
+)  # fmt: skip
+def test_the_count_is_never_less_than_what_is_measured_nor_far_more(sizes: dict[str, Any]) -> None:
+    whole, of = sized(**SMALL | sizes)
+    peak_bytes(of, 2048, 32)  # whatever is made once
+    needed = peak_bytes(of, 4096, 32) - peak_bytes(of, 2048, 32)
+    counted = memory.most_bytes(whole.model, 4096, 32) - memory.most_bytes(whole.model, 2048, 32)
+    assert needed <= counted <= 4 * needed
+
+
+def check(whole: Config, of: Objective, cells: int, lengths: tuple[int, ...] = (20,) * 100_000, ranks: int = 1) -> None:
+    memory.check_step(whole, of, cells, np.array(lengths, np.int32), ranks)
+
+
+def test_a_step_that_cannot_fit_is_refused_before_it_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, of = sized(**SMALL)
+    available = 100 << 20
+    monkeypatch.setattr(memory, "available_memory", lambda: available)
+    monkeypatch.setattr(memory, "_PROBE_CELLS", 128)
+    check(whole, of, 1000)
+    said = r"training\.batch_tokens: 1,000,000 cells .* need about [1-9][0-9.]* GiB .* 0\.1 GiB are free: .* to auto"
+    with pytest.raises(NmtError, match=said):
+        check(whole, of, 1_000_000)
+    check(whole, of, 1_000_000, lengths=(20,) * 50)  # there is not that much text
+    micro = dataclasses.replace(whole, training=schema.Training(batch_tokens=9_000_000, micro_batch_tokens=1_000_000))
+    with pytest.raises(NmtError, match=r"training\.micro_batch_tokens: 1,000,000 cells"):
+        check(micro, of, 1_000_000)
+
+
+def test_a_step_that_fits_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the count that errs on the large side says: a tenth more than is measured is enough."""
+    whole, of = sized(**SMALL)
+    peak_bytes(of, 1000, 20)
+    enough = peak_bytes(of, 20_000, 20) + 3 * sum(weight.nbytes for weight in of.parameters())
+    assert memory.most_bytes(whole.model, 20_000, 20) > 1.1 * enough
+    monkeypatch.setattr(memory, "_PROBE_CELLS", 512)
+    for share, ranks, fits in ((1.1, 1, True), (0.8, 1, False), (1.1, 2, False), (2.2, 2, True)):
+        monkeypatch.setattr(memory, "available_memory", lambda share=share: int(share * enough))
+        with nullcontext() if fits else pytest.raises(NmtError):
+            check(whole, of, 20_000, ranks=ranks)
+
+
+def test_ranks_on_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, of = sized(**SMALL)
+    of_a_model = 16 * memory.parameters(whole)  # weights, gradients and two moments in float32
+    monkeypatch.setattr(memory, "available_memory", lambda: int(1.5 * of_a_model))
+    memory.check_model(whole, torch.device("cpu"), 1)
+    with pytest.raises(NmtError, match="lower model"):
+        memory.check_model(whole, torch.device("cpu"), 2)
+    found = {}
+    for ranks in (1, 2):
+        monkeypatch.setattr(memory, "available_memory", lambda ranks=ranks: ranks * (24 << 20))
+        found[ranks] = micro_batch_cells(of, 100_000, 20, Ranks(local_size=ranks))
+    assert found[1] == found[2] < 100_000
+
+
+def test_where_there_is_plenty_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no(*_: object) -> int:
+        raise AssertionError("measured")
+
+    whole, of = sized()
+    monkeypatch.setattr(memory, "available_memory", lambda: 64 * GIBIBYTE)
+    monkeypatch.setattr(memory, "_passes", no)
+    check(whole, of, 25_000)  # the paper's base model and batch
+
+
+@pytest.mark.parametrize("tie", ["all", "target", "none"])
+def test_parameters_are_counted_without_making_them(tie: str) -> None:
+    sizes = {**SMALL, "d_model": 128, "feed_forward": 500, "encoder_layers": 3, "tie": tie, "key_size": 24}
+    whole, of = sized(**sizes)
+    whole = dataclasses.replace(whole, vocabulary=schema.Vocabulary(size=300))
+    assert memory.parameters(whole) == pytest.approx(of.model.parameter_counts()["total"], rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        ("model.d_model=1000000",),
+        ("model.layers=1000", "model.d_model=32000"),
+        ("model.feed_forward=1000000", "model.d_model=400000"),
+    ],
+)
+def test_a_model_that_cannot_fit_is_refused_before_anything_is_built(
+    make_config: MakeConfig, tmp_path: Path, sizes: tuple[str, ...]
+) -> None:
+    config = make_config(*sizes, f"data.store_dir={tmp_path / 'store'}")
+    with pytest.raises(NmtError, match=r"the model has about [0-9,]{13,} parameters: it needs .* lower model\.d_model"):
+        train(config, "cpu")
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: not enough memory"), MemoryError()]
+)
+def test_memory_that_runs_out_is_one_line(make_config: MakeConfig, error: Exception) -> None:
+    def learn(*_: object, **__: object) -> bool:
+        raise error
+
+    trainer = Trainer(make_config(), material(make_config()), torch.device("cpu"))
+    trainer.learner.learn = learn  # type: ignore[method-assign]
+    with pytest.raises(NmtError, match=r"out of memory at step 1 with 512 cells .* lower training\.micro_batch_tokens"):
+        trainer.run()
+
+
+def test_another_error_is_not_taken_for_it(make_config: MakeConfig) -> None:
+    def learn(*_: object, **__: object) -> bool:
+        raise RuntimeError("another")
+
+    trainer = Trainer(make_config(), material(make_config()), torch.device("cpu"))
+    trainer.learner.learn = learn  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError, match="another"):
+        trainer.run()
+
+
+@pytest.mark.parametrize("cells", [2_000_000, 50_000_000])
+def test_a_batch_larger_than_the_data_is_no_reason_to_refuse(make_config: MakeConfig, cells: int) -> None:
+    some = ("training.max_steps=1", "training.validation_bleu=false")
+    assert run(make_config(f"training.batch_tokens={cells}", *some)).progress.step == 1
+
+
+# ------------------------------------------------------------------------ the machine
+
+
+def test_available_memory_is_some_of_this_machines() -> None:
+    total = int(Path("/proc/meminfo").read_text().split()[1]) * 1024  # MemTotal comes first
+    assert 1 << 20 < memory.available_memory() <= total
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"), [("max", 3 * GIBIBYTE), (str(2 * GIBIBYTE), GIBIBYTE), (str(9 * GIBIBYTE), 3 * GIBIBYTE)]
+)
+def test_the_least_of_the_machines_and_the_groups_memory_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, expected: int
+) -> None:
+    def path(name: str) -> Path:
+        return tmp_path / name.strip("/").replace("/", "-")
+
+    path("/sys/fs/cgroup").mkdir()
+    path("/proc/meminfo").write_text(f"MemTotal: 99 kB\nMemFree: 1 kB\nMemAvailable:  {3 << 20} kB\nBuffers: 2 kB\n")
+    (path("/sys/fs/cgroup") / "memory.max").write_text(f"{limit}\n")
+    (path("/sys/fs/cgroup") / "memory.current").write_text(f"{GIBIBYTE + 4096}\n")
+    (path("/sys/fs/cgroup") / "memory.stat").write_text("anon 1\ninactive_file 4096\nactive_file 7\n")
+    monkeypatch.setattr(device, "Path", path)
+    assert memory.available_memory() == expected
+
+
+def test_on_a_system_that_says_nothing_some_memory_is_assumed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(device, "Path", lambda _: tmp_path / "nothing")
+    assert memory.available_memory() >= GIBIBYTE
+    assert device.host_memory_within_reach() is None
+
+
+def test_what_a_process_has_is_within_its_reach() -> None:
+    within, left = device.host_memory_within_reach(), device.available_host_memory()
+    assert within is not None and left is not None and within > GIBIBYTE // 16
+
+
+# ------------------------------------------------------------------------ in a run
+
+
+def run(config: Config) -> Trainer:
+    trainer = Trainer(config, material(config), torch.device("cpu"))
+    trainer.run()
+    return trainer
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    return rows_of(folder / "metrics.jsonl")
+
+
+def test_with_plenty_of_memory_a_run_is_that_without_micro_batches(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "nmt")
+    monkeypatch.setattr(memory, "available_memory", lambda: 64 * GIBIBYTE)
+    whole = run(make_config(f"run_dir={tmp_path / 'whole'}"))
+    auto = run(make_config(f"run_dir={tmp_path / 'auto'}", "training.micro_batch_tokens=auto"))
+    assert auto.micro_cells == whole.micro_cells == 512
+    assert "training.micro_batch_tokens: auto: 512 cells, a whole step" in caplog.text
+    one, other = (
+        tensors.read(tmp_path / name / "state" / "step-00000020.safetensors")[0] for name in ("whole", "auto")
+    )
+    assert one.keys() == other.keys()
+    assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+def test_with_little_memory_a_run_has_the_same_steps_in_smaller_parts(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = ("model.dropout=0", "training.log_every=1", "training.validation_bleu=false")
+    whole = run(make_config(f"run_dir={tmp_path / 'whole'}", *settings))
+    of = whole.learner.objective
+    free = 150 * a_cell(of, 2048, 16)
+    monkeypatch.setattr(memory, "available_memory", lambda: int((free + adam_bytes(of)) / 0.9))
+    auto = run(make_config(f"run_dir={tmp_path / 'auto'}", *settings, "training.micro_batch_tokens=auto"))
+    assert auto.micro_cells < 200
+    assert max(len(step.micro_batches) for step in auto.batches.epoch(0)) > 2
+    assert auto.batches.skipped == 0
+    for one, other in zip(rows(tmp_path / "whole"), rows(tmp_path / "auto"), strict=True):
+        for key in {"step", "epoch", "target_tokens", "learning_rate"} & one.keys():
+            assert one[key] == other[key]
+        for key in {"loss", "validation_loss"} & one.keys():
+            assert one[key] == pytest.approx(other[key], rel=1e-3)
+
+
+def test_a_run_keeps_the_split_that_it_began_with(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Dropout's masks depend on the split: where more or less memory is free, a resumed run must not split anew."""
+    caplog.set_level(logging.INFO, "nmt")
+    some = ("training.micro_batch_tokens=auto", "training.validation_bleu=false")
+
+    def free(cells: int) -> None:
+        monkeypatch.setattr(memory, "_estimate", lambda *_: lambda asked: asked <= cells)
+
+    free(150)
+    whole = run(make_config(f"run_dir={tmp_path / 'whole'}", *some))
+    assert whole.micro_cells == 128
+    parts = make_config(f"run_dir={tmp_path / 'parts'}", *some)
+    for cells, steps in ((150, 5), (10_000, 10), (100, 20)):
+        free(cells)
+        caplog.clear()
+        assert run(dataclasses.replace(parts, training=dataclasses.replace(parts.training, max_steps=steps)))
+        assert ("128 cells, as when the run began" in caplog.text) == (cells != 150)
+        assert ("may not fit into the memory that is free now" in caplog.text) == (cells < 128)
+    one, other = (
+        tensors.read(tmp_path / name / "state" / "step-00000020.safetensors")[0] for name in ("whole", "parts")
+    )
+    assert one.keys() == other.keys()
+    assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+def test_for_another_number_of_ranks_the_split_is_chosen_anew(
+    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "nmt")
+    config = make_config("training.micro_batch_tokens=auto", "training.max_steps=5", "training.validation_bleu=false")
+    first = run(config)
+    before = dataclasses.replace(first.progress, ranks=2, micro_cells=128)
+    monkeypatch.setattr(state, "saved", lambda _: (first.identity, before))
+    assert run(config).micro_cells == first.micro_cells == 512
+    assert "auto: 128 cells for 2 ranks when the run began; chosen anew for 1" in caplog.text
+
+
+def test_a_number_asked_for_is_nothing_to_keep(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    some = ("training.max_steps=5", "training.validation_bleu=false")
+    assert run(make_config(*some)).progress.micro_cells == 0
+    monkeypatch.setattr(memory, "_estimate", lambda *_: lambda cells: cells <= 150)
+    assert run(make_config(*some, "training.micro_batch_tokens=auto", "training.max_steps=6")).micro_cells == 128

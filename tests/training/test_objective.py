@@ -1,0 +1,186 @@
+"""What is minimised: the plain loss of the model's scores; the same with compiled layers, or without a compiler."""
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch._dynamo.utils import counters
+
+from nmt.checkpoints import model_file
+from nmt.commands.train import material
+from nmt.config import schema
+from nmt.config.schema import Config
+from nmt.data.batching import Step
+from nmt.data.vocabulary import BOS, PAD
+from nmt.models.transformer.model import Transformer
+from nmt.training.objective import Objective
+from nmt.training.trainer import Trainer
+
+MakeConfig = Callable[..., Config]
+V = 23
+SIZES = schema.Model(d_model=16, feed_forward=24, layers=1, heads=2, dropout=0.0)
+
+
+@pytest.fixture
+def dynamo() -> Iterator[None]:
+    """A compiler that knows nothing of the tests before, and leaves nothing to those after."""
+    torch._dynamo.reset()
+    counters.clear()
+    with torch._dynamo.config.patch(suppress_errors=False):
+        yield
+    torch._dynamo.reset()
+    counters.clear()
+
+
+def objective(**training: Any) -> Objective:
+    torch.manual_seed(0)
+    return Objective(Transformer(SIZES, V, V, PAD), schema.Training(**training))
+
+
+def batch() -> tuple[Tensor, Tensor, Tensor]:
+    """Source [3, 6] and target [3, 5] with padding, and where the target's tokens are."""
+    source, target = torch.randint(4, V, (3, 6)), torch.randint(4, V, (3, 5))
+    source[1, 4:], target[1, 2:], target[2, 4:] = PAD, PAD, PAD
+    return source, target, (target.flatten() != PAD).nonzero()[:, 0]
+
+
+def log_probabilities(model: Transformer, source: Tensor, target: Tensor) -> Tensor:
+    """log p of every subword [B, T, V], each position given the target before it."""
+    before = torch.cat([torch.full((len(target), 1), BOS), target[:, :-1]], dim=1)
+    return F.log_softmax(model.logits(model(source, before)), dim=-1)
+
+
+def test_in_training_it_is_smoothed_and_otherwise_the_plain_loss() -> None:
+    of_model = objective(label_smoothing=0.3)
+    source, target, tokens = batch()
+    log_p = log_probabilities(of_model.model, source, target)[target != PAD].detach()
+    of_target = log_p.gather(1, target[target != PAD][:, None]).sum()
+    smoothed = -(0.7 * of_target + 0.3 * log_p.mean(dim=1).sum())
+    for training, expected in ((True, smoothed), (False, -of_target)):
+        loss, nll = of_model.train(training)(source, target, tokens)
+        torch.testing.assert_close(loss.detach(), expected)
+        torch.testing.assert_close(nll, -of_target)
+
+
+def test_weights_have_the_names_that_files_give_them_and_are_the_models_own() -> None:
+    of_model = objective()
+    of_files = model_file.weights_of(of_model.model)
+    own = {name.removeprefix("model."): weight for name, weight in of_model.named_parameters()}
+    assert own.keys() == of_files.keys()
+    assert all(own[name].data_ptr() == weight.data_ptr() for name, weight in of_files.items())
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"),
+    [("float32", torch.float32), ("tf32", torch.float32), ("bfloat16", torch.bfloat16), ("float16", torch.float16)],
+)
+def test_the_precision_is_that_of_the_products_and_never_of_loss_and_gradients(
+    precision: str, dtype: torch.dtype
+) -> None:
+    of_model = objective(precision=precision)
+    seen = set()
+    of_model.model.encoder[0].feed_forward.inner.register_forward_hook(lambda *args: seen.add(args[-1].dtype))
+    loss, nll = of_model(*batch())
+    loss.backward()
+    assert seen == {dtype}
+    assert loss.dtype == nll.dtype == torch.float32
+    assert {weight.grad.dtype for weight in of_model.parameters() if weight.grad is not None} == {torch.float32}
+
+
+# ------------------------------------------------------------------------ compiled
+
+
+def train(config: Config, after_step: Callable[[], object] = lambda: None) -> list[float]:
+    """Run it all and give the mean loss of every step."""
+    trainer = Trainer(config, material(config), torch.device("cpu"))
+    losses = []
+    train_step = trainer._train_step
+
+    def noted(step: Step) -> None:
+        before = float(trainer.learner.losses[0])
+        train_step(step)
+        losses.append((float(trainer.learner.losses[0]) - before) / step.target_tokens)
+        after_step()
+
+    trainer._train_step = noted  # type: ignore[method-assign]
+    trainer.run()
+    return losses
+
+
+SHORT = ("model.dropout=0", "model.layers=2", "training.max_epochs=1", "training.batch_tokens=128",
+         "training.max_steps=100", "training.validate_every=100", "training.validation_bleu=false",
+         "training.checkpoint_every=100", "training.log_every=100")  # fmt: skip
+
+
+@pytest.mark.usefixtures("dynamo")
+def test_compiled_layers_learn_the_same_with_one_kernel_for_all_shapes(
+    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One graph for encoder layers, one for decoder layers, one to try the compiler: none after the first step."""
+    graphs: list[int] = []
+    compiled = train(
+        make_config(*SHORT, "training.compile=true"), lambda: graphs.append(counters["stats"]["unique_graphs"])
+    )
+    plain = train(make_config(*SHORT, f"run_dir={tmp_path / 'plain'}"))
+    assert len(compiled) > 20
+    if said := [record for record in caplog.records if "training.compile" in record.getMessage()]:
+        assert len(said) == 1 and compiled == plain  # no compiler here, or one that does not work
+        return
+    assert compiled == pytest.approx(plain, rel=1e-3)
+    assert set(graphs) == {3}
+
+
+class FailsBackward(torch.autograd.Function):
+    """What is compiled lazily, at the first backward pass."""
+
+    @staticmethod
+    def forward(_: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(_: Any, __: Tensor) -> Tensor:
+        raise RuntimeError("the compiler has crashed")
+
+
+@pytest.mark.usefixtures("dynamo")
+@pytest.mark.parametrize("in_backward", [False, True])
+def test_where_the_compiler_fails_only_with_the_layers_training_goes_on(
+    make_config: MakeConfig,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    in_backward: bool,
+) -> None:
+    def compile(function: Callable[..., Any], **_: object) -> Callable[..., Any]:
+        def compiled(*arguments: Any, **named: Any) -> Any:
+            if not in_backward:
+                raise RuntimeError("the compiler has crashed")
+            return FailsBackward.apply(function(*arguments, **named))  # type: ignore[no-untyped-call]
+
+        return function if function is torch.sin else compiled
+
+    monkeypatch.setattr(torch, "compile", compile)
+    losses = train(make_config("training.compile=true", "training.max_steps=3"))
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert "training.compile" in warning and "going on without it (the compiler has crashed)" in warning
+    assert losses == train(make_config("training.max_steps=3", f"run_dir={tmp_path / 'plain'}"))
+
+
+def test_where_compilation_fails_training_goes_on_after_one_warning(
+    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("no C++ compiler\nand much more about it")
+
+    monkeypatch.setattr(torch, "compile", broken)
+    losses = train(make_config("training.compile=true", "training.max_steps=3"))
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert "training.compile" in warning and "going on without it (no C++ compiler)" in warning
+    assert losses == train(make_config("training.max_steps=3", f"run_dir={tmp_path / 'plain'}"))
+    saved = [model_file.load(tmp_path / run / model_file.BEST).weights for run in ("run", "plain")]
+    assert all(torch.equal(weight, saved[1][name]) for name, weight in saved[0].items())

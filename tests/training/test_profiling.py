@@ -1,0 +1,112 @@
+"""The profile: where the time goes, all of it, and nothing else changed by looking."""
+
+import gzip
+import json
+import logging
+import math
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from helpers.runs import rows_of
+
+from nmt.commands.train import material
+from nmt.config.schema import Config
+from nmt.files import tensors
+from nmt.training import profiling
+from nmt.training.profiling import PHASES, SKIPPED, TIMED, TRACED, measured_peak
+from nmt.training.trainer import Trainer
+
+MakeConfig = Callable[..., Config]
+STEPS = SKIPPED + TIMED + TRACED
+SETTINGS = (f"training.max_steps={STEPS + 2}", "training.validation_bleu=false", "training.batch_tokens=128",
+            "training.validate_every=100", "training.checkpoint_every=100")  # fmt: skip
+
+
+@pytest.fixture
+def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO, "nmt")
+    return caplog
+
+
+def run(config: Config, *, profile: bool) -> None:
+    Trainer(config, material(config), torch.device("cpu"), profile=profile).run()
+
+
+def test_a_run_with_a_profile_is_that_without_and_says_where_its_time_went(
+    make_config: MakeConfig, tmp_path: Path, logged: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profiling, "measured_peak", lambda where, dtype: 1e15)
+    run(make_config(*SETTINGS), profile=True)
+    table, share, place = [text for text in logged.messages if text.startswith("profile: ")]
+
+    header, *lines = table.split("\n")
+    (whole,) = map(float, re.findall(rf"profile: ([\d.]+) ms a step, the mean of {TIMED}", header))
+    found = [re.fullmatch(r"  (\S+) +(-?[\d.]+) ms +(-?[\d.]+)%", line) for line in lines]
+    rows = {match[1]: (float(match[2]), float(match[3])) for match in found if match}
+    assert list(rows) == [*PHASES, "other"] and len(rows) == len(lines)
+    assert sum(percent for _, percent in rows.values()) == pytest.approx(100, abs=0.5)
+    assert sum(milliseconds for milliseconds, _ in rows.values()) == pytest.approx(whole, abs=0.5)
+    assert min(percent for _, percent in rows.values()) >= 0
+    assert rows["forward"][1] > 0 and rows["backward"][1] > 0 and rows["optimizer"][1] > 0
+
+    assert "of the 1000.000 that a large float32 product reaches here" in share
+    trace = tmp_path / "run" / "profile" / "trace-rank0.json.gz"
+    assert str(trace) in place
+    events = json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
+    names = [event["name"] for event in events if event.get("cat") == "user_annotation"]
+    assert {phase: names.count(phase) for phase in PHASES} == dict.fromkeys(PHASES, TRACED)
+
+    run(make_config(*SETTINGS, f"run_dir={tmp_path / 'plain'}"), profile=False)
+    assert not (tmp_path / "plain" / "profile").exists()
+    name = f"step-{STEPS + 2:08d}.safetensors"
+    profiled, plain = (tensors.read(tmp_path / folder / "state" / name)[0] for folder in ("run", "plain"))
+    assert profiled.keys() == plain.keys()
+    assert all(torch.equal(tensor, plain[name]) for name, tensor in profiled.items())
+
+
+def test_what_the_profile_takes_is_no_time_of_training(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, passed = time.perf_counter, [0.0]
+
+    def long_measured(where: torch.device, dtype: torch.dtype) -> float:
+        passed[0] += 1e6
+        return 1e15
+
+    monkeypatch.setattr(time, "perf_counter", lambda: clock() + passed[0])
+    monkeypatch.setattr(profiling, "measured_peak", long_measured)
+    run(make_config(*SETTINGS, "training.log_every=1"), profile=True)
+    rows = rows_of(tmp_path / "run" / "metrics.jsonl")
+    assert passed[0] and all(row["seconds"] < 1e6 for row in rows if "seconds" in row)
+
+
+def test_a_finished_run_says_that_there_is_nothing_to_profile(
+    make_config: MakeConfig, logged: pytest.LogCaptureFixture
+) -> None:
+    config = make_config(*SETTINGS, "training.max_steps=1")
+    run(config, profile=False)
+    logged.clear()
+    run(config, profile=True)
+    assert "nothing to do" in logged.text and f"training ended {STEPS} steps before the profile did" in logged.text
+
+
+def test_a_run_that_ends_before_or_within_the_profile_does_not_spoil_the_next(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profiling, "measured_peak", lambda where, dtype: 1e15)
+    for steps in (SKIPPED + 1, STEPS - 2):
+        config = make_config(*SETTINGS, f"training.max_steps={steps}", f"run_dir={tmp_path / str(steps)}")
+        run(config, profile=True)
+        assert not (tmp_path / str(steps) / "profile").exists()
+    run(make_config(*SETTINGS), profile=True)
+    assert (tmp_path / "run" / "profile" / "trace-rank0.json.gz").exists()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_peak_is_a_speed(dtype: torch.dtype) -> None:
+    peak = measured_peak(torch.device("cpu"), dtype, seconds=0.05)
+    assert 0 < peak < math.inf

@@ -1,0 +1,321 @@
+"""Saving beside training: the files of that moment, whatever comes after, and no error lost."""
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from helpers import faults
+from helpers.model_files import shared_vocabulary
+from torch import Tensor
+
+import nmt
+from nmt.checkpoints import model_file
+from nmt.checkpoints.model_file import Checkpoint
+from nmt.config.schema import Config
+from nmt.data.batching import Batch, Step
+from nmt.distributed.ranks import Ranks
+from nmt.errors import NmtError
+from nmt.files import tensors as tensor_file
+from nmt.training import state
+from nmt.training.saving import Saver
+from nmt.training.state import Identity, Progress
+from nmt.training.train_step import Learner
+
+MakeConfig = Callable[..., Config]
+
+
+@dataclasses.dataclass
+class Session:
+    """What a training process holds."""
+
+    config: Config
+    run: Path
+    learner: Learner
+    progress: Progress
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.config, "data", "vocabulary", "validation")
+
+    def saver(self) -> Saver:
+        return Saver(self.run, self.identity, shared_vocabulary(), Ranks())
+
+    def train(self) -> None:
+        self.progress.step += 1
+        generator = torch.Generator().manual_seed(self.progress.step)
+        source, target = torch.randint(4, 300, (2, 3, 6), generator=generator)
+        step = Step([Batch(source, target)], 3, source.numel(), target.numel(), 36)
+        self.learner.learn(step, self.progress.step, 0.01, lambda _: contextlib.nullcontext())
+
+    def weights(self) -> dict[str, Tensor]:
+        return {name: weight.clone() for name, weight in model_file.weights_of(self.learner.model).items()}
+
+
+def start(config: Config, run: Path) -> Session:
+    session = Session(config, run, Learner(config, shared_vocabulary(), torch.device("cpu"), Ranks()), Progress())
+    session.train()
+    return session
+
+
+@pytest.fixture
+def session(make_config: MakeConfig, tmp_path: Path) -> Session:
+    return start(make_config("training.ema_decay=0.6"), tmp_path / "run")
+
+
+@dataclasses.dataclass
+class Disk:
+    """One that writes nothing before it is let, and then refuses if it is full."""
+
+    let: threading.Event
+    full: bool = False
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    slow, write = Disk(threading.Event()), tensor_file.write
+
+    def write_when_let(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+        assert slow.let.wait(timeout=30)
+        if slow.full:
+            raise NmtError(f"{path}: cannot be written: no space left")
+        write(path, tensors, metadata)
+
+    monkeypatch.setattr(tensor_file, "write", write_when_let)
+    yield slow
+    slow.let.set()
+
+
+def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+def states(run: Path) -> list[str]:
+    return sorted(path.name for path in (run / "state").glob("step-*"))
+
+
+def test_files_are_those_of_a_synchronous_save(session: Session, tmp_path: Path) -> None:
+    session.progress.best_step, session.progress.target_tokens, session.progress.epoch = 1, 77, 3
+    scores = {"validation_loss": 1.5}
+    with session.saver() as saver:
+        saver.save_all(session.progress, session.learner, scores)
+    provenance = {
+        "nmt": nmt.__version__, "torch": torch.__version__, "run_dir": str(session.run), "step": 1, "epoch": 3,
+        "target_tokens": 77, "best_metric": "validation_loss", "validation_key": "validation", **scores,
+    }  # fmt: skip
+    model = Checkpoint(session.config, shared_vocabulary(), session.weights(), provenance)
+    model_file.save(model_file.checkpoint_path(tmp_path / "plain", 1), model)
+    model_file.save(tmp_path / "plain" / model_file.BEST, model)
+    state.write(tmp_path / "plain", state.snapshot(session.identity, session.progress, session.learner))
+    plain = [path.relative_to(tmp_path / "plain") for path in (tmp_path / "plain").rglob("*.safetensors")]
+    saved = [path.relative_to(session.run) for path in session.run.rglob("*") if path.is_file()]
+    assert sorted(saved) == sorted([*plain, Path(model_file.EMA)])
+    for path in plain:
+        (ours, our_words), (theirs, their_words) = (
+            tensor_file.read(at / path) for at in (session.run, tmp_path / "plain")
+        )
+        assert same(ours, theirs)
+        assert our_words == their_words
+
+
+def test_a_state_is_written_after_what_it_speaks_of_and_nothing_is_deleted_before(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed at any point, a run has the files that the state it goes on from takes for written."""
+    of = start(make_config("training.keep_last=1", "training.keep_best=0", "training.ema_decay=0.6"), tmp_path / "run")
+    with of.saver() as saver:
+        saver.save_all(of.progress, of.learner, {})
+    of.train()
+    of.progress.best_step = 2
+    counted = faults.Faults(of.run)
+    counted.install(monkeypatch.setattr)
+    with of.saver() as saver:
+        saver.save_all(of.progress, of.learner, {"validation_loss": 1.0})
+    step = "step-00000002.safetensors"
+    deleted = "unlink checkpoints/step-00000001.safetensors"
+    names = (f"replace checkpoints/{step}", "replace best.safetensors", "replace ema.safetensors")
+    places = [counted.calls.index(call) for call in (*names, f"replace state/{step}", deleted)]
+    assert places == sorted(places)
+
+
+def test_of_shared_weights_the_first_rank_alone_writes(session: Session) -> None:
+    session.learner.sharded = True  # so that others take part
+    with Saver(session.run, session.identity, shared_vocabulary(), Ranks(rank=1, size=2)) as saver:
+        saver.save_all(session.progress, session.learner, {})
+    assert not session.run.exists()
+
+
+def test_a_state_alone_makes_no_model_file(session: Session) -> None:
+    with session.saver() as saver:
+        saver.save_state(session.progress, session.learner)
+    assert [path.name for path in session.run.rglob("*") if path.is_file()] == ["step-00000001.safetensors"]
+    assert states(session.run) == ["step-00000001.safetensors"]
+
+
+@pytest.mark.parametrize("scores", [{}, {"validation_loss": 2.0}])
+def test_without_a_new_best_the_best_stays(session: Session, scores: dict[str, float]) -> None:
+    with session.saver() as saver:
+        session.progress.best_step = 1
+        saver.save_all(session.progress, session.learner, {"validation_loss": 1.0})
+        session.train()
+        saver.save_all(session.progress, session.learner, scores)
+    assert model_file.load_provenance(session.run / model_file.BEST)["step"] == 1
+    assert len(model_file.checkpoints(session.run)) == 2
+
+
+@pytest.mark.parametrize("save", ["save_state", "save_all"])
+def test_what_training_does_while_a_file_is_written_is_not_in_it(session: Session, disk: Disk, save: str) -> None:
+    at_save, expected = session.weights(), state.snapshot(session.identity, session.progress, session.learner)
+    with session.saver() as saver:
+        if save == "save_all":
+            saver.save_all(session.progress, session.learner, {})
+        else:
+            saver.save_state(session.progress, session.learner)
+        session.train()
+        for weight in session.learner.model.parameters():
+            weight.data.fill_(7)
+        session.progress.target_tokens = 10**9
+        assert not states(session.run)
+        disk.let.set()
+    tensors, metadata = tensor_file.read(session.run / "state" / "step-00000001.safetensors")
+    assert same(tensors, expected.tensors)
+    assert metadata == expected.metadata
+    assert same({name: tensors[f"model.{name}"] for name in at_save}, at_save)
+    if save == "save_all":
+        model = model_file.load(model_file.checkpoint_path(session.run, 1))
+        assert same(dict(model.weights), at_save)
+        assert model.provenance["target_tokens"] == 0
+
+
+def test_saves_follow_one_another_and_training_waits_for_none(session: Session, disk: Disk) -> None:
+    with session.saver() as saver:
+        saver.save_state(session.progress, session.learner)  # returns before anything is written
+        session.train()
+        assert not states(session.run)
+        threading.Timer(0.05, disk.let.set).start()
+        saver.save_state(session.progress, session.learner)  # waits for the one before
+        assert states(session.run)[0] == "step-00000001.safetensors"
+    assert states(session.run) == ["step-00000001.safetensors", "step-00000002.safetensors"]
+
+
+# ------------------------------------------------------------------------ errors
+
+
+def test_a_disk_that_refuses_is_heard_of_at_the_next_save(session: Session, disk: Disk) -> None:
+    disk.full = True
+    with pytest.raises(NmtError, match="no space left"), session.saver() as saver:
+        saver.save_all(session.progress, session.learner, {})
+        disk.let.set()
+        session.train()
+        saver.save_state(session.progress, session.learner)
+        raise AssertionError("not heard of")
+    assert not session.run.exists()
+
+
+def test_a_disk_that_refuses_is_heard_of_when_asked(session: Session, disk: Disk) -> None:
+    saver = session.saver()
+    saver.check()
+    saver.save_state(session.progress, session.learner)
+    saver.check()  # not yet
+    disk.full = True
+    disk.let.set()
+    assert saver._writing is not None
+    concurrent.futures.wait([saver._writing])
+    with pytest.raises(NmtError, match="no space left: training ends; no state had been saved, and the same command"):
+        saver.check()
+    saver.check()  # once
+
+
+def test_a_disk_that_refuses_is_heard_of_on_leaving(session: Session, disk: Disk) -> None:
+    disk.full = True
+    passed = False
+    with pytest.raises(NmtError, match="no space left"), session.saver() as saver:
+        saver.save_state(session.progress, session.learner)
+        disk.let.set()
+        passed = True
+    assert passed
+
+
+@pytest.mark.parametrize("in_the_way", ["run", "run/state", "run/checkpoints"])
+def test_a_file_where_a_folder_should_be_is_named(session: Session, tmp_path: Path, in_the_way: str) -> None:
+    file = tmp_path / in_the_way
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("mine")
+    with pytest.raises(NmtError, match=f"{file}.*cannot be written"), session.saver() as saver:
+        saver.save_all(session.progress, session.learner, {})
+    assert file.read_text() == "mine"
+
+
+def test_what_ends_training_is_raised_and_the_file_being_written_is_whole(session: Session, disk: Disk) -> None:
+    with pytest.raises(ZeroDivisionError), session.saver() as saver:
+        saver.save_state(session.progress, session.learner)
+        threading.Timer(0.05, disk.let.set).start()
+        raise ZeroDivisionError
+    tensors, _ = tensor_file.read(session.run / "state" / "step-00000001.safetensors")
+    expected = state.snapshot(session.identity, session.progress, session.learner)
+    assert same(tensors, expected.tensors)
+
+
+def test_an_error_of_the_disk_does_not_hide_what_ended_training(session: Session, disk: Disk) -> None:
+    disk.full = True
+    with pytest.raises(ZeroDivisionError), session.saver() as saver:
+        saver.save_state(session.progress, session.learner)
+        disk.let.set()
+        raise ZeroDivisionError
+
+
+# ------------------------------------------------------------------------ which files stay
+
+
+@pytest.mark.parametrize(
+    ("last", "best", "kept"),
+    [(1, 0, {5}), (2, 1, {2, 4, 5}), (1, 2, {2, 3, 5}), (3, 3, {2, 3, 4, 5}), (9, 9, {1, 2, 3, 4, 5})],
+)
+def test_the_last_and_the_best_checkpoints_are_kept(
+    make_config: MakeConfig, tmp_path: Path, last: int, best: int, kept: set[int]
+) -> None:
+    of = start(make_config(f"training.keep_last={last}", f"training.keep_best={best}"), tmp_path / "run")
+    with of.saver() as saver:
+        for step, loss in enumerate((5.0, 1.0, 2.0, 3.0, 4.0), start=1):
+            of.progress.step = step
+            saver.save_all(of.progress, of.learner, {"validation_loss": loss})
+    assert {model_file.load_provenance(path)["step"] for path in model_file.checkpoints(of.run)} == kept
+    assert states(of.run) == ["step-00000004.safetensors", "step-00000005.safetensors"]
+
+
+# ------------------------------------------------------------------------ the moving average
+
+
+def test_the_moving_average_is_a_model_file_with_the_averaged_weights(session: Session) -> None:
+    assert session.learner.average is not None
+    average = {name: weight.double() for name, weight in session.learner.average.named_parameters()}
+    with session.saver() as saver:
+        for _ in range(4):
+            session.train()
+            decay = min(0.6, (1 + session.progress.step) / (10 + session.progress.step))
+            average = {
+                name: decay * average[name] + (1 - decay) * now.double() for name, now in session.weights().items()
+            }
+        saver.save_all(session.progress, session.learner, {"validation_loss": 1.0})
+    saved = model_file.load(session.run / model_file.EMA)
+    assert saved.provenance == {
+        "nmt": nmt.__version__, "torch": torch.__version__, "run_dir": str(session.run), "step": 5, "ema_decay": 0.6
+    }  # fmt: skip
+    model = saved.build()
+    for name, weight in model.named_parameters():
+        torch.testing.assert_close(weight.detach().double(), average[name], rtol=1e-5, atol=1e-7)
+        assert not torch.equal(weight, session.weights()[name])
+    assert model.output.weight is model.source_embedding.weight
+    ids = torch.randint(4, 300, (2, 5))
+    assert model(ids, ids).isfinite().all()
+
+
+def test_without_a_decay_there_is_no_moving_average(make_config: MakeConfig, tmp_path: Path) -> None:
+    of = start(make_config(), tmp_path / "run")
+    with of.saver() as saver:
+        saver.save_all(of.progress, of.learner, {})
+    assert not (of.run / model_file.EMA).exists()

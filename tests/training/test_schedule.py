@@ -1,0 +1,111 @@
+"""Learning rates against their equations, step by step, and what every schedule has in common."""
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.config.schema import Training
+from nmt.training.schedule import learning_rate
+
+DECAYING = ["inverse_sqrt", "cosine", "linear", "constant"]
+
+
+def training(schedule: str, warmup: int, steps: int = 100, peak: float = 0.01, final: float = 0.0) -> Training:
+    return Training(
+        schedule=schedule,  # type: ignore[arg-type]
+        warmup_steps=warmup,
+        max_steps=steps,
+        learning_rate=None if schedule == "paper" else peak,
+        final_learning_rate=final,
+    )
+
+
+@pytest.mark.parametrize("warmup", [1, 7, 4000])
+@pytest.mark.parametrize("d_model", [16, 512, 1024])
+def test_paper_is_equation_3(warmup: int, d_model: int) -> None:
+    for step in (1, 2, 3, warmup, warmup + 1, 2 * warmup, 100 * warmup):
+        rising, falling = step / warmup**1.5 / math.sqrt(d_model), 1 / math.sqrt(step * d_model)
+        expected = rising if step < warmup else falling
+        assert learning_rate(step, training("paper", warmup), d_model) == pytest.approx(expected, rel=1e-12)
+
+
+def test_paper_peaks_where_the_warmup_ends() -> None:
+    """The base model's peak is 512^-0.5 · 4000^-0.5, about 7e-4."""
+    rates = [learning_rate(step, training("paper", 4000), 512) for step in range(1, 9000)]
+    assert rates.index(max(rates)) + 1 == 4000
+    assert max(rates) == pytest.approx((512 * 4000) ** -0.5, rel=1e-12)
+    assert max(rates) == pytest.approx(6.99e-4, rel=1e-3)
+
+
+@pytest.mark.parametrize("schedule", DECAYING)
+@pytest.mark.parametrize("warmup", [1, 10, 40])
+def test_the_warmup_is_a_straight_line_from_0_to_the_peak(schedule: str, warmup: int) -> None:
+    for step in range(1, warmup + 1):
+        expected = float(Fraction(step, warmup)) * 0.01
+        assert learning_rate(step, training(schedule, warmup), 512) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("warmup", [0, 10])
+@pytest.mark.parametrize("final", [0.0, 0.002])
+def test_after_the_warmup_each_is_its_equation(warmup: int, final: float) -> None:
+    for step in range(warmup + 1, 131):
+        part = min((step - warmup) / (100 - warmup), 1)  # past max_steps the end stays
+        expected = {
+            "linear": 0.01 + part * (final - 0.01),
+            "cosine": final + (0.01 - final) * math.cos(math.pi * part / 2) ** 2,
+            "constant": 0.01,
+        }
+        if warmup:
+            expected["inverse_sqrt"] = 0.01 / math.sqrt(step / warmup)
+        for schedule, rate in expected.items():
+            settings = training(schedule, warmup, final=final)
+            assert learning_rate(step, settings, 512) == pytest.approx(rate, rel=1e-9, abs=1e-15)
+
+
+@pytest.mark.parametrize("schedule", ["paper", *DECAYING])
+def test_nothing_jumps_where_the_warmup_ends(schedule: str) -> None:
+    settings = training(schedule, 1000, steps=10_000)
+    before, peak, after = (learning_rate(step, settings, 512) for step in (999, 1000, 1001))
+    assert before == pytest.approx(peak, rel=2e-3)
+    assert after == pytest.approx(peak, rel=2e-3)
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "linear"])
+def test_the_last_step_has_the_final_rate(schedule: str) -> None:
+    assert learning_rate(100, training(schedule, 10, final=3e-5), 512) == pytest.approx(3e-5, rel=1e-12)
+
+
+def test_inverse_sqrt_with_the_papers_peak_is_the_papers_schedule() -> None:
+    peak = (512 * 4000) ** -0.5
+    for step in (1, 100, 4000, 4001, 99_999):
+        paper = learning_rate(step, training("paper", 4000), 512)
+        assert learning_rate(step, training("inverse_sqrt", 4000, peak=peak), 512) == pytest.approx(paper, rel=1e-12)
+
+
+@given(
+    schedule=st.sampled_from(["paper", *DECAYING]),
+    warmup=st.integers(1, 5000),
+    decay=st.integers(1, 5000),
+    peak=st.floats(1e-7, 1),
+    share=st.floats(0, 1),
+    steps=st.lists(st.integers(1, 20_000), min_size=2, max_size=10, unique=True).map(sorted),
+)
+def test_positive_rising_in_the_warmup_and_never_rising_after_it(
+    schedule: str, warmup: int, decay: int, peak: float, share: float, steps: list[int]
+) -> None:
+    settings = training(schedule, warmup, warmup + decay, peak, share * peak)
+    rates = [learning_rate(step, settings, 512) for step in steps]
+    ends = schedule in ("cosine", "linear") and share * peak < 1e-12
+    for step, rate in zip(steps, rates, strict=True):
+        assert rate > 0 or (ends and rate >= 0 and step > warmup + 0.9 * decay)
+    for (earlier, before), (later, after) in zip(
+        zip(steps, rates, strict=True), zip(steps[1:], rates[1:], strict=True), strict=False
+    ):
+        if later <= warmup:
+            assert after > before
+        elif earlier >= warmup:
+            assert after <= before * (1 + 1e-12)
+    assert rates[::-1] == [learning_rate(step, settings, 512) for step in reversed(steps)]  # the order is nothing to it

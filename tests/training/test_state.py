@@ -1,0 +1,379 @@
+"""Resuming: the next step is the one that would have come, from the newest whole state, of the same run."""
+
+import contextlib
+import copy
+import dataclasses
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from helpers.model_files import make_checkpoint, shared_vocabulary
+
+from nmt.checkpoints import model_file
+from nmt.config import reader
+from nmt.config.schema import Config
+from nmt.data.batching import Batch, Step
+from nmt.distributed.ranks import Ranks
+from nmt.errors import NmtError
+from nmt.files import tensors as tensor_file
+from nmt.training import state
+from nmt.training.state import Identity, Progress
+from nmt.training.train_step import Learner
+
+MakeConfig = Callable[..., Config]
+
+
+@dataclasses.dataclass
+class Session:
+    """What a training process holds."""
+
+    config: Config
+    run: Path
+    learner: Learner
+    steps: int = 0
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.config, "data", "vocabulary", "validation")
+
+    def train(self, steps: int = 1) -> None:
+        for _ in range(steps):
+            self.steps += 1
+            generator = torch.Generator().manual_seed(self.steps)
+            source, target = torch.randint(4, 300, (2, 3, 6), generator=generator)
+            step = Step([Batch(source, target)], 3, source.numel(), target.numel(), 36)
+            self.learner.learn(step, self.steps, 0.01, lambda _: contextlib.nullcontext())
+
+    def save(self, step: int) -> None:
+        state.write(self.run, state.snapshot(self.identity, Progress(step=step), self.learner))
+
+    def restore(self) -> Progress:
+        progress = state.restore(self.run, self.identity, self.learner, Ranks())
+        self.steps = progress.step
+        return progress
+
+    def everything(self) -> dict[str, torch.Tensor]:
+        """All that the next step depends on."""
+        names = dict(self.learner.model.named_parameters())
+        moments = {
+            f"{key} of {name}": value
+            for name, parameter in names.items()
+            for key, value in self.learner.optimizer.state[parameter].items()
+        }
+        assert len(moments) == 3 * len(names)
+        average = dict(self.learner.average.named_parameters()) if self.learner.average else {}
+        return {**names, **moments, **{f"average of {name}": weight for name, weight in average.items()}}
+
+
+def start(run: Path, config: Config, seed: int = 0) -> Session:
+    learner = Learner(dataclasses.replace(config, seed=seed), shared_vocabulary(), torch.device("cpu"), Ranks())
+    learner.seed = 0  # of dropout; the seed given is of the weights alone
+    return Session(config, run, learner)
+
+
+def assert_same(one: Session, other: Session) -> None:
+    first, second = one.everything(), other.everything()
+    assert first.keys() == second.keys()
+    for name, tensor in first.items():
+        assert torch.equal(tensor, second[name]), name
+
+
+@pytest.fixture
+def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO, "nmt")
+    return caplog
+
+
+def states(run: Path) -> list[str]:
+    return sorted(path.name for path in (run / "state").iterdir())
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        (),
+        ("model.tie=none", "model.positions=learned"),
+        ("training.precision=float16",),
+        ("training.ema_decay=0.9",),
+        ("training.activation_checkpointing=true", "model.dropout=0.5"),
+    ],
+)
+def test_the_next_steps_are_those_that_would_have_come(
+    make_config: MakeConfig, tmp_path: Path, overrides: tuple[str, ...]
+) -> None:
+    """Bit for bit: weights, both moments, step counts, random numbers, the loss scale."""
+    config = make_config("model.dropout=0.3", *overrides)
+    whole = start(tmp_path, config)
+    whole.train(3)
+    whole.save(3)
+    at_save = {name: tensor.detach().clone() for name, tensor in whole.everything().items()}
+    whole.train(2)
+    after, scale = {n: t.detach().clone() for n, t in whole.everything().items()}, whole.learner.scaler.state_dict()
+
+    resumed = start(tmp_path, config, seed=99)
+    assert resumed.restore() == Progress(step=3)
+    assert all(torch.equal(tensor, at_save[name]) for name, tensor in resumed.everything().items())
+    resumed.train(2)
+    assert all(torch.equal(tensor, after[name]) for name, tensor in resumed.everything().items())
+    assert resumed.learner.scaler.state_dict() == scale
+
+
+def test_saving_changes_nothing(make_config: MakeConfig, tmp_path: Path) -> None:
+    session = start(tmp_path, make_config())
+    session.train()
+    before = {name: tensor.detach().clone() for name, tensor in session.everything().items()}
+    session.save(1)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in session.everything().items())
+
+
+def test_tied_models_stay_tied_and_save_each_matrix_once(make_config: MakeConfig, tmp_path: Path) -> None:
+    session = start(tmp_path, make_config("model.tie=all"))
+    session.train()
+    session.save(1)
+    tensors, _ = tensor_file.read(tmp_path / "state" / "step-00000001.safetensors")
+    assert [name for name, tensor in tensors.items() if tensor.shape[:1] == (300,)] == [
+        "model.target_embedding.weight",
+        "optimizer.exp_avg.target_embedding.weight",
+        "optimizer.exp_avg_sq.target_embedding.weight",
+    ]
+    resumed = start(tmp_path, make_config("model.tie=all"), seed=9)
+    resumed.restore()
+    assert resumed.learner.model.output.weight is resumed.learner.model.source_embedding.weight
+
+
+def test_all_of_the_progress_comes_back(make_config: MakeConfig, tmp_path: Path) -> None:
+    session = start(tmp_path, make_config())
+    progress = Progress(
+        step=7, epoch=2, step_in_epoch=3, target_tokens=10**12, seconds=0.1, best=-1 / 3, best_step=5, without_best=2,
+        losses=[0.1, 1e300], interval_target_tokens=1, interval_source_tokens=2, interval_cells=3,
+        interval_sentences=4, interval_seconds=1e-9, interval_waiting=1e-10, overflows=6, metrics_bytes=12345,
+        samples_bytes=678, micro_cells=128, ranks=2,
+    )  # fmt: skip
+    assert all(value != getattr(Progress(), name) for name, value in dataclasses.asdict(progress).items())
+    state.write(tmp_path, state.snapshot(session.identity, progress, session.learner))
+    assert session.restore() == progress
+
+
+def test_a_line_of_metrics_forgets_the_sums_and_nothing_else() -> None:
+    names = [one.name for one in dataclasses.fields(Progress) if one.name != "losses"]
+    progress = Progress(**dict.fromkeys(names, 7), losses=[1.0, 2.0])
+    progress.start_interval()
+    sums = {name for name in names if name.startswith("interval_")}
+    assert {name for name in names if getattr(progress, name) == 0} == sums
+    assert progress.losses == [0.0, 0.0]
+
+
+def test_other_validation_scores_start_the_count_of_patience_anew(make_config: MakeConfig, tmp_path: Path) -> None:
+    session = start(tmp_path, make_config())
+    session.train()
+    progress = Progress(step=1, best=2.0, best_step=1, without_best=3)
+    state.write(tmp_path, state.snapshot(session.identity, progress, session.learner))
+    assert session.restore() == progress
+    other = dataclasses.replace(session.identity, validation_key="another")
+    restored = state.restore(tmp_path, other, session.learner, Ranks())
+    assert (restored.best, restored.without_best) == (None, 0)
+
+
+def test_a_state_from_before_a_field_was_added_is_resumed(make_config: MakeConfig, tmp_path: Path) -> None:
+    session = start(tmp_path, make_config())
+    session.save(3)
+    path = tmp_path / "state" / "step-00000003.safetensors"
+    tensors, metadata = tensor_file.read(path)
+    tensors = {name: tensor.clone() for name, tensor in tensors.items()}
+    progress = json.loads(metadata["progress"])
+    del progress["micro_cells"], progress["ranks"]
+    tensor_file.write(path, tensors, metadata | {"progress": json.dumps(progress)})
+    assert session.restore() == Progress(step=3)
+    assert state.saved(tmp_path) == (session.identity, Progress(step=3))
+
+
+def test_what_a_state_says_of_itself_is_that_of_the_newest_readable_one(
+    make_config: MakeConfig, tmp_path: Path
+) -> None:
+    assert state.saved(tmp_path) is None
+    session = start(tmp_path, make_config())
+    for step in (1, 2, 3):
+        session.save(step)
+    damage(tmp_path / "state" / "step-00000003.safetensors", "empty")
+    assert state.saved(tmp_path) == (session.identity, Progress(step=2))
+    damage(tmp_path / "state" / "step-00000002.safetensors", "a model file")
+    assert state.saved(tmp_path) is None
+
+
+def test_a_run_before_its_first_optimizer_step(make_config: MakeConfig, tmp_path: Path) -> None:
+    session = start(tmp_path, make_config())
+    session.save(0)
+    resumed = start(tmp_path, make_config(), seed=9)
+    resumed.restore()
+    session.train()
+    resumed.restore()
+    resumed.train()
+    assert_same(session, resumed)
+
+
+def test_exists(make_config: MakeConfig, tmp_path: Path) -> None:
+    assert not state.exists(tmp_path / "never")
+    session = start(tmp_path, make_config())
+    assert not state.exists(tmp_path)
+    session.save(1)
+    assert state.exists(tmp_path)
+
+
+# ------------------------------------------------------------------------ damage
+
+
+def test_only_the_newest_two_are_kept(make_config: MakeConfig, tmp_path: Path) -> None:
+    session = start(tmp_path, make_config())
+    for step in (5, 90, 100, 1000):
+        session.save(step)
+    assert states(tmp_path) == ["step-00000100.safetensors", "step-00001000.safetensors"]
+    assert session.restore().step == 1000
+
+
+def damage(path: Path, how: str) -> None:
+    whole = path.read_bytes()
+    match how:
+        case "cut":
+            path.write_bytes(whole[:-100])
+        case "flipped":
+            path.write_bytes(whole[:-100] + bytes([whole[-100] ^ 1]) + whole[-99:])
+        case "empty":
+            path.write_bytes(b"")
+        case "a model file":
+            config = reader.parse(Config, tensor_file.read(path)[1]["config"], "inside")
+            model_file.save(path, make_checkpoint(config))
+
+
+@pytest.mark.parametrize("how", ["cut", "flipped", "empty", "a model file"])
+def test_a_damaged_state_is_passed_over_aloud_for_the_one_before(
+    make_config: MakeConfig, tmp_path: Path, logged: pytest.LogCaptureFixture, how: str
+) -> None:
+    session = start(tmp_path, make_config())
+    session.train()
+    session.save(1)
+    at_1 = copy.deepcopy(session.learner.model.state_dict())
+    session.train()
+    session.save(2)
+    damage(tmp_path / "state" / "step-00000002.safetensors", how)
+    resumed = start(tmp_path, make_config(), seed=9)
+    assert resumed.restore().step == 1
+    assert all(torch.equal(tensor, at_1[name]) for name, tensor in resumed.learner.model.state_dict().items())
+    (warning,) = [record for record in logged.records if record.levelno == logging.WARNING]
+    assert "step-00000002.safetensors: " in warning.getMessage()
+    assert "the state before it" in warning.getMessage()
+
+
+def test_when_all_are_damaged_nothing_is_guessed(make_config: MakeConfig, tmp_path: Path) -> None:
+    session = start(tmp_path, make_config())
+    for step in (1, 2):
+        session.save(step)
+        damage(tmp_path / "state" / f"step-{step:08d}.safetensors", "cut")
+    before = copy.deepcopy(session.learner.model.state_dict())
+    with pytest.raises(NmtError, match=r"state: no state there is whole: choose another run_dir"):
+        session.restore()
+    assert all(torch.equal(tensor, before[name]) for name, tensor in session.learner.model.state_dict().items())
+
+
+def test_a_disk_that_refuses_leaves_the_states_before(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    session = start(tmp_path, make_config())
+    for step in (1, 2):
+        session.save(step)
+    monkeypatch.setattr(tensor_file, "save_file", full)
+    with pytest.raises(NmtError, match="No space left"):
+        session.save(3)
+    assert states(tmp_path) == ["step-00000001.safetensors", "step-00000002.safetensors"]
+    assert session.restore().step == 2
+
+
+# ------------------------------------------------------------------------ another run's settings
+
+
+def change(session: Session, config: Config) -> Session:
+    return dataclasses.replace(session, config=config)
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "model.layers=2", "model.activation=gelu", "model.norm=pre", "vocabulary.size=301", "seed=2",
+        "data.pool_pairs=10", "training.batch_tokens=600", "training.best_metric=bleu", "data.max_length=99",
+        "data.max_length_ratio=3.5", "data.drop_copies=true", "data.drop_duplicates=true", "data.target_language=nl",
+    ],
+)  # fmt: skip
+def test_settings_that_the_state_cannot_follow_are_refused_by_name(
+    make_config: MakeConfig, tmp_path: Path, override: str
+) -> None:
+    session = start(tmp_path, make_config())
+    session.save(1)
+    key, value = override.split("=")
+    with pytest.raises(NmtError, match=rf"other settings \({key}: .* -> {value}\): put it back, or .* run_dir"):
+        change(session, make_config(override)).restore()
+
+
+def test_every_refused_setting_is_named_and_no_other(make_config: MakeConfig, tmp_path: Path) -> None:
+    session = start(tmp_path, make_config())
+    session.save(1)
+    other = make_config("seed=2", "model.activation=gelu", "training.max_steps=99", "model.dropout=0.4")
+    with pytest.raises(NmtError) as caught:
+        change(session, other).restore()
+    assert "seed: 1 -> 2" in str(caught.value)
+    assert "model.activation: relu -> gelu" in str(caught.value)
+    assert "max_steps" not in str(caught.value)
+    assert "dropout" not in str(caught.value)
+
+
+def test_free_settings_may_change_and_are_said(
+    make_config: MakeConfig, tmp_path: Path, logged: pytest.LogCaptureFixture
+) -> None:
+    session = start(tmp_path, make_config())
+    session.save(1)
+    free = {
+        "training.max_steps": "20 -> 99", "training.learning_rate": "0.01 -> 0.5", "model.dropout": "0.1 -> 0.4",
+        "model.attention_dropout": "0.0 -> 0.2", "decoding.beam_size": "2 -> 8", "training.keep_last": "10 -> 3",
+    }  # fmt: skip
+    overrides = [f"{key}={row.split(' -> ')[1]}" for key, row in free.items()]
+    assert change(session, make_config(*overrides)).restore().step == 1
+    said = [record.getMessage() for record in logged.records]
+    assert sorted(said) == sorted(f"setting changed since the run was saved: {key}: {row}" for key, row in free.items())
+
+
+def test_unchanged_settings_are_not_worth_a_word(
+    make_config: MakeConfig, tmp_path: Path, logged: pytest.LogCaptureFixture
+) -> None:
+    session = start(tmp_path, make_config())
+    session.save(1)
+    session.restore()
+    assert not logged.records
+
+
+@pytest.mark.parametrize(
+    ("field", "what"), [("data_key", "other training data"), ("vocabulary_key", "another vocabulary")]
+)
+def test_other_data_and_another_vocabulary_are_refused(
+    make_config: MakeConfig, tmp_path: Path, field: str, what: str
+) -> None:
+    session = start(tmp_path, make_config())
+    session.save(1)
+    identity = dataclasses.replace(session.identity, **{field: "another"})
+    with pytest.raises(NmtError, match=f"holds a run .*{what}"):
+        state.restore(tmp_path, identity, session.learner, Ranks())
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("float32", "float16"), ("float16", "bfloat16"), ("bfloat16", "float32")]
+)
+def test_the_precision_may_change(make_config: MakeConfig, tmp_path: Path, before: str, after: str) -> None:
+    session = start(tmp_path, make_config(f"training.precision={before}"))
+    session.train()
+    session.save(1)
+    other = start(tmp_path, make_config(f"training.precision={after}"), seed=9)
+    assert other.restore().step == 1
+    other.train()

@@ -1,0 +1,487 @@
+"""The loop: resumed = uninterrupted, micro-batches = one batch, and nothing lost when it goes wrong."""
+
+import concurrent.futures
+import dataclasses
+import errno
+import os
+import re
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from helpers.runs import rows_of, rows_without_clock
+
+from nmt.checkpoints import model_file, run_folder
+from nmt.commands.train import material, train
+from nmt.config import reader
+from nmt.config.schema import Config
+from nmt.data.batching import Step
+from nmt.data.vocabulary import PAD
+from nmt.distributed.ranks import Ranks
+from nmt.errors import NmtError
+from nmt.files import tensors as tensor_file
+from nmt.training import state
+from nmt.training.saving import Saver
+from nmt.training.trainer import Trainer
+
+MakeConfig = Callable[..., Config]
+SECONDS = 180  # of a test: most train a run, some several
+pytestmark = pytest.mark.usefixtures("time_limit")
+
+
+def trainer(config: Config) -> Trainer:
+    return Trainer(config, material(config), torch.device("cpu"))
+
+
+def newest_state(run: Path) -> dict[str, torch.Tensor]:
+    tensors, _ = tensor_file.read(max((run / "state").glob("*.safetensors")))
+    return {name: tensor.clone() for name, tensor in tensors.items()}  # no longer the file's memory
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    first, second = newest_state(one), newest_state(other)
+    assert first.keys() == second.keys()
+    for name, tensor in first.items():
+        assert torch.equal(tensor, second[name]), name
+    assert rows_without_clock(one) == rows_without_clock(other)
+    assert (one / "samples.jsonl").read_bytes() == (other / "samples.jsonl").read_bytes() != b""
+    assert [path.name for path in model_file.checkpoints(one)] == [path.name for path in model_file.checkpoints(other)]
+    for path in model_file.checkpoints(one):
+        weights = model_file.load(other / "checkpoints" / path.name).weights
+        assert all(torch.equal(weight, weights[name]) for name, weight in model_file.load(path).weights.items())
+
+
+def test_a_run_with_bpe_dropout_learns_from_another_segmentation_each_epoch_and_resumes(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = ("vocabulary.bpe_dropout=0.2", "vocabulary.bpe_dropout_samples=2")
+    whole = trainer(make_config(f"run_dir={tmp_path / 'whole'}", *some))
+    batches = [[batch for step in whole.batches.epoch(epoch) for batch in step.micro_batches] for epoch in range(4)]
+    ids = [sorted(i for batch in epoch for i in batch.target.flatten().tolist() if i != PAD) for epoch in batches]
+    assert ids[0] == ids[2] != ids[1] == ids[3]
+    whole.run()
+    parts = make_config(f"run_dir={tmp_path / 'parts'}", *some)
+    interrupted = trainer(parts)
+    stop_at(interrupted, 16, signal.SIGTERM, monkeypatch)
+    assert interrupted.run().agreed and interrupted.progress.epoch > 0
+    trainer(parts).run()
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def stop_at(trainer: Trainer, step: int, number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send this process a signal in the middle of a step."""
+    train_step = trainer._train_step
+
+    def train_step_and_signal(batch: object) -> None:
+        if trainer.progress.step + 1 == step:
+            os.kill(os.getpid(), number)
+        train_step(batch)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(trainer, "_train_step", train_step_and_signal)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_and_resumed_run_equals_an_uninterrupted_one(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    whole = make_config(f"run_dir={tmp_path / 'whole'}")
+    trainer(whole).run()
+    parts = make_config(f"run_dir={tmp_path / 'parts'}")
+    for step in (3, 10, 14):  # between saves, at a validation, within a later epoch
+        interrupted = trainer(parts)
+        stop_at(interrupted, step, number, monkeypatch)
+        assert interrupted.run().agreed == number
+        assert interrupted.progress.step == step
+    assert not trainer(parts).run().agreed
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+    rows = rows_of(tmp_path / "parts" / "sessions.jsonl")
+    assert [row["step"] for row in rows] == [0, 3, 3, 10, 10, 14, 14, 20]
+    assert [row["event"] for row in rows] == ["started", "stopped"] * 3 + ["started", "finished"]
+    assert [row["reason"] for row in rows if row["event"] != "started"] == [number.name] * 3 + [
+        "training.max_steps: 20 reached"
+    ]
+
+
+def test_a_run_whose_newest_state_is_damaged_goes_on_from_the_one_before(
+    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = make_config()
+    trainer(config).run()
+    before = newest_state(tmp_path / "run")
+    rows = rows_without_clock(tmp_path / "run")
+    newest = max((tmp_path / "run" / "state").glob("*.safetensors"))
+    newest.write_bytes(newest.read_bytes()[:-100])
+    trainer(config).run()
+    assert f"{newest}: " in caplog.text and "trying the state before it" in caplog.text
+    after = newest_state(tmp_path / "run")
+    assert [name for name, tensor in before.items() if not torch.equal(tensor, after[name])] == []
+    assert rows_without_clock(tmp_path / "run") == rows
+
+
+def test_a_finished_run_does_nothing_and_a_longer_one_goes_on(make_config: MakeConfig, tmp_path: Path) -> None:
+    trainer(make_config(f"run_dir={tmp_path / 'whole'}")).run()
+    trainer(make_config("training.max_steps=10")).run()
+    again = trainer(make_config("training.max_steps=10"))
+    again.run()
+    assert again.progress.step == 10
+    trainer(make_config()).run()
+    assert_same_run(tmp_path / "whole", tmp_path / "run")
+
+
+def test_resuming_with_other_sizes_or_data_is_refused(make_config: MakeConfig) -> None:
+    trainer(make_config("training.max_steps=5")).run()
+    with pytest.raises(NmtError, match=r"model\.d_model: 32 -> 64"):
+        trainer(make_config("model.d_model=64")).run()
+    with pytest.raises(NmtError, match=r"training\.batch_tokens: 512 -> 256"):
+        trainer(make_config("training.batch_tokens=256")).run()
+    with pytest.raises(NmtError, match=r"data\.max_length: 256 -> 8"):
+        trainer(make_config("data.max_length=8")).run()
+    with pytest.raises(NmtError, match="other training data"):
+        trainer(make_config("training.micro_batch_tokens=12")).run()
+
+
+def test_settings_that_cannot_change_are_refused_before_anything_is_built(
+    make_config: MakeConfig, tmp_path: Path
+) -> None:
+    here = f"data.store_dir={tmp_path / 'store'}"
+    train(make_config(here, "training.max_steps=5", "training.validation_bleu=false"), "cpu")
+    before = sorted((tmp_path / "store").rglob("*"))
+    for override, said in [
+        ("vocabulary.size=200", "vocabulary.size: 300 -> 200"),
+        ("data.max_length=8", "data.max_length: 256 -> 8"),
+        ("model.layers=2", "model.layers: 1 -> 2"),
+    ]:
+        with pytest.raises(NmtError, match=said):
+            train(make_config(here, override), "cpu")
+        assert sorted((tmp_path / "store").rglob("*")) == before
+
+
+@pytest.mark.parametrize("micro", [40, 128, 300])
+def test_the_gradient_of_micro_batches_is_that_of_one_batch(
+    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch, micro: int
+) -> None:
+    def gradients(*overrides: str) -> dict[str, torch.Tensor]:
+        one_step = trainer(make_config("model.dropout=0", *overrides))
+        monkeypatch.setattr(one_step.learner.optimizer, "zero_grad", lambda set_to_none: None)
+        step = next(one_step.batches.epoch(0))
+        assert len(step.micro_batches) > 1 or not overrides
+        one_step._train_step(step)
+        return {name: weight.grad for name, weight in one_step.model.named_parameters() if weight.grad is not None}
+
+    whole, parts = gradients(), gradients(f"training.micro_batch_tokens={micro}")
+    assert whole.keys() == parts.keys()
+    for name, gradient in whole.items():
+        torch.testing.assert_close(parts[name], gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_a_loss_that_is_no_number_stops_and_leaves_the_last_checkpoint(make_config: MakeConfig, tmp_path: Path) -> None:
+    trainer(make_config("training.max_steps=5")).run()
+    saved = model_file.checkpoint_path(tmp_path / "run", 5)
+    before = saved.read_bytes()
+    exploding = trainer(make_config("training.learning_rate=1e30", "training.schedule=constant"))
+    with pytest.raises(
+        NmtError, match=r"no longer a number at step .*step-00000005.*learning_rate.*goes on from the last save"
+    ):
+        exploding.run()
+    assert saved.read_bytes() == before
+    assert [path.name for path in (tmp_path / "run" / "state").glob("step-*")] == ["step-00000005.safetensors"]
+
+
+def test_weights_that_the_last_update_broke_are_not_saved(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = trainer(make_config("training.max_steps=5"))
+    step = broken.learner.optimizer.step
+
+    def step_and_break() -> None:
+        step()
+        if broken.progress.step == 5:
+            broken.model.target_embedding.weight.data[0, 0] = torch.nan
+
+    monkeypatch.setattr(broken.learner.optimizer, "step", step_and_break)
+    with pytest.raises(NmtError, match="no longer a number at step 5; no checkpoint") as raised:
+        broken.run()
+    assert "last save" not in str(raised.value)
+    assert list((tmp_path / "run").glob("**/step-*")) == []
+
+
+def test_a_loss_that_is_no_number_is_found_where_the_weights_still_are_numbers(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = trainer(make_config("training.max_steps=5"))
+    train_step = broken._train_step
+
+    def train_and_break(step: Step) -> None:
+        train_step(step)
+        broken.learner.losses[0] = torch.nan
+
+    monkeypatch.setattr(broken, "_train_step", train_and_break)
+    with pytest.raises(NmtError, match="no longer a number at step 4"):
+        broken.run()
+    assert all(weight.isfinite().all() for weight in broken.model.parameters())
+    assert list((tmp_path / "run").glob("**/step-*")) == []
+
+
+def test_a_save_that_fails_ends_training_at_the_next_step(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the same command goes on from the save before."""
+    whole = make_config(f"run_dir={tmp_path / 'whole'}", "training.validation_bleu=false", "training.log_every=5")
+    trainer(whole).run()
+    config = dataclasses.replace(whole, run_dir=str(tmp_path / "parts"))
+    failing = trainer(config)
+    write, train_step = state.write, failing._train_step
+
+    def full(run: Path, saved: state.Snapshot) -> None:
+        if saved.step == 10:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(run, saved)
+
+    def wait_and_train(step: Step) -> None:
+        if failing.progress.step == 10:
+            assert saver._writing is not None
+            concurrent.futures.wait([saver._writing])
+        train_step(step)
+
+    def keep(self: Saver) -> Saver:
+        nonlocal saver
+        saver = self
+        return self
+
+    saver: Saver
+    monkeypatch.setattr(Saver, "__enter__", keep)
+    monkeypatch.setattr(state, "write", full)
+    monkeypatch.setattr(failing, "_train_step", wait_and_train)
+    said = (
+        r"No space left on device: .*state is \S*/step-00000005\.safetensors, and the same command goes on from there"
+    )
+    with pytest.raises(NmtError, match=said):
+        failing.run()
+    assert failing.progress.step == 11  # and not 15, the next save
+    monkeypatch.setattr(state, "write", write)
+    trainer(config).run()
+    first, second = newest_state(tmp_path / "whole"), newest_state(tmp_path / "parts")
+    assert all(torch.equal(tensor, second[name]) for name, tensor in first.items())
+
+
+def test_a_run_past_max_steps_says_so(
+    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "nmt")
+    trainer(make_config("training.max_steps=10", "training.validation_bleu=false")).run()
+    assert "past training.max_steps" not in caplog.text
+    trainer(make_config("training.max_steps=10", "training.validation_bleu=false")).run()
+    assert "past training.max_steps" not in caplog.text
+    trainer(make_config("training.max_steps=4", "training.validation_bleu=false")).run()
+    assert f"{tmp_path / 'run'} is at step 10, past training.max_steps: 4: nothing more is trained" in caplog.text
+
+
+@pytest.mark.parametrize("metric", ["validation_loss", "bleu"])
+def test_the_best_is_said_to_be_so_by_what(
+    make_config: MakeConfig, caplog: pytest.LogCaptureFixture, metric: str
+) -> None:
+    caplog.set_level("INFO", "nmt")
+    trainer(make_config("training.max_steps=10", f"training.best_metric={metric}")).run()
+    assert re.search(rf"step 10  validation_loss .*  BLEU .*  \(best {metric}\)$", caplog.text, re.MULTILINE)
+
+
+def test_best_starts_anew_on_another_validation_set(make_config: MakeConfig, corpus: Path) -> None:
+    first = trainer(make_config("training.max_steps=10", "training.validation_bleu=false"))
+    first.run()
+    other = f"data.validation={{source: {corpus}/train.en, target: {corpus}/train.de}}"
+    second = trainer(make_config(other, "training.validation_bleu=false", "training.learning_rate=1e-30"))
+    second.run()
+    assert second.progress.best_step == 20
+
+
+@pytest.mark.parametrize(
+    "changed", ["sentences of the file", "decoding.beam_size=1", "training.validation_sentences=3"]
+)
+def test_best_starts_anew_where_scores_do_not_compare(
+    make_config: MakeConfig, corpus: Path, tmp_path: Path, changed: str
+) -> None:
+    folder = shutil.copytree(corpus, tmp_path / "changing")
+    here = f"data.validation={{source: {folder}/validation.en, target: {folder}/validation.de}}"
+    by_bleu = (here, "training.best_metric=bleu", "training.keep_last=3", "training.keep_best=1")
+    trainer(make_config(*by_bleu, "training.max_steps=10")).run()
+    unchanged = trainer(make_config(*by_bleu, "training.max_steps=10"))
+    assert state.restore(tmp_path / "run", unchanged.identity, unchanged.learner, Ranks()).best is not None
+    overrides = [changed]
+    if "=" not in changed:
+        overrides = []
+        for name in ("validation.en", "validation.de"):
+            (folder / name).write_text((folder / name).read_text().partition("\n")[2], encoding="utf-8")
+    second = trainer(make_config(*by_bleu, *overrides, "training.learning_rate=1e-30"))
+    second.run()
+    assert second.progress.best_step == 20
+    assert [path.name for path in model_file.best(tmp_path / "run", 5)] == ["step-00000020.safetensors"]
+
+
+def test_kept_checkpoints_are_the_last_and_the_best(make_config: MakeConfig, tmp_path: Path) -> None:
+    config = make_config(
+        "training.max_steps=40", "training.validate_every=5", "training.keep_last=2", "training.keep_best=1"
+    )
+    trainer(config).run()
+    run = tmp_path / "run"
+    losses = {row["step"]: row["validation_loss"] for row in rows_without_clock(run) if "validation_loss" in row}
+    assert list(losses) == [5, 10, 15, 20, 25, 30, 35, 40]
+    best = min(losses, key=lambda step: losses[step])
+    kept = {model_file.load_provenance(path)["step"] for path in model_file.checkpoints(run)}
+    assert kept == {35, 40, best}
+    provenance = model_file.load_provenance(run / model_file.BEST)
+    assert (provenance["step"], provenance["validation_loss"]) == (best, losses[best])
+
+
+def test_patience_stops_training(make_config: MakeConfig, tmp_path: Path) -> None:
+    config = make_config(  # nothing is learned at this rate, so no validation beats the first
+        "training.learning_rate=1e-30",
+        "training.patience=2",
+        "training.max_steps=1000",
+        "training.validation_bleu=false",
+    )
+    ended = trainer(config)
+    ended.run()
+    assert ended.progress.step == 30  # validations at 10, 20, 30: the first is the best
+    again = trainer(config)
+    again.run()
+    assert again.progress.step == 30
+
+
+def test_max_epochs_stops_at_the_end_of_an_epoch(make_config: MakeConfig) -> None:
+    ended = trainer(make_config("training.max_epochs=2", "training.max_steps=1000", "training.validation_bleu=false"))
+    ended.run()
+    assert (ended.progress.epoch, ended.progress.step_in_epoch) == (2, 0)
+    assert ended.progress.step == 2 * ended.batches.steps_in_epoch(0)
+
+
+def test_rows_of_metrics_hold_what_was_trained_on(make_config: MakeConfig, tmp_path: Path) -> None:
+    config = make_config()
+    ended = trainer(config)
+    ended.run()
+    rows = rows_without_clock(tmp_path / "run")
+    logged = [row for row in rows if "loss" in row]
+    assert [row["step"] for row in logged] == [4, 8, 12, 16, 20]
+    assert {"epoch", "nll", "learning_rate", "target_tokens", "padding"} <= logged[0].keys()
+    assert logged[-1]["target_tokens"] == ended.progress.target_tokens
+    steps = ended.batches.epoch(0)
+    assert logged[0]["target_tokens"] == sum(next(steps).target_tokens for _ in range(4))
+    assert logged[-1]["loss"] < logged[0]["loss"]
+    validated = [row for row in rows if "validation_loss" in row]
+    assert [row["step"] for row in validated] == [10, 20]
+    assert {"bleu", "chrf"} <= validated[0].keys()
+    assert reader.load(Config, tmp_path / "run" / "config.yaml") == config
+
+
+def test_a_row_of_metrics_is_of_the_steps_since_the_last(make_config: MakeConfig, tmp_path: Path) -> None:
+    """A model that learns nothing has much the same loss in every interval."""
+    trainer(make_config("training.learning_rate=1e-30", "model.dropout=0", "training.validation_bleu=false")).run()
+    losses = [row["loss"] for row in rows_without_clock(tmp_path / "run") if "loss" in row]
+    assert len(losses) == 5 and losses == pytest.approx([losses[0]] * 5, rel=0.2)
+
+
+@pytest.mark.parametrize(("steps", "reason"), [(1, ""), (2, "training.max_seconds reached")])
+def test_a_run_that_is_done_was_not_stopped(make_config: MakeConfig, tmp_path: Path, steps: int, reason: str) -> None:
+    """Asked to stop in its last step, it has nothing to go on with."""
+    config = make_config(f"training.max_steps={steps}", "training.validation_bleu=false")
+    ended = Trainer(config, material(config), torch.device("cpu"), deadline=0.0).run()
+    assert ended.reason == reason
+    assert rows_of(tmp_path / "run" / "sessions.jsonl")[-1]["event"] == ("stopped" if reason else "finished")
+
+
+def test_validation_is_not_training_time(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    of, clock = trainer(make_config("training.validation_bleu=false")), 0.0
+    validate = of._validate
+
+    def slow(*arguments: Any) -> Any:
+        nonlocal clock
+        clock += 1000
+        return validate(*arguments)
+
+    monkeypatch.setattr(of, "_validate", slow)
+    monkeypatch.setattr(time, "perf_counter", lambda: clock)
+    of.run()
+    assert clock == 2000 and of.progress.seconds == 0
+
+
+def test_pairs_longer_than_a_batch_are_counted_and_said(
+    make_config: MakeConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    short = trainer(make_config("training.batch_tokens=16", "training.max_steps=2", "training.validation_bleu=false"))
+    lengths = zip(short.material.train.source_lengths, short.material.train.target_lengths, strict=True)
+    skipped = sum(1 for pair in lengths if max(pair) > 16)
+    assert skipped > 0
+    with caplog.at_level("INFO", logger="nmt"):
+        short.run()
+    assert f"{skipped:,} pairs longer than a batch skipped (data.over_budget)" in caplog.text
+    with pytest.raises(NmtError, match=r"training\.batch_tokens: 16.*data\.over_budget"):
+        trainer(make_config("training.batch_tokens=16", "data.over_budget=error", "run_dir=other"))
+
+
+def test_no_validation_pair_is_left_out_of_the_loss(make_config: MakeConfig) -> None:
+    whole, tight = (
+        trainer(make_config(f"training.batch_tokens={cells}", "training.max_steps=1", "training.validation_bleu=false"))
+        for cells in (512, 12)
+    )
+    assert whole.validation and tight.validation
+    assert max(max(whole.material.train.source_lengths), max(whole.material.train.target_lengths)) > 12
+    for batches in (whole.validation, tight.validation):
+        assert sum(step.sentences for step in batches.epoch(0)) == 20
+
+
+def test_a_validation_pair_beyond_the_learned_positions_is_refused_at_the_start(make_config: MakeConfig) -> None:
+    config = make_config("model.positions=learned", "model.max_positions=12", "data.max_length=11")
+    with pytest.raises(NmtError, match=r"data\.validation: a sentence has \d+ subwords.*model\.max_positions: 12"):
+        trainer(config)
+
+
+def test_a_damaged_checkpoint_is_passed_over(
+    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trainer(make_config("training.max_steps=10")).run()
+    damaged = model_file.checkpoint_path(tmp_path / "run", 5)
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    ended = trainer(make_config())
+    ended.run()
+    assert ended.progress.step == 20
+    assert "passed over" in caplog.text
+
+
+def test_a_folder_without_a_state_is_cleared_without_losing_its_checkpoints(
+    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = tmp_path / "run"
+    trainer(make_config("training.ema_decay=0.9")).run()
+    files = (model_file.BEST, model_file.EMA, "metrics.jsonl", "samples.jsonl", "sessions.jsonl")
+    old = {path.name: path.read_bytes() for path in (*model_file.checkpoints(run), *(run / name for name in files))}
+    for folder in ("tensorboard", "profile"):
+        (run / folder).mkdir()
+    for saved in (run / "state").glob("step-*"):
+        saved.unlink()
+    trainer(make_config("training.max_steps=5", "training.keep_last=1")).run()
+    assert [path.name for path in model_file.checkpoints(run)] == ["step-00000005.safetensors"]
+    aside = run / "before-1"
+    found = (*model_file.checkpoints(aside), *(aside / name for name in files))
+    assert {path.name: path.read_bytes() for path in found} == old
+    assert not any((run / name).exists() for name in (model_file.EMA, "tensorboard", "profile"))
+    assert f"moved to {aside}" in caplog.text
+
+
+def test_two_trainers_do_not_share_a_folder(make_config: MakeConfig, tmp_path: Path) -> None:
+    with run_folder.alone(tmp_path / "run"), pytest.raises(NmtError, match="another process is training there"):
+        trainer(make_config()).run()
+
+
+def test_a_run_stopped_between_checkpoints_and_then_declared_finished_has_a_model(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = trainer(make_config())
+    stop_at(stopped, 3, signal.SIGINT, monkeypatch)
+    stopped.run()
+    assert model_file.checkpoints(tmp_path / "run") == []
+    trainer(make_config("training.max_steps=2")).run()
+    assert model_file.load_provenance(tmp_path / "run" / model_file.BEST)["step"] == 3
