@@ -114,7 +114,7 @@ class Run:
     @property
     def settings(self) -> dict[str, Any]:
         """What decides its figures, without what is at its default."""
-        kept: dict[str, Any] = reader.plain(self.config, defaults=False)
+        kept: dict[str, Any] = reader.to_dict(self.config, defaults=False)
         for path in _FREE:
             section, _, name = path.rpartition(".")
             (kept[section] if section else kept).pop(name, None)

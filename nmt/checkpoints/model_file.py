@@ -198,7 +198,7 @@ def _provenance(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
     return provenance
 
 
-def _check_entries(path: Path, sizes: schema.Model, entries: Mapping[str, Entry]) -> None:
+def _check_entries(path: Path, sizes: schema.ModelConfig, entries: Mapping[str, Entry]) -> None:
     """Raise NmtError where a file's tensors are not those that its settings make, before one is read."""
     given: dict[str, Shape] = {}
     for name, entry in entries.items():
@@ -217,7 +217,7 @@ def _check_entries(path: Path, sizes: schema.Model, entries: Mapping[str, Entry]
     _check_shapes(path, _expected_shapes(path, sizes, given), given)
 
 
-def _expected_shapes(path: Path, sizes: schema.Model, given: Mapping[str, Shape]) -> dict[str, Shape]:
+def _expected_shapes(path: Path, sizes: schema.ModelConfig, given: Mapping[str, Shape]) -> dict[str, Shape]:
     """The weights that settings make, by arithmetic alone: a model of one layer without memory, and its layer's weights
     as often as there are layers, if these can be in the file at all."""
     layers = {"encoder": sizes.encoder_layers or sizes.layers, "decoder": sizes.decoder_layers or sizes.layers}
@@ -234,7 +234,7 @@ def _expected_shapes(path: Path, sizes: schema.Model, given: Mapping[str, Shape]
         with torch.device("meta"), _Uninitialised():
             small = _shapes(dict(Transformer(one, source, target, PAD).named_parameters()))
     except (RuntimeError, TypeError, OverflowError, ValueError):  # more elements than a number can count
-        raise NmtError(f"{path}: its settings make an impossible model: they are damaged") from None
+        raise NmtError(f"{path}: its settings make an conflicts model: they are damaged") from None
     expected: dict[str, Shape] = {}
     for name, shape in small.items():
         part, zero, rest = (*name.split(".", 2), "", "")[:3]

@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from nmt import __version__
 from nmt.data.store_folder import content_key
-from nmt.decoding.chunks import CHUNK_LINES, Counts, chunked
+from nmt.decoding.chunks import CHUNK_LINES, LineCounts, chunked
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.files import atomic
@@ -131,20 +131,20 @@ class FileJob:
         for number, (first, path, chunk, given) in enumerate(self._parts({})):
             digest = _digest(chunk, given)
             if number % of == process and _made_from(path) != digest:
-                translator.counts = Counts()
+                translator.counts = LineCounts()
                 text = "".join(f"{row}\n" for row in rows(translator, chunk, first=first, prefixes=given))
                 said = {"text": digest, "counts": asdict(translator.counts), "longest": translator.longest_source}
                 with self._writing():
                     atomic.write_text(path, json.dumps(said) + "\n" + text)
 
-    def finish(self) -> tuple[Counts, int | None]:
+    def finish(self) -> tuple[LineCounts, int | None]:
         """Put the chunks together as the output, and remove the folder, and what was half-written with another model,
         input or options.
 
         Returns what became of the lines, and the most subwords of one that were translated as they are. Raises
         NmtError where a chunk is missing, or was made from other text than is there now.
         """
-        counts, longest, digests = Counts(), None, Digests()
+        counts, longest, digests = LineCounts(), None, Digests()
         with self._writing(), atomic.replacing(self.output) as content:
             with content.open("wb") as file:
                 for _, path, chunk, given in self._parts(digests):
@@ -154,7 +154,7 @@ class FileJob:
                     with path.open("rb") as made:
                         said = json.loads(made.readline())
                         shutil.copyfileobj(made, file)
-                    counts, longest = counts + Counts(**said["counts"]), said["longest"]
+                    counts, longest = counts + LineCounts(**said["counts"]), said["longest"]
             if any(digests[path] != self.digests.get(path, digests[path]) for path in digests):
                 raise self._changed()
         _remove(self.folder)

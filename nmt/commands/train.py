@@ -36,7 +36,7 @@ def train(config: Config, device_name: str, *, profile: bool = False) -> StopReq
     """
     seconds = config.training.max_seconds
     deadline = time.monotonic() - seconds_gone() + (float("inf") if seconds is None else seconds)
-    with distributed.joined(device_name) as (ranks, where):
+    with distributed.process_group(device_name) as (ranks, where):
         device.keep_freed_memory()
         # Said once aloud, as translating in threads does at each validation: whether one has been must not matter.
         torch.set_num_threads(_threads(ranks))
@@ -47,7 +47,7 @@ def train(config: Config, device_name: str, *, profile: bool = False) -> StopReq
                 identity, _ = saved
                 state.check_settings(config, identity.config, Path(config.run_dir))
         memory.check_model(config, where, ranks.local_size)
-        with ranks.first_here_leads():
+        with ranks.local_first():
             prepared = material(config, ranks)
         return Trainer(config, prepared, where, ranks, deadline=deadline, profile=profile).run()
 
@@ -58,7 +58,7 @@ def _check_started_alike(config: Config, ranks: Ranks) -> None:
     Before anything else that all do together: settings decide what that is.
     """
     versions = {"the version of nmt": __version__, "the version of PyTorch": torch.__version__}
-    ranks.agree({**versions, **reader.written(config)})
+    ranks.agree({**versions, **reader.flatten(config)})
 
 
 def _threads(ranks: Ranks) -> int:

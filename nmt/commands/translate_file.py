@@ -50,7 +50,7 @@ def translate(
                 "the model or the input is not the one that the job was started with: start it again, by "
                 "nmt translate --nproc-per-node"
             )
-        ranks, where = distributed.placed(device)
+        ranks, where = distributed.from_environment(device)
         job.translate(_loaded(job, load, str(where)), rows, ranks.rank, ranks.size)
         return 0
     with job.held():

@@ -31,7 +31,7 @@ def validation_key(pairs: Sequence[tuple[str, str]] | None, config: Config) -> s
     """
     if config.training.best_metric == "validation_loss":
         return text_key(pairs)
-    search = [reader.plain(config.decoding), config.training.validation_sentences]
+    search = [reader.to_dict(config.decoding), config.training.validation_sentences]
     return f"{text_key(pairs)}-{store_folder.content_key(search)}"
 
 
@@ -79,7 +79,7 @@ class Validator:
         engine = TransformerEngine([model], device, self.config.training.precision)
         translator = Translator(engine, self.vocabulary, self.config.search)
         # Every so-manieth sentence is a rank's, so that each has its share of the long ones.
-        shares = self.ranks.collected(translator.translate(self.sources[self.ranks.rank :: self.ranks.size]))
+        shares = self.ranks.all_gather(translator.translate(self.sources[self.ranks.rank :: self.ranks.size]))
         translations = [shares[i % self.ranks.size][i // self.ranks.size] for i in range(len(self.sources))]
         bleu = self.bleu.corpus_score(translations, [self.references])
         chrf = self.chrf.corpus_score(translations, [self.references])

@@ -279,7 +279,7 @@ def parse(declaration: type[T], text: str, what: str, overrides: Sequence[str] =
     for override in overrides:
         _override(tree, override, problems)
     value = _Reader(declaration, problems).mapping(declaration, tree, "")
-    check = getattr(value, "impossible", None)
+    check = getattr(value, "conflicts", None)
     if check is not None:
         problems.extend(check())
     if problems:
@@ -312,20 +312,20 @@ def load(declaration: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
 
 def to_yaml(value: Any) -> str:
     """The dataclass as YAML that `parse` reads back to an equal value."""
-    return located_yaml.dump(plain(value))
+    return located_yaml.dump(to_dict(value))
 
 
-def plain(value: Any, *, defaults: bool = True) -> Any:
+def to_dict(value: Any, *, defaults: bool = True) -> Any:
     """The dataclass as dicts, lists and scalars; settings at their defaults left out if so asked."""
     if dataclasses.is_dataclass(value):
         held = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
-        return {field.name: plain(x, defaults=defaults) for field, x in held if defaults or x != field.default}
+        return {field.name: to_dict(x, defaults=defaults) for field, x in held if defaults or x != field.default}
     if isinstance(value, tuple):
-        return [plain(item, defaults=defaults) for item in value]
+        return [to_dict(item, defaults=defaults) for item in value]
     return value
 
 
-def written(value: Any) -> dict[str, str]:
+def flatten(value: Any) -> dict[str, str]:
     """Every setting's dotted path and its value, as YAML in one line."""
     rows = {}
     for path in setting_paths(type(value)):
@@ -351,12 +351,12 @@ def defaults(declaration: type) -> dict[str, str]:
 
 def differences(old: Any, new: Any) -> list[str]:
     """`path: old -> new` for each setting in which two values of one declaration differ."""
-    before, after = written(old), written(new)
+    before, after = flatten(old), flatten(new)
     return [f"{path}: {before[path]} -> {after[path]}" for path in after if before[path] != after[path]]
 
 
 def _shown(value: Any) -> str:
-    return located_yaml.dump(plain(value, defaults=False), in_one_line=True)
+    return located_yaml.dump(to_dict(value, defaults=False), in_one_line=True)
 
 
 def reference(declaration: type) -> str:

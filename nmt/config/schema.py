@@ -58,7 +58,7 @@ class Corpus:
             return "/".join(part for part in (self.hub, self.name, self.split) if part)
         return self.file or f"{self.source} + {self.target}"
 
-    def impossible(self, key: str) -> Iterator[str]:
+    def conflicts(self, key: str) -> Iterator[str]:
         """What is contradictory or missing in this corpus; `key` is where it stands in the config."""
         given = {"source + target": self.source or self.target, "file": self.file, "hub": self.hub}
         kinds = [kind for kind, value in given.items() if value]
@@ -79,7 +79,7 @@ class Corpus:
 
 
 @dataclass(frozen=True)
-class Data:
+class DataConfig:
     source_language: str = required("code of the language translated from, such as `en`")
     target_language: str = required("code of the language translated into, such as `de`")
     train: tuple[Corpus, ...] = required("the corpora trained on, one after the other; read as one")
@@ -109,7 +109,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class VocabularyConfig:
     size: int = setting(
         8000, "subwords, with the four special ones; of each side if not shared", at_least=8, at_most=10_000_000
     )
@@ -148,7 +148,7 @@ class Vocabulary:
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelConfig:
     d_model: int = setting(512, "width of the residual stream", at_least=1, at_most=_WIDEST)
     feed_forward: int = setting(2048, "inner width of the feed-forward layers", at_least=1, at_most=_WIDEST)
     layers: int = setting(6, "encoder layers, and decoder layers", at_least=1, at_most=_DEEPEST)
@@ -177,7 +177,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingConfig:
     batch_tokens: int = setting(
         25_000, "one optimizer step: cells, sentences × the longest side among them, so padding counts", at_least=1
     )
@@ -237,7 +237,7 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Decoding:
+class DecodingConfig:
     method: Literal["beam", "sample"] = setting(
         "beam", "`beam`: the best that a search finds; `sample`: drawn from the model's distribution"
     )
@@ -298,7 +298,7 @@ class Decoding:
         "an empty line, or stop; counted and said",
     )
 
-    def impossible(self, where: str) -> Iterator[str]:
+    def conflicts(self, where: str) -> Iterator[str]:
         """The settings that do not go together; `where` is put before each key."""
         if self.max_length is not None and self.min_length > self.max_length:
             yield (
@@ -327,11 +327,11 @@ class Decoding:
 class Config:
     run_dir: str = required("folder of the run: everything it writes is under it", path=True)
     seed: int = setting(1, "of initialisation, dropout, shuffling and sampling", at_least=0)
-    data: Data = section(Data, "What is trained and validated on.")
-    vocabulary: Vocabulary = section(Vocabulary, "The subwords, learned from the training side only.")
-    model: Model = section(Model, "The Transformer; the defaults are the paper's base model.")
-    training: Training = section(Training, "Batches, optimizer, schedule, validation, checkpoints.")
-    decoding: Decoding = section(Decoding, "Search, in validation and in `nmt translate`.")
+    data: DataConfig = section(DataConfig, "What is trained and validated on.")
+    vocabulary: VocabularyConfig = section(VocabularyConfig, "The subwords, learned from the training side only.")
+    model: ModelConfig = section(ModelConfig, "The Transformer; the defaults are the paper's base model.")
+    training: TrainingConfig = section(TrainingConfig, "Batches, optimizer, schedule, validation, checkpoints.")
+    decoding: DecodingConfig = section(DecodingConfig, "Search, in validation and in `nmt translate`.")
 
     @property
     def longest_source(self) -> int:
@@ -339,17 +339,17 @@ class Config:
         return self.decoding.max_source_tokens or self.data.max_length
 
     @property
-    def search(self) -> Decoding:
+    def search(self) -> DecodingConfig:
         """`decoding` with the longest source as a number."""
         return replace(self.decoding, max_source_tokens=self.longest_source)
 
-    def impossible(self) -> list[str]:
+    def conflicts(self) -> list[str]:
         """The combinations of settings that cannot work, each naming the keys that collide."""
         return [
             *self._impossible_data(),
             *self._impossible_model(),
             *self._impossible_training(),
-            *self.decoding.impossible("decoding."),
+            *self.decoding.conflicts("decoding."),
             *self._impossible_search(),
         ]
 
@@ -374,9 +374,9 @@ class Config:
         if not data.train:
             yield "data.train is empty: name at least one corpus"
         for i, corpus in enumerate(data.train):
-            yield from corpus.impossible(f"data.train[{i}]")
+            yield from corpus.conflicts(f"data.train[{i}]")
         if data.validation:
-            yield from data.validation.impossible("data.validation")
+            yield from data.validation.conflicts("data.validation")
         if vocabulary.shared and vocabulary.target_model and vocabulary.target_model != vocabulary.source_model:
             yield (
                 "vocabulary.target_model does not go with vocabulary.shared: true: "
@@ -455,7 +455,7 @@ class Config:
 def load(path: Path, overrides: Sequence[str] = ()) -> Config:
     """The config in a YAML file, `section.key=value` overrides laid over it.
 
-    Raises NmtError with every problem: unknown settings, wrong types, impossible combinations.
+    Raises NmtError with every problem: unknown settings, wrong types, conflicts combinations.
     """
     return reader.load(Config, path, overrides)
 
@@ -484,7 +484,7 @@ def overridden(of: Config, overrides: Sequence[str]) -> Config:
 def meant_for_decoding(argument: str) -> str | None:
     """`decoding.key=value` for an argument that says key=value with a key of that section alone; None for others."""
     key, equals, _ = argument.partition("=")
-    known = [field.name for field in fields(Decoding)]
+    known = [field.name for field in fields(DecodingConfig)]
     return f"decoding.{argument}" if equals and key in known else None
 
 

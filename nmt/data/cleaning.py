@@ -61,7 +61,7 @@ def counts_of(plain: Sequence[Mapping[str, Any]]) -> tuple[Counts, ...]:
 
 
 def cleaned(
-    data: schema.Data, counts: Sequence[Counts], doing: str, fingerprints: Sequence[str]
+    data: schema.DataConfig, counts: Sequence[Counts], doing: str, fingerprints: Sequence[str]
 ) -> Iterator[tuple[Counts, list[Pair]]]:
     """The training corpora in chunks of pairs, without those whose text alone condemns them.
 
@@ -118,7 +118,7 @@ class Repeats:
     Nothing is remembered where duplicates are dropped before.
     """
 
-    def __init__(self, data: schema.Data) -> None:
+    def __init__(self, data: schema.DataConfig) -> None:
         self._seen = None if data.drop_duplicates else SeenBefore()
 
     def count(self, pairs: list[Pair], count: Counts) -> None:

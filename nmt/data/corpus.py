@@ -25,7 +25,7 @@ _BREAKS = str.maketrans("\n\r\t", "   ")
 
 
 def read_pairs(
-    corpus: schema.Corpus, data: schema.Data, default_split: str, expected: str | None = None
+    corpus: schema.Corpus, data: schema.DataConfig, default_split: str, expected: str | None = None
 ) -> Iterator[Pair]:
     """The corpus's pairs as they are written, in its order, streamed.
 
@@ -70,7 +70,7 @@ def _text_pairs(source: Path, target: Path, digests: Digests) -> Iterator[Pair]:
 # --------------------------------------------------------------------------- tables
 
 
-def _table_pairs(path: Path, corpus: schema.Corpus, data: schema.Data, digests: Digests) -> Iterator[Pair]:
+def _table_pairs(path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests) -> Iterator[Pair]:
     if path.name.endswith((".tsv", ".tsv.gz")):
         return _tsv_pairs(path, corpus, digests)
     if path.name.endswith((".jsonl", ".jsonl.gz")):
@@ -97,7 +97,7 @@ def _column_number(given: str | None, default: str, path: Path) -> int:
     return int(column)
 
 
-def _jsonl_pairs(path: Path, corpus: schema.Corpus, data: schema.Data, digests: Digests) -> Iterator[Pair]:
+def _jsonl_pairs(path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests) -> Iterator[Pair]:
     keys: list[tuple[str, ...]] = []
     for number, line in enumerate(read_lines(path, digests), start=1):
         place = f"{path}:{number}"
@@ -135,7 +135,7 @@ def _row_columns(row: Mapping[str, object], above: tuple[str, ...] = ()) -> dict
     return columns
 
 
-def _sides(columns: Columns, corpus: schema.Corpus, data: schema.Data, where: str) -> list[tuple[str, ...]]:
+def _sides(columns: Columns, corpus: schema.Corpus, data: schema.DataConfig, where: str) -> list[tuple[str, ...]]:
     """The keys of the source's and of the target's column; NmtError lists what there is instead."""
     found = []
     for side, column, language in (
@@ -163,7 +163,7 @@ def _one_line(field: str | None) -> str:
 # --------------------------------------------------------------------------- Arrow tables: Parquet and the hub
 
 
-def _arrow_pairs(tables: "Iterator[pyarrow.Table]", corpus: schema.Corpus, data: schema.Data) -> Iterator[Pair]:
+def _arrow_pairs(tables: "Iterator[pyarrow.Table]", corpus: schema.Corpus, data: schema.DataConfig) -> Iterator[Pair]:
     keys: list[tuple[str, ...]] = []
     for table in tables:
         if not keys:

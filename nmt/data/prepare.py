@@ -55,7 +55,7 @@ def prepare(run: schema.Config) -> Prepared:
     )
 
 
-def _validation(data: schema.Data) -> list[Pair] | None:
+def _validation(data: schema.DataConfig) -> list[Pair] | None:
     if data.validation is None:
         return None
     pairs = list(corpus.read_pairs(data.validation, data, "validation"))
@@ -67,7 +67,7 @@ def _validation(data: schema.Data) -> list[Pair] | None:
     return full
 
 
-def _warn(data: schema.Data, counts: Sequence[Counts], validation: list[Pair] | None) -> None:
+def _warn(data: schema.DataConfig, counts: Sequence[Counts], validation: list[Pair] | None) -> None:
     """Log what looks wrong with the data, a line for each finding: see `suspicions`."""
     languages, held_out = (data.source_language, data.target_language), (validation or [])[: suspicions.SAMPLE]
     found = chain.from_iterable(
@@ -84,7 +84,7 @@ def _warn(data: schema.Data, counts: Sequence[Counts], validation: list[Pair] | 
         log.warning("%s", warning)
 
 
-def _cleaning_key(data: schema.Data, corpora: list[str]) -> list[object]:
+def _cleaning_key(data: schema.DataConfig, corpora: list[str]) -> list[object]:
     """What decides which pairs of text are trained on."""
     return [corpora, data.source_language, data.target_language, data.drop_copies, data.drop_duplicates]
 
@@ -115,7 +115,7 @@ def _given(name: str, path: str) -> Tokenizer:
 
 def _learned(name: str, sides: tuple[int, ...], run: schema.Config, corpora: list[str], store: Path) -> Tokenizer:
     """The vocabulary of these sides (0 source, 1 target), learned now or before."""
-    asked = reader.plain(run.vocabulary) | {"source_model": None, "target_model": None, "shared": len(sides) == 2}
+    asked = reader.to_dict(run.vocabulary) | {"source_model": None, "target_model": None, "shared": len(sides) == 2}
     del asked["bpe_dropout"], asked["bpe_dropout_samples"]  # which act on the text, not on what is learned
     key = store_folder.content_key(vocabulary.FORMAT, _cleaning_key(run.data, corpora), asked, sides)
     folder = store / f"vocabulary-{key}"

@@ -108,7 +108,7 @@ def _flat(sequences: list[list[int]], dtype: str) -> tuple[Integers, npt.NDArray
 
 def write(
     folder: Path,
-    data: schema.Data,
+    data: schema.DataConfig,
     vocabulary: Vocabulary,
     fingerprints: Sequence[str],
     dropout: float = 0.0,
@@ -155,7 +155,9 @@ def write(
     (folder / "meta.json").write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")
 
 
-def _short_enough(source: list[list[int]], target: list[list[int]], data: schema.Data, count: Counts) -> list[bool]:
+def _short_enough(
+    source: list[list[int]], target: list[list[int]], data: schema.DataConfig, count: Counts
+) -> list[bool]:
     """Which pairs of ids, without EOS, stay under the limits on length; the others are counted."""
     lengths = np.array([list(map(len, source)), list(map(len, target))], np.int64)  # [2, pairs]
     shorter, longer = lengths.min(axis=0, initial=2**62), lengths.max(axis=0, initial=0)

@@ -112,7 +112,7 @@ def load(path: Path) -> Tokenizer:
         raise NmtError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def learn(sentences: Iterable[str], settings: schema.Vocabulary) -> Tokenizer:
+def learn(sentences: Iterable[str], settings: schema.VocabularyConfig) -> Tokenizer:
     """Learn a vocabulary of `settings.size` subwords; the same sentences in the same order give the same bytes.
 
     Memory is SentencePiece's own: it holds all sentences. Raises NmtError when the size does not suit the text,
@@ -175,7 +175,7 @@ class _Watched:
             raise
 
 
-def _why(error: str, settings: schema.Vocabulary) -> str:
+def _why(error: str, settings: schema.VocabularyConfig) -> str:
     """SentencePiece's complaint in terms of our settings."""
     if most := re.search(r"size too high .*<= (\d+)", error):
         return (

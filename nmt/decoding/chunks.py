@@ -11,7 +11,7 @@ _CHUNK_CHARACTERS = 1_000_000  # so that lines as long as books do not fill the 
 
 
 @dataclass
-class Counts:
+class LineCounts:
     """What became of the lines read; `parts` are those that the `split` ones were translated in."""
 
     lines: int = 0
@@ -26,8 +26,8 @@ class Counts:
     searched: int = 0  # lines or parts in which terms of a glossary were looked for
     prefixes: int = 0  # of which characters were left out that the vocabulary lacks
 
-    def __add__(self, other: "Counts") -> "Counts":
-        return Counts(*(mine + others for mine, others in zip(astuple(self), astuple(other), strict=True)))
+    def __add__(self, other: "LineCounts") -> "LineCounts":
+        return LineCounts(*(mine + others for mine, others in zip(astuple(self), astuple(other), strict=True)))
 
 
 def chunked(lines: Iterable[str], chunk_lines: int = CHUNK_LINES) -> Iterator[list[str]]:
@@ -44,7 +44,7 @@ def chunked(lines: Iterable[str], chunk_lines: int = CHUNK_LINES) -> Iterator[li
         yield chunk
 
 
-def say_counts(counts: Counts, limit: int | None) -> None:
+def say_counts(counts: LineCounts, limit: int | None) -> None:
     """Say which lines were not translated as they are, longer than `limit` subwords, and what else was not done."""
     lines = f"{counts.lines:,} {'line is' if counts.lines == 1 else 'lines are'} longer than {limit} subwords"
     if counts.split:

@@ -18,7 +18,7 @@ from nmt.decoding.ensemble import Ensemble
 from nmt.decoding.search import logits_processors
 from nmt.decoding.search.beam import SCORED_AT_ONCE
 from nmt.decoding.search.constrained import beam_width
-from nmt.decoding.search.interface import Hypothesis, Options, Rule
+from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options
 from nmt.decoding.search.phrase_automaton import Group
 from nmt.decoding.search.search import search
 from nmt.device import host_memory_within_reach
@@ -225,9 +225,9 @@ class TransformerEngine:
                 return search(Ensemble(self.models), ids, limits, options, limiting, seeds, required)
             return search(self.models[0], ids, limits, options, limiting, seeds, required)
 
-    def _rules(self, batch: list[Source], options: Options) -> list[Rule]:
+    def _rules(self, batch: list[Source], options: Options) -> list[LogitsProcessor]:
         """What outputs of these sentences may not hold; none where there is nothing."""
-        found: list[Rule] = []
+        found: list[LogitsProcessor] = []
         if any(source.shortest for source in batch):
             shortest = [min(source.shortest, source.longest) for source in batch]
             found.append(logits_processors.Shortest(torch.tensor(shortest, device=self.device), EOS))

@@ -22,7 +22,7 @@ from nmt.config import schema
 from nmt.config.located_yaml import shortened
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding import long_input
-from nmt.decoding.chunks import CHUNK_LINES, Counts, chunked
+from nmt.decoding.chunks import CHUNK_LINES, LineCounts, chunked
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.engine import Engine, Source, TransformerEngine
 from nmt.decoding.glossary import Glossary, continues_word
@@ -75,9 +75,9 @@ class Translator:
     Several threads may call it at once: they take turns, a chunk of lines each.
     """
 
-    def __init__(self, engine: Engine, vocabulary: Vocabulary, decoding: schema.Decoding):
+    def __init__(self, engine: Engine, vocabulary: Vocabulary, decoding: schema.DecodingConfig):
         self.engine, self.vocabulary, self.decoding = engine, vocabulary, decoding
-        self.counts = Counts()
+        self.counts = LineCounts()
         self.digests: dict[Path, str] = {}  # of the model files, by what was read of them
         self.glossary: Glossary | None = None  # see also use_glossary
         self._words: tuple[tuple[str, ...], Words] | None = None

@@ -51,14 +51,14 @@ class Ranks:
         """Whether this rank is the one that logs and writes."""
         return self.rank == 0
 
-    def total(self, values: Tensor) -> Tensor:
+    def all_reduce_sum(self, values: Tensor) -> Tensor:
         """The sum over the ranks, on the CPU. The order of summation does not depend on which rank asks."""
         values = values.detach().to("cpu", copy=True)
         if self.size > 1:
             dist.all_reduce(values)
         return values
 
-    def begin_most(self, number: Callable[[], int]) -> Callable[[], int]:
+    def all_reduce_max_async(self, number: Callable[[], int]) -> Callable[[], int]:
         """Start to find the largest of the ranks' numbers; the function returned waits for it.
 
         What comes in between hides the time that it takes. Alone, the number is asked for at the end.
@@ -74,18 +74,18 @@ class Ranks:
 
         return wait
 
-    def from_first(self, value: T) -> T:
+    def broadcast(self, value: T) -> T:
         """The first rank's value."""
         held = [value]
         if self.size > 1:
             dist.broadcast_object_list(held)
         return held[0]
 
-    def tensors_from_first(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def broadcast_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The first rank's CPU tensors; what other ranks pass counts for nothing."""
         if self.size == 1:
             return dict(tensors)
-        shapes = self.from_first({name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()})
+        shapes = self.broadcast({name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()})
         received = {}
         for name, (shape, dtype) in shapes.items():
             tensor = tensors[name].clone() if self.first else torch.empty(shape, dtype=dtype)  # files are read-only
@@ -93,7 +93,7 @@ class Ranks:
             received[name] = tensor
         return received
 
-    def collected(self, value: T) -> list[T]:
+    def all_gather(self, value: T) -> list[T]:
         """Every rank's value, in the order of the ranks."""
         values = [value] * self.size
         if self.size > 1:
@@ -102,7 +102,7 @@ class Ranks:
 
     def agree(self, values: Mapping[str, str]) -> None:
         """Hold the ranks' values against each other. Raises NmtError naming the first that differs, and where."""
-        everyones = self.collected(dict(values))
+        everyones = self.all_gather(dict(values))
         for rank, theirs in enumerate(everyones):
             for what in values:
                 if theirs[what] != everyones[0][what]:
@@ -112,7 +112,7 @@ class Ranks:
                     )
 
     @contextmanager
-    def first_here_leads(self) -> Iterator[None]:
+    def local_first(self) -> Iterator[None]:
         """The first rank of each machine goes through the block before the machine's others do."""
         if self.size == 1:
             yield
@@ -125,7 +125,7 @@ class Ranks:
             dist.barrier(group)
 
 
-def placed(device_name: str) -> tuple[Ranks, torch.device]:
+def from_environment(device_name: str) -> tuple[Ranks, torch.device]:
     """Which rank of the job this process was started for it is, if any, and its device; without meeting the others.
 
     `cuda` and `auto` stand for the GPU with the number of the local rank. Raises NmtError for a device
@@ -145,12 +145,12 @@ def placed(device_name: str) -> tuple[Ranks, torch.device]:
 
 
 @contextmanager
-def joined(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
+def process_group(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
     """Take part in the job this process was started for, if any: its ranks, and this one's device.
 
-    Raises as `placed`.
+    Raises as `from_environment`.
     """
-    ranks, where = placed(device_name)
+    ranks, where = from_environment(device_name)
     if ranks.size == 1:
         yield ranks, where
         return

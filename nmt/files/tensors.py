@@ -122,7 +122,7 @@ class TensorFile:
             try:
                 found[name] = torch.empty(entry.shape, dtype=entry.dtype)
             except (RuntimeError, TypeError, OverflowError):  # of a shape that no tensor has; it has no bytes, then
-                raise _unreadable(self.path, f"{name[:100]!r} has an impossible shape") from None
+                raise _unreadable(self.path, f"{name[:100]!r} has an conflicts shape") from None
             self._fill(found[name])
         if self.metadata.pop(_CHECKSUM, None) != _checksum(found, self.metadata):
             raise NmtError(

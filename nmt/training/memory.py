@@ -43,7 +43,7 @@ def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, rank
     fits = _runs(objective, longest) if on_gpu else _estimate(objective, longest, ranks.local_size)
 
     if chosen:
-        if ranks.begin_most(lambda: int(not fits(chosen)))():
+        if ranks.all_reduce_max_async(lambda: int(not fits(chosen)))():
             log.warning(
                 "training.micro_batch_tokens: auto: %s cells, as when the run began, may not fit into the memory that "
                 "is free now: free some, or set a smaller number (the results are then not the same bit for bit)",
@@ -58,7 +58,7 @@ def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, rank
 
     most = -(-batch_cells // longest)  # parts: each holds the longest pair then, and no more
     fewest = bisect_left(range(1, most + 1), True, key=lambda parts: fits(cells_of(parts))) + 1
-    fewest = ranks.begin_most(lambda: fewest)()
+    fewest = ranks.all_reduce_max_async(lambda: fewest)()
     if fewest > most:
         raise NmtError(
             f"training.micro_batch_tokens: auto: one pair of {longest} subwords does not fit into this device's "
@@ -97,7 +97,7 @@ def check_step(settings: schema.Config, objective: Objective, cells: int, longer
         )
 
 
-def most_bytes(sizes: schema.Model, cells: int, longest: int) -> int:
+def most_bytes(sizes: schema.ModelConfig, cells: int, longest: int) -> int:
     """What both passes over so many cells, on either side, need at most on the CPU, beside weights and gradients.
 
     Numbers of float32 that are kept for a cell, counted on models of many sizes, and three chunks of logits.
@@ -138,7 +138,7 @@ def parameters(settings: schema.Config) -> int:
     return embeddings + encoder * (attention + feed_forward) + decoder * (2 * attention + feed_forward)
 
 
-def _layers(sizes: schema.Model) -> tuple[int, int]:
+def _layers(sizes: schema.ModelConfig) -> tuple[int, int]:
     return sizes.encoder_layers or sizes.layers, sizes.decoder_layers or sizes.layers
 
 

@@ -17,7 +17,7 @@ log = logging.getLogger("nmt")
 class Objective(nn.Module):
     """The model and its loss. One module, so that DDP sees every use of every weight."""
 
-    def __init__(self, model: Transformer, training: schema.Training):
+    def __init__(self, model: Transformer, training: schema.TrainingConfig):
         super().__init__()
         self.model = model
         self.smoothing = training.label_smoothing

@@ -5,7 +5,7 @@ import math
 from nmt.config import schema
 
 
-def learning_rate(step: int, training: schema.Training, d_model: int) -> float:
+def learning_rate(step: int, training: schema.TrainingConfig, d_model: int) -> float:
     """The rate of optimizer step 1, 2, 3, …
 
     `paper`, equation 3: d_model^-0.5 · min(step^-0.5, step · warmup^-1.5). Every other schedule rises
@@ -16,7 +16,7 @@ def learning_rate(step: int, training: schema.Training, d_model: int) -> float:
     if training.schedule == "paper":
         return float(d_model**-0.5 * min(step**-0.5, step * warmup**-1.5))
     peak, final = training.learning_rate, training.final_learning_rate
-    assert peak is not None  # Config.impossible
+    assert peak is not None  # Config.conflicts
     if step <= warmup:
         return peak * step / warmup
     if training.schedule == "inverse_sqrt":

@@ -32,23 +32,23 @@ def reduce_gradients(objective: nn.Module, wanted: bool) -> None:
     objective.set_requires_gradient_sync(wanted)
 
 
-def let_go(objective: nn.Module) -> None:
+def reshard(objective: nn.Module) -> None:
     """Keep the shares alone: a forward pass without a backward one, in validation, leaves the embeddings whole."""
     assert isinstance(objective, FSDPModule)
     objective.reshard()
 
 
-def whole(tensor: Tensor) -> Tensor:
+def gather(tensor: Tensor) -> Tensor:
     """All of it, on every rank. Collective."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def local(tensor: Tensor) -> Tensor:
+def local_shard(tensor: Tensor) -> Tensor:
     """What this rank holds of it."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
-def like(tensor: Tensor, parameter: Tensor) -> Tensor:
+def shard_like(tensor: Tensor, parameter: Tensor) -> Tensor:
     """A whole tensor shared out as the parameter is, or brought to its device. Collective."""
     tensor = tensor.to(parameter.device)
     if isinstance(parameter, DTensor):

@@ -150,7 +150,7 @@ def snapshot(identity: Identity, progress: Progress, learner: Learner) -> Snapsh
         "vocabulary_key": identity.vocabulary_key,
         "validation_key": identity.validation_key,
     }
-    copies = {name: sharding.whole(tensor).detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+    copies = {name: sharding.gather(tensor).detach().to("cpu", copy=True) for name, tensor in tensors.items()}
     return Snapshot(progress.step, copies, metadata)
 
 
@@ -219,8 +219,8 @@ def restore(run: Path, identity: Identity, learner: Learner, ranks: Ranks) -> Pr
         identity.check_resumable(belongs_to, run)
         if belongs_to.validation_key != identity.validation_key:
             progress.best, progress.without_best = None, 0  # other sentences or another search: nothing compares
-    progress = ranks.from_first(progress)
-    _load(Snapshot(progress.step, ranks.tensors_from_first(tensors), ranks.from_first(metadata)), learner)
+    progress = ranks.broadcast(progress)
+    _load(Snapshot(progress.step, ranks.broadcast_tensors(tensors), ranks.broadcast(metadata)), learner)
     return progress
 
 
@@ -242,12 +242,16 @@ def _newest_whole(run: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 def _load(saved: Snapshot, learner: Learner) -> None:
     parameters = dict(learner.model.named_parameters())
-    weights = {n: sharding.like(w, parameters[n]) if n in parameters else w for n, w in saved.part("model").items()}
+    weights = {
+        n: sharding.shard_like(w, parameters[n]) if n in parameters else w for n, w in saved.part("model").items()
+    }
     model_file.load_weights(learner.model, weights)
     for name, tensor in saved.part("optimizer").items():
         key, _, parameter_name = name.partition(".")
         parameter = parameters[parameter_name]
-        moment = sharding.like(tensor, parameter) if tensor.shape else tensor.to(parameter.device)  # else step counts
+        moment = (
+            sharding.shard_like(tensor, parameter) if tensor.shape else tensor.to(parameter.device)
+        )  # else step counts
         learner.optimizer.state[parameter][key] = moment
     if scale := json.loads(saved.metadata["scaler"]):  # none was saved in another precision than float16
         learner.scaler.load_state_dict(scale)

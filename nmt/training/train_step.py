@@ -88,7 +88,7 @@ class Learner:
         with phase("optimizer"):
             learned = self._update(rate, norm)
         if learned and self.average is not None:
-            self._follow(self.average, number)
+            self._update_ema(self.average, number)
         return learned
 
     def measure(self, batch: Batch, objective: nn.Module | None = None) -> tuple[Tensor, Tensor]:
@@ -107,13 +107,13 @@ class Learner:
             return nullcontext()
         return self.parallel.no_sync()
 
-    def plain_model(self) -> Transformer:
+    def unsharded_model(self) -> Transformer:
         """The model as one that can be called on this rank alone. Collective where weights are shared out."""
         if not self.sharded:
             return self.model
         plain = self._new_model().to(self.device)
         weights = model_file.weights_of(self.model)
-        model_file.load_weights(plain, {name: sharding.whole(weight) for name, weight in weights.items()})
+        model_file.load_weights(plain, {name: sharding.gather(weight) for name, weight in weights.items()})
         return plain.eval()
 
     def _update(self, rate: float, norm: bool) -> bool:
@@ -126,7 +126,7 @@ class Learner:
             total = torch.nn.utils.get_total_norm([w.grad for w in weights if w.grad is not None])
             if clip is not None:
                 torch.nn.utils.clip_grads_with_norm_(weights, clip, total)
-            self.gradient_norm = sharding.whole(total)
+            self.gradient_norm = sharding.gather(total)
         scale = self.scaler.get_scale()
         self.scaler.step(self.optimizer)
         self.scaler.update()
@@ -134,7 +134,7 @@ class Learner:
         return self.scaler.get_scale() >= scale  # lowered where it overflowed
 
     @torch.no_grad()
-    def _follow(self, average: Transformer, number: int) -> None:
+    def _update_ema(self, average: Transformer, number: int) -> None:
         """average ← d average + (1-d) weights, d growing to ema_decay lest the first weights be remembered long."""
         assert self.training.ema_decay is not None
         decay = min(self.training.ema_decay, (1 + number) / (10 + number))
@@ -142,7 +142,7 @@ class Learner:
         follow(list(average.parameters()), list(self.model.parameters()), number)
 
 
-def _optimizer(model: nn.Module, training: schema.Training) -> torch.optim.Optimizer:
+def _optimizer(model: nn.Module, training: schema.TrainingConfig) -> torch.optim.Optimizer:
     """Adam as in section 5.3; with weight_decay, AdamW's, on matrices only."""
     matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
     vectors = [parameter for parameter in model.parameters() if parameter.dim() <= 1]

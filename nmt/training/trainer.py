@@ -95,7 +95,7 @@ class Trainer:
         )
 
     def _run(self) -> StopRequest:
-        if self.ranks.from_first(state.exists(self.run_dir)):
+        if self.ranks.broadcast(state.exists(self.run_dir)):
             self.progress = state.restore(self.run_dir, self.identity, self.learner, self.ranks)
             if self.ranks.first:
                 self.learner.losses += torch.tensor(self.progress.losses, dtype=torch.float64).to(self.learner.losses)
@@ -113,7 +113,7 @@ class Trainer:
                 "%s is at step %s, past training.max_steps: %s: nothing more is trained; raise it to go on",
                 *(self.run_dir, f"{self.progress.step:,}", f"{self.config.training.max_steps:,}"),
             )
-        if self.ranks.from_first(bool(ended) and has_model):
+        if self.ranks.broadcast(bool(ended) and has_model):
             log.info("nothing to do: %s", ended)
             return stop
         self._say_what()
@@ -164,14 +164,14 @@ class Trainer:
         training, progress = self.config.training, self.progress
         hidden = None if self.ranks.first else True  # None: hidden where there is no terminal
         bar = tqdm(total=training.max_steps, initial=progress.step, unit="step", dynamic_ncols=True, disable=hidden)
-        shown = self.ranks.from_first(not bar.disable)
+        shown = self.ranks.broadcast(not bar.disable)
         with bar, closing(self._steps()) as steps:
             clock = time.perf_counter()
             while True:
                 with self._phase("data"):
                     step = next(steps)
                 progress.interval_waiting += time.perf_counter() - clock
-                stopping = self.ranks.begin_most(lambda: stop.asked)  # agreed on while the step is computed
+                stopping = self.ranks.all_reduce_max_async(lambda: stop.asked)  # agreed on while the step is computed
                 self._train_step(step)
                 stop.agreed = stopping()
                 elapsed = time.perf_counter() - clock
@@ -197,7 +197,7 @@ class Trainer:
     def _interval(self) -> tuple[float, float, float]:
         """Over all ranks' steps since the last logged line: loss and -log p a target token, target tokens a second."""
         tokens, seconds = self.progress.interval_target_tokens, self.progress.interval_seconds
-        loss, nll = (self.ranks.total(self.learner.losses) / tokens).tolist()
+        loss, nll = (self.ranks.all_reduce_sum(self.learner.losses) / tokens).tolist()
         return loss, nll, tokens / max(seconds, 1e-9)
 
     def _save_where_due(self, records: Records, saver: Saver, stop: StopRequest) -> None:
@@ -210,7 +210,7 @@ class Trainer:
             return
         self._check_finite()
         scores = self._validate(records) if validate else {}
-        self.progress.losses = self.ranks.total(self.learner.losses).tolist()
+        self.progress.losses = self.ranks.all_reduce_sum(self.learner.losses).tolist()
         records.note_sizes(self.progress)
         if save_all:
             saver.save_all(self.progress, self.learner, scores)
@@ -301,10 +301,10 @@ class Trainer:
     def _check_finite(self) -> None:
         """NmtError when a loss or a weight is not a finite number: nothing of that is saved."""
         learner = self.learner
-        weights = map(sharding.local, model_file.weights_of(self.model).values())
+        weights = map(sharding.local_shard, model_file.weights_of(self.model).values())
         finite = torch.stack([tensor.isfinite().all() for tensor in (learner.losses, *weights)]).all()
         lost = learner.scaler.is_enabled() and learner.scaler.get_scale() < _LEAST_SCALE
-        if not self.ranks.begin_most(lambda: int(lost or not finite))():
+        if not self.ranks.all_reduce_max_async(lambda: int(lost or not finite))():
             return
         whole = model_file.checkpoints(self.run_dir)
         kept = f"the last good checkpoint is {whole[-1]}" if whole else "no checkpoint had been written"
@@ -330,19 +330,19 @@ class Trainer:
             mine += sum(float(self.learner.measure(batch)[1]) for batch in step.micro_batches)
             tokens += step.target_tokens
         if self.learner.sharded:
-            sharding.let_go(self.learner.objective)
-        scores = {"validation_loss": float(self.ranks.total(mine)) / tokens}
+            sharding.reshard(self.learner.objective)
+        scores = {"validation_loss": float(self.ranks.all_reduce_sum(mine)) / tokens}
         signatures: Mapping[str, str] = {}
         line = f"validation_loss {scores['validation_loss']:.4f}"
         if material.translate_validation is not None:
-            translated = material.translate_validation(self.learner.plain_model())
+            translated = material.translate_validation(self.learner.unsharded_model())
             scores |= {"bleu": translated.bleu, "chrf": translated.chrf}
             line += f"  BLEU {translated.bleu:.2f}  chrF {translated.chrf:.2f}"
             signatures = translated.signatures
             records.sample(progress.step, translated.samples)
             for sample in translated.samples:
                 log.info("\n  source       %s\n  reference    %s\n  translation  %s", *sample)
-        scores = self.ranks.from_first(scores)
+        scores = self.ranks.broadcast(scores)
         records.metrics.write({"step": progress.step, **scores})
         value = scores[training.best_metric] * (-1 if training.best_metric == "validation_loss" else 1)
         progress.without_best += 1
@@ -364,7 +364,7 @@ class Trainer:
                 memory.check_step(self.config, self.learner.objective, most, longer, self.ranks.local_size)
             return cells
         longest = int(longer.max(initial=1))
-        chosen = self.ranks.from_first(self._chosen_before() if self.ranks.first else 0)
+        chosen = self.ranks.broadcast(self._chosen_before() if self.ranks.first else 0)
         return memory.micro_batch_cells(self.learner.objective, budget, longest, self.ranks, chosen)
 
     def _chosen_before(self) -> int:

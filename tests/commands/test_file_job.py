@@ -24,7 +24,7 @@ from nmt.checkpoints import model_file
 from nmt.commands import file_job, translate_file
 from nmt.commands.file_job import FileJob
 from nmt.commands.output_format import Form
-from nmt.decoding.chunks import Counts, chunked
+from nmt.decoding.chunks import LineCounts, chunked
 from nmt.decoding.translator import Translator
 from nmt.distributed import launch as launching
 from nmt.distributed.environment import FILE_JOB
@@ -115,7 +115,7 @@ def test_any_lines_in_any_chunks_keep_their_order(
     assert list(read_lines(folder / "out")) == [
         f"{n} {line}".rstrip() + "." for n, line in enumerate(read_lines(source), 1)
     ]
-    assert counts == Counts(lines=len(lines))
+    assert counts == LineCounts(lines=len(lines))
     assert names(folder) == {"in", "out"}
 
 
@@ -337,7 +337,7 @@ def test_very_long_lines_are_fewer_to_a_chunk(tmp_path: Path, monkeypatch: pytes
     assert list(chunked(["abcd"] * 4 + ["a"] * 7, 4)) == [["abcd"] * 3, ["abcd", "a", "a", "a"], ["a"] * 4]
     texts = ["abcd"] * 5 + ["x" * 20, "a", "b"]
     job = FileJob(write(tmp_path / "in", texts), tmp_path / "out", "0" * 16, len(texts), 4)
-    one: Any = SimpleNamespace(counts=Counts(), longest_source=None)
+    one: Any = SimpleNamespace(counts=LineCounts(), longest_source=None)
     with job.held():
         job.translate(one, echo)
         job.finish()

@@ -19,15 +19,15 @@ WORDS = ["one", "two", "three", "four", "apples", "pears", "in", "the", "old", "
 TEXT = "run_dir: r\ndata: {source_language: en, target_language: de, train: [{source: a, target: b}]}\n"
 CONFIG = replace(
     schema.parse(TEXT, "test"),
-    model=schema.Model(d_model=16, feed_forward=32, layers=1, heads=2, dropout=0.3),
-    decoding=schema.Decoding(beam_size=2, max_extra_tokens=4),
+    model=schema.ModelConfig(d_model=16, feed_forward=32, layers=1, heads=2, dropout=0.3),
+    decoding=schema.DecodingConfig(beam_size=2, max_extra_tokens=4),
 )
 
 
 @pytest.fixture(scope="module")
 def vocabulary() -> Vocabulary:
     sentences = [" ".join(pair) for pair in itertools.permutations(WORDS, 2)]
-    tokenizer = vocabularies.learn(sentences, schema.Vocabulary(size=310))
+    tokenizer = vocabularies.learn(sentences, schema.VocabularyConfig(size=310))
     return Vocabulary(tokenizer, tokenizer)
 
 

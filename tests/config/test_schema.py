@@ -262,16 +262,16 @@ def configs(draw: st.DrawFn) -> Config:
 @given(configs())
 @example(read("data.train=[{hub: a, revision: '08154711'}, {hub: a, revision: '1e10'}]"))  # numbers, if not quoted
 def test_a_written_config_is_read_back_equal_or_refused_for_what_is_impossible(value: Config) -> None:
-    impossible = value.impossible()
-    event("impossible" if impossible else "possible")
+    conflicts = value.conflicts()
+    event("conflicts" if conflicts else "possible")
     text = reader.to_yaml(value)
-    assert yaml.safe_load(text) == reader.plain(value)
-    if not impossible:
+    assert yaml.safe_load(text) == reader.to_dict(value)
+    if not conflicts:
         assert schema.parse(text, "written") == value
         return
     with pytest.raises(NmtError) as error:
         schema.parse(text, "written")
-    assert str(error.value) == reader.report("written", impossible)
+    assert str(error.value) == reader.report("written", conflicts)
 
 
 # ------------------------------------------------------------------------ values that no run can have
@@ -349,7 +349,7 @@ def test_the_home_is_meant_by_a_tilde_in_every_path(monkeypatch: pytest.MonkeyPa
 
 def test_every_setting_of_a_path_is_known_as_one() -> None:
     """By its meaning: a new one must not be forgotten."""
-    for declaration in (Config, schema.Data, schema.Corpus, schema.Vocabulary):
+    for declaration in (Config, schema.DataConfig, schema.Corpus, schema.VocabularyConfig):
         for field in dataclasses.fields(declaration):
             about_files = re.search(r"\b(folder|file|where|table|model instead)\b", field.metadata["meaning"])
             named = field.name.endswith(("_dir", "_model"))

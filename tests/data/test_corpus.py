@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from nmt.config.schema import Corpus, Data
+from nmt.config.schema import Corpus, DataConfig
 from nmt.data.corpus import BATCH_ROWS, fingerprint, read_pairs
 from nmt.files.text import decoded_lines, read_lines
 from nmt.errors import NmtError
@@ -29,7 +29,7 @@ HOSTILE = st.text(
 
 
 def data(*train: Corpus) -> Data:
-    return Data(source_language="en", target_language="de", train=train)
+    return DataConfig(source_language="en", target_language="de", train=train)
 
 
 def read(corpus: Corpus, default_split: str = "train") -> list[tuple[str, str]]:

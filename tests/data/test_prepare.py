@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from nmt.config import schema, reader
-from nmt.config.schema import Config, Corpus, Data
+from nmt.config.schema import Config, Corpus, DataConfig
 from nmt.data import cleaning, store_folder, token_store, vocabulary
 from nmt.files.text import read_lines
 from nmt.data.prepare import Prepared, evenly, prepare
@@ -46,8 +46,8 @@ def write_text(folder: Path, name: str, count: int, seed: int, more: str = "") -
 def run(tmp_path: Path) -> Config:
     """A run on two small corpora, with a validation corpus."""
     train = tuple(write_text(tmp_path / "text", f"train{i}", 150, seed=i) for i in (1, 2))
-    data = Data("en", "de", train, validation=write_text(tmp_path / "text", "validation", 20, seed=3))
-    return Config(run_dir=str(tmp_path / "run"), data=data, vocabulary=schema.Vocabulary(size=300))
+    data = DataConfig("en", "de", train, validation=write_text(tmp_path / "text", "validation", 20, seed=3))
+    return Config(run_dir=str(tmp_path / "run"), data=data, vocabulary=schema.VocabularyConfig(size=300))
 
 
 def changed(run: Config, **sections: dict[str, Any]) -> Config:
@@ -256,7 +256,7 @@ def test_separate_vocabularies_learn_from_their_side(run: Config) -> None:
 
 def test_given_models_are_used(run: Config, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     model = tmp_path / "mine.model"
-    model.write_bytes(vocabulary.learn(WORDS * 5, schema.Vocabulary(size=290)).proto)
+    model.write_bytes(vocabulary.learn(WORDS * 5, schema.VocabularyConfig(size=290)).proto)
     for models in ({"source_model": str(model)}, {"source_model": str(model), "target_model": str(model)}):
         prepared = prepare(changed(run, vocabulary=models))
         assert prepared.vocabulary.shared

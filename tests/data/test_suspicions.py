@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nmt.config import schema
-from nmt.config.schema import Config, Corpus, Data
+from nmt.config.schema import Config, Corpus, DataConfig
 from nmt.data import suspicions
 from nmt.data.cleaning import Counts
 from nmt.data.corpus import Pair
@@ -148,8 +148,8 @@ def test_prepare_says_each_on_a_line_of_its_own_and_again(tmp_path: Path, caplog
     swapped = write(tmp_path, "swapped", turned(pairs(400, seed=3)))
     repeated = write(tmp_path, "repeated", pairs(400)[:40] * 10)
     unrelated = write(tmp_path, "unrelated", shuffled(pairs(300, seed=4)))
-    data = Data("en", "de", (right, swapped, repeated), validation=unrelated, drop_duplicates=True)
-    run = Config(run_dir=str(tmp_path / "run"), data=data, vocabulary=schema.Vocabulary(size=300))
+    data = DataConfig("en", "de", (right, swapped, repeated), validation=unrelated, drop_duplicates=True)
+    run = Config(run_dir=str(tmp_path / "run"), data=data, vocabulary=schema.VocabularyConfig(size=300))
     for _ in ("built", "found again"):
         caplog.clear()
         prepare(run)

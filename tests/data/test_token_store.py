@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nmt.config import schema
-from nmt.config.schema import Corpus, Data
+from nmt.config.schema import Corpus, DataConfig
 from nmt.data import cleaning, token_store, vocabulary
 from nmt.data.cleaning import Counts, SideCounts
 from nmt.data.corpus import Pair, fingerprint
@@ -30,7 +30,7 @@ def random_pairs(count: int, seed: int = 0) -> list[Pair]:
 
 def tokenizer(size: int = 300, **changed: Any) -> Tokenizer:
     lines = [side for pair in random_pairs(300) for side in pair]
-    return vocabulary.learn(lines, schema.Vocabulary(size=size, **changed))
+    return vocabulary.learn(lines, schema.VocabularyConfig(size=size, **changed))
 
 
 SHARED = Vocabulary(*[tokenizer()] * 2)
@@ -45,10 +45,10 @@ def write_pairs(folder: Path, name: str, pairs: list[Pair]) -> Corpus:
 
 def data(*corpora: Corpus, **changed: Any) -> Data:
     limits = {"max_length_ratio": None} | changed
-    return Data(source_language="en", target_language="de", train=corpora, **limits)
+    return DataConfig(source_language="en", target_language="de", train=corpora, **limits)
 
 
-def write(folder: Path, text: Data, subwords: Vocabulary, dropout: float = 0.0, segmentations: int = 1) -> None:
+def write(folder: Path, text: DataConfig, subwords: Vocabulary, dropout: float = 0.0, segmentations: int = 1) -> None:
     fingerprints = [fingerprint(corpus, "train") for corpus in text.train]
     token_store.write(folder, text, subwords, fingerprints, dropout, segmentations)
 

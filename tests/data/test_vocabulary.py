@@ -23,7 +23,7 @@ TEXT = [*TEXT, *(f"{spelling} und a{spelling}b {spelling}{spelling}" for spellin
 
 def learned(sentences: list[str], **changed: object) -> Tokenizer:
     asked = {"size": 320, "normalization": "identity"} | changed
-    return vocabulary.learn(sentences, schema.Vocabulary(**asked))  # type: ignore[arg-type]
+    return vocabulary.learn(sentences, schema.VocabularyConfig(**asked))  # type: ignore[arg-type]
 
 
 TOKENIZER = learned(TEXT)
@@ -149,7 +149,7 @@ def test_what_reading_raises_comes_through(error: BaseException) -> None:
         raise error
 
     with pytest.raises(type(error)) as raised:
-        vocabulary.learn(sentences(), schema.Vocabulary(size=300))
+        vocabulary.learn(sentences(), schema.VocabularyConfig(size=300))
     assert raised.value is error
 
 

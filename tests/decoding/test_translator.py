@@ -40,7 +40,7 @@ from nmt.config import schema
 from nmt.data import vocabulary as vocabularies
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding import engine as engine_module
-from nmt.decoding.chunks import Counts
+from nmt.decoding.chunks import LineCounts
 from nmt.decoding.engine import TransformerEngine
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.long_input import split
@@ -125,7 +125,7 @@ def test_one_translation_a_line_in_order(lines: list[str], chunk_lines: int, bat
     for line, translations in zip(lines, found, strict=True):
         assert_close(translations, alone(line) if line.strip() else [Translation("", 0.0, 0.0, [], [])])
     empty = sum(not line.strip() for line in lines)
-    assert translator.counts == Counts(lines=2 * len(lines), empty=2 * empty)
+    assert translator.counts == LineCounts(lines=2 * len(lines), empty=2 * empty)
 
 
 def test_lines_without_words_do_not_touch_the_model() -> None:
@@ -214,7 +214,7 @@ def test_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found == [expected] * 24, "dropout is on, or the rows are mixed up"
     assert model.training
     assert torch.get_num_threads() == 6
-    assert translator.counts == Counts(lines=24 * len(LINES))
+    assert translator.counts == LineCounts(lines=24 * len(LINES))
 
 
 @pytest.mark.parametrize("chunk_lines", [1, 3])
@@ -277,7 +277,7 @@ def test_long_sources(learned: bool) -> None:
     cutting = new_translator(model, long_input="cut", **extra)
     expected = new_translator(model).translate([shortened, fits])
     assert cutting.translate([long, fits]) == expected
-    assert cutting.counts == Counts(lines=2, cut=1)
+    assert cutting.counts == LineCounts(lines=2, cut=1)
     splitting = new_translator(model, long_input="split", **extra)
     parts = [part.text for part in split(long, limit, VOCABULARY.source.encode)]
     [[found, _], _] = splitting.hypotheses([long, fits], 2)
@@ -286,7 +286,7 @@ def test_long_sources(learned: bool) -> None:
     assert found.log_probability == pytest.approx(sum(one.log_probability for [one] in ones), abs=1e-3)
     assert found.pieces == [piece for [one] in ones for piece in one.pieces]
     assert len(found.pieces) == len(found.token_scores)
-    assert splitting.counts == Counts(lines=2, split=1, parts=len(parts))
+    assert splitting.counts == LineCounts(lines=2, split=1, parts=len(parts))
     assert splitting.translate([long, fits]) == [found.text, expected[1]]
     [[aligned, other], _] = splitting.hypotheses([long, fits], 2, alignment=True)
     assert aligned.source_pieces is not None and aligned.alignment is not None
@@ -299,7 +299,7 @@ def test_long_sources(learned: bool) -> None:
     assert splitting.translate([long, fits]) == begun
     skipping = new_translator(model, long_input="skip", **extra)
     assert skipping.translate([long, fits]) == ["", expected[1]]
-    assert skipping.counts == Counts(lines=2, skipped=1)
+    assert skipping.counts == LineCounts(lines=2, skipped=1)
     key = "model.max_positions - 1: 39" if learned else "decoding.max_source_tokens: 20"
     with pytest.raises(NmtError, match=f"^line 4: .* more than {key}"):
         list(new_translator(model, long_input="error", **extra).stream([fits, "", fits, long], chunk_lines=2))
@@ -388,7 +388,7 @@ def test_prefixes_begin_the_translations() -> None:
 
 def test_a_prefix_that_the_vocabulary_cannot_write(caplog: pytest.LogCaptureFixture) -> None:
     """What can be written of it begins the translation; it is said, counted, and the other lines are as without it."""
-    tokenizer = vocabularies.learn([" ".join(WORDS)] * 20, schema.Vocabulary(size=40, byte_fallback=False))
+    tokenizer = vocabularies.learn([" ".join(WORDS)] * 20, schema.VocabularyConfig(size=40, byte_fallback=False))
     torch.manual_seed(4)
     model = Transformer(SIZES, len(tokenizer), len(tokenizer), PAD).eval()
     translator = Translator(TransformerEngine([model], CPU), Vocabulary(tokenizer, tokenizer), DECODING)
@@ -400,7 +400,7 @@ def test_a_prefix_that_the_vocabulary_cannot_write(caplog: pytest.LogCaptureFixt
     [record] = caplog.records
     assert "line 11: its prefix 'one Ł' (and of 2 lines behind it)" in record.getMessage()
     assert "left out, as in 'one" in record.getMessage()
-    assert translator.counts == Counts(lines=4, prefixes=3)
+    assert translator.counts == LineCounts(lines=4, prefixes=3)
     assert list(translator.stream(["the old barn"], prefixes=["in the"])) == found[2:3]
 
 
@@ -603,7 +603,7 @@ def test_a_glossarys_terms_are_said(tmp_path: Path) -> None:
 
 
 def test_glossary_terms_that_the_vocabulary_cannot_write(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    tokenizer = vocabularies.learn([" ".join(WORDS)] * 20, schema.Vocabulary(size=40, byte_fallback=False))
+    tokenizer = vocabularies.learn([" ".join(WORDS)] * 20, schema.VocabularyConfig(size=40, byte_fallback=False))
     translator = Translator(TransformerEngine([MODEL], CPU), Vocabulary(tokenizer, tokenizer), DECODING)
     translator.use_glossary(
         Glossary([("two", "pears"), ("red", "Łódź"), ("one", "Łódź"), ("old", "apples")]), "terms.tsv"
@@ -624,8 +624,8 @@ def test_a_glossary_of_which_nothing_is_found_is_said(caplog: pytest.LogCaptureF
     translator.translate(LINES)
     with caplog.at_level("INFO"):
         line_counts.say_counts(translator.counts, None)
-        line_counts.say_counts(Counts(lines=3, prefixes=2), None)
-        line_counts.say_counts(Counts(lines=3), None)
+        line_counts.say_counts(LineCounts(lines=3, prefixes=2), None)
+        line_counts.say_counts(LineCounts(lines=3), None)
     assert [record.getMessage() for record in caplog.records] == [
         f"glossary: none of its source terms is in any of {len(LINES)} lines",
         "2 of 3 prefixes have characters that the model's vocabulary lacks: translated with these left out",

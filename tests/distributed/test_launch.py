@@ -534,7 +534,7 @@ def test_a_rank_with_another_setting_is_found_at_the_start(corpus: Path, tmp_pat
 MISTAKES = {
     "unknown": ("model.dropuot=0.1", "model.dropuot"),
     "missing file": ("data.train=[{source: nowhere.en, target: nowhere.de}]", "nowhere.en: no such file"),
-    "impossible with the data": ("data.over_budget=error training.batch_tokens=16", "data.over_budget: skip"),
+    "conflicts with the data": ("data.over_budget=error training.batch_tokens=16", "data.over_budget: skip"),
 }
 
 

@@ -82,16 +82,16 @@ def test_alone_everything_answers_at_once() -> None:
     total = ALONE.total(given)
     assert torch.equal(total, given) and total.data_ptr() != given.data_ptr()
     assert ALONE.first
-    assert ALONE.from_first("mine") == "mine"
-    assert ALONE.collected("mine") == ["mine"]
-    assert torch.equal(ALONE.tensors_from_first({"a": given})["a"], given)
+    assert ALONE.broadcast("mine") == "mine"
+    assert ALONE.all_gather("mine") == ["mine"]
+    assert torch.equal(ALONE.broadcast_tensors({"a": given})["a"], given)
     ALONE.agree({"the settings": "any"})
     asked = iter([3])
-    most = ALONE.begin_most(lambda: next(asked))
+    most = ALONE.all_reduce_max_async(lambda: next(asked))
     assert next(asked, None) == 3, "asked before its time"
     with pytest.raises(StopIteration):
         most()
-    with ALONE.first_here_leads():
+    with ALONE.local_first():
         pass
 
 
@@ -99,17 +99,17 @@ def everything(ranks: Ranks) -> dict[str, Any]:
     """What each collective gives to this rank, which gives what only it has."""
     mine = torch.tensor([1.0 + ranks.rank, 10.0], dtype=torch.float64, requires_grad=True)
     tensors = {"b": torch.arange(6).reshape(2, 3), "a": torch.tensor(0.5, dtype=torch.float16)}
-    most = ranks.begin_most(lambda: [7, 9][ranks.rank])
+    most = ranks.all_reduce_max_async(lambda: [7, 9][ranks.rank])
     return {
         "first": ranks.first,
-        "total": ranks.total(mine).tolist(),  # while the largest is being found
+        "total": ranks.all_reduce_sum(mine).tolist(),  # while the largest is being found
         "mine after it": mine.tolist(),
         "most": most(),
-        "from first": ranks.from_first({"rank": ranks.rank}),
-        "collected": ranks.collected(f"rank {ranks.rank}"),
+        "from first": ranks.broadcast({"rank": ranks.rank}),
+        "all_gather": ranks.all_gather(f"rank {ranks.rank}"),
         "tensors": {
             name: (str(tensor.dtype), tensor.tolist())
-            for name, tensor in ranks.tensors_from_first(tensors if ranks.first else {}).items()
+            for name, tensor in ranks.broadcast_tensors(tensors if ranks.first else {}).items()
         },
     }
 
@@ -122,7 +122,7 @@ def test_two_ranks_add_up_collect_and_hand_out(two_ranks: RankProcesses) -> None
             "mine after it": [1.0 + rank, 10.0],
             "most": 9,
             "from first": {"rank": 0},
-            "collected": ["rank 0", "rank 1"],
+            "all_gather": ["rank 0", "rank 1"],
             "tensors": {"b": ("torch.int64", [[0, 1, 2], [3, 4, 5]]), "a": ("torch.float16", 0.5)},
         }
 
@@ -154,7 +154,7 @@ def go_through(ranks: Ranks, folder: Path) -> None:
 
     if not ranks.first:
         (folder / "at the door").touch()
-    with ranks.first_here_leads():
+    with ranks.local_first():
         note("in")
         if ranks.first:
             wait_for(folder / "at the door")
@@ -275,7 +275,7 @@ def run_of(ranks: Ranks, config: Config) -> tuple[int, int, Arrays]:
     with float64():
         ended = trainer(config, ranks)
         ended.run()
-        whole = ended.learner.plain_model()
+        whole = ended.learner.unsharded_model()
         return ended.progress.step, ended.progress.target_tokens, arrays(model_file.weights_of(whole))
 
 

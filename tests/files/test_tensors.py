@@ -173,7 +173,7 @@ TWO = '"a":{"dtype":"F32","shape":[1],"data_offsets":[%s]},"b":{"dtype":"F32","s
         (
             '{"a":{"dtype":"F32","shape":[0%s],"data_offsets":[0,0]}}' % (f",{2**62}" * 9),
             0,
-            "an impossible shape|checksum",
+            "an conflicts shape|checksum",
         ),
         ('{"a":{"dtype":"F32","shape":[1]}}', 4, "says nothing that is known of 'a'"),
         ('{"a":[]}', 0, "says nothing that is known of 'a'"),

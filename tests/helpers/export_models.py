@@ -92,7 +92,7 @@ def _random_model(seed: int, *overrides: str) -> Checkpoint:
             parameter *= 2
         else:
             parameter += 0.1 * torch.randn(parameter.shape)  # no bias is zero, no norm's gain one
-    last = model.decoder_norm if given.model.norm == "pre" else model.decoder[-1].feed_forward_around.norm  # type: ignore[union-attr]
+    last = model.decoder_norm if given.model.norm == "pre" else model.decoder[-1].feed_forward_residual.norm  # type: ignore[union-attr]
     assert isinstance(last, nn.LayerNorm)
     last.bias.normal_(std=0.8)
     model.output.weight[EOS] *= 3

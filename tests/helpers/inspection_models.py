@@ -26,14 +26,14 @@ SETTINGS = replace(
     schema.parse(
         "run_dir: r\ndata: {source_language: en, target_language: de, train: [{source: a, target: b}]}\n", "test"
     ),
-    model=schema.Model(d_model=16, feed_forward=32, layers=2, heads=4, max_positions=80),
-    decoding=schema.Decoding(beam_size=3, max_extra_tokens=4),
+    model=schema.ModelConfig(d_model=16, feed_forward=32, layers=2, heads=4, max_positions=80),
+    decoding=schema.DecodingConfig(beam_size=3, max_extra_tokens=4),
 )
 
 
 @cache
 def tokenizer() -> Tokenizer:
-    return vocabulary.learn([*SENTENCES.values()] * 3, schema.Vocabulary(size=520, character_coverage=1.0))
+    return vocabulary.learn([*SENTENCES.values()] * 3, schema.VocabularyConfig(size=520, character_coverage=1.0))
 
 
 def new_checkpoint(source: str = "en", target: str = "de", decoding: Any = None, **model: Any) -> Checkpoint:

@@ -17,7 +17,7 @@ from nmt.data.vocabulary import Tokenizer, Vocabulary
 @functools.cache
 def tokenizer(size: int = 300) -> Tokenizer:
     """A vocabulary of `size` subwords, most of them bytes."""
-    return vocabulary.learn([" ".join([*WORDS, *WORDS.values()])] * 20, schema.Vocabulary(size=size))
+    return vocabulary.learn([" ".join([*WORDS, *WORDS.values()])] * 20, schema.VocabularyConfig(size=size))
 
 
 def shared_vocabulary() -> Vocabulary:

@@ -32,7 +32,7 @@ LINES = [" ".join(list(WORDS)[i : i + 1 + i % 4]) for i in range(len(WORDS))]
 
 def small_checkpoint() -> Checkpoint:
     settings = schema.parse(config_text(Path("corpus"), Path("run")), "test config")
-    return make_checkpoint(replace(settings, decoding=schema.Decoding(beam_size=3, max_extra_tokens=6)))
+    return make_checkpoint(replace(settings, decoding=schema.DecodingConfig(beam_size=3, max_extra_tokens=6)))
 
 
 def save_small_model(path: Path) -> Path:

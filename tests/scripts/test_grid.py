@@ -116,7 +116,7 @@ def test_the_rows_of_table_3_are_the_papers(grid: Any, script: Callable[[str], M
 
 def changed_for_big(run: Any) -> list[str]:
     """What the row `big` takes from the base config rather than from wmt14-en-de-big.yaml: how it is run."""
-    row = reader.written(run.config)
+    row = reader.flatten(run.config)
     ways = ("checkpoint_every", "validate_every", "keep_last", "micro_batch_tokens")
     return [f"training.{way}={row[f'training.{way}']}" for way in ways] + [
         f"run_dir={run.config.run_dir}", f"data.store_dir={run.config.data.store_dir}"

@@ -257,7 +257,7 @@ def test_a_second_backward_pass_through_one_loss_is_refused() -> None:
 
 # ------------------------------------------------------------------------ through a model
 
-SIZES = schema.Model(d_model=D, feed_forward=12, layers=1, heads=2, dropout=0.0)
+SIZES = schema.ModelConfig(d_model=D, feed_forward=12, layers=1, heads=2, dropout=0.0)
 PAD, BOS = 0, 2
 
 

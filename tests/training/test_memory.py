@@ -35,10 +35,10 @@ GIBIBYTE = 1 << 30
 
 def objective(*, recompute: bool = False, layers: int = 2, vocabulary: int = 40) -> Objective:
     torch.manual_seed(0)
-    sizes = schema.Model(d_model=16, feed_forward=32, layers=layers, heads=2)
+    sizes = schema.ModelConfig(d_model=16, feed_forward=32, layers=layers, heads=2)
     model = Transformer(sizes, vocabulary, vocabulary, PAD)
     model.recompute = recompute
-    return Objective(model, schema.Training())
+    return Objective(model, schema.TrainingConfig())
 
 
 def adam_bytes(of: Objective) -> int:
@@ -93,7 +93,7 @@ def test_the_message_names_the_pair_and_two_mends(monkeypatch: pytest.MonkeyPatc
 class BesideASmallerOne(Ranks):
     """A rank whose neighbour has to cut its steps into five parts."""
 
-    def begin_most(self, number: Callable[[], int]) -> Callable[[], int]:
+    def all_reduce_max_async(self, number: Callable[[], int]) -> Callable[[], int]:
         """The larger of the two numbers."""
         return lambda: max(number(), 5)
 
@@ -162,7 +162,7 @@ def test_what_is_said_to_fit_does(recompute: bool, layers: int, monkeypatch: pyt
 
 def sized(**sizes: Any) -> tuple[Config, Objective]:
     """Of 300 subwords."""
-    whole = schema.Config(run_dir="", data=schema.Data("en", "de", ()), model=schema.Model(**sizes))
+    whole = schema.Config(run_dir="", data=schema.DataConfig("en", "de", ()), model=schema.ModelConfig(**sizes))
     torch.manual_seed(0)
     return whole, Objective(Transformer(whole.model, 300, 300, PAD), whole.training)
 
@@ -200,7 +200,9 @@ def test_a_step_that_cannot_fit_is_refused_before_it_is_tried(monkeypatch: pytes
     with pytest.raises(NmtError, match=said):
         check(whole, of, 1_000_000)
     check(whole, of, 1_000_000, lengths=(20,) * 50)  # there is not that much text
-    micro = dataclasses.replace(whole, training=schema.Training(batch_tokens=9_000_000, micro_batch_tokens=1_000_000))
+    micro = dataclasses.replace(
+        whole, training=schema.TrainingConfig(batch_tokens=9_000_000, micro_batch_tokens=1_000_000)
+    )
     with pytest.raises(NmtError, match=r"training\.micro_batch_tokens: 1,000,000 cells"):
         check(micro, of, 1_000_000)
 
@@ -246,7 +248,7 @@ def test_where_there_is_plenty_nothing_is_measured(monkeypatch: pytest.MonkeyPat
 def test_parameters_are_counted_without_making_them(tie: str) -> None:
     sizes = {**SMALL, "d_model": 128, "feed_forward": 500, "encoder_layers": 3, "tie": tie, "key_size": 24}
     whole, of = sized(**sizes)
-    whole = dataclasses.replace(whole, vocabulary=schema.Vocabulary(size=300))
+    whole = dataclasses.replace(whole, vocabulary=schema.VocabularyConfig(size=300))
     assert memory.parameters(whole) == pytest.approx(of.model.parameter_counts()["total"], rel=0.03)
 
 

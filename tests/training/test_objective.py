@@ -23,7 +23,7 @@ from nmt.training.trainer import Trainer
 
 MakeConfig = Callable[..., Config]
 V = 23
-SIZES = schema.Model(d_model=16, feed_forward=24, layers=1, heads=2, dropout=0.0)
+SIZES = schema.ModelConfig(d_model=16, feed_forward=24, layers=1, heads=2, dropout=0.0)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def dynamo() -> Iterator[None]:
 
 def objective(**training: Any) -> Objective:
     torch.manual_seed(0)
-    return Objective(Transformer(SIZES, V, V, PAD), schema.Training(**training))
+    return Objective(Transformer(SIZES, V, V, PAD), schema.TrainingConfig(**training))
 
 
 def batch() -> tuple[Tensor, Tensor, Tensor]:

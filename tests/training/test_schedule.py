@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.config.schema import Training
+from nmt.config.schema import TrainingConfig
 from nmt.training.schedule import learning_rate
 
 DECAYING = ["inverse_sqrt", "cosine", "linear", "constant"]
 
 
-def training(schedule: str, warmup: int, steps: int = 100, peak: float = 0.01, final: float = 0.0) -> Training:
-    return Training(
+def training(schedule: str, warmup: int, steps: int = 100, peak: float = 0.01, final: float = 0.0) -> TrainingConfig:
+    return TrainingConfig(
         schedule=schedule,  # type: ignore[arg-type]
         warmup_steps=warmup,
         max_steps=steps,

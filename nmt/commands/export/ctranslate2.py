@@ -67,7 +67,7 @@ def _spec(loaded: Checkpoint) -> "TransformerSpec":
     _, spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = special
     spec.config.decoder_start_token = spec.config.bos_token
     spec.config.add_source_eos = True
-    spec.config.layer_norm_epsilon = first.self_attention_around.norm.eps
+    spec.config.layer_norm_epsilon = first.self_attention_residual.norm.eps
     return spec
 
 
@@ -78,10 +78,10 @@ def _set_side(spec: Any, layers: nn.ModuleList, norm: nn.Module, positions: nn.M
         _set_norm(spec.layer_norm, norm)
     layer: Any  # an EncoderLayer or a DecoderLayer
     for to, layer in zip(spec.layer, layers, strict=True):
-        _set_attention(to.self_attention, layer.self_attention, layer.self_attention_around.norm, itself=True)
+        _set_attention(to.self_attention, layer.self_attention, layer.self_attention_residual.norm, itself=True)
         if hasattr(layer, "cross_attention"):
-            _set_attention(to.attention, layer.cross_attention, layer.cross_attention_around.norm, itself=False)
-        _set_feed_forward(to.ffn, layer.feed_forward, layer.feed_forward_around.norm)
+            _set_attention(to.attention, layer.cross_attention, layer.cross_attention_residual.norm, itself=False)
+        _set_feed_forward(to.ffn, layer.feed_forward, layer.feed_forward_residual.norm)
 
 
 def _set_attention(spec: Any, attention: MultiHeadAttention, norm: nn.LayerNorm, *, itself: bool) -> None:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from nmt.checkpoints import export_folder
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export.attention_weights import Linear, linear, padded, scale_for
-from nmt.config.schema import Config, Decoding
+from nmt.config.schema import Config, DecodingConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
 from nmt.errors import NmtError
 from nmt.models.transformer.attention import MultiHeadAttention
@@ -142,7 +142,7 @@ def _generation_config(settings: Config) -> "GenerationConfig":
     )
 
 
-def _choice(decoding: Decoding) -> dict[str, Any]:
+def _choice(decoding: DecodingConfig) -> dict[str, Any]:
     """How the next subword is chosen: drawn, greedily, or by beam search."""
     if decoding.method == "sample":
         # Without a number transformers samples from the 50 likeliest.
@@ -155,8 +155,8 @@ def _choice(decoding: Decoding) -> dict[str, Any]:
     return {"num_beams": decoding.beam_size, "early_stopping": True, "length_penalty": beta}
 
 
-def _warn_of_what_is_lost(decoding: Decoding) -> None:
-    ordinary = Decoding()
+def _warn_of_what_is_lost(decoding: DecodingConfig) -> None:
+    ordinary = DecodingConfig()
     lost = [f"decoding.{key}" for key in _NOT_CARRIED if getattr(decoding, key) != getattr(ordinary, key)]
     if lost:
         log.warning("%s: transformers has no such setting: its search in the folder goes without", ", ".join(lost))
@@ -183,12 +183,12 @@ def _sines_first(d_model: int) -> Tensor:
 
 def _layer(layer: Any, order: Tensor) -> Iterator[tuple[str, Tensor]]:
     """An EncoderLayer's or a DecoderLayer's parameters by Marian's names."""
-    yield from _attention("self_attn", layer.self_attention, layer.self_attention_around.norm, order)
+    yield from _attention("self_attn", layer.self_attention, layer.self_attention_residual.norm, order)
     if hasattr(layer, "cross_attention"):
-        yield from _attention("encoder_attn", layer.cross_attention, layer.cross_attention_around.norm, order)
+        yield from _attention("encoder_attn", layer.cross_attention, layer.cross_attention_residual.norm, order)
     yield from _reading("fc1", linear(layer.feed_forward.inner), order)
     yield from _writing("fc2", linear(layer.feed_forward.outer), order)
-    yield from _norm("final_layer_norm", layer.feed_forward_around.norm, order)
+    yield from _norm("final_layer_norm", layer.feed_forward_residual.norm, order)
 
 
 def _attention(

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nmt.decoding.engine import Source, TransformerEngine
 from nmt.decoding.search.beam import best_candidates, candidate_count
-from nmt.decoding.search.interface import Hypothesis, Options, Rule, length_penalties
+from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, length_penalties
 
 # kept: among the K that live on; finished: it ended, among the K best; dropped: looked at, and not among either;
 # open: among the K that would have lived on when the search was over.
@@ -54,7 +54,7 @@ class Recorder:
         self._parents: list[int | None] = [None]  # of the live hypotheses: their nodes
         self._candidates: dict[tuple[int, int], int] = {}  # of the newest step: (hypothesis, token) → node
 
-    def forbid(self, log_p: Tensor, length: int) -> None:
+    def apply(self, log_p: Tensor, length: int) -> None:
         """Note the best C candidates. Raises ValueError for several sentences at once."""
         if len(log_p) != 1:
             raise ValueError(f"a recorder follows one sentence, not {len(log_p)}")
@@ -76,7 +76,7 @@ class Recorder:
             own = float(log_p[0, row, token])
             self.nodes.append(Node(self._parents[row], length + 1, token, own, total, total / penalty, fate))
 
-    def follow(self, rows: Tensor, tokens: Tensor) -> None:
+    def advance(self, rows: Tensor, tokens: Tensor) -> None:
         """Of the candidates, those that the search goes on with, [1, K]."""
         for at in self._going():
             self.nodes[at].fate = "dropped"  # until the search says otherwise
@@ -113,7 +113,7 @@ class RecordingEngine(TransformerEngine):
         [self.found] = found
         return found
 
-    def _rules(self, batch: list[Source], options: Options) -> list[Rule]:
+    def _rules(self, batch: list[Source], options: Options) -> list[LogitsProcessor]:
         recorder = Recorder(options)
         self.nodes = recorder.nodes
         return [*super()._rules(batch, options), recorder]

@@ -213,7 +213,7 @@ def _samples(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _settings(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    written, defaults = [reader.written(run.config) for run in runs], reader.defaults(Config)
+    written, defaults = [reader.flatten(run.config) for run in runs], reader.defaults(Config)
     return [_row(path, [of[path] for of in written]) | {"default": default} for path, default in defaults.items()]
 
 

@@ -18,9 +18,9 @@ from nmt.decoding.search.interface import (
     BLOCK,
     DROP_SHARE,
     Hypothesis,
+    LogitsProcessor,
     Memory,
     Options,
-    Rule,
     State,
     Stepper,
     length_penalties,
@@ -34,7 +34,7 @@ def beam_search(
     source: Tensor,
     max_lengths: Tensor,
     options: Options,
-    rules: Sequence[Rule] = (),
+    rules: Sequence[LogitsProcessor] = (),
 ) -> list[list[Hypothesis]]:
     """The best outputs found for each sentence, best first; fewer than n_best where fewer ended.
 
@@ -66,7 +66,7 @@ class _Search(Generic[Memory, State]):
         source: Tensor,
         max_lengths: Tensor,
         options: Options,
-        rules: Sequence[Rule],
+        rules: Sequence[LogitsProcessor],
     ):
         sentences, device = len(source), source.device
         self.stepper, self.options = stepper, options
@@ -95,7 +95,7 @@ class _Search(Generic[Memory, State]):
                     break
                 rows = self._keep(~done, rows)
             self.trail.append(rows, self.tokens, self.live)
-            self.next.follow(rows, self.tokens)
+            self.next.advance(rows, self.tokens)
             if dropping or self.options.beam_size > 1:  # a greedy search's hypotheses stay where they are
                 self.state = self.stepper.reorder(self.state, rows)
         return self.trail.hypotheses()

@@ -16,9 +16,9 @@ from torch import Tensor
 from nmt.decoding.search.interface import (
     DROP_SHARE,
     Hypothesis,
+    LogitsProcessor,
     Memory,
     Options,
-    Rule,
     State,
     Stepper,
     length_penalties,
@@ -49,7 +49,7 @@ def constrained_beam_search(
     max_lengths: Tensor,
     options: Options,
     required: Sequence[Sequence[Group]],
-    rules: Sequence[Rule] = (),
+    rules: Sequence[LogitsProcessor] = (),
 ) -> list[list[Hypothesis]]:
     """The best outputs found for each sentence that hold its required phrases, best first; at most n_best.
 
@@ -217,7 +217,7 @@ class _Search(Generic[Memory, State]):
         max_lengths: Tensor,
         options: Options,
         required: Sequence[Sequence[Group]],
-        rules: Sequence[Rule],
+        rules: Sequence[LogitsProcessor],
     ):
         self.stepper, self.options, self.device = stepper, options, source.device
         self.next = NextToken(max_lengths, options, rules, source.device)
@@ -301,5 +301,5 @@ class _Search(Generic[Memory, State]):
         self.live = torch.tensor(live, dtype=dtype, device=self.device)
         self.sentences = sentences
         self.next.keep(torch.tensor(kept, device=self.device))
-        self.next.follow(places, self.tokens)
+        self.next.advance(places, self.tokens)
         self.state = self.stepper.reorder(self.state, places)

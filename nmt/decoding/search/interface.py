@@ -47,13 +47,13 @@ class Stepper(Protocol[Memory, State]):
         """
 
 
-class Rule(Protocol):
+class LogitsProcessor(Protocol):
     """Takes tokens away before search chooses. Made for one search, and told of each of its steps."""
 
-    def forbid(self, log_p: Tensor, length: int) -> None:
+    def apply(self, log_p: Tensor, length: int) -> None:
         """Set to -inf, in log_p [B, K, V], what may not be the next token of hypotheses of `length` tokens."""
 
-    def follow(self, rows: Tensor, tokens: Tensor) -> None:
+    def advance(self, rows: Tensor, tokens: Tensor) -> None:
         """From now on the hypotheses are those that continue old `rows` (of B·K) with `tokens`, [B', K'] each.
 
         Each line of rows stays within one old sentence, and the sentences stay in order.

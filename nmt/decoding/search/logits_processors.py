@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nmt.decoding.search.banned_words import Words
-from nmt.decoding.search.interface import Rule
+from nmt.decoding.search.interface import LogitsProcessor
 
 _FORBIDDEN = -math.inf
 
@@ -21,10 +21,10 @@ class Shortest:
     def __init__(self, shortest: Tensor, eos: int):
         self.shortest, self.eos, self.hypotheses = shortest, eos, 1
 
-    def forbid(self, log_p: Tensor, length: int) -> None:
+    def apply(self, log_p: Tensor, length: int) -> None:
         log_p[:, :, self.eos].masked_fill_((self.shortest > length)[:, None], _FORBIDDEN)
 
-    def follow(self, rows: Tensor, tokens: Tensor) -> None:
+    def advance(self, rows: Tensor, tokens: Tensor) -> None:
         self.shortest, self.hypotheses = self.shortest[rows[:, 0] // self.hypotheses], tokens.shape[1]
 
 
@@ -35,7 +35,7 @@ class NoRepeat:
         self.n = n
         self.history = torch.zeros(sentences, 1, 0, dtype=torch.long, device=device)  # [B, K, T]
 
-    def forbid(self, log_p: Tensor, length: int) -> None:
+    def apply(self, log_p: Tensor, length: int) -> None:
         if length < self.n:
             return
         windows = self.history.unfold(2, self.n, 1)  # [B, K, T-n+1, n]
@@ -46,7 +46,7 @@ class NoRepeat:
         hits.scatter_(2, windows[..., -1].masked_fill(~again, nowhere), True)
         log_p.masked_fill_(hits[:, :, :nowhere], _FORBIDDEN)
 
-    def follow(self, rows: Tensor, tokens: Tensor) -> None:
+    def advance(self, rows: Tensor, tokens: Tensor) -> None:
         self.history = torch.cat([self.history.flatten(0, 1)[rows], tokens[:, :, None]], dim=2)
 
 
@@ -56,7 +56,7 @@ class Banned:
     def __init__(self, words: Words, sentences: int, device: torch.device):
         self.words, self.states = words, torch.full((sentences, 1), words.start, device=device)  # [B, K]
 
-    def forbid(self, log_p: Tensor, length: int) -> None:
+    def apply(self, log_p: Tensor, length: int) -> None:
         for state in set(self.states.flatten().tolist()):
             completing = self.words.completing(state)
             if completing is not None:
@@ -64,7 +64,7 @@ class Banned:
                     completing.to(log_p.device), _FORBIDDEN
                 )
 
-    def follow(self, rows: Tensor, tokens: Tensor) -> None:
+    def advance(self, rows: Tensor, tokens: Tensor) -> None:
         old = self.states.flatten()[rows]
         new = [self.words.after(*pair) for pair in zip(old.flatten().tolist(), tokens.flatten().tolist(), strict=True)]
         self.states = torch.tensor(new, device=old.device).view(old.shape)
@@ -73,27 +73,27 @@ class Banned:
 class Prefix:
     """Outputs begin with given tokens, whatever the other rules say of these; the rules hold for what follows."""
 
-    def __init__(self, prefixes: Sequence[Sequence[int]], others: Sequence[Rule], device: torch.device):
+    def __init__(self, prefixes: Sequence[Sequence[int]], others: Sequence[LogitsProcessor], device: torch.device):
         longest = max(map(len, prefixes), default=0)
         padded = [[*prefix, *[-1] * (longest - len(prefix))] for prefix in prefixes]
         self.prefixes = torch.tensor(padded, dtype=torch.long, device=device)  # [B, P], -1 behind a prefix
         self.others, self.hypotheses = others, 1
 
-    def forbid(self, log_p: Tensor, length: int) -> None:
+    def apply(self, log_p: Tensor, length: int) -> None:
         if length >= self.prefixes.shape[1]:
             for rule in self.others:
-                rule.forbid(log_p, length)
+                rule.apply(log_p, length)
             return
         forced = self.prefixes[:, length]  # [B]
         given = (forced >= 0)[:, None, None]
         place = forced.clamp(min=0)[:, None, None].expand(-1, log_p.shape[1], 1)
         own = log_p.gather(2, place)
         for rule in self.others:
-            rule.forbid(log_p, length)
+            rule.apply(log_p, length)
         log_p.masked_fill_(given, _FORBIDDEN)
         log_p.scatter_(2, place, torch.where(given, own, log_p.gather(2, place)))
 
-    def follow(self, rows: Tensor, tokens: Tensor) -> None:
+    def advance(self, rows: Tensor, tokens: Tensor) -> None:
         self.prefixes, self.hypotheses = self.prefixes[rows[:, 0] // self.hypotheses], tokens.shape[1]
         for rule in self.others:
-            rule.follow(rows, tokens)
+            rule.advance(rows, tokens)

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nmt.decoding.search.interface import Options, Rule
+from nmt.decoding.search.interface import LogitsProcessor, Options
 
 
 class NextToken:
     """The limits and rules of a search's sentences, and what they leave of the model's probabilities."""
 
-    def __init__(self, max_lengths: Tensor, options: Options, rules: Sequence[Rule], device: torch.device):
+    def __init__(self, max_lengths: Tensor, options: Options, rules: Sequence[LogitsProcessor], device: torch.device):
         """max_lengths [B]: the most tokens before EOS, which alone may follow so many."""
         self.limits = max_lengths.to(device)  # [B]
         self.first_limit = int(max_lengths.min())
@@ -35,7 +35,7 @@ class NextToken:
             not_eos = torch.arange(log_p.shape[2], device=log_p.device) != self.eos  # [V]
             log_p.masked_fill_(full[:, None, None] & not_eos, -math.inf)
         for rule in self.rules:
-            rule.forbid(log_p, length)
+            rule.apply(log_p, length)
         return log_p
 
     def keep(self, sentences: Tensor) -> None:
@@ -43,7 +43,7 @@ class NextToken:
         self.limits = self.limits[sentences]
         self.first_limit = int(self.limits.min())
 
-    def follow(self, rows: Tensor, tokens: Tensor) -> None:
-        """Tell the rules which hypotheses go on, as `Rule.follow` has it."""
+    def advance(self, rows: Tensor, tokens: Tensor) -> None:
+        """Tell the rules which hypotheses go on, as `LogitsProcessor.follow` has it."""
         for rule in self.rules:
-            rule.follow(rows, tokens)
+            rule.advance(rows, tokens)

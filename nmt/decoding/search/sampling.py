@@ -10,7 +10,16 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nmt.decoding.search.interface import Hypothesis, Memory, Options, Rule, Sampling, State, Stepper, spelled
+from nmt.decoding.search.interface import (
+    Hypothesis,
+    LogitsProcessor,
+    Memory,
+    Options,
+    Sampling,
+    State,
+    Stepper,
+    spelled,
+)
 from nmt.decoding.search.next_token import NextToken
 
 _STEPS_DRAWN = 64  # at once
@@ -24,7 +33,7 @@ def sample(
     options: Options,
     sampling: Sampling,
     seeds: Sequence[int],
-    rules: Sequence[Rule] = (),
+    rules: Sequence[LogitsProcessor] = (),
 ) -> list[list[Hypothesis]]:
     """options.n_best independent samples of each sentence, best first; the same one may come twice.
 
@@ -61,7 +70,7 @@ def sample(
         sentences, tokens = sentences[going], tokens[going]
         state = stepper.reorder(state, rows)
         next_token.keep(going)
-        next_token.follow(rows, tokens)
+        next_token.advance(rows, tokens)
     raise AssertionError("every output ends at its limit")
 
 

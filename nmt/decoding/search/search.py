@@ -7,7 +7,7 @@ from torch import Tensor
 from nmt.decoding.search.beam import beam_search
 from nmt.decoding.search.constrained import constrained_beam_search
 from nmt.decoding.search.greedy import greedy
-from nmt.decoding.search.interface import Hypothesis, Memory, Options, Rule, State, Stepper
+from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Memory, Options, State, Stepper
 from nmt.decoding.search.phrase_automaton import Group
 from nmt.decoding.search.sampling import sample
 
@@ -17,7 +17,7 @@ def search(
     source: Tensor,
     max_lengths: Tensor,
     options: Options,
-    rules: Sequence[Rule] = (),
+    rules: Sequence[LogitsProcessor] = (),
     seeds: Sequence[int] = (),
     required: Sequence[Sequence[Group]] = (),
 ) -> list[list[Hypothesis]]:

@@ -3,7 +3,7 @@
 from nmt.config import schema
 
 
-def training_flops(sizes: schema.Model, vocabulary: int, sentences: int, source: int, target: int) -> float:
+def training_flops(sizes: schema.ModelConfig, vocabulary: int, sentences: int, source: int, target: int) -> float:
     """Floating-point operations of the matrix products of a forward and a backward pass over real tokens.
 
     vocabulary: target subwords; source, target: tokens of all sentences, EOS counted and padding not. Two

@@ -23,7 +23,7 @@ from nmt.models.transformer.positions import LearnedPositions, SinusoidalPositio
 class FeedForward(nn.Module):
     """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (equation 2), or with another activation."""
 
-    def __init__(self, sizes: schema.Model):
+    def __init__(self, sizes: schema.ModelConfig):
         super().__init__()
         self.inner = nn.Linear(sizes.d_model, sizes.feed_forward, bias=sizes.bias)
         self.outer = nn.Linear(sizes.feed_forward, sizes.d_model, bias=sizes.bias)
@@ -38,11 +38,11 @@ class FeedForward(nn.Module):
         return outer
 
 
-class SubLayer(nn.Module):
+class ResidualNorm(nn.Module):
     """What surrounds attention and feed-forward: LayerNorm(x + Dropout(f(x))), the paper's post-norm,
     or x + Dropout(f(LayerNorm(x))), pre-norm (Xiong et al. 2020)."""
 
-    def __init__(self, sizes: schema.Model):
+    def __init__(self, sizes: schema.ModelConfig):
         super().__init__()
         self.norm = nn.LayerNorm(sizes.d_model)
         self.dropout, self.pre = sizes.dropout, sizes.norm == "pre"
@@ -57,7 +57,7 @@ class SubLayer(nn.Module):
         return total if self.pre else self.norm(total)
 
 
-def _attention(sizes: schema.Model) -> MultiHeadAttention:
+def _attention(sizes: schema.ModelConfig) -> MultiHeadAttention:
     return MultiHeadAttention(
         sizes.d_model,
         sizes.heads,
@@ -69,53 +69,53 @@ def _attention(sizes: schema.Model) -> MultiHeadAttention:
 
 
 class EncoderLayer(nn.Module):
-    def __init__(self, sizes: schema.Model):
+    def __init__(self, sizes: schema.ModelConfig):
         super().__init__()
-        self.self_attention, self.self_attention_around = _attention(sizes), SubLayer(sizes)
-        self.feed_forward, self.feed_forward_around = FeedForward(sizes), SubLayer(sizes)
+        self.self_attention, self.self_attention_residual = _attention(sizes), ResidualNorm(sizes)
+        self.feed_forward, self.feed_forward_residual = FeedForward(sizes), ResidualNorm(sizes)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """x [B, S, D], mask [B, 1, 1, S] true at tokens → [B, S, D]."""
-        around = self.self_attention_around
+        around = self.self_attention_residual
         x = around.after(x, self.self_attention(around.before(x), mask))
-        around = self.feed_forward_around
+        around = self.feed_forward_residual
         return around.after(x, self.feed_forward(around.before(x)))
 
     def self_weights(self, x: Tensor, mask: Tensor) -> Tensor:
         """As `forward` → how much each position sees of each other, [B, H, S, S]."""
-        return self.self_attention.self_weights(self.self_attention_around.before(x), mask)
+        return self.self_attention.self_weights(self.self_attention_residual.before(x), mask)
 
 
 class DecoderLayer(nn.Module):
-    def __init__(self, sizes: schema.Model):
+    def __init__(self, sizes: schema.ModelConfig):
         super().__init__()
-        self.self_attention, self.self_attention_around = _attention(sizes), SubLayer(sizes)
-        self.cross_attention, self.cross_attention_around = _attention(sizes), SubLayer(sizes)
-        self.feed_forward, self.feed_forward_around = FeedForward(sizes), SubLayer(sizes)
+        self.self_attention, self.self_attention_residual = _attention(sizes), ResidualNorm(sizes)
+        self.cross_attention, self.cross_attention_residual = _attention(sizes), ResidualNorm(sizes)
+        self.feed_forward, self.feed_forward_residual = FeedForward(sizes), ResidualNorm(sizes)
 
     def forward(self, x: Tensor, memory: "Memory") -> Tensor:
         """x [B, T, D] → [B, T, D]; position t sees positions ≤ t and the whole source."""
         x = self._past(x)
-        around = self.cross_attention_around
+        around = self.cross_attention_residual
         query = self.cross_attention.queries(around.before(x))
         cross = self.cross_attention.keys_values(memory.states)
         x = around.after(x, self.cross_attention.attend(query, cross, memory.mask))
-        around = self.feed_forward_around
+        around = self.feed_forward_residual
         return around.after(x, self.feed_forward(around.before(x)))
 
     def self_weights(self, x: Tensor) -> Tensor:
         """x [B, T, D] → how much each position sees of those up to it, [B, H, T, T]."""
         earlier = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
-        return self.self_attention.self_weights(self.self_attention_around.before(x), earlier)
+        return self.self_attention.self_weights(self.self_attention_residual.before(x), earlier)
 
     def cross_weights(self, x: Tensor, memory: "Memory") -> Tensor:
         """x [B, T, D] → how much each position's cross-attention sees of each source position, [B, H, T, S]."""
-        query = self.cross_attention.queries(self.cross_attention_around.before(self._past(x)))
+        query = self.cross_attention.queries(self.cross_attention_residual.before(self._past(x)))
         key, _ = self.cross_attention.keys_values(memory.states)
         return self.cross_attention.weights(query, key, memory.mask)
 
     def _past(self, x: Tensor) -> Tensor:
-        around = self.self_attention_around
+        around = self.self_attention_residual
         return around.after(x, self.self_attention(around.before(x), causal=True))
 
     def step(
@@ -126,11 +126,11 @@ class DecoderLayer(nn.Module):
         own: the pool of this layer's past, whose `rows` [B·H·K] the position takes, own_mask [B·H, K, N] of it;
         cross: the source's keys and values, mask [B·H, 1, N] of these.
         """
-        around = self.self_attention_around
+        around = self.self_attention_residual
         x = around.after(x, self.self_attention.extend(around.before(x), own, own_mask, rows))
-        around = self.cross_attention_around
+        around = self.cross_attention_residual
         x = around.after(x, self.cross_attention.look(around.before(x), cross, mask))
-        around = self.feed_forward_around
+        around = self.feed_forward_residual
         return around.after(x, self.feed_forward(around.before(x)))
 
 
@@ -169,7 +169,7 @@ class State:
 class Transformer(nn.Module):
     """Encoder and decoder with embeddings scaled by sqrt(d_model) and tied as `sizes.tie` says (section 3.4)."""
 
-    def __init__(self, sizes: schema.Model, source_vocabulary: int, target_vocabulary: int, padding: int):
+    def __init__(self, sizes: schema.ModelConfig, source_vocabulary: int, target_vocabulary: int, padding: int):
         """Sizes, the two vocabularies' subwords (equal where all matrices are tied), the padding id."""
         super().__init__()
         self.sizes, self.padding = sizes, padding
@@ -192,7 +192,7 @@ class Transformer(nn.Module):
         self.reset_parameters()
 
     @staticmethod
-    def _positions(sizes: schema.Model) -> nn.Module:
+    def _positions(sizes: schema.ModelConfig) -> nn.Module:
         if sizes.positions == "learned":
             return LearnedPositions(sizes.d_model, sizes.max_positions)
         return SinusoidalPositions(sizes.d_model, sizes.positions)

@@ -75,12 +75,12 @@ def test_the_alignment_is_the_translators_by_words(pair: tuple[Inspector, Inspec
         assert word in [one.text for one in seen.target.words]
 
 
-@pytest.mark.parametrize("decoding", [schema.Decoding(beam_size=3, max_extra_tokens=4),
-                                      schema.Decoding(beam_size=1, max_extra_tokens=2),
-                                      schema.Decoding(beam_size=4, coverage_penalty=0.4, no_repeat_ngram=2),
-                                      schema.Decoding(beam_size=4, consensus="chrf", max_extra_tokens=2)],
+@pytest.mark.parametrize("decoding", [schema.DecodingConfig(beam_size=3, max_extra_tokens=4),
+                                      schema.DecodingConfig(beam_size=1, max_extra_tokens=2),
+                                      schema.DecodingConfig(beam_size=4, coverage_penalty=0.4, no_repeat_ngram=2),
+                                      schema.DecodingConfig(beam_size=4, consensus="chrf", max_extra_tokens=2)],
                          ids=["beam", "greedy", "coverage", "consensus"])  # fmt: skip
-def test_the_translation_is_the_translators(decoding: schema.Decoding, tmp_path: Path) -> None:
+def test_the_translation_is_the_translators(decoding: schema.DecodingConfig, tmp_path: Path) -> None:
     found = new_checkpoint(decoding=decoding)
     model_file.save(tmp_path / "m.safetensors", found)
     seen = Inspector.load(tmp_path / "m.safetensors", "cpu").inspect(SOURCE)

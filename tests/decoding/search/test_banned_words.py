@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.decoding.search import logits_processors
-from nmt.decoding.search.search import search
 from nmt.decoding.search.banned_words import Words
 from nmt.decoding.search.interface import Sampling
 from nmt.decoding.search.scripts import is_unspaced
+from nmt.decoding.search.search import search
 
 CPU = torch.device("cpu")
 SPECIAL = [b"<pad>", b"<unk>", b"<s>", b"</s>"]

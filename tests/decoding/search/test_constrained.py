@@ -30,7 +30,7 @@ from nmt.decoding import scoring
 from nmt.decoding.search import logits_processors
 from nmt.decoding.search.beam import beam_search
 from nmt.decoding.search.constrained import beam_width, constrained_beam_search
-from nmt.decoding.search.interface import Hypothesis, Options, Rule
+from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options
 from nmt.decoding.search.phrase_automaton import Group, Phrases, Said
 from nmt.models.transformer.model import Transformer
 
@@ -42,7 +42,7 @@ def run(
     required: Sequence[Sequence[Group]],
     longest: Sequence[int],
     options: Options,
-    limiting: Sequence[Rule] = (),
+    limiting: Sequence[LogitsProcessor] = (),
     sentences: Sequence[int] | None = None,
     continuing: Collection[int] = (),
 ) -> list[list[Hypothesis]]:
@@ -252,18 +252,18 @@ def test_any_of_the_alternatives() -> None:
 
 
 @pytest.mark.parametrize(
-    "impossible",
+    "conflicts",
     [[[4, 4, 4, 4, 4]], [[4, UNK]], [[EOS]], [[PAD], [5, BOS]], []],
     ids=["long", "unk", "eos", "two", "0"],
 )
-def test_groups_that_no_output_can_meet(impossible: list[list[int]]) -> None:
+def test_groups_that_no_output_can_meet(conflicts: list[list[int]]) -> None:
     """They are left out, at no price for the others; the possible phrases of a group remain."""
     for seed in range(10):
         table = Table(seed, vocabulary=8)
         possible = [[[5, 6]]]
-        assert run(table, [[impossible, *possible]], [4], OPTIONS) == run(table, [possible], [4], OPTIONS)
-        assert run(table, [[impossible]], [4], OPTIONS) == run(table, [[]], [4], OPTIONS)
-        assert run(table, [[[*impossible, [5, 6]]]], [4], OPTIONS) == run(table, [possible], [4], OPTIONS)
+        assert run(table, [[conflicts, *possible]], [4], OPTIONS) == run(table, [possible], [4], OPTIONS)
+        assert run(table, [[conflicts]], [4], OPTIONS) == run(table, [[]], [4], OPTIONS)
+        assert run(table, [[[*conflicts, [5, 6]]]], [4], OPTIONS) == run(table, [possible], [4], OPTIONS)
 
 
 def test_an_empty_phrase_asks_for_nothing() -> None:
@@ -343,7 +343,7 @@ def test_rules_hold_too() -> None:
     longest, options = [5 + i for i in range(12)], replace(OPTIONS, beam_size=3, n_best=3)
     shortest = torch.tensor([i % 6 for i in range(12)])
 
-    def limiting(kept: slice) -> list[Rule]:
+    def limiting(kept: slice) -> list[LogitsProcessor]:
         return [
             logits_processors.Shortest(shortest[kept], EOS),
             logits_processors.NoRepeat(2, len(shortest[kept]), torch.device("cpu")),
@@ -369,10 +369,10 @@ def test_a_rule_in_the_way() -> None:
     """What the rules forbid is not said, and the output is then what it is without it."""
 
     class NoFives:
-        def forbid(self, log_p: Tensor, length: int) -> None:
+        def apply(self, log_p: Tensor, length: int) -> None:
             log_p[:, :, 5] = -math.inf
 
-        def follow(self, rows: Tensor, tokens: Tensor) -> None:
+        def advance(self, rows: Tensor, tokens: Tensor) -> None:
             pass
 
     [found] = run(Table(2, 9), [[[[4, 5]], [[6, 7]]]], [8], OPTIONS, [NoFives()])
@@ -403,7 +403,7 @@ def test_no_sentences() -> None:
 def test_with_a_transformer() -> None:
     """Whose cache follows beams of changing width; beside sentences that are asked for nothing."""
     torch.manual_seed(0)
-    sizes = schema.Model(d_model=16, feed_forward=32, layers=2, heads=2, dropout=0.0)
+    sizes = schema.ModelConfig(d_model=16, feed_forward=32, layers=2, heads=2, dropout=0.0)
     model = Transformer(sizes, 20, 20, PAD).eval()
     source = torch.tensor([[7 + i, 8, 9 + i, EOS] for i in range(9)])
     required = [[[[5 + i, 6, 7]], [[4], [9, 10]], [[8, 8]]][: i % 4] for i in range(9)]

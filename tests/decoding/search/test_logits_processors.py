@@ -11,9 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from nmt.decoding.search import logits_processors
-from nmt.decoding.search.search import search
 from nmt.decoding.search.banned_words import Words
-from nmt.decoding.search.interface import Hypothesis, Options, Rule
+from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options
+from nmt.decoding.search.search import search
 
 CPU = torch.device("cpu")
 PIECES = ["<pad>", "<unk>", "<s>", "</s>", "▁a", "b", "▁c", "a", "▁b"]
@@ -46,7 +46,7 @@ def plain_beam(table: Table, sentence: int, longest: int, options: Options, allo
     return sorted(ended, key=lambda hypothesis: -hypothesis.score)
 
 
-def check(made: Sequence[Rule], allowed: Allowed, seed: int, size: int, longest: list[int]) -> None:
+def check(made: Sequence[LogitsProcessor], allowed: Allowed, seed: int, size: int, longest: list[int]) -> None:
     table = Table(seed, V)
     options = replace(OPTIONS, beam_size=size, n_best=size)
     source = torch.tensor([[sentence, EOS] for sentence in range(len(longest))])

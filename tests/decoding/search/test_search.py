@@ -26,7 +26,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nmt.config.schema import LONGEST_OUTPUT, Decoding
+from nmt.config.schema import LONGEST_OUTPUT, DecodingConfig
 from nmt.decoding.search import beam as beam_module
 from nmt.decoding.search.interface import Hypothesis, Options, length_penalties
 from nmt.decoding.search.search import search
@@ -170,7 +170,7 @@ def test_two_stages_select_what_one_does(seed: int, size: int, data: st.DataObje
     totals, parents, tokens = beam_module.best_candidates(log_p, live, count, block)
     expected, at = (live[:, :, None] + log_p).flatten(1).topk(min(count, size * vocabulary))
     assert torch.equal(totals, expected)
-    number = totals > -math.inf  # which of several impossible ones is taken does not matter
+    number = totals > -math.inf  # which of several conflicts ones is taken does not matter
     assert torch.equal((parents * vocabulary + tokens)[number], at[number])
     assert ((parents < size) & (tokens < vocabulary)).all()
 
@@ -205,7 +205,7 @@ def test_dead_hypotheses_beside_live_ones(size: int) -> None:
 
     for hypotheses in run(Holes(seed=4, vocabulary=8), list(range(20)), [5] * 20, replace(OPTIONS, beam_size=size)):
         for hypothesis in hypotheses:
-            assert not {5, 6} & set(hypothesis.tokens), "5 leads nowhere and 6 is impossible"
+            assert not {5, 6} & set(hypothesis.tokens), "5 leads nowhere and 6 is conflicts"
 
 
 def test_only_endings_are_possible() -> None:
@@ -228,7 +228,9 @@ def test_length_penalties_are_the_formula_and_in_order() -> None:
 @pytest.mark.parametrize("normalization", ["gnmt", "average"])
 def test_no_length_penalty_that_settings_allow_makes_a_score_nothing(normalization: Literal["gnmt", "average"]) -> None:
     """Of the longest output that they allow, with a probability as near to 1 as float32 has one."""
-    (most,) = (field.metadata["bounds"]["at most"] for field in fields(Decoding) if field.name == "length_penalty")
+    (most,) = (
+        field.metadata["bounds"]["at most"] for field in fields(DecodingConfig) if field.name == "length_penalty"
+    )
     options = replace(OPTIONS, normalization=normalization, length_penalty=most)
     penalties = length_penalties(LONGEST_OUTPUT + 1, options)
     assert penalties.isfinite().all() and (penalties.diff() >= 0).all()

@@ -25,9 +25,9 @@ RENAMED = [
     (r"^(encoder|decoder)\.(\d)", r"model.\1.layers.\2"),
     (r"self_attention\.output", "self_attn.out_proj"),
     (r"cross_attention\.output", "encoder_attn.out_proj"),
-    (r"self_attention_around\.norm", "self_attn_layer_norm"),
-    (r"cross_attention_around\.norm", "encoder_attn_layer_norm"),
-    (r"feed_forward_around\.norm", "final_layer_norm"),
+    (r"self_attention_residual\.norm", "self_attn_layer_norm"),
+    (r"cross_attention_residual\.norm", "encoder_attn_layer_norm"),
+    (r"feed_forward_residual\.norm", "final_layer_norm"),
     (r"feed_forward\.inner", "fc1"),
     (r"feed_forward\.outer", "fc2"),
     (r"self_attention\.projection", "self_attn.{}_proj"),
@@ -59,7 +59,7 @@ def make(activation: Any, dtype: torch.dtype) -> tuple[Transformer, nn.Module]:
 
     torch.manual_seed(0)
     depth = {"encoder_layers": 2, "decoder_layers": 3}
-    sizes = schema.Model(d_model=D, feed_forward=INNER, heads=HEADS, dropout=0.0, activation=activation, **depth)
+    sizes = schema.ModelConfig(d_model=D, feed_forward=INNER, heads=HEADS, dropout=0.0, activation=activation, **depth)
     ours = Transformer(sizes, V, V, PAD)
     for parameter in ours.parameters():
         if parameter.dim() == 1:

@@ -25,10 +25,10 @@ RENAMED = [
     (r"cross_attention\.projection\.", "multihead_attn.in_proj_"),
     (r"self_attention\.output", "self_attn.out_proj"),
     (r"cross_attention\.output", "multihead_attn.out_proj"),
-    (r"self_attention_around\.norm", "norm1"),
-    (r"cross_attention_around\.norm", "norm2"),
-    (r"^(encoder.*)feed_forward_around\.norm", r"\1norm2"),
-    (r"^(decoder.*)feed_forward_around\.norm", r"\1norm3"),
+    (r"self_attention_residual\.norm", "norm1"),
+    (r"cross_attention_residual\.norm", "norm2"),
+    (r"^(encoder.*)feed_forward_residual\.norm", r"\1norm2"),
+    (r"^(decoder.*)feed_forward_residual\.norm", r"\1norm3"),
     (r"feed_forward\.inner", "linear1"),
     (r"feed_forward\.outer", "linear2"),
     (r"^(encoder|decoder)_norm", r"\1.norm"),
@@ -45,7 +45,7 @@ def make(dtype: torch.dtype, **changes: Any) -> Transformer:
     """Two encoder and three decoder layers, without dropout, in which no norm's gain is 1 and no bias 0."""
     torch.manual_seed(0)
     depth = {"encoder_layers": 2, "decoder_layers": 3}
-    sizes = schema.Model(d_model=D, feed_forward=INNER, heads=HEADS, dropout=0.0, tie="none", **depth, **changes)
+    sizes = schema.ModelConfig(d_model=D, feed_forward=INNER, heads=HEADS, dropout=0.0, tie="none", **depth, **changes)
     model = Transformer(sizes, V, V, PAD)
     for parameter in model.parameters():
         if parameter.dim() == 1:

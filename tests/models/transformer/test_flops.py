@@ -13,7 +13,7 @@ from nmt.models.transformer.model import Transformer
 from nmt.training.objective import Objective
 
 V = 37
-TINY = schema.Model(d_model=16, feed_forward=24, layers=1, heads=2, dropout=0.1)
+TINY = schema.ModelConfig(d_model=16, feed_forward=24, layers=1, heads=2, dropout=0.1)
 
 
 def counter() -> FlopCounterMode:
@@ -25,14 +25,14 @@ def counter() -> FlopCounterMode:
     return FlopCounterMode(display=False, custom_mapping={torch.ops.aten.addmm_: product})
 
 
-def counted(sizes: schema.Model, sentences: int, source: int, target: int, vocabularies: tuple[int, int]) -> int:
+def counted(sizes: schema.ModelConfig, sentences: int, source: int, target: int, vocabularies: tuple[int, int]) -> int:
     """What PyTorch counts in a forward and a backward pass over full sentences of equal lengths.
 
     Attention runs as plain matrix products: PyTorch has no count for its fused kernel on the CPU, and counts for
     those of GPUs the scores that their backward passes compute a second time. The loss is a function of its own that
     takes its gradients in the forward pass; the counter sees every product there too.
     """
-    objective = Objective(Transformer(sizes, *vocabularies, 0), schema.Training()).train()
+    objective = Objective(Transformer(sizes, *vocabularies, 0), schema.TrainingConfig()).train()
     sources, targets = torch.ones(sentences, source).long(), torch.ones(sentences, target).long()
     with sdpa_kernel(SDPBackend.MATH), counter() as operations:
         loss, _ = objective(sources, targets, torch.arange(targets.numel()))
@@ -54,7 +54,7 @@ def counted(sizes: schema.Model, sentences: int, source: int, target: int, vocab
     ids=["tiny", "key and value widths", "deep encoder", "deep decoder", "pre-norm", "two matrices", "three matrices"],
 )
 @pytest.mark.parametrize(("sentences", "source", "target"), [(1, 1, 1), (3, 5, 5), (2, 9, 4), (4, 2, 13)])
-def test_it_is_what_pytorch_counts(sizes: schema.Model, sentences: int, source: int, target: int) -> None:
+def test_it_is_what_pytorch_counts(sizes: schema.ModelConfig, sentences: int, source: int, target: int) -> None:
     ours = training_flops(sizes, V, sentences, sentences * source, sentences * target)
     assert ours == counted(sizes, sentences, source, target, (V, V))
 
@@ -68,7 +68,7 @@ def test_recomputed_layers_count_once() -> None:
     """It is a measure of the work that was wanted: recomputing is not made to look like speed."""
     model = Transformer(TINY, V, V, 0)
     model.recompute = True
-    objective = Objective(model, schema.Training()).train()
+    objective = Objective(model, schema.TrainingConfig()).train()
     ids = torch.ones(2, 6).long()
     with sdpa_kernel(SDPBackend.MATH), counter() as operations:
         objective(ids, ids, torch.arange(12))[0].backward()

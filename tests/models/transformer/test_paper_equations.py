@@ -69,7 +69,7 @@ def positional_encoding(length: int, d_model: int) -> Array:
     return table
 
 
-def transformer(w: Weights, sizes: schema.Model, source: list[int], target: list[int]) -> Array:
+def transformer(w: Weights, sizes: schema.ModelConfig, source: list[int], target: list[int]) -> Array:
     """Log-probabilities of every next subword, [T, V], for one sentence: sections 3.1 to 3.5."""
     heads, d_k = sizes.heads, sizes.key_size or sizes.d_model // sizes.heads
     embedding = w["target_embedding.weight"]  # section 3.4: one matrix for all three, times sqrt(d_model)
@@ -81,17 +81,17 @@ def transformer(w: Weights, sizes: schema.Model, source: list[int], target: list
     for n in range(sizes.layers):
         layer = f"encoder.{n}"
         seen = multi_head(w, f"{layer}.self_attention", heads, d_k, x, x, everything)
-        x = layer_norm(w, f"{layer}.self_attention_around", x + seen)
-        x = layer_norm(w, f"{layer}.feed_forward_around", x + feed_forward(w, f"{layer}.feed_forward", x))
+        x = layer_norm(w, f"{layer}.self_attention_residual", x + seen)
+        x = layer_norm(w, f"{layer}.feed_forward_residual", x + feed_forward(w, f"{layer}.feed_forward", x))
     y, so_far = embedded(target), np.tri(len(target), dtype=bool)
     for n in range(sizes.layers):
         layer = f"decoder.{n}"
         seen = multi_head(w, f"{layer}.self_attention", heads, d_k, y, y, so_far)
-        y = layer_norm(w, f"{layer}.self_attention_around", y + seen)
+        y = layer_norm(w, f"{layer}.self_attention_residual", y + seen)
         whole = np.ones((len(target), len(source)), bool)
         seen = multi_head(w, f"{layer}.cross_attention", heads, d_k, y, x, whole)
-        y = layer_norm(w, f"{layer}.cross_attention_around", y + seen)
-        y = layer_norm(w, f"{layer}.feed_forward_around", y + feed_forward(w, f"{layer}.feed_forward", y))
+        y = layer_norm(w, f"{layer}.cross_attention_residual", y + seen)
+        y = layer_norm(w, f"{layer}.feed_forward_residual", y + feed_forward(w, f"{layer}.feed_forward", y))
     logits = y @ embedding.T
     log_p: Array = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     return log_p
@@ -104,7 +104,7 @@ def model(changes: dict[str, int]) -> tuple[Transformer, Weights]:
     """A small model in float64, no norm's gain 1 and no bias 0, and its weights."""
     torch.manual_seed(0)
     small = {"d_model": 16, "feed_forward": 24, "layers": 2, "heads": 4}
-    made = Transformer(schema.Model(dropout=0.0, **(small | changes)), V, V, PAD).double()
+    made = Transformer(schema.ModelConfig(dropout=0.0, **(small | changes)), V, V, PAD).double()
     for parameter in made.parameters():
         if parameter.dim() == 1:
             torch.nn.init.normal_(parameter, mean=0.7, std=0.3)
@@ -134,7 +134,7 @@ def test_positions_are_section_3_5(d_model: int) -> None:
 
 @pytest.mark.parametrize(("d_model", "warmup"), [(512, 4000), (1024, 4000), (256, 4000), (128, 1)])
 def test_the_learning_rate_is_equation_3(d_model: int, warmup: int) -> None:
-    training = schema.Training(schedule="paper", warmup_steps=warmup)
+    training = schema.TrainingConfig(schedule="paper", warmup_steps=warmup)
     for step in [*range(1, 300), *range(max(1, warmup - 2), warmup + 3), *range(5000, 300_001, 997)]:
         expected = 1 / math.sqrt(d_model) * min(1 / math.sqrt(step), step / math.sqrt(warmup) ** 3)
         assert learning_rate(step, training, d_model) == pytest.approx(expected, rel=1e-14, abs=0)
