@@ -263,7 +263,7 @@ def test_every_command_has_help_with_an_example() -> None:
 
 
 def test_help_loads_nothing_heavy() -> None:
-    code = "import sys; from nmt.cli import app; app(['--help'], standalone_mode=False); print(*sys.modules)"
+    code = "import sys; from nmt.cli.app import app; app(['--help'], standalone_mode=False); print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split()
     assert "nmt.cli.app" in modules
     assert not {"torch", "numpy", "sentencepiece", "sacrebleu", "datasets", "rich"} & set(modules)

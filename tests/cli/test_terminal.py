@@ -18,7 +18,7 @@ import os, sys
 from pathlib import Path
 from tqdm import tqdm
 import typer
-from nmt import terminal
+from nmt.cli import terminal
 from nmt.errors import NmtError
 
 app = terminal.application()
@@ -85,7 +85,8 @@ def test_a_log_that_cannot_be_written_is_given_up_with_one_warning(tmp_path: Pat
 PRINTS = """
 import sys
 import typer
-from nmt import terminal
+from nmt.cli import terminal
+from nmt.files import text
 
 app = terminal.application()
 
@@ -96,8 +97,8 @@ def command(line: str) -> None:
         raise KeyboardInterrupt
     if line == "broken":
         raise BrokenPipeError(32, "Broken pipe")
-    terminal.result(line)
-    terminal.result(line)
+    text.result(line)
+    text.result(line)
 
 terminal.run(app)
 """
@@ -124,10 +125,10 @@ def test_a_result_that_cannot_be_written_is_an_error() -> None:
 
 ANSWERS = """
 import sys
-from nmt import terminal
+from nmt.files import text
 
 for line in sys.stdin:
-    terminal.result(line.strip() + "!")
+    text.result(line.strip() + "!")
 """
 
 

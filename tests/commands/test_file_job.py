@@ -24,13 +24,13 @@ from nmt.checkpoints import model_file
 from nmt.commands import file_job, translate_file
 from nmt.commands.file_job import FileJob
 from nmt.commands.output_format import Form
+from nmt.decoding import chunks
 from nmt.decoding.chunks import LineCounts, chunked
 from nmt.decoding.translator import Translator
 from nmt.distributed import launch as launching
 from nmt.distributed.environment import FILE_JOB
 from nmt.errors import NmtError
 from nmt.files import atomic
-from nmt.files import text as lines
 from nmt.files.outputs import check_output
 from nmt.files.text import lines_out, read_lines, survey
 
@@ -333,7 +333,7 @@ def test_where_nothing_is_translated_nothing_is_left(model: Path, tmp_path: Path
 
 
 def test_very_long_lines_are_fewer_to_a_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "_CHUNK_CHARACTERS", 10)
+    monkeypatch.setattr(chunks, "_CHUNK_CHARACTERS", 10)
     assert list(chunked(["abcd"] * 4 + ["a"] * 7, 4)) == [["abcd"] * 3, ["abcd", "a", "a", "a"], ["a"] * 4]
     texts = ["abcd"] * 5 + ["x" * 20, "a", "b"]
     job = FileJob(write(tmp_path / "in", texts), tmp_path / "out", "0" * 16, len(texts), 4)

@@ -355,9 +355,9 @@ def test_half_a_vocabulary_is_never_found(run: Config, monkeypatch: pytest.Monke
 
 KILLED = """
 import os, signal, sys
-from nmt import settings
+from nmt.config import reader
 from nmt.config.schema import Config
-from nmt.data import preparation, token_store
+from nmt.data import prepare, token_store
 
 write = token_store._write
 def killed(file, numbers, dtype):
@@ -366,7 +366,7 @@ def killed(file, numbers, dtype):
     if file.name.endswith("target.ids"):
         os.kill(os.getpid(), signal.SIGKILL)
 token_store._write = killed
-preparation.prepare(settings.parse(Config, sys.argv[1], "config"))
+prepare.prepare(reader.parse(Config, sys.argv[1], "config"))
 """
 
 

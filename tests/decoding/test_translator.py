@@ -40,7 +40,7 @@ from nmt.config import schema
 from nmt.data import vocabulary as vocabularies
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding import engine as engine_module
-from nmt.decoding.chunks import LineCounts
+from nmt.decoding.chunks import LineCounts, say_counts
 from nmt.decoding.engine import TransformerEngine
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.long_input import split
@@ -49,7 +49,6 @@ from nmt.decoding.search.interface import Options
 from nmt.decoding.search.search import search
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
-from nmt.files import text as line_counts
 from nmt.models.transformer.model import Memory, State, Transformer
 
 
@@ -623,9 +622,9 @@ def test_a_glossary_of_which_nothing_is_found_is_said(caplog: pytest.LogCaptureF
     translator.use_glossary(Glossary([("zebra", "pears")]), "terms.tsv")
     translator.translate(LINES)
     with caplog.at_level("INFO"):
-        line_counts.say_counts(translator.counts, None)
-        line_counts.say_counts(LineCounts(lines=3, prefixes=2), None)
-        line_counts.say_counts(LineCounts(lines=3), None)
+        say_counts(translator.counts, None)
+        say_counts(LineCounts(lines=3, prefixes=2), None)
+        say_counts(LineCounts(lines=3), None)
     assert [record.getMessage() for record in caplog.records] == [
         f"glossary: none of its source terms is in any of {len(LINES)} lines",
         "2 of 3 prefixes have characters that the model's vocabulary lacks: translated with these left out",

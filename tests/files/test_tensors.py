@@ -333,9 +333,9 @@ def test_places_that_cannot_be_written_are_errors(tmp_path: Path) -> None:
 def test_a_killed_process_leaves_a_whole_file(file: Path) -> None:
     """Killed while it writes the same path again and again."""
     script = (
-        "import sys, torch; from pathlib import Path; from nmt import tensor_file\n"
+        "import sys, torch; from pathlib import Path; from nmt.files import tensors\n"
         "x = torch.ones(3_000_000)\n"
-        "while True: tensor_file.write(Path(sys.argv[1]), {'weight': x}, {}); print('.', flush=True)\n"
+        "while True: tensors.write(Path(sys.argv[1]), {'weight': x}, {}); print('.', flush=True)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", script, str(file)], stdout=subprocess.PIPE)
     assert process.stdout is not None
