@@ -150,3 +150,31 @@ def test_the_packages_own_names() -> None:
 def test_every_folder_is_a_package() -> None:
     for folder in {path.parent for path in FILES}:
         assert (folder / "__init__.py").is_file(), folder
+
+
+def test_the_listing_of_the_package_is_the_architecture() -> None:
+    listed = [path for path in PACKAGE.iterdir() if path.name != "__pycache__"]
+    assert {path.name for path in listed if path.is_file()} == {
+        "__init__.py", "__main__.py", "device.py", "errors.py", "py.typed",
+    }  # fmt: skip
+    assert sum(path.is_dir() for path in listed) <= 14
+
+
+def test_a_command_imports_another_only_where_that_is_a_part_of_it() -> None:
+    found = set()
+    for path in FILES:
+        *_, one = module_of(path).removeprefix("nmt.commands").split(".")[:2]
+        for module in imports(tree(path), everywhere=True):
+            if module_of(path).startswith("nmt.commands.") and module.startswith("nmt.commands."):
+                other = module.split(".")[2]
+                if other not in (one, *SHARED_BY_COMMANDS):
+                    found.add((one, other))
+    assert found <= COMMANDS
+
+
+def test_each_test_stands_where_what_it_tests_does() -> None:
+    tests = Path(__file__).parent
+    folders = {path.relative_to(PACKAGE) for path in PACKAGE.rglob("*") if path.is_dir()} | {Path("scripts")}
+    for path in tests.rglob("test_*.py"):
+        assert path.parent == tests or path.relative_to(tests).parent in folders, path
+    assert {path.name for path in tests.glob("*.py") if not path.name.startswith("test_")} == {"conftest.py"}
