@@ -149,6 +149,7 @@ class VocabularyConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
+    architecture: Literal["transformer"] = setting("transformer", "kind of model: so far only the Transformer")
     d_model: int = setting(512, "width of the residual stream", at_least=1, at_most=_WIDEST)
     feed_forward: int = setting(2048, "inner width of the feed-forward layers", at_least=1, at_most=_WIDEST)
     layers: int = setting(6, "encoder layers, and decoder layers", at_least=1, at_most=_DEEPEST)
@@ -174,6 +175,11 @@ class ModelConfig:
         "all", "one matrix for both embeddings and the output layer, for target and output, or three"
     )
     bias: bool = setting(True, "biases in the attention and feed-forward projections")
+
+    @property
+    def longest_position(self) -> int | None:
+        """The most positions that a sequence may have, BOS or EOS counted; None: no limit."""
+        return self.max_positions if self.positions == "learned" else None
 
 
 @dataclass(frozen=True)

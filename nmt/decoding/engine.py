@@ -23,7 +23,7 @@ from nmt.decoding.search.phrase_automaton import Group
 from nmt.decoding.search.search import search
 from nmt.device import host_memory_within_reach
 from nmt.errors import NmtError
-from nmt.models.transformer.model import Transformer
+from nmt.models.interface import TranslationModel
 
 Pair = tuple[list[int], list[int]]  # a source and a target, EOS left out
 T = TypeVar("T")
@@ -82,7 +82,7 @@ class Engine(Searcher, Protocol):
 class TransformerEngine:
     """Our own models and search."""
 
-    def __init__(self, models: Sequence[Transformer], device: torch.device, precision: str = "float32"):
+    def __init__(self, models: Sequence[TranslationModel], device: torch.device, precision: str = "float32"):
         """Models of one vocabulary on `device`, live in training or loaded, left in the mode (train or eval) that
         they are in; several translate as one, by the mean of their probabilities. `precision` is what they were
         trained in: on CUDA a bfloat16 model translates in bfloat16."""
@@ -91,8 +91,8 @@ class TransformerEngine:
 
     @property
     def positions(self) -> int | None:
-        sizes = [model.sizes for model in self.models]
-        return min((size.max_positions - 1 for size in sizes if size.positions == "learned"), default=None)
+        limits = [model.longest_position for model in self.models]
+        return min((limit - 1 for limit in limits if limit is not None), default=None)
 
     @property
     def aligns(self) -> bool:
@@ -132,18 +132,16 @@ class TransformerEngine:
             )
 
     def _least_bytes(self, batch: list[Source], options: Options) -> int:
-        """What searching a batch takes at once, at the very least: the widest layer of the encoder; or each decoder
-        layer's keys and values of the source, and scores of next tokens, of parts of the batch where that is enough."""
-        model, number = self.models[0], self.models[0].target_embedding.weight.element_size()
-        sizes = model.sizes
-        cells = len(batch) * max(_NARROWEST, len(batch[0].ids) + 1)
-        width = sizes.heads * sum(size or sizes.d_model // sizes.heads for size in (sizes.key_size, sizes.value_size))
+        """The least memory that searching a batch needs: to encode it; or for what decoding keeps of the source, and
+        the scores of the next tokens, computed for parts of the batch where the search allows that."""
+        longest = max(_NARROWEST, len(batch[0].ids) + 1)
+        needs = [model.search_bytes(len(batch), longest) for model in self.models]
         rows = len(batch) * options.beam_size
         ruled = options.no_repeat_ngram or options.banned or any(one.shortest or one.prefix for one in batch)
         if not (ruled or options.sampling or any(one.required for one in batch)):
             rows = min(rows, max(SCORED_AT_ONCE, options.beam_size))
-        decoding = number * len(self.models) * cells * width * len(model.decoder) + 4 * rows * model.output.out_features
-        return max(number * cells * sizes.feed_forward, decoding)
+        decoding = sum(kept for _, kept in needs) + 4 * rows * self.models[0].target_vocabulary
+        return max(decoding, *(encoding for encoding, _ in needs))
 
     def _covered(self, sources: Sequence[Source], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
         """All that ends in the beam, ranked once more by what it covers of the source."""
@@ -151,7 +149,7 @@ class TransformerEngine:
         found = self.search(sources, whole, batch_tokens)
         pairs = [(source.ids, one.tokens) for source, ones in zip(sources, found, strict=True) for one in ones]
         alignments = iter(self.align(pairs, batch_tokens))
-        ranked = [coverage.ranked(ones, [next(alignments) for _ in ones], options.coverage_penalty) for ones in found]
+        ranked = [coverage.rank(ones, [next(alignments) for _ in ones], options.coverage_penalty) for ones in found]
         return [ones[: options.n_best] for ones in ranked]
 
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
@@ -261,7 +259,7 @@ def _in_order(order: list[int], results: Iterable[T]) -> list[T]:
 
 
 @contextmanager
-def _evaluating(models: Sequence[Transformer]) -> Iterator[None]:
+def _evaluating(models: Sequence[TranslationModel]) -> Iterator[None]:
     """The models without dropout; in the mode that they were in, afterwards."""
     training = [model.training for model in models]
     for model in models:

@@ -21,14 +21,13 @@ from nmt.checkpoints import export_folder, model_file
 from nmt.config import schema
 from nmt.config.located_yaml import shortened
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
-from nmt.decoding import long_input
+from nmt.decoding import long_input, quantize
 from nmt.decoding.chunks import CHUNK_LINES, LineCounts, chunked
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.engine import Engine, Source, TransformerEngine
 from nmt.decoding.glossary import Glossary, continues_word
 from nmt.decoding.long_input import Part
 from nmt.decoding.mbr import by_agreement
-from nmt.decoding.quantize import prepared
 from nmt.decoding.search.banned_words import Words
 from nmt.decoding.search.interface import Hypothesis, Options, Sampling, length_penalties
 from nmt.decoding.search.phrase_automaton import Group, holds
@@ -117,7 +116,7 @@ class Translator:
                     f"{name}: its vocabulary is not that of {path}: an ensemble needs models of one vocabulary"
                 )
         decoding = schema.overridden(first.config, overrides).search
-        models = [prepared(one.build(), chosen, decoding.precision) for one in loaded]
+        models = [quantize.prepare(one.build(), chosen, decoding.precision) for one in loaded]
         trained_in = first.config.training.precision if decoding.precision == "model" else "float32"
         translator = cls(TransformerEngine(models, chosen, trained_in), first.vocabulary, decoding)
         translator.digests = {one: file.digest for one, file in zip(paths, loaded, strict=True)}

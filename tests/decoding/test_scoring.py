@@ -85,16 +85,17 @@ def test_alignment_is_the_mean_over_heads_of_the_last_layer_but_one(layers: int)
     torch.testing.assert_close(weights_found.sum(dim=2), torch.ones(2, 3))
     assert not weights_found[1, :, 2:].any()
     # The weights give the layer's own heads, from its values.
-    number = max(0, layers - 2)
+    number = model.alignment_layer
+    assert number == max(0, layers - 2)
     memory = model.encode(source)
-    weights = model.cross_attention(source, torch.tensor([[BOS, 11, 12], [BOS, 6, EOS]]), number)
+    weights = model.attention_weights(source, torch.tensor([[BOS, 11, 12], [BOS, 6, EOS]])).cross[number]
     values = model.decoder[number].cross_attention.keys_values(memory.states)[1]
     torch.testing.assert_close((weights @ values).transpose(1, 2).flatten(2), seen[number])
     torch.testing.assert_close(weights.mean(dim=1), weights_found)
 
 
 def test_what_is_too_long_for_the_model_is_not_scored_but_counted() -> None:
-    sizes = dataclasses.replace(MODEL.sizes, positions="learned", max_positions=8)
+    sizes = dataclasses.replace(MODEL.config, positions="learned", max_positions=8)
     translator = new_translator(new_model(sizes))
     long = "one two three four " * 5
     found = translator.score(["one", long, "two", "one"], ["one", "two", long, "three"])

@@ -49,7 +49,8 @@ from nmt.decoding.search.interface import Options
 from nmt.decoding.search.search import search
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
-from nmt.models.transformer.model import Memory, State, Transformer
+from nmt.models.interface import Memory
+from nmt.models.transformer.model import DecoderState, Transformer
 
 
 @cache
@@ -237,7 +238,7 @@ class Script(Transformer):
 
     words: Sequence[int] = ()
 
-    def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
+    def step(self, state: DecoderState, tokens: Tensor) -> tuple[Tensor, DecoderState]:
         hidden, after = super().step(state, tokens)
         said = self.words[state.length] if state.length < len(self.words) else EOS
         return torch.full_like(hidden, said), after

@@ -164,10 +164,10 @@ def _warn_of_what_is_lost(decoding: DecodingConfig) -> None:
 
 def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
     """Marian's parameters by name."""
-    order = _sines_first(model.sizes.d_model)
+    order = _sines_first(model.config.d_model)
     yield "model.encoder.embed_tokens.weight", model.source_embedding.weight.detach()[:, order]
     yield "model.decoder.embed_tokens.weight", model.target_embedding.weight.detach()[:, order]
-    if model.sizes.tie == "all":
+    if model.config.tie == "all":
         yield "model.shared.weight", model.target_embedding.weight.detach()[:, order]
     yield "lm_head.weight", model.output.weight.detach()[:, order]
     for side, layers in (("encoder", model.encoder), ("decoder", model.decoder)):
