@@ -16,7 +16,7 @@ from nmt.decoding.engine import TransformerEngine
 from nmt.decoding.translator import Translator
 from nmt.distributed.ranks import Ranks
 from nmt.evaluation.metrics import bleu_metric
-from nmt.models.transformer.model import Transformer
+from nmt.models.interface import TranslationModel
 
 
 def text_key(pairs: Sequence[tuple[str, str]] | None) -> str:
@@ -70,7 +70,7 @@ class Validator:
         # Quiet: a warning about tokenized text at each validation would say nothing new.
         self.bleu, self.chrf = bleu_metric(config.data.target_language, quiet=True), CHRF()
 
-    def __call__(self, model: Transformer) -> ValidationScores:
+    def __call__(self, model: TranslationModel) -> ValidationScores:
         """Search with config.search on the device that the model is on; its train or eval mode stays.
 
         Collective, with one result for all ranks.

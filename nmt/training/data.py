@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from nmt.data.token_store import Sequences
 from nmt.data.vocabulary import Vocabulary
-from nmt.models.transformer.model import Transformer
+from nmt.models.interface import TranslationModel
 
 
 class SearchScores(Protocol):
@@ -36,7 +36,7 @@ class Material:
     vocabulary: Vocabulary
     train: Sequences
     validation: Sequences | None
-    translate_validation: Callable[[Transformer], SearchScores] | None
+    translate_validation: Callable[[TranslationModel], SearchScores] | None
     data_key: str
     vocabulary_key: str
     validation_key: str

@@ -19,7 +19,7 @@ from nmt.config.schema import Config
 from nmt.data.batching import Batch, Step
 from nmt.data.vocabulary import PAD, Vocabulary
 from nmt.distributed.ranks import Ranks
-from nmt.models.transformer.model import Transformer
+from nmt.models.interface import TranslationModel
 from nmt.training import sharding
 from nmt.training.objective import Objective, compile_layers
 
@@ -107,7 +107,7 @@ class Learner:
             return nullcontext()
         return self.parallel.no_sync()
 
-    def unsharded_model(self) -> Transformer:
+    def unsharded_model(self) -> TranslationModel:
         """The model as one that can be called on this rank alone. Collective where weights are shared out."""
         if not self.sharded:
             return self.model
@@ -134,7 +134,7 @@ class Learner:
         return self.scaler.get_scale() >= scale  # lowered where it overflowed
 
     @torch.no_grad()
-    def _update_ema(self, average: Transformer, number: int) -> None:
+    def _update_ema(self, average: TranslationModel, number: int) -> None:
         """average ← d average + (1-d) weights, d growing to ema_decay lest the first weights be remembered long."""
         assert self.training.ema_decay is not None
         decay = min(self.training.ema_decay, (1 + number) / (10 + number))

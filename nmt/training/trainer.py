@@ -19,8 +19,7 @@ from nmt.data.token_store import Sequences
 from nmt.distributed.ranks import Ranks
 from nmt.distributed.stopping import StopRequest
 from nmt.errors import NmtError
-from nmt.models.transformer.flops import training_flops
-from nmt.models.transformer.model import Transformer
+from nmt.models.interface import TranslationModel
 from nmt.training import memory, sharding, state
 from nmt.training.data import Material
 from nmt.training.environment import environment
@@ -70,7 +69,7 @@ class Trainer:
         self.profile = Profile(self.run_dir / "profile", device, dtype, ranks) if profile else None
 
     @property
-    def model(self) -> Transformer:
+    def model(self) -> TranslationModel:
         """What is trained."""
         return self.learner.model
 
@@ -251,7 +250,7 @@ class Trainer:
         return learning_rate(self.progress.step, self.config.training, self.config.model.d_model)
 
     def _flops(self, sentences: int, source: int, target: int) -> float:
-        return training_flops(self.config.model, len(self.material.vocabulary.target), sentences, source, target)
+        return self.model.training_flops(sentences, source, target)
 
     def _ended(self) -> str | None:
         """Why there is nothing more to train, or None."""
@@ -383,14 +382,14 @@ class Trainer:
 
     def _validation_batches(self) -> Batches | None:
         """Batches of the whole validation set, however long its pairs. NmtError where the model cannot take one."""
-        sequences, sizes = self.material.validation, self.config.model
+        sequences, limit = self.material.validation, self.model.longest_position
         if sequences is None:
             return None
         longest = int(max(sequences.source_lengths.max(), sequences.target_lengths.max()))
-        if sizes.positions == "learned" and longest > sizes.max_positions:
+        if limit is not None and longest > limit:
             raise NmtError(
                 f"data.validation: a sentence has {longest} subwords, more than model.max_positions: "
-                f"{sizes.max_positions}: raise it, or take the sentence out"
+                f"{limit}: raise it, or take the sentence out"
             )
         cells = max(longest, self.micro_cells)
         return self._batches(sequences, cells * self.ranks.size, cells)
