@@ -23,6 +23,7 @@ from nmt.data.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors
+from nmt.models import build
 from nmt.models.transformer.model import Transformer
 from nmt.training import memory, state
 from nmt.training.memory import micro_batch_cells, peak_bytes
@@ -109,6 +110,7 @@ def test_every_rank_gets_what_the_smallest_device_holds() -> None:
 @pytest.mark.parametrize("recompute", [False, True])
 def test_what_the_passes_take_grows_linearly(recompute: bool) -> None:
     of = objective(recompute=recompute)
+    peak_bytes(of, 512, 16)  # whatever is made once
     one, two, three = (peak_bytes(of, cells, 16) for cells in (512, 1024, 1536))
     assert 0 < one < two
     assert three - two == pytest.approx(two - one, rel=0.02)
@@ -179,10 +181,10 @@ SMALL = {"d_model": 32, "feed_forward": 64, "layers": 2, "heads": 2}
     ],
 )  # fmt: skip
 def test_the_count_is_never_less_than_what_is_measured_nor_far_more(sizes: dict[str, Any]) -> None:
-    whole, of = sized(**SMALL | sizes)
+    _, of = sized(**SMALL | sizes)
     peak_bytes(of, 2048, 32)  # whatever is made once
     needed = peak_bytes(of, 4096, 32) - peak_bytes(of, 2048, 32)
-    counted = memory.most_bytes(whole.model, 4096, 32) - memory.most_bytes(whole.model, 2048, 32)
+    counted = of.model.activation_bytes(4096, 32) - of.model.activation_bytes(2048, 32)
     assert needed <= counted <= 4 * needed
 
 
@@ -212,7 +214,7 @@ def test_a_step_that_fits_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     whole, of = sized(**SMALL)
     peak_bytes(of, 1000, 20)
     enough = peak_bytes(of, 20_000, 20) + 3 * sum(weight.nbytes for weight in of.parameters())
-    assert memory.most_bytes(whole.model, 20_000, 20) > 1.1 * enough
+    assert of.model.activation_bytes(20_000, 20) > 1.1 * enough
     monkeypatch.setattr(memory, "_PROBE_CELLS", 512)
     for share, ranks, fits in ((1.1, 1, True), (0.8, 1, False), (1.1, 2, False), (2.2, 2, True)):
         monkeypatch.setattr(memory, "available_memory", lambda share=share: int(share * enough))
@@ -222,7 +224,8 @@ def test_a_step_that_fits_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_ranks_on_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     whole, of = sized(**SMALL)
-    of_a_model = 16 * memory.parameters(whole)  # weights, gradients and two moments in float32
+    built = build.build_on_meta(whole.model, whole.vocabulary.size, whole.vocabulary.size, PAD)
+    of_a_model = 16 * built.parameter_counts()["total"]  # weights, gradients and two moments in float32
     monkeypatch.setattr(memory, "available_memory", lambda: int(1.5 * of_a_model))
     memory.check_model(whole, torch.device("cpu"), 1)
     with pytest.raises(NmtError, match="lower model"):
@@ -242,14 +245,6 @@ def test_where_there_is_plenty_nothing_is_measured(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(memory, "available_memory", lambda: 64 * GIBIBYTE)
     monkeypatch.setattr(memory, "_passes", no)
     check(whole, of, 25_000)  # the paper's base model and batch
-
-
-@pytest.mark.parametrize("tie", ["all", "target", "none"])
-def test_parameters_are_counted_without_making_them(tie: str) -> None:
-    sizes = {**SMALL, "d_model": 128, "feed_forward": 500, "encoder_layers": 3, "tie": tie, "key_size": 24}
-    whole, of = sized(**sizes)
-    whole = dataclasses.replace(whole, vocabulary=schema.VocabularyConfig(size=300))
-    assert memory.parameters(whole) == pytest.approx(of.model.parameter_counts()["total"], rel=0.03)
 
 
 @pytest.mark.parametrize(

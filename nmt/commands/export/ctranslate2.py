@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from nmt.checkpoints import export_folder
 from nmt.checkpoints.model_file import Checkpoint
+from nmt.commands.export.architecture import build_transformer
 from nmt.commands.export.attention_weights import Linear, head_width, linear, padded
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
 from nmt.models.transformer.attention import MultiHeadAttention
@@ -27,7 +28,7 @@ QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float3
 def write(folder: Path, loaded: Checkpoint, quantization: str = "float32") -> None:
     """Write the model, its vocabulary and its settings into a folder that is there and empty.
 
-    quantization is one of QUANTIZATIONS. Raises NmtError as Checkpoint.build does.
+    quantization is one of QUANTIZATIONS. Raises NmtError as `build_transformer` does.
     """
     spec = _spec(loaded)
     spec.validate()
@@ -39,7 +40,7 @@ def write(folder: Path, loaded: Checkpoint, quantization: str = "float32") -> No
 def _spec(loaded: Checkpoint) -> "TransformerSpec":
     from ctranslate2.specs import common_spec, transformer_spec
 
-    model, sizes, vocabulary = loaded.build(), loaded.config.model, loaded.vocabulary
+    model, sizes, vocabulary = build_transformer(loaded), loaded.config.model, loaded.vocabulary
     first: Any = model.encoder[0]
     activations = common_spec.Activation
     shape = {

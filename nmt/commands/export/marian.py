@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from nmt.checkpoints import export_folder
 from nmt.checkpoints.model_file import Checkpoint
+from nmt.commands.export.architecture import build_transformer
 from nmt.commands.export.attention_weights import Linear, linear, padded, scale_for
 from nmt.config.schema import Config, DecodingConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
@@ -71,11 +72,11 @@ def check(settings: Config) -> None:
 def write(folder: Path, loaded: Checkpoint) -> None:
     """Write model, tokenizer and settings into a folder that is there and empty, in float32.
 
-    Raises NmtError as `check` and Checkpoint.build do.
+    Raises NmtError as `check` and `build_transformer` do.
     """
     transformers = load_package()
     check(loaded.config)
-    ours = loaded.build()
+    ours = build_transformer(loaded)
     theirs = transformers.MarianMTModel(_config(loaded))
     theirs.generation_config = _generation_config(loaded.config)
     theirs.load_state_dict(dict(_weights(ours)), strict=False)  # without positions, computed, and a bias of zeros
