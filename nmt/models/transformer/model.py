@@ -29,7 +29,7 @@ class FeedForward(nn.Module):
         self.inner = nn.Linear(config.d_model, config.feed_forward, bias=config.bias)
         self.outer = nn.Linear(config.feed_forward, config.d_model, bias=config.bias)
         self.dropout = config.activation_dropout
-        activations: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu_, "gelu": F.gelu, "swish": F.silu}
+        activations: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "gelu": F.gelu, "swish": F.silu}
         self.activation = activations[config.activation]
 
     def forward(self, x: Tensor) -> Tensor:
