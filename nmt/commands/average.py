@@ -21,7 +21,7 @@ from nmt.config import schema
 from nmt.data import corpus
 from nmt.data.cleaning import without_empty
 from nmt.data.corpus import Pair
-from nmt.decoding.engine import TransformerEngine
+from nmt.decoding.engine import PyTorchEngine
 from nmt.errors import NmtError, current_folder
 from nmt.files import json_lines
 
@@ -141,7 +141,7 @@ def _try(candidate: Candidate, validator: Validator, pairs: Sequence[Pair], devi
     """The loss over all pairs, as in training; the search over those of training.validation_sentences."""
     model = averaging.average(candidate.paths).build().to(device)
     scores = validator(model)
-    engine = TransformerEngine([model], device, validator.config.training.precision)
+    engine = PyTorchEngine([model], device, validator.config.training.precision)
     tokenizers = validator.vocabulary.source, validator.vocabulary.target
     ids = [tokenizer.encode(list(side)) for tokenizer, side in zip(tokenizers, zip(*pairs, strict=True), strict=True)]
     found = engine.score(list(zip(*ids, strict=True)), validator.config.search.batch_tokens)

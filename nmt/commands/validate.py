@@ -12,7 +12,7 @@ from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.data import store_folder
 from nmt.data.vocabulary import Vocabulary
-from nmt.decoding.engine import TransformerEngine
+from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
 from nmt.distributed.ranks import Ranks
 from nmt.evaluation.metrics import bleu_metric
@@ -76,7 +76,7 @@ class Validator:
         Collective, with one result for all ranks.
         """
         device = next(model.parameters()).device
-        engine = TransformerEngine([model], device, self.config.training.precision)
+        engine = PyTorchEngine([model], device, self.config.training.precision)
         translator = Translator(engine, self.vocabulary, self.config.search)
         # Every so-manieth sentence is a rank's, so that each has its share of the long ones.
         shares = self.ranks.all_gather(translator.translate(self.sources[self.ranks.rank :: self.ranks.size]))

@@ -24,7 +24,7 @@ from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding import long_input, quantize
 from nmt.decoding.chunks import CHUNK_LINES, LineCounts, chunked
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
-from nmt.decoding.engine import Engine, Source, TransformerEngine
+from nmt.decoding.engine import Engine, PyTorchEngine, SearchInput
 from nmt.decoding.glossary import Glossary, continues_word
 from nmt.decoding.long_input import Part
 from nmt.decoding.mbr import by_agreement
@@ -64,7 +64,7 @@ class Translation:
     alignment: list[list[float]] | None = None
 
 
-Parts = dict[int, list[Source]]  # by a line's place in its chunk, what it is translated in: itself, most often
+Parts = dict[int, list[SearchInput]]  # by a line's place in its chunk, what it is translated in: itself, most often
 
 
 class Translator:
@@ -118,7 +118,7 @@ class Translator:
         decoding = schema.overridden(first.config, overrides).search
         models = [quantize.prepare(one.build(), chosen, decoding.precision) for one in loaded]
         trained_in = first.config.training.precision if decoding.precision == "model" else "float32"
-        translator = cls(TransformerEngine(models, chosen, trained_in), first.vocabulary, decoding)
+        translator = cls(PyTorchEngine(models, chosen, trained_in), first.vocabulary, decoding)
         translator.digests = {one: file.digest for one, file in zip(paths, loaded, strict=True)}
         if glossary is not None:
             translator.use_glossary(Glossary.load(Path(glossary)), str(glossary))
@@ -327,7 +327,7 @@ class Translator:
             found[place] = long_input.joined(hypotheses)
         return found
 
-    def _search(self, sources: list[Source], n_best: int, scores: bool) -> list[list[Hypothesis]]:
+    def _search(self, sources: list[SearchInput], n_best: int, scores: bool) -> list[list[Hypothesis]]:
         decoding = self.decoding
         options = self._options(n_best, scores=scores)
         found = self.engine.search(sources, options, decoding.batch_tokens)
@@ -444,11 +444,11 @@ class Translator:
             return kept
         return encoded
 
-    def _source(self, part: Part, prefix: list[int]) -> Source:
+    def _source(self, part: Part, prefix: list[int]) -> SearchInput:
         decoding, ids = self.decoding, part.ids
         longest = self.longest_output(len(ids))
         shortest = min(longest, max(decoding.min_length, math.ceil(len(ids) * decoding.min_length_ratio)))
-        return Source(
+        return SearchInput(
             ids,
             longest,
             shortest,

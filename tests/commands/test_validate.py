@@ -11,7 +11,7 @@ from nmt.commands.validate import Validator
 from nmt.config import schema
 from nmt.data import vocabulary as vocabularies
 from nmt.data.vocabulary import PAD, Vocabulary
-from nmt.decoding.engine import TransformerEngine
+from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
 from nmt.models.transformer.model import Transformer
 
@@ -38,7 +38,7 @@ def model(vocabulary: Vocabulary) -> Transformer:
 
 
 def translator_of(model: Transformer, vocabulary: Vocabulary) -> Translator:
-    return Translator(TransformerEngine([model], torch.device("cpu")), vocabulary, CONFIG.decoding)
+    return Translator(PyTorchEngine([model], torch.device("cpu")), vocabulary, CONFIG.decoding)
 
 
 def pairs_of(model: Transformer, vocabulary: Vocabulary) -> list[tuple[str, str]]:

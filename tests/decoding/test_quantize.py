@@ -7,7 +7,7 @@ import torch
 from helpers.translators import CPU, LINES, MODEL, new_translator
 
 from nmt.decoding import quantize
-from nmt.decoding.engine import TransformerEngine
+from nmt.decoding.engine import PyTorchEngine
 from nmt.errors import NmtError
 
 
@@ -15,7 +15,7 @@ from nmt.errors import NmtError
 def test_scores_are_close_to_the_models_own(precision: str, error: float) -> None:
     plain, other = new_translator(), new_translator()
     model = quantize.prepare(copy.deepcopy(MODEL), CPU, precision)  # type: ignore[arg-type]
-    other.engine = TransformerEngine([model], CPU)
+    other.engine = PyTorchEngine([model], CPU)
     targets = LINES[::-1]
     expected, found = plain.score(LINES, targets), other.score(LINES, targets)
     for one, another in zip(found, expected, strict=True):

@@ -11,7 +11,7 @@ from nmt.commands import output_format
 from nmt.config import schema
 from nmt.data.vocabulary import BOS, EOS
 from nmt.decoding import scoring
-from nmt.decoding.engine import TransformerEngine
+from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.ensemble import mean_probability
 from nmt.errors import NmtError
 from nmt.models.transformer.model import Transformer
@@ -29,7 +29,7 @@ def other_model() -> Transformer:
 @pytest.mark.parametrize("models", [1, 2])
 def test_the_score_of_a_translation_is_its_search_score(models: int) -> None:
     translator = new_translator()
-    translator.engine = TransformerEngine([MODEL, other_model()][:models], CPU)
+    translator.engine = PyTorchEngine([MODEL, other_model()][:models], CPU)
     for line, [found] in zip(LINES, translator.hypotheses(LINES), strict=True):
         if found.log_probability < -30:
             continue

@@ -41,7 +41,7 @@ from nmt.data import vocabulary as vocabularies
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding import engine as engine_module
 from nmt.decoding.chunks import LineCounts, say_counts
-from nmt.decoding.engine import TransformerEngine
+from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.long_input import split
 from nmt.decoding.mbr import by_agreement
@@ -180,7 +180,7 @@ def test_several_batches_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
                 all_at_once.wait()
             return super().encode(source)
 
-    monkeypatch.setattr(engine_module, "_CELLS_A_WORKER", 60)
+    monkeypatch.setattr(engine_module, "_WORKER_TOKENS", 60)
     lines = LINES * 10
     found = new_translator(new_model(kind=Watched), batch_tokens=180).hypotheses(lines, 2)
     assert len(seen) == 3
@@ -205,7 +205,7 @@ def test_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
             time.sleep(0.01 * random.random())  # so that searches that are not kept apart end in any order
             return super().encode(source)
 
-    monkeypatch.setattr(engine_module, "_CELLS_A_WORKER", 60)
+    monkeypatch.setattr(engine_module, "_WORKER_TOKENS", 60)
     model = new_model(kind=Slow).train()
     translator = new_translator(model, batch_tokens=180)
     expected = [alone(line)[0].text for line in LINES]
@@ -391,7 +391,7 @@ def test_a_prefix_that_the_vocabulary_cannot_write(caplog: pytest.LogCaptureFixt
     tokenizer = vocabularies.learn([" ".join(WORDS)] * 20, schema.VocabularyConfig(size=40, byte_fallback=False))
     torch.manual_seed(4)
     model = Transformer(SIZES, len(tokenizer), len(tokenizer), PAD).eval()
-    translator = Translator(TransformerEngine([model], CPU), Vocabulary(tokenizer, tokenizer), DECODING)
+    translator = Translator(PyTorchEngine([model], CPU), Vocabulary(tokenizer, tokenizer), DECODING)
     lines = ["one two", "red", "the old barn", "two"]
     prefixes = ["one Ł", "北京", "in the", "Łthreeź 北 four"]
     found = list(translator.stream(lines, prefixes=prefixes, first=11))
@@ -572,7 +572,7 @@ def test_alignments() -> None:
 
 def test_a_model_with_itself_translates_as_alone() -> None:
     translator = new_translator()
-    translator.engine = TransformerEngine([MODEL, MODEL, MODEL], CPU)
+    translator.engine = PyTorchEngine([MODEL, MODEL, MODEL], CPU)
     for line, found in zip(LINES, translator.hypotheses(LINES, 2), strict=True):
         assert_close(found, alone(line))
 
@@ -604,7 +604,7 @@ def test_a_glossarys_terms_are_said(tmp_path: Path) -> None:
 
 def test_glossary_terms_that_the_vocabulary_cannot_write(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     tokenizer = vocabularies.learn([" ".join(WORDS)] * 20, schema.VocabularyConfig(size=40, byte_fallback=False))
-    translator = Translator(TransformerEngine([MODEL], CPU), Vocabulary(tokenizer, tokenizer), DECODING)
+    translator = Translator(PyTorchEngine([MODEL], CPU), Vocabulary(tokenizer, tokenizer), DECODING)
     translator.use_glossary(
         Glossary([("two", "pears"), ("red", "Łódź"), ("one", "Łódź"), ("old", "apples")]), "terms.tsv"
     )

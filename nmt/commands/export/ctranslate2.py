@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from nmt.checkpoints import export_folder
 from nmt.checkpoints.model_file import Checkpoint
@@ -56,7 +56,7 @@ def _spec(loaded: Checkpoint) -> "TransformerSpec":
         transformer_spec.TransformerEncoderSpec(len(model.encoder), **shape),
         transformer_spec.TransformerDecoderSpec(len(model.decoder), **shape),
     )
-    positions = export_folder.table_length(loaded.config)
+    positions = export_folder.longest_position(loaded.config)
     _set_side(spec.encoder, model.encoder, model.encoder_norm, model.source_positions, positions)
     _set_side(spec.decoder, model.decoder, model.decoder_norm, model.target_positions, positions)
     spec.encoder.embeddings[0].weight = model.source_embedding.weight.detach()
@@ -74,7 +74,7 @@ def _spec(loaded: Checkpoint) -> "TransformerSpec":
 
 def _set_side(spec: Any, layers: nn.ModuleList, norm: nn.Module, positions: nn.Module, length: int) -> None:
     """The encoder or the decoder, but for its embeddings."""
-    spec.position_encodings.encodings = _table(positions, length)
+    spec.position_encodings.encodings = positions(0, length).detach().clone()  # [T, D]
     if isinstance(norm, nn.LayerNorm):
         _set_norm(spec.layer_norm, norm)
     layer: Any  # an EncoderLayer or a DecoderLayer
@@ -117,10 +117,3 @@ def _set_norm(spec: Any, norm: nn.LayerNorm) -> None:
 def _joined(*parts: Linear) -> Linear:
     biases = [part.bias for part in parts if part.bias is not None]
     return Linear(torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None)
-
-
-def _table(positions: nn.Module, length: int) -> Tensor:
-    """The vectors of the positions, [T, D]: all that were learned, or `length` sinusoids."""
-    learned = getattr(positions, "weight", None)
-    table: Tensor = positions(0, length) if learned is None else learned
-    return table.detach().clone()

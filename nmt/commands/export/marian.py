@@ -99,7 +99,7 @@ def _config(loaded: Checkpoint) -> "MarianConfig":
         decoder_vocab_size=len(vocabulary.target),
         share_encoder_decoder_embeddings=sizes.tie == "all",
         tie_word_embeddings=sizes.tie != "none",
-        max_position_embeddings=export_folder.table_length(loaded.config),
+        max_position_embeddings=export_folder.longest_position(loaded.config),
         d_model=sizes.d_model,
         scale_embedding=True,
         encoder_layers=sizes.encoder_layers or sizes.layers,
@@ -128,7 +128,7 @@ def _generation_config(settings: Config) -> "GenerationConfig":
 
     decoding = settings.decoding
     _warn_of_what_is_lost(decoding)
-    longest = export_folder.table_length(settings)
+    longest = export_folder.longest_position(settings)
     return GenerationConfig(
         max_length=longest if decoding.max_length is None else min(longest, decoding.max_length + 2),  # BOS and EOS
         min_length=decoding.min_length + 1 if decoding.min_length else None,  # BOS

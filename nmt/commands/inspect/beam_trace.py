@@ -14,7 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nmt.decoding.engine import Source, TransformerEngine
+from nmt.decoding.engine import PyTorchEngine, SearchInput
 from nmt.decoding.search.beam import best_candidates, candidate_count
 from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, length_penalties
 
@@ -102,18 +102,18 @@ def tokens_of(nodes: Sequence[Node], place: int) -> list[int]:
     return tokens[::-1]
 
 
-class RecordingEngine(TransformerEngine):
+class RecordingEngine(PyTorchEngine):
     """Our own search, one sentence at a time, which remembers the latest: its `nodes` and what it `found`."""
 
     nodes: list[Node]
     found: list[Hypothesis]
 
-    def search(self, sources: Sequence[Source], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+    def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
         found = super().search(sources, options, batch_tokens)
         [self.found] = found
         return found
 
-    def _rules(self, batch: list[Source], options: Options) -> list[LogitsProcessor]:
+    def _rules(self, batch: list[SearchInput], options: Options) -> list[LogitsProcessor]:
         recorder = Recorder(options)
         self.nodes = recorder.nodes
         return [*super()._rules(batch, options), recorder]
