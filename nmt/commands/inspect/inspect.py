@@ -98,7 +98,7 @@ class Inspector:
         if not isinstance(model, Transformer):
             raise NmtError(
                 f"{file}: a {type(model).__name__}, and only a Transformer can be inspected: for its alignment, use "
-                "nmt translate --json"
+                "nmt translate --format json"
             )
         return cls(file.name, settings, loaded.vocabulary, model)
 
