@@ -139,8 +139,7 @@ class TransformerEngine:
         cells = len(batch) * max(_NARROWEST, len(batch[0].ids) + 1)
         width = sizes.heads * sum(size or sizes.d_model // sizes.heads for size in (sizes.key_size, sizes.value_size))
         rows = len(batch) * options.beam_size
-        ruled = options.no_repeat_ngram or options.banned or any(one.shortest or one.prefix for one in batch)
-        if not (ruled or options.sampling or any(one.required for one in batch)):
+        if not (options.sampling or any(one.required for one in batch)):
             rows = min(rows, max(SCORED_AT_ONCE, options.beam_size))
         decoding = number * len(self.models) * cells * width * len(model.decoder) + 4 * rows * model.output.out_features
         return max(number * cells * sizes.feed_forward, decoding)
@@ -230,13 +229,13 @@ class TransformerEngine:
         found: list[LogitsProcessor] = []
         if any(source.shortest for source in batch):
             shortest = [min(source.shortest, source.longest) for source in batch]
-            found.append(logits_processors.Shortest(torch.tensor(shortest, device=self.device), EOS))
+            found.append(logits_processors.MinLength(torch.tensor(shortest, device=self.device), EOS))
         if options.no_repeat_ngram is not None:
-            found.append(logits_processors.NoRepeat(options.no_repeat_ngram, len(batch), self.device))
+            found.append(logits_processors.NoRepeatNgram(options.no_repeat_ngram, len(batch), self.device))
         if options.banned is not None:
-            found.append(logits_processors.Banned(options.banned, len(batch), self.device))
+            found.append(logits_processors.NoBannedWords(options.banned, len(batch), self.device))
         if any(source.prefix for source in batch):
-            return [logits_processors.Prefix([source.prefix for source in batch], found, self.device)]
+            return [logits_processors.ForcedPrefix([source.prefix for source in batch], found, self.device)]
         return found
 
 

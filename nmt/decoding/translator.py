@@ -29,9 +29,9 @@ from nmt.decoding.glossary import Glossary, continues_word
 from nmt.decoding.long_input import Part
 from nmt.decoding.mbr import by_agreement
 from nmt.decoding.quantize import prepared
-from nmt.decoding.search.banned_words import Words
+from nmt.decoding.search.banned_words import BannedWords
 from nmt.decoding.search.interface import Hypothesis, Options, Sampling, length_penalties
-from nmt.decoding.search.phrase_automaton import Group, holds
+from nmt.decoding.search.phrase_automaton import Group, contains
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
@@ -80,7 +80,7 @@ class Translator:
         self.counts = LineCounts()
         self.digests: dict[Path, str] = {}  # of the model files, by what was read of them
         self.glossary: Glossary | None = None  # see also use_glossary
-        self._words: tuple[tuple[str, ...], Words] | None = None
+        self._words: tuple[tuple[str, ...], BannedWords] | None = None
 
     @classmethod
     def load(
@@ -345,7 +345,7 @@ class Translator:
             self.counts.terms += len(source.required)
             if hypotheses and source.required:
                 said = hypotheses[0].tokens
-                self.counts.unmet += sum(not holds(said, group, self._continuing) for group in source.required)
+                self.counts.unmet += sum(not contains(said, group, self._continuing) for group in source.required)
         return found
 
     @property
@@ -387,10 +387,10 @@ class Translator:
         pieces = self.vocabulary.target.every_piece()
         return frozenset(i for i, piece in enumerate(pieces) if continues_word(piece))
 
-    def _banned(self, words: tuple[str, ...]) -> Words:
+    def _banned(self, words: tuple[str, ...]) -> BannedWords:
         """The automaton of these words, made once."""
         if self._words is None or self._words[0] != words:
-            self._words = words, Words(words, self.vocabulary.target.spellings(), EOS)
+            self._words = words, BannedWords(words, self.vocabulary.target.spellings(), EOS)
         return self._words[1]
 
     def _sources(self, lines: list[str], prefixes: list[str], first: int) -> Parts:
