@@ -47,7 +47,9 @@ def best_candidates(
     if live is not None:
         inside = inside + live.gather(1, chosen // in_row)[:, :, None]
     totals, place = _top(_numbers(inside).flatten(1), count)
-    at = chosen.gather(1, place // block) * block + place % block  # among the K·G·block of a sentence
+    if count > 1:
+        chosen, place = chosen.gather(1, place // block), place % block
+    at = chosen * block + place  # among the K·G·block of a sentence
     tokens = at % (in_row * block)
     return totals, at // (in_row * block), tokens.clamp_(max=vocabulary - 1)  # beyond it is padding, of log P -inf
 
