@@ -3,6 +3,7 @@
 With them the folder translates by itself: text needs both SentencePiece models.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 from nmt.config import schema
@@ -50,5 +51,6 @@ def load_vocabulary(folder: Path) -> Vocabulary:
 def table_length(settings: Config) -> int:
     """The positions exported of a model whose own have no end: those of the longest source and of the longest
     output for it, EOS or BOS counted."""
-    decoding = settings.decoding
-    return int(settings.longest_source * max(1.0, decoding.max_length_ratio)) + decoding.max_extra_tokens + 1
+    ratio = max(1.0, settings.decoding.max_length_ratio)
+    decoding = replace(settings.decoding, max_length_ratio=ratio, max_length=None)
+    return decoding.longest_output(settings.longest_source) + 1

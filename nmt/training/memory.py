@@ -3,8 +3,7 @@
 import logging
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import accumulate
 from typing import Any
 
@@ -140,18 +139,6 @@ def parameters(settings: schema.Config) -> int:
 
 def _layers(sizes: schema.ModelConfig) -> tuple[int, int]:
     return sizes.encoder_layers or sizes.layers, sizes.decoder_layers or sizes.layers
-
-
-@contextmanager
-def explaining(what: Callable[[], str]) -> Iterator[None]:
-    """Raise NmtError, saying what to do, where memory runs out inside, that of a GPU or the machine's."""
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        on_cpu = isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error)
-        if not on_cpu and not isinstance(error, torch.OutOfMemoryError):
-            raise
-        raise NmtError(what()) from None
 
 
 def _gib(size: float) -> str:
