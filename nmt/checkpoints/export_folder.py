@@ -3,6 +3,7 @@
 With them the folder is all that translating needs.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 from nmt.config import schema
@@ -55,5 +56,6 @@ def longest_position(settings: Config) -> int:
     """
     if settings.model.longest_position is not None:
         return settings.model.longest_position
-    decoding = settings.decoding
-    return int(settings.longest_source * max(1.0, decoding.max_length_ratio)) + decoding.max_extra_tokens + 1
+    ratio = max(1.0, settings.decoding.max_length_ratio)
+    decoding = replace(settings.decoding, max_length_ratio=ratio, max_length=None)
+    return decoding.longest_output(settings.longest_source) + 1

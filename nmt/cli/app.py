@@ -183,7 +183,7 @@ def translate(
     end_with_the_launcher()
     from nmt.commands import output_format
     from nmt.decoding import chunks
-    from nmt.decoding.translator import files_of
+    from nmt.decoding.model_loader import files_of
     from nmt.files.text import read_lines
 
     if input is not None and _is_setting(input):  # and no INPUT
@@ -216,7 +216,7 @@ def translate(
         chunk = 1 if interactive or line_by_line else chunks.CHUNK_LINES
         for row in form.rows(translator, text, chunk, prefixes=None if prefixes is None else read_lines(prefixes)):
             write(row)
-    chunks.say_counts(translator.counts, translator.longest_source)
+    chunks.log_counts(translator.counts, translator.longest_source)
 
 
 @app.command(short_help="How probable given translations are.")
@@ -243,7 +243,7 @@ def score(
     Example: nmt score runs/demo --source data/demo/test.en --target data/demo/test.de
     """
     from nmt.commands import output_format
-    from nmt.decoding.translator import files_of
+    from nmt.decoding.model_loader import files_of
 
     read = [*files_of(model, *(ensemble or ())), source, target]
     if output is not None:

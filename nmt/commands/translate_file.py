@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from nmt.commands.file_job import FileJob
-from nmt.decoding.chunks import say_counts
-from nmt.decoding.translator import Translator, files_of
+from nmt.decoding.chunks import log_counts
+from nmt.decoding.model_loader import files_of
+from nmt.decoding.translator import Translator
 from nmt.distributed import launch
 from nmt.distributed import ranks as distributed
 from nmt.distributed.environment import FILE_JOB, launched
@@ -64,7 +65,7 @@ def translate(
             if status:
                 return status
         counts, longest = job.finish()
-    say_counts(counts, longest)
+    log_counts(counts, longest)
     return 0
 
 

@@ -304,6 +304,11 @@ class DecodingConfig:
         "an empty line, or stop; counted and said",
     )
 
+    def longest_output(self, source: int) -> int:
+        """The most subwords of an output for a source of `source` subwords, EOS not counted in either."""
+        longest = int(source * self.max_length_ratio) + self.max_extra_tokens
+        return longest if self.max_length is None else min(longest, self.max_length)
+
     def conflicts(self, where: str) -> Iterator[str]:
         """The settings that do not go together; `where` is put before each key."""
         if self.max_length is not None and self.min_length > self.max_length:
@@ -367,8 +372,8 @@ class Config:
                 f"decoding.beam_size: {decoding.beam_size} is above vocabulary.size: {vocabulary.size}: "
                 "lower decoding.beam_size"
             )
-        longest = int(self.longest_source * decoding.max_length_ratio) + decoding.max_extra_tokens
-        if min(longest, decoding.max_length or longest) > LONGEST_OUTPUT:
+        longest = decoding.longest_output(self.longest_source)
+        if longest > LONGEST_OUTPUT:
             yield (
                 f"decoding.max_length_ratio: {decoding.max_length_ratio:g} allows outputs of {longest:,} subwords for "
                 f"sources of {self.longest_source:,}: lower it or decoding.max_source_tokens, or set "

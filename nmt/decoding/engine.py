@@ -139,8 +139,7 @@ class PyTorchEngine:
         longest = max(_NARROWEST, len(batch[0].ids) + 1)
         needs = [model.search_bytes(len(batch), longest) for model in self.models]
         rows = len(batch) * options.beam_size
-        ruled = options.no_repeat_ngram or options.banned or any(one.shortest or one.prefix for one in batch)
-        if not (ruled or options.sampling or any(one.required for one in batch)):
+        if not (options.sampling or any(one.required for one in batch)):
             rows = min(rows, max(SCORED_AT_ONCE, options.beam_size))
         decoding = sum(kept for _, kept in needs) + 4 * rows * self.models[0].target_vocabulary
         return max(decoding, *(encoding for encoding, _ in needs))
@@ -234,13 +233,13 @@ class PyTorchEngine:
         found: list[LogitsProcessor] = []
         if any(source.shortest for source in batch):
             shortest = [min(source.shortest, source.longest) for source in batch]
-            found.append(logits_processors.Shortest(torch.tensor(shortest, device=self.device), EOS))
+            found.append(logits_processors.MinLength(torch.tensor(shortest, device=self.device), EOS))
         if options.no_repeat_ngram is not None:
-            found.append(logits_processors.NoRepeat(options.no_repeat_ngram, len(batch), self.device))
+            found.append(logits_processors.NoRepeatNgram(options.no_repeat_ngram, len(batch), self.device))
         if options.banned is not None:
-            found.append(logits_processors.Banned(options.banned, len(batch), self.device))
+            found.append(logits_processors.NoBannedWords(options.banned, len(batch), self.device))
         if any(source.prefix for source in batch):
-            return [logits_processors.Prefix([source.prefix for source in batch], found, self.device)]
+            return [logits_processors.ForcedPrefix([source.prefix for source in batch], found, self.device)]
         return found
 
 

@@ -6,8 +6,7 @@ Cells are tokens of the longer side, padding included.
 import logging
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import accumulate
 from typing import Any
 
@@ -118,18 +117,6 @@ def check_model(settings: schema.Config, where: torch.device, ranks_here: int) -
             f"the model has about {count:,} parameters: it needs {_gib(need)} GiB of memory, and {_gib(free)} GiB are "
             "free: lower model.d_model, model.feed_forward, model.layers or vocabulary.size"
         )
-
-
-@contextmanager
-def explaining(what: Callable[[], str]) -> Iterator[None]:
-    """Raise NmtError, saying what to do, where memory runs out inside, that of a GPU or the machine's."""
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        on_cpu = isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error)
-        if not on_cpu and not isinstance(error, torch.OutOfMemoryError):
-            raise
-        raise NmtError(what()) from None
 
 
 def _gib(size: float) -> str:

@@ -16,6 +16,7 @@ from nmt.checkpoints import model_file, run_folder
 from nmt.config.schema import Config
 from nmt.data.batching import Batches, Step, read_ahead
 from nmt.data.token_store import Sequences
+from nmt.device import explaining_out_of_memory
 from nmt.distributed.ranks import Ranks
 from nmt.distributed.stopping import StopRequest
 from nmt.errors import NmtError
@@ -55,7 +56,9 @@ class Trainer:
         self.config, self.material, self.device, self.ranks = config, material, device, ranks
         self.run_dir, self.deadline = Path(config.run_dir), deadline
         ranks.agree({"the vocabulary": material.vocabulary_key, "the training data": material.data_key})
-        with memory.explaining(lambda: f"{device}: out of memory with the model alone: lower model.d_model or layers"):
+        with explaining_out_of_memory(
+            lambda: f"{device}: out of memory with the model alone: lower model.d_model or layers"
+        ):
             self.learner = Learner(config, material.vocabulary, device, ranks)
         self.micro_cells = self._micro_cells()
         self.batches = self._batches(
@@ -80,7 +83,7 @@ class Trainer:
         the loss is no longer a number; what was saved before stays.
         """
         alone = run_folder.alone(self.run_dir) if self.ranks.first else nullcontext()
-        with memory.explaining(self._out_of_memory), alone:
+        with explaining_out_of_memory(self._out_of_memory), alone:
             stop = self._run()
         if self.profile:
             self.profile.close()

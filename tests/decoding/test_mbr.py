@@ -7,7 +7,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from nmt.decoding import coverage
-from nmt.decoding.mbr import by_agreement
+from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.interface import Hypothesis
 
 TEXTS = ["a dog runs", "the dog runs fast", "a dog runs fast", "completely other words", "a dog runs", ""]
@@ -17,14 +17,14 @@ TEXTS = ["a dog runs", "the dog runs fast", "a dog runs fast", "completely other
 def test_the_likest_to_all_comes_first(metric: str) -> None:
     scorer = CHRF() if metric == "chrf" else BLEU(effective_order=True)
     expected = [sum(scorer.sentence_score(one, [other]).score for other in TEXTS) for one in TEXTS]
-    order = by_agreement(TEXTS, metric)  # type: ignore[arg-type]
+    order = rank_by_agreement(TEXTS, metric)  # type: ignore[arg-type]
     assert sorted(order) == [0, 1, 2, 3, 5], "each text once, where it stands first"
     assert [expected[i] for i in order] == sorted((expected[i] for i in (0, 1, 2, 3, 5)), reverse=True)
 
 
 def test_one_text_and_none() -> None:
-    assert by_agreement(["same", "same"], "chrf") == [0]
-    assert by_agreement([], "chrf") == []
+    assert rank_by_agreement(["same", "same"], "chrf") == [0]
+    assert rank_by_agreement([], "chrf") == []
 
 
 def test_the_coverage_penalty_is_equation_14() -> None:

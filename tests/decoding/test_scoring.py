@@ -132,5 +132,5 @@ def test_score_takes_as_many_targets_as_sources() -> None:
     with pytest.raises(NmtError, match="2 sources and 1 targets"):
         new_translator().score(["one", "two"], ["one"])
     for sources, targets in (("one", ["one"]), (["one"], "one")):
-        with pytest.raises(TypeError, match=r"\[text\] for one"):
+        with pytest.raises(TypeError, match=r"for one line, give \[line\]"):
             new_translator().score(sources, targets)

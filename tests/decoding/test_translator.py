@@ -40,11 +40,11 @@ from nmt.config import schema
 from nmt.data import vocabulary as vocabularies
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding import engine as engine_module
-from nmt.decoding.chunks import LineCounts, say_counts
+from nmt.decoding.chunks import LineCounts, log_counts
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.long_input import split
-from nmt.decoding.mbr import by_agreement
+from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.interface import Options
 from nmt.decoding.search.search import search
 from nmt.decoding.translator import Translation, Translator
@@ -398,8 +398,8 @@ def test_a_prefix_that_the_vocabulary_cannot_write(caplog: pytest.LogCaptureFixt
     assert found[0].startswith("one") and found[2].startswith("in the")
     assert found[3].startswith("three") and "four" in found[3]
     [record] = caplog.records
-    assert "line 11: its prefix 'one Ł' (and of 2 lines behind it)" in record.getMessage()
-    assert "left out, as in 'one" in record.getMessage()
+    assert "line 11: its prefix 'one Ł' (and those of 2 later lines)" in record.getMessage()
+    assert "left out, which gives 'one" in record.getMessage()
     assert translator.counts == LineCounts(lines=4, prefixes=3)
     assert list(translator.stream(["the old barn"], prefixes=["in the"])) == found[2:3]
 
@@ -499,7 +499,7 @@ def test_no_repeats_and_banned_words() -> None:
     for [one] in translator.hypotheses(LINES):
         assert not {word.casefold() for word in banned} & {word.casefold() for word in one.text.split()}
         assert len(set(one.pieces)) == len(one.pieces)
-    assert translator.counts.unruly == 0
+    assert translator.counts.unconstrained == 0
 
 
 @pytest.mark.parametrize(("said", "banned"), [("a naïve b", "Naïve"), ("Łódź", "łódź"), ("我住在北京市", "北京")])
@@ -513,13 +513,13 @@ def test_banned_words_that_are_written_with_bytes(said: str, banned: str) -> Non
     [found] = translator.translate(["one"])
     assert found != said
     assert found.startswith(said[0]) and banned.casefold() not in re.split(r"\W", found.casefold())
-    assert translator.counts.unruly == 0
+    assert translator.counts.unconstrained == 0
 
 
 def test_rules_that_nothing_meets_are_given_up_and_counted() -> None:
     translator = new_translator(no_repeat_ngram=1, min_length=len(VOCABULARY.target) + 5, max_length_ratio=500.0)
     assert translator.translate(["one", "two"]) == new_translator(max_length_ratio=500.0).translate(["one", "two"])
-    assert translator.counts.unruly == 2
+    assert translator.counts.unconstrained == 2
 
 
 def test_samples_follow_the_seed_and_the_line() -> None:
@@ -538,7 +538,7 @@ def test_consensus_takes_the_likest(decoding: dict[str, object]) -> None:
     translator = new_translator(consensus="chrf", **decoding)
     chosen = translator.translate(LINES)
     for texts, text in zip(([one.text for one in found] for found in candidates), chosen, strict=True):
-        assert text == texts[by_agreement(texts, "chrf")[0]]
+        assert text == texts[rank_by_agreement(texts, "chrf")[0]]
     assert [found[0].text for found in translator.hypotheses(LINES, 2)] == chosen
 
 
@@ -595,7 +595,7 @@ def test_a_glossarys_terms_are_said(tmp_path: Path) -> None:
     assert translator.counts.terms == sum("two" in line.split() for line in LINES) + sum(
         "six" in line.split() for line in LINES
     )
-    assert translator.counts.unmet == 0
+    assert translator.counts.missing == 0
     assert translator.counts.searched == len(LINES)
     translator.decoding = replace(translator.decoding, method="sample")
     with pytest.raises(NmtError, match=r"a glossary needs decoding\.method: beam"):
@@ -610,7 +610,7 @@ def test_glossary_terms_that_the_vocabulary_cannot_write(tmp_path: Path, caplog:
     )
     assert [record.getMessage() for record in caplog.records] == [
         "terms.tsv: 1 of 3 target terms have characters that the model's vocabulary lacks, such as 'Łódź': "
-        "translations cannot have them"
+        "translations cannot contain them"
     ]
     caplog.clear()
     translator.use_glossary(Glossary([("two", "pears")]), "terms.tsv")
@@ -623,12 +623,12 @@ def test_a_glossary_of_which_nothing_is_found_is_said(caplog: pytest.LogCaptureF
     translator.use_glossary(Glossary([("zebra", "pears")]), "terms.tsv")
     translator.translate(LINES)
     with caplog.at_level("INFO"):
-        say_counts(translator.counts, None)
-        say_counts(LineCounts(lines=3, prefixes=2), None)
-        say_counts(LineCounts(lines=3), None)
+        log_counts(translator.counts, None)
+        log_counts(LineCounts(lines=3, prefixes=2), None)
+        log_counts(LineCounts(lines=3), None)
     assert [record.getMessage() for record in caplog.records] == [
-        f"glossary: none of its source terms is in any of {len(LINES)} lines",
-        "2 of 3 prefixes have characters that the model's vocabulary lacks: translated with these left out",
+        f"glossary: none of its source terms occurs in the {len(LINES)} lines",
+        "2 of 3 prefixes have characters that the model's vocabulary lacks: translated without these characters",
     ]
 
 

@@ -150,7 +150,7 @@ def compare(
 
 
 def _longest(ids: list[int], decoding: schema.DecodingConfig, positions: int | None) -> int:
-    longest = len(ids) + decoding.max_extra_tokens
+    longest = decoding.longest_output(len(ids))
     return longest if positions is None else min(longest, positions)
 
 

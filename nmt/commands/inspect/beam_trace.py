@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from nmt.decoding.engine import PyTorchEngine, SearchInput
-from nmt.decoding.search.beam import best_candidates, candidate_count
+from nmt.decoding.search.candidates import best_candidates, candidate_count
 from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, length_penalties
 
 # kept: among the K that live on; finished: it ended, among the K best; dropped: looked at, and not among either;
@@ -54,7 +54,7 @@ class Recorder:
         self._parents: list[int | None] = [None]  # of the live hypotheses: their nodes
         self._candidates: dict[tuple[int, int], int] = {}  # of the newest step: (hypothesis, token) → node
 
-    def apply(self, log_p: Tensor, length: int) -> None:
+    def apply(self, log_p: Tensor, length: int, sentences: slice) -> None:
         """Note the best C candidates. Raises ValueError for several sentences at once."""
         if len(log_p) != 1:
             raise ValueError(f"a recorder follows one sentence, not {len(log_p)}")
