@@ -81,7 +81,7 @@ class TrainStep:
                 with phase("forward"):
                     loss, nll = self.parallel(*inputs(batch, self.device))
                 with phase("backward"):
-                    self.scaler.scale(loss * share).backward()  # type: ignore[no-untyped-call]
+                    self.scaler.scale(loss * share).backward()
             sums = torch.stack([loss, nll]).detach()
             # The scaler skips a step in which float16 overflowed: its sums must not spoil those of other steps.
             self.losses += sums.where(sums.isfinite(), 0) if self.scaler.is_enabled() else sums

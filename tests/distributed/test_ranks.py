@@ -24,7 +24,7 @@ from nmt.checkpoints import model_file
 from nmt.commands.train import train, training_data
 from nmt.config import reader
 from nmt.config.schema import Config
-from nmt.data.batching import Batches, Step
+from nmt.data.batching import Batches
 from nmt.distributed import ranks as distributed
 from nmt.distributed.ranks import Ranks, store_of_this_start
 from nmt.errors import NmtError

@@ -21,7 +21,6 @@ from nmt.checkpoints import model_file, run_folder
 from nmt.commands.train import train, training_data
 from nmt.config import reader
 from nmt.config.schema import Config
-from nmt.data.batching import Step
 from nmt.data.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
@@ -59,7 +58,7 @@ def assert_same_run(one: Path, other: Path) -> None:
 
 
 def test_a_run_with_bpe_dropout_learns_from_another_segmentation_each_epoch_and_resumes(
-    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_config: MakeConfig, tmp_path: Path
 ) -> None:
     some = ("vocabulary.bpe_dropout=0.2", "vocabulary.bpe_dropout_samples=2")
     whole = trainer(make_config(f"run_dir={tmp_path / 'whole'}", *some))
@@ -82,7 +81,7 @@ def stop_at(trainer: Trainer, step: int, number: signal.Signals) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_and_resumed_run_equals_an_uninterrupted_one(
-    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+    make_config: MakeConfig, tmp_path: Path, number: signal.Signals
 ) -> None:
     whole = make_config(f"run_dir={tmp_path / 'whole'}")
     trainer(whole).run()
@@ -208,7 +207,7 @@ def test_weights_that_the_last_update_broke_are_not_saved(
 
 
 def test_a_loss_that_is_no_number_is_found_where_the_weights_still_are_numbers(
-    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_config: MakeConfig, tmp_path: Path
 ) -> None:
     broken = trainer(make_config("training.max_steps=5"))
     before_step(broken, 4, lambda: broken.train_step.losses.fill_(torch.nan))
@@ -484,7 +483,7 @@ def test_two_trainers_do_not_share_a_folder(make_config: MakeConfig, tmp_path: P
 
 
 def test_a_run_stopped_between_checkpoints_and_then_declared_finished_has_a_model(
-    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_config: MakeConfig, tmp_path: Path
 ) -> None:
     stopped = trainer(make_config())
     stop_at(stopped, 3, signal.SIGINT)
