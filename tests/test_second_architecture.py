@@ -10,12 +10,13 @@ import pytest
 import torch
 from helpers.bag_of_words import BagOfWords
 from helpers.runs import config_text, rows_of, rows_without_clock
+from helpers.train_steps import before_step
 from torch import Tensor
 from typer.testing import CliRunner, Result
 
 from nmt.checkpoints import averaging, model_file
 from nmt.cli import app
-from nmt.commands.train import material, train
+from nmt.commands.train import train, training_data
 from nmt.config.schema import Config, ModelConfig
 from nmt.data.vocabulary import BOS, EOS, PAD
 from nmt.decoding import quantize, scoring
@@ -118,10 +119,10 @@ def test_what_a_step_needs_is_measured_where_the_model_gives_no_estimate(
 ) -> None:
     objective, config = Objective(model(), make_config().training), make_config()
     lengths = torch.full((1000,), 20).numpy()
-    memory.check_step(config, objective, 2000, lengths, 1)
+    memory.check_step(config.training, objective, 2000, lengths, 1)
     monkeypatch.setattr(memory, "available_memory", lambda: 100 << 10)
     with pytest.raises(NmtError, match=r"training\.batch_tokens: 20,000 cells"):
-        memory.check_step(config, objective, 20_000, lengths, 1)
+        memory.check_step(config.training, objective, 20_000, lengths, 1)
     monkeypatch.undo()
     assert memory.micro_batch_cells(objective, 512, 20, Ranks()) == 512
 
@@ -138,19 +139,12 @@ def test_a_run_trains_validates_and_saves(run_folder: Path) -> None:
     assert isinstance(loaded.build(), BagOfWords) and "mixer.linear.weight" in loaded.weights
 
 
-def test_resumed_is_uninterrupted(make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resumed_is_uninterrupted(make_config: MakeConfig, tmp_path: Path) -> None:
     train(make_config(f"run_dir={tmp_path / 'whole'}"), "cpu")
     parts = make_config(f"run_dir={tmp_path / 'parts'}")
-    trainer, train_step = Trainer(parts, material(parts), CPU), Trainer._train_step
-
-    def train_step_and_signal(self: Trainer, step: object) -> None:
-        if self.progress.step + 1 == 12:
-            os.kill(os.getpid(), signal.SIGTERM)
-        train_step(self, step)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Trainer, "_train_step", train_step_and_signal)
+    trainer = Trainer(parts, training_data(parts), CPU)
+    before_step(trainer, 12, lambda: os.kill(os.getpid(), signal.SIGTERM))
     assert trainer.run().agreed == signal.SIGTERM and trainer.progress.step == 12
-    monkeypatch.setattr(Trainer, "_train_step", train_step)
     train(parts, "cpu")
     assert rows_without_clock(tmp_path / "whole") == rows_without_clock(tmp_path / "parts")
     one, other = (weights_of(model_file.checkpoints(tmp_path / name)[-1]) for name in ("whole", "parts"))

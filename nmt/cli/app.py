@@ -17,7 +17,7 @@ import typer
 
 from nmt import __version__
 from nmt.cli import terminal
-from nmt.distributed.environment import end_with_the_launcher, launched, rank
+from nmt.distributed.environment import is_launched, rank, terminate_with_launcher
 from nmt.errors import NmtError, no_such_file
 from nmt.files import outputs
 from nmt.files import text as text_out
@@ -98,8 +98,8 @@ def train(
     """
     import nmt.config.schema
 
-    end_with_the_launcher()
-    if launched() and nproc_per_node is not None:
+    terminate_with_launcher()
+    if is_launched() and nproc_per_node is not None:
         raise NmtError(
             f"--nproc-per-node {nproc_per_node}: RANK and WORLD_SIZE say that a launcher has started this process as "
             f"rank {rank()} of {os.environ['WORLD_SIZE']}: leave the option out, or unset them"
@@ -180,7 +180,7 @@ def translate(
 
     Example: echo 'Three hundred and forty-two.' | nmt translate runs/demo decoding.beam_size=8
     """
-    end_with_the_launcher()
+    terminate_with_launcher()
     from nmt.commands import output_format
     from nmt.decoding import chunks
     from nmt.decoding.model_loader import files_of
@@ -375,8 +375,12 @@ def average_checkpoints(
 
     sources = [model_file.run_folder(path) for path in sources]
     folders = [path for path in sources if path.is_dir()]
-    if folders and (len(sources) > 1 or sum([last is not None, best is not None, select]) != 1):
-        raise NmtError(f"{folders[0]}: for a run's folder, alone, give one of --last N and --best N, or --select")
+    if folders and len(sources) > 1:
+        raise NmtError(f"{folders[0]}: a run's folder: give one run only, or model files only")
+    if folders and sum([last is not None, best is not None, select]) != 1:
+        raise NmtError(
+            f"{folders[0]}: a run's folder: add one of --last N, --best N and --select, which choose its files"
+        )
     if not folders and (last or best or select):
         option = "select" if select else "last" if last else "best"
         what = "is not a folder" if sources[0].exists() else "does not exist"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from nmt.distributed.environment import check_launched, forget_launcher, rank, said_by_another
+from nmt.distributed.environment import check_variables, ignore_launcher, logged_by_another_rank, rank
 from nmt.errors import NmtError
 from nmt.files.text import ReaderGone, discard
 
@@ -82,14 +82,14 @@ def reporting(*, rank_of_a_job: bool = False) -> Iterator[None]:
     """
     _open_standard_streams()
     if not rank_of_a_job:
-        forget_launcher()
+        ignore_launcher()
     shown = _StandardError()
     shown.setFormatter(_Plain())
     log.addHandler(shown)
     log.setLevel(logging.DEBUG)
     log.propagate = False
     try:
-        check_launched()
+        check_variables()
         yield
     except NmtError as error:
         if rank():  # most often all ranks meet the same: the first one says it, and the launcher ends the others
@@ -165,7 +165,7 @@ class _StandardError(logging.Handler):
 
         line = self.format(record)
         # Last of all: should this rank be ended between the two, nobody would have said it.
-        if record.levelno < logging.ERROR or not said_by_another(record.getMessage()):
+        if record.levelno < logging.ERROR or not logged_by_another_rank(record.getMessage()):
             tqdm.write(line, file=sys.stderr)
 
 

@@ -11,7 +11,7 @@ from nmt.decoding.model_loader import files_of
 from nmt.decoding.translator import Translator
 from nmt.distributed import launch
 from nmt.distributed import ranks as distributed
-from nmt.distributed.environment import FILE_JOB, launched
+from nmt.distributed.environment import FILE_JOB, is_launched
 from nmt.errors import NmtError
 
 _RESTARTS = 3  # of the ranks, if one is killed
@@ -45,7 +45,7 @@ def translate(
 
     `load` opens the translator on a device, `rows` is as in FileJob.translate. Raises NmtError as a FileJob does.
     """
-    if launched():
+    if is_launched():
         if os.environ.get(FILE_JOB) != job.key:
             raise NmtError(
                 "the model or the input is not the one that the job was started with: start it again, by "

@@ -75,7 +75,9 @@ def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, rank
     return cells_of(fewest)
 
 
-def check_step(settings: schema.Config, objective: Objective, cells: int, longer: Lengths, ranks_here: int) -> None:
+def check_step(
+    training: schema.TrainingConfig, objective: Objective, cells: int, longer: Lengths, ranks_here: int
+) -> None:
     """Raises NmtError where a micro-batch of so many cells needs more memory than this CPU has left for a rank.
 
     longer: the longer side of each pair [N]. Most often a count that errs on the large side is enough; only where
@@ -94,7 +96,7 @@ def check_step(settings: schema.Config, objective: Objective, cells: int, longer
     one, two = (peak_bytes(objective, count, length) for count in (few, 2 * few))
     need = one - weights + (cells - few) * (two - one) / few
     if need > free:
-        key = "batch_tokens" if settings.training.micro_batch_tokens is None else "micro_batch_tokens"
+        key = "batch_tokens" if training.micro_batch_tokens is None else "micro_batch_tokens"
         raise NmtError(
             f"training.{key}: {cells:,} cells at once need about {_gib(need + 3 * weights)} GiB of memory, and "
             f"{_gib(free + 3 * weights)} GiB are free: set training.micro_batch_tokens to a smaller number or to auto, "

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt import device
-from nmt.commands.train import material, train
+from nmt.commands.train import train, training_data
 from nmt.config import schema
 from nmt.config.schema import Config
 from nmt.data.vocabulary import PAD
@@ -189,7 +189,7 @@ def test_the_count_is_never_less_than_what_is_measured_nor_far_more(sizes: dict[
 
 
 def check(whole: Config, of: Objective, cells: int, lengths: tuple[int, ...] = (20,) * 100_000, ranks: int = 1) -> None:
-    memory.check_step(whole, of, cells, np.array(lengths, np.int32), ranks)
+    memory.check_step(whole.training, of, cells, np.array(lengths, np.int32), ranks)
 
 
 def test_a_step_that_cannot_fit_is_refused_before_it_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,21 +268,23 @@ def test_a_model_that_cannot_fit_is_refused_before_anything_is_built(
     "error", [RuntimeError("[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: not enough memory"), MemoryError()]
 )
 def test_memory_that_runs_out_is_one_line(make_config: MakeConfig, error: Exception) -> None:
-    def learn(*_: object, **__: object) -> bool:
+    def run_out(*_: object, **__: object) -> bool:
         raise error
 
-    trainer = Trainer(make_config(), material(make_config()), torch.device("cpu"))
-    trainer.learner.learn = learn  # type: ignore[method-assign]
-    with pytest.raises(NmtError, match=r"out of memory at step 1 with 512 cells .* lower training\.micro_batch_tokens"):
+    trainer = Trainer(make_config(), training_data(make_config()), torch.device("cpu"))
+    trainer.train_step.run = run_out  # type: ignore[method-assign]
+    with pytest.raises(
+        NmtError, match=r"out of memory at step 1 with 512 padded tokens .* lower training\.micro_batch_tokens"
+    ):
         trainer.run()
 
 
 def test_another_error_is_not_taken_for_it(make_config: MakeConfig) -> None:
-    def learn(*_: object, **__: object) -> bool:
+    def run_out(*_: object, **__: object) -> bool:
         raise RuntimeError("another")
 
-    trainer = Trainer(make_config(), material(make_config()), torch.device("cpu"))
-    trainer.learner.learn = learn  # type: ignore[method-assign]
+    trainer = Trainer(make_config(), training_data(make_config()), torch.device("cpu"))
+    trainer.train_step.run = run_out  # type: ignore[method-assign]
     with pytest.raises(RuntimeError, match="another"):
         trainer.run()
 
@@ -334,7 +336,7 @@ def test_what_a_process_has_is_within_its_reach() -> None:
 
 
 def run(config: Config) -> Trainer:
-    trainer = Trainer(config, material(config), torch.device("cpu"))
+    trainer = Trainer(config, training_data(config), torch.device("cpu"))
     trainer.run()
     return trainer
 
@@ -350,7 +352,7 @@ def test_with_plenty_of_memory_a_run_is_that_without_micro_batches(
     monkeypatch.setattr(memory, "available_memory", lambda: 64 * GIBIBYTE)
     whole = run(make_config(f"run_dir={tmp_path / 'whole'}"))
     auto = run(make_config(f"run_dir={tmp_path / 'auto'}", "training.micro_batch_tokens=auto"))
-    assert auto.micro_cells == whole.micro_cells == 512
+    assert auto.micro_batch_tokens == whole.micro_batch_tokens == 512
     assert "training.micro_batch_tokens: auto: 512 cells, a whole step" in caplog.text
     one, other = (
         tensors.read(tmp_path / name / "state" / "step-00000020.safetensors")[0] for name in ("whole", "auto")
@@ -364,11 +366,11 @@ def test_with_little_memory_a_run_has_the_same_steps_in_smaller_parts(
 ) -> None:
     settings = ("model.dropout=0", "training.log_every=1", "training.validation_bleu=false")
     whole = run(make_config(f"run_dir={tmp_path / 'whole'}", *settings))
-    of = whole.learner.objective
+    of = whole.train_step.objective
     free = 150 * a_cell(of, 2048, 16)
     monkeypatch.setattr(memory, "available_memory", lambda: int((free + adam_bytes(of)) / 0.9))
     auto = run(make_config(f"run_dir={tmp_path / 'auto'}", *settings, "training.micro_batch_tokens=auto"))
-    assert auto.micro_cells < 200
+    assert auto.micro_batch_tokens < 200
     assert max(len(step.micro_batches) for step in auto.batches.epoch(0)) > 2
     assert auto.batches.skipped == 0
     for one, other in zip(rows(tmp_path / "whole"), rows(tmp_path / "auto"), strict=True):
@@ -390,7 +392,7 @@ def test_a_run_keeps_the_split_that_it_began_with(
 
     free(150)
     whole = run(make_config(f"run_dir={tmp_path / 'whole'}", *some))
-    assert whole.micro_cells == 128
+    assert whole.micro_batch_tokens == 128
     parts = make_config(f"run_dir={tmp_path / 'parts'}", *some)
     for cells, steps in ((150, 5), (10_000, 10), (100, 20)):
         free(cells)
@@ -413,12 +415,12 @@ def test_for_another_number_of_ranks_the_split_is_chosen_anew(
     first = run(config)
     before = dataclasses.replace(first.progress, ranks=2, micro_cells=128)
     monkeypatch.setattr(state, "saved", lambda _: (first.identity, before))
-    assert run(config).micro_cells == first.micro_cells == 512
-    assert "auto: 128 cells for 2 ranks when the run began; chosen anew for 1" in caplog.text
+    assert run(config).micro_batch_tokens == first.micro_batch_tokens == 512
+    assert "auto: 128 tokens for 2 ranks when the run was started; chosen again for 1" in caplog.text
 
 
 def test_a_number_asked_for_is_nothing_to_keep(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     some = ("training.max_steps=5", "training.validation_bleu=false")
     assert run(make_config(*some)).progress.micro_cells == 0
     monkeypatch.setattr(memory, "_estimate", lambda *_: lambda cells: cells <= 150)
-    assert run(make_config(*some, "training.micro_batch_tokens=auto", "training.max_steps=6")).micro_cells == 128
+    assert run(make_config(*some, "training.micro_batch_tokens=auto", "training.max_steps=6")).micro_batch_tokens == 128
