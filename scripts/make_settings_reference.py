@@ -1,4 +1,4 @@
-"""Write configs/README.md, the reference of every setting, from the declarations in nmt/config/schema.py.
+"""Write configs/README.md, the reference of every setting, from the declarations in nmt/config/sections.py.
 
     python scripts/make_settings_reference.py [--check]
 
@@ -9,7 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from nmt.config import reader
+from nmt.config import reference
 from nmt.config.schema import Config
 
 PAGE = Path(__file__).parents[1] / "configs" / "README.md"
@@ -67,7 +67,7 @@ such as `$HOME` are not replaced.
 
 `RUN/config.yaml` holds all the settings of a run, defaults included, and can be used as a file of its own.
 
-This page is written by `scripts/make_settings_reference.py` from `nmt/config/schema.py`.
+This page is written by `scripts/make_settings_reference.py` from `nmt/config/sections.py`.
 
 ## Top level
 
@@ -76,7 +76,7 @@ This page is written by `scripts/make_settings_reference.py` from `nmt/config/sc
 
 def page() -> str:
     """The whole of configs/README.md."""
-    return INTRODUCTION + reader.reference(Config)
+    return INTRODUCTION + reference.reference(Config)
 
 
 def main() -> int:

@@ -18,18 +18,19 @@ Scalar = str | int | float | bool | None
 
 _DEEPEST = 20  # mappings and lists within one another; settings need five
 _MOST_SHOWN = 60  # characters of a text in a message
+MOST_DIGITS = 18  # of a whole number: more mean nothing in any setting, and would slow the checks down
 
 
 @dataclass(frozen=True)
-class Located:
+class Node:
     """A value, how it stands in the text (shortened), and what a message about it begins with: `line 12: `."""
 
-    value: "Scalar | list[Located] | dict[str, Located]"
+    value: "Scalar | list[Node] | dict[str, Node]"
     written: str
     where: str
 
 
-def read(text: str, problems: list[str], path: str = "", where: str | None = None) -> Located:
+def read(text: str, problems: list[str], path: str = "", where: str | None = None) -> Node:
     """The one document in a text; an empty one is null.
 
     `path` is the key that the whole value belongs to; `where` stands for the line numbers of a text that
@@ -44,8 +45,8 @@ def read(text: str, problems: list[str], path: str = "", where: str | None = Non
     except yaml.MarkedYAMLError as error:
         raise NmtError(_explained(error, where is None)) from None
     if node is None:
-        return Located(None, "nothing", where or "")
-    return _Locator(text, where, problems).located(node, path)
+        return Node(None, "nothing", where or "")
+    return _Converter(text, where, problems).node(node, path)
 
 
 def dump(value: Any, *, in_one_line: bool = False) -> str:
@@ -132,7 +133,7 @@ def _explained(error: yaml.MarkedYAMLError, with_place: bool) -> str:
     return f"{place}not valid YAML: {problem}"
 
 
-# --------------------------------------------------------------------------- nodes to located values
+# --------------------------------------------------------------------------- the library's nodes to ours
 
 
 def _scalar(node: yaml.ScalarNode) -> Scalar:
@@ -143,32 +144,32 @@ def _scalar(node: yaml.ScalarNode) -> Scalar:
             return None
         case "bool":
             return text.lower() == "true"
-        case "int":  # what has more digits than any setting can mean is infinite, and so no whole number
-            return int(plain) if len(plain) <= 18 else float(plain)
+        case "int":
+            return int(plain) if len(plain.lstrip("+-")) <= MOST_DIGITS else float(plain)
         case "float":
             return float(plain)
     return text
 
 
 @dataclass(frozen=True)
-class _Locator:
+class _Converter:
     text: str
     where: str | None
     problems: list[str]
 
-    def located(self, node: yaml.Node, path: str) -> Located:
-        value: Scalar | list[Located] | dict[str, Located]
+    def node(self, node: yaml.Node, path: str) -> Node:
+        value: Scalar | list[Node] | dict[str, Node]
         if isinstance(node, yaml.MappingNode):
             value = self._mapping(node, path)
         elif isinstance(node, yaml.SequenceNode):
-            value = [self.located(item, f"{path}[{i}]") for i, item in enumerate(node.value)]
+            value = [self.node(item, f"{path}[{i}]") for i, item in enumerate(node.value)]
         else:
             assert isinstance(node, yaml.ScalarNode)
             value = _scalar(node)
-        return Located(value, self._written(node) or "nothing", self._where(node))
+        return Node(value, self._written(node) or "nothing", self._where(node))
 
-    def _mapping(self, node: yaml.MappingNode, path: str) -> dict[str, Located]:
-        mapping: dict[str, Located] = {}
+    def _mapping(self, node: yaml.MappingNode, path: str) -> dict[str, Node]:
+        mapping: dict[str, Node] = {}
         for key_node, value_node in node.value:
             where = self._where(key_node)
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else ""
@@ -182,8 +183,8 @@ class _Locator:
                 since = "" if self.where else f", first in {first}"
                 self.problems.append(f"{where}{child} is given twice{since}: delete one")
             # A block value may start on the line below its key; the key is what one looks for.
-            value = self.located(value_node, child)
-            mapping[key] = Located(value.value, value.written, where)
+            value = self.node(value_node, child)
+            mapping[key] = Node(value.value, value.written, where)
         return mapping
 
     def _where(self, node: yaml.Node) -> str:

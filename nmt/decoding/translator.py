@@ -104,7 +104,7 @@ class Translator:
             if glossary is not None:
                 raise NmtError(f"{path}: an exported folder knows no glossary: translate with the model file")
             engine = CTranslate2Engine(Path(path), device)
-            decoding = schema.overridden(engine.settings, overrides).search
+            decoding = schema.override(engine.settings, overrides).search
             engine.check_precision(decoding.precision)
             return cls(engine, engine.vocabulary, decoding)
         chosen = devices.choose(device)
@@ -116,7 +116,7 @@ class Translator:
                 raise NmtError(
                     f"{name}: its vocabulary is not that of {path}: an ensemble needs models of one vocabulary"
                 )
-        decoding = schema.overridden(first.config, overrides).search
+        decoding = schema.override(first.config, overrides).search
         models = [prepared(one.build(), chosen, decoding.precision) for one in loaded]
         trained_in = first.config.training.precision if decoding.precision == "model" else "float32"
         translator = cls(TransformerEngine(models, chosen, trained_in), first.vocabulary, decoding)

@@ -1,0 +1,122 @@
+"""How settings are declared: frozen dataclasses whose fields carry a default, a meaning and a range."""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Literal, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+def setting(
+    default: T,
+    meaning: str,
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    below: float | None = None,
+    path: bool = False,
+) -> T:
+    """Declare a setting: its default, its meaning in one line, and the range of its number.
+
+    The annotation of the field is its type. path: a file or a folder, in which `~` stands for the user's home.
+    """
+    bounds = {"at least": at_least, "above": above, "at most": at_most, "below": below}
+    given = {name: bound for name, bound in bounds.items() if bound is not None}
+    return dataclasses.field(default=default, metadata={"meaning": meaning, "bounds": given, "path": path})
+
+
+def required(meaning: str, *, path: bool = False) -> Any:
+    """Declare a setting without a default: leaving it out is an error. path: as in `setting`."""
+    return dataclasses.field(metadata={"meaning": meaning, "bounds": {}, "path": path})
+
+
+def section(declaration: type[T], meaning: str) -> T:
+    """Declare a section: a frozen dataclass of settings, read from a nested mapping."""
+    if any(own.required for own in settings(declaration).values()):
+        return typing.cast(T, required(meaning))
+    return setting(declaration(), meaning)
+
+
+class Setting(NamedTuple):
+    """A setting or a section, as it is declared."""
+
+    field: "dataclasses.Field[Any]"
+    type: Any
+
+    @property
+    def required(self) -> bool:
+        return self.field.default is dataclasses.MISSING
+
+    @property
+    def is_section(self) -> bool:
+        return dataclasses.is_dataclass(self.type)
+
+    @property
+    def is_path(self) -> bool:
+        return bool(self.field.metadata["path"])
+
+    @property
+    def meaning(self) -> str:
+        return str(self.field.metadata["meaning"])
+
+    @property
+    def bounds(self) -> Mapping[str, float]:
+        """The range of its number: a limit by `at least`, `above`, `at most` or `below`."""
+        bounds: Mapping[str, float] = self.field.metadata["bounds"]
+        return bounds
+
+    @property
+    def expected(self) -> str:
+        """Its type and range in words."""
+        limits = (f"{name} {limit:,}" if isinstance(limit, int) else f"{name} {limit:g}"
+                  for name, limit in self.bounds.items())  # fmt: skip
+        return ", ".join([type_name(self.type), *limits])
+
+    def allows(self, number: float) -> bool:
+        """Whether a number is in the range."""
+        bounds = self.bounds
+        return not (
+            ("at least" in bounds and number < bounds["at least"])
+            or ("above" in bounds and number <= bounds["above"])
+            or ("at most" in bounds and number > bounds["at most"])
+            or ("below" in bounds and number >= bounds["below"])
+        )
+
+
+@cache
+def settings(declaration: Any) -> dict[str, Setting]:
+    """The settings and sections of a declaration itself, by name, in the order declared."""
+    hints = typing.get_type_hints(declaration)
+    return {field.name: Setting(field, hints[field.name]) for field in dataclasses.fields(declaration)}
+
+
+@cache
+def all_settings(declaration: Any) -> dict[str, Setting]:
+    """Every setting of a declaration and its sections, by dotted path, in the order declared."""
+    found: dict[str, Setting] = {}
+    for name, own in settings(declaration).items():
+        if own.is_section:
+            found |= {f"{name}.{path}": inner for path, inner in all_settings(own.type).items()}
+        else:
+            found[name] = own
+    return found
+
+
+def type_name(annotation: Any) -> str:
+    """A type in the words of the messages and the reference (`whole number`, `a | b`)."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Literal:
+        return " | ".join(map(str, arguments))
+    if origin in (types.UnionType, typing.Union):
+        return " or ".join(type_name(argument) for argument in arguments)
+    if origin is tuple:
+        count = "" if arguments[-1] is Ellipsis else f"{len(arguments)} "
+        return f"list of {count}{type_name(arguments[0])}s"
+    if dataclasses.is_dataclass(annotation):
+        return "mapping"
+    names = {str: "text", int: "whole number", float: "number", bool: "true | false", type(None): "null"}
+    return names[annotation]
