@@ -27,8 +27,13 @@ LAYERS = [
 ]
 LAYER = {part: number for number, parts in enumerate(LAYERS) for part in parts}
 # One command imports another only where that is a part of it.
-COMMANDS = {("train", "validate"), ("average", "validate"), ("translate_file", "file_job")}
-SHARED_BY_COMMANDS = {"html_page"}
+COMMANDS = {
+    ("train", "validate"),
+    ("average", "validate"),
+    ("translate", "translate_file"),
+    ("translate_file", "file_job"),
+}
+SHARED_BY_COMMANDS = {"html_page", "models", "output_format"}
 # The Transformer's own files are for what builds models, and for what is about this architecture alone.
 KNOW_THE_TRANSFORMER = ("nmt.models", "nmt.commands.export", "nmt.commands.inspect")
 

@@ -4,7 +4,6 @@ import dataclasses
 import types
 import typing
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, Literal, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -87,15 +86,13 @@ class Setting(NamedTuple):
         )
 
 
-@cache
-def settings(declaration: Any) -> dict[str, Setting]:
+def settings(declaration: type) -> dict[str, Setting]:
     """The settings and sections of a declaration itself, by name, in the order declared."""
     hints = typing.get_type_hints(declaration)
     return {field.name: Setting(field, hints[field.name]) for field in dataclasses.fields(declaration)}
 
 
-@cache
-def all_settings(declaration: Any) -> dict[str, Setting]:
+def all_settings(declaration: type) -> dict[str, Setting]:
     """Every setting of a declaration and its sections, by dotted path, in the order declared."""
     found: dict[str, Setting] = {}
     for name, own in settings(declaration).items():

@@ -169,13 +169,12 @@ class ModelConfig:
 class TrainingConfig:
     batch_tokens: int = setting(
         25_000,
-        "size of one optimizer step in padded tokens: sentences × the longest length among them, padding included",
+        "padded tokens in one optimizer step: sentences × the longest length among them",
         at_least=1,
     )
     micro_batch_tokens: int | Literal["auto"] | None = setting(
         None,
-        "most padded tokens that one device processes at once; gradients accumulate over the rest; null: the whole "
-        "batch; auto: as many as fit into its memory, found by trying at the start",
+        "most padded tokens on one device at once; the rest is accumulated; null: the whole batch; auto: what fits",
         at_least=1,
     )
     activation_checkpointing: bool = setting(
