@@ -6,16 +6,16 @@ from typing import Annotated
 import typer
 
 from nmt.cli import terminal
-from nmt.cli.options import path
+from nmt.cli.options import to_path
 from nmt.files import text
 
 
 @terminal.reporting()
 def average_checkpoints(
     sources: Annotated[
-        list[Path], typer.Argument(parser=path, metavar="RUN_OR_FILES", help="One run folder, or model files.")
+        list[Path], typer.Argument(parser=to_path, metavar="RUN_OR_FILES", help="One run folder, or model files.")
     ],
-    output: Annotated[Path, typer.Option(parser=path, metavar="FILE", help="The model file to write.")],
+    output: Annotated[Path, typer.Option(parser=to_path, metavar="FILE", help="The model file to write.")],
     last: Annotated[int | None, typer.Option(min=1, help="Average the N newest checkpoints of the run.")] = None,
     best: Annotated[
         int | None, typer.Option(min=1, help="Average the N checkpoints with the best validation score.")

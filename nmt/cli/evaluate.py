@@ -14,7 +14,7 @@ from nmt.cli.options import (
     check_not_a_setting,
     decoding_overrides,
     is_setting,
-    path,
+    to_path,
 )
 from nmt.errors import no_such_file
 from nmt.files.text import lines_out
@@ -40,16 +40,18 @@ def evaluate(
     source: Annotated[
         Path | None,
         typer.Option(
-            parser=path, metavar="FILE", help="Source text. Needed with a model; otherwise for --details and --comet."
+            parser=to_path,
+            metavar="FILE",
+            help="Source text. Needed with a model; otherwise for --details and --comet.",
         ),
     ] = None,
     references: Annotated[
         list[Path] | None,
-        typer.Option("--reference", parser=path, metavar="FILE", help="Reference translation; repeatable."),
+        typer.Option("--reference", parser=to_path, metavar="FILE", help="Reference translation; repeatable."),
     ] = None,
     hypotheses: Annotated[
         list[Path] | None,
-        typer.Option("--hypothesis", parser=path, metavar="FILE", help="Also score this translation; repeatable."),
+        typer.Option("--hypothesis", parser=to_path, metavar="FILE", help="Also score this translation; repeatable."),
     ] = None,
     test_set: Annotated[
         str | None, typer.Option(help="sacreBLEU's test set instead of --source and --reference, such as wmt14.")
@@ -57,7 +59,7 @@ def evaluate(
     language_pair: Annotated[str | None, typer.Option(help="Of the test set, such as en-de.")] = None,
     outputs: Annotated[
         list[Path] | None,
-        typer.Option("--output", parser=path, metavar="FILE", help="Write the model's translation; one per model."),
+        typer.Option("--output", parser=to_path, metavar="FILE", help="Write the model's translation; one per model."),
     ] = None,
     language: Annotated[
         str | None,
@@ -74,7 +76,7 @@ def evaluate(
         list[Path] | None,
         typer.Option(
             "--training-text",
-            parser=path,
+            parser=to_path,
             metavar="FILE",
             help="With details: count word frequencies in this file, not in the reference; repeatable.",
         ),
@@ -95,7 +97,7 @@ def evaluate(
     """
     options = locals()  # by name, which is that of a field of Request
     settings = list(filter(is_setting, models or ()))
-    files = [path(one) for one in models or () if one not in settings]
+    files = [to_path(one) for one in models or () if one not in settings]
     for file in files:
         if not file.exists():
             check_not_a_setting(file, no_such_file(file))

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from nmt.cli import terminal
-from nmt.cli.options import ModelOrRun, UnusedDevice, path
+from nmt.cli.options import ModelOrRun, UnusedDevice, to_path
 from nmt.errors import NmtError
 from nmt.files import text
 
@@ -16,12 +16,12 @@ def export(
     model: ModelOrRun,
     format: Annotated[Literal["ctranslate2", "marian"], typer.Option(help="marian: Hugging Face MarianMTModel.")],
     output: Annotated[
-        Path, typer.Option(parser=path, metavar="FOLDER", help="The folder to write; it must be new or empty.")
+        Path, typer.Option(parser=to_path, metavar="FOLDER", help="The folder to write; it must be new or empty.")
     ],
     quantization: Annotated[str | None, typer.Option(help="With ctranslate2: float32, float16, int8, ….")] = None,
     sample: Annotated[
         Path | None,
-        typer.Option(parser=path, metavar="FILE", help="Text to compare the export on, a sentence per line."),
+        typer.Option(parser=to_path, metavar="FILE", help="Text to compare the export on, a sentence per line."),
     ] = None,
     device: UnusedDevice = "auto",
 ) -> None:

@@ -6,22 +6,22 @@ from typing import Annotated
 import typer
 
 from nmt.cli import terminal
-from nmt.cli.options import path
+from nmt.cli.options import to_path
 from nmt.files import text
 
 
 @terminal.reporting()
 def init(
-    config: Annotated[Path, typer.Argument(parser=path, metavar="CONFIG", help="The YAML file to write.")],
+    config: Annotated[Path, typer.Argument(parser=to_path, metavar="CONFIG", help="The YAML file to write.")],
     source_language: Annotated[str, typer.Option(help="Language to translate from.")] = "en",
     target_language: Annotated[str, typer.Option(help="Language to translate into.")] = "de",
     train: Annotated[
         tuple[Path, Path] | None,
-        typer.Option(parser=path, metavar="SOURCE TARGET", help="Training text, a sentence per line, two files."),
+        typer.Option(parser=to_path, metavar="SOURCE TARGET", help="Training text, a sentence per line, two files."),
     ] = None,
     validation: Annotated[
         tuple[Path, Path] | None,
-        typer.Option(parser=path, metavar="SOURCE TARGET", help="Validation text, two files."),
+        typer.Option(parser=to_path, metavar="SOURCE TARGET", help="Validation text, two files."),
     ] = None,
 ) -> None:
     """Write a settings file to start from, with comments. An existing file is not overwritten.

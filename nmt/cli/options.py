@@ -11,18 +11,18 @@ import typer
 from nmt.errors import NmtError
 
 
-def path(text: str) -> Path:
+def to_path(text: str) -> Path:
     """A path. `~` is the user's home, also where the shell does not replace it, as in `--output=~/x`."""
     return Path(os.path.expanduser(text))  # noqa: PTH111 (`~nobody` stays as it is)
 
 
 def file_or_dash(text: str) -> Path | None:
-    """A path as `path` reads it; None for a dash, which is standard output."""
-    return None if str(text) == "-" else path(text)
+    """A path as `to_path` reads it; None for a dash, which is standard output."""
+    return None if str(text) == "-" else to_path(text)
 
 
 ConfigFile = Annotated[
-    Path, typer.Argument(parser=path, metavar="CONFIG", help="YAML file of settings (configs/README.md).")
+    Path, typer.Argument(parser=to_path, metavar="CONFIG", help="YAML file of settings (configs/README.md).")
 ]
 Overrides = Annotated[
     list[str] | None,
@@ -33,12 +33,14 @@ UnusedDevice = Annotated[str, typer.Option(help="Ignored: this command runs on t
 ModelFile = Annotated[
     Path,
     typer.Argument(
-        parser=path, metavar="MODEL", help="Model file, run folder (its best or newest model), or CTranslate2 folder."
+        parser=to_path,
+        metavar="MODEL",
+        help="Model file, run folder (its best or newest model), or CTranslate2 folder.",
     ),
 ]
 ModelOrRun = Annotated[
     Path,
-    typer.Argument(parser=path, metavar="MODEL", help="Model file, or run folder (its best or newest model)."),
+    typer.Argument(parser=to_path, metavar="MODEL", help="Model file, or run folder (its best or newest model)."),
 ]
 DecodingOverrides = Annotated[
     list[str] | None,
@@ -49,7 +51,9 @@ LengthPenalty = Annotated[float | None, typer.Option(min=0, help="Replaces the m
 Ensemble = Annotated[
     list[Path] | None,
     typer.Option(
-        parser=path, metavar="MODEL", help="Another model with the same vocabulary, to translate together; repeatable."
+        parser=to_path,
+        metavar="MODEL",
+        help="Another model with the same vocabulary, to translate together; repeatable.",
     ),
 ]
 Output = Annotated[

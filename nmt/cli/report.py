@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 
 from nmt.cli import terminal
-from nmt.cli.options import UnusedDevice, file_or_dash, path
+from nmt.cli.options import UnusedDevice, file_or_dash, to_path
 
 
 @terminal.reporting()
 def report(
-    runs: Annotated[list[Path], typer.Argument(parser=path, metavar="RUN", help="Run folders, in training or not.")],
+    runs: Annotated[list[Path], typer.Argument(parser=to_path, metavar="RUN", help="Run folders, in training or not.")],
     output: Annotated[
         Path | None,
         typer.Option(parser=file_or_dash, metavar="FILE", help="The HTML file to write; -: standard output."),

@@ -18,7 +18,7 @@ from nmt.cli.options import (
     check_not_a_setting,
     decoding_overrides,
     is_setting,
-    path,
+    to_path,
 )
 from nmt.distributed.environment import end_with_the_launcher
 from nmt.errors import NmtError, no_such_file
@@ -43,14 +43,14 @@ def translate(
     glossary: Annotated[
         Path | None,
         typer.Option(
-            parser=path,
+            parser=to_path,
             metavar="FILE",
             help="Force these term translations: lines of `source term TAB target term`.",
         ),
     ] = None,
     prefixes: Annotated[
         Path | None,
-        typer.Option(parser=path, metavar="FILE", help="For each line, the text that its translation begins with."),
+        typer.Option(parser=to_path, metavar="FILE", help="For each line, the text that its translation begins with."),
     ] = None,
     line_by_line: Annotated[
         bool, typer.Option("--line-by-line", help="Translate each line as soon as it is read; slower for files.")
@@ -82,7 +82,7 @@ def translate(
         overrides, input = [input, *(overrides or ())], None
     request = translation.Request(
         model=model,
-        source=None if input in (None, "-") else _text_file(path(str(input))),
+        source=None if input in (None, "-") else _text_file(to_path(str(input))),
         output=output,
         format=OutputFormat(n_best, scores, format == "json"),
         overrides=decoding_overrides(overrides, beam_size, length_penalty),
@@ -111,8 +111,8 @@ def _text_file(file: Path) -> Path:
 @terminal.reporting()
 def score(
     model: ModelFile,
-    source: Annotated[Path, typer.Option(parser=path, metavar="FILE", help="Source text, a sentence per line.")],
-    target: Annotated[Path, typer.Option(parser=path, metavar="FILE", help="Its translation, line by line.")],
+    source: Annotated[Path, typer.Option(parser=to_path, metavar="FILE", help="Source text, a sentence per line.")],
+    target: Annotated[Path, typer.Option(parser=to_path, metavar="FILE", help="Its translation, line by line.")],
     output: Output = None,
     format: Annotated[
         Literal["text", "json"], typer.Option(help="json: a JSON object per line, with token scores.")

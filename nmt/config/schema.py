@@ -42,11 +42,7 @@ class Config:
     data: DataConfig = section(DataConfig, "The text to train and validate on.")
     vocabulary: VocabularyConfig = section(VocabularyConfig, "The subwords, learned from the training text only.")
     model: ModelConfig = section(ModelConfig, "The Transformer; the defaults are the paper's base model.")
-    training: TrainingConfig = section(
-        TrainingConfig,
-        "Batches, optimizer, schedule, validation, checkpoints. Sizes of batches are in *padded tokens*: sentences × "
-        "the longest length among them, padding included.",
-    )
+    training: TrainingConfig = section(TrainingConfig, "Batches, optimizer, schedule, validation, checkpoints.")
     decoding: DecodingConfig = section(DecodingConfig, "Search, in validation and in `nmt translate`.")
 
     @property
