@@ -32,10 +32,8 @@ def export(
 
     Example: nmt export runs/demo --format ctranslate2 --quantization int8 --output demo-int8
     """
-    from nmt.commands import models
     from nmt.commands.export import export as exporting
 
-    models.log_chosen_files(model)
     lines = list(text.read_lines(sample)) if sample else None
     found = exporting.export(model, format, output, quantization, lines)
     text.result(found.parity)

@@ -57,8 +57,6 @@ class Request:
 
 def translate(request: Request) -> int:
     """Do what is requested; returns the exit status. Raises NmtError for what the user can fix."""
-    if not launched():
-        models.log_chosen_files(request.model, *request.ensemble)
     if not request.from_file_to_file:
         _stream(request)
         return 0
@@ -74,6 +72,8 @@ def translate(request: Request) -> int:
         request.glossary,
         request.prefixes,
     )
+    if not launched():
+        models.log_chosen_files(request.model, *request.ensemble)
     return translate_file.translate(job, request.load, request.format.texts, request.device, request.processes)
 
 
@@ -82,6 +82,7 @@ def _stream(request: Request) -> None:
     read = [*files_of(request.model, *request.ensemble), *request.texts]
     if request.output is not None:
         outputs.check_output(request.output, read)  # before the work of loading
+    models.log_chosen_files(request.model, *request.ensemble)
     translator = request.load(request.device)
     with text.lines_in(request.source) as (lines, typed), text.lines_out(request.output, read) as write:
         chunk_lines = 1 if typed or request.line_by_line else CHUNK_LINES

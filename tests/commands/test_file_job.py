@@ -325,6 +325,23 @@ def test_what_is_translated_is_not_translated_again(
     assert list(read_lines(tmp_path / "out")) == ["1 one.", "2 two."]
 
 
+def test_chunks_of_other_text_are_not_counted(
+    model: Path, translator: Translator, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = write(tmp_path / "in", ["one", "two", "three"])
+    caplog.set_level("INFO", "nmt")
+    job = replace(job_of(model, tmp_path), chunk_lines=1)
+    with job.held():
+        write(source, ["one", "other"])  # and as before, when the command is run again
+        job.translate(translator, echo)
+    write(source, ["one", "two", "three"])
+    with job.held():
+        assert "1 of 3 lines are translated: continuing" in caplog.text
+        job.translate(translator, echo)
+        job.finish()
+    assert list(read_lines(tmp_path / "out")) == ["1 one.", "2 two.", "3 three."]
+
+
 def test_where_nothing_is_translated_nothing_is_left(model: Path, tmp_path: Path) -> None:
     write(tmp_path / "in", ["one"])
     with pytest.raises(NmtError, match="no such model"), job_of(model, tmp_path).held():
