@@ -97,7 +97,7 @@ def _check_outputs(request: Request) -> None:
             raise NmtError("--output -: standard output is for the scores: name a file")
         whole = check_output(path, read)
         if whole in checked:
-            raise NmtError(f"--output {path}: given twice: give each model a file of its own")
+            raise NmtError(f"--output {path}: given twice: each model needs its own file")
         checked.add(whole)
 
 

@@ -26,7 +26,7 @@ class Corpus:
     Columns are named by dotted paths, so `translation.en` finds `{translation: {en: …}}`; those of a .tsv file
     are numbered from 1."""
 
-    source: str | None = setting(None, "text file of source sentences, one a line; plain or .gz", path=True)
+    source: str | None = setting(None, "text file of source sentences, one per line; plain or .gz", path=True)
     target: str | None = setting(None, "text file of target sentences, aligned with `source`; plain or .gz", path=True)
     file: str | None = setting(
         None, "table with both sides: .tsv, .jsonl or .parquet (.tsv and .jsonl also .gz)", path=True
@@ -57,8 +57,8 @@ class Corpus:
 
 @dataclass(frozen=True)
 class DataConfig:
-    source_language: str = required("code of the language translated from, such as `en`")
-    target_language: str = required("code of the language translated into, such as `de`")
+    source_language: str = required("code of the language to translate from, such as `en`")
+    target_language: str = required("code of the language to translate into, such as `de`")
     train: tuple[Corpus, ...] = required("the corpora to train on, joined one after the other")
     validation: Corpus | None = setting(
         None, "the held-out corpus for validation, by which the best checkpoint is chosen; null: none"
@@ -84,7 +84,7 @@ class DataConfig:
         1_000_000, "number of pairs that are shuffled and sorted by length together to make batches", at_least=1
     )
     workers: int | None = setting(None, "threads that encode text; null: one per core", at_least=1, at_most=1024)
-    prefetch: int = setting(8, "batches read ahead of the training thread", at_least=1, at_most=1000)
+    prefetch: int = setting(8, "batches that are prepared ahead of training", at_least=1, at_most=1000)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class VocabularyConfig:
     )
     source_model: str | None = setting(None, "use this SentencePiece model instead of learning one", path=True)
     target_model: str | None = setting(
-        None, "the same for the target side; with a shared vocabulary give one only", path=True
+        None, "the same for the target side; with a shared vocabulary give only one", path=True
     )
     bpe_dropout: float = setting(
         0.0, "BPE-dropout: probability with which each merge is left out in training text", at_least=0, below=1

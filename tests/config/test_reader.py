@@ -345,7 +345,7 @@ def test_invalid_yaml(line: str, message: str) -> None:
 )  # fmt: skip
 def test_anchors_aliases_and_tags_are_refused(hidden: str) -> None:
     (problem,) = problems(f"{ROOM}{hidden}\n")
-    assert re.fullmatch(r"line \d, column \d+: anchors, aliases and tags .* are not read: .*", problem)
+    assert re.fullmatch(r"line \d, column \d+: anchors, aliases and tags .* are not allowed: .*", problem)
 
 
 @pytest.mark.parametrize("text", ["a: " + "[" * 5000, "{a: " * 5000, "- " * 5000 + "a", "a: " + "[" * 90 + "]" * 90])
@@ -428,8 +428,8 @@ def test_the_last_override_wins_and_one_key_of_a_mapping_leaves_the_others() -> 
         ("note.x=3", "override note: expected text or null; found a mapping"),
         ("note=a: b: c", "override 'note=a: b: c': not valid YAML: a second colon in a line: put a value with a "
                          "colon in quotes"),
-        ("note=*x", "override 'note=*x': anchors, aliases and tags (&, *, !) are not read: write the value out, or put "
-                    "text in quotes"),
+        ("note=*x", "override 'note=*x': anchors, aliases and tags (&, *, !) are not allowed: write the value itself, "
+                    "or put text in quotes"),
         ("note=\udcff", "override 'note=\\udcff': not valid YAML: delete the character U+DCFF"),
     ],
 )  # fmt: skip
