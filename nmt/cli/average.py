@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from nmt.cli import terminal
-from nmt.cli.options import to_path
+from nmt.cli.options import file_option, to_path
 from nmt.files import text
 
 
@@ -15,7 +15,7 @@ def average_checkpoints(
     sources: Annotated[
         list[Path], typer.Argument(parser=to_path, metavar="RUN_OR_FILES", help="One run folder, or model files.")
     ],
-    output: Annotated[Path, typer.Option(parser=to_path, metavar="FILE", help="The model file to write.")],
+    output: Annotated[Path, file_option("The model file to write.")],
     last: Annotated[int | None, typer.Option(min=1, help="Average the N newest checkpoints of the run.")] = None,
     best: Annotated[
         int | None, typer.Option(min=1, help="Average the N checkpoints with the best validation score.")

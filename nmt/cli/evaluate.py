@@ -13,6 +13,7 @@ from nmt.cli.options import (
     LengthPenalty,
     check_not_a_setting,
     decoding_overrides,
+    file_option,
     is_setting,
     to_path,
 )
@@ -38,28 +39,18 @@ def evaluate(
         ),
     ] = None,
     source: Annotated[
-        Path | None,
-        typer.Option(
-            parser=to_path,
-            metavar="FILE",
-            help="Source text. Needed with a model; otherwise for --details and --comet.",
-        ),
+        Path | None, file_option("Source text. Needed with a model; otherwise for --details and --comet.")
     ] = None,
-    references: Annotated[
-        list[Path] | None,
-        typer.Option("--reference", parser=to_path, metavar="FILE", help="Reference translation; repeatable."),
-    ] = None,
+    references: Annotated[list[Path] | None, file_option("Reference translation; repeatable.", "--reference")] = None,
     hypotheses: Annotated[
-        list[Path] | None,
-        typer.Option("--hypothesis", parser=to_path, metavar="FILE", help="Also score this translation; repeatable."),
+        list[Path] | None, file_option("Also score this translation; repeatable.", "--hypothesis")
     ] = None,
     test_set: Annotated[
         str | None, typer.Option(help="sacreBLEU's test set instead of --source and --reference, such as wmt14.")
     ] = None,
     language_pair: Annotated[str | None, typer.Option(help="Of the test set, such as en-de.")] = None,
     outputs: Annotated[
-        list[Path] | None,
-        typer.Option("--output", parser=to_path, metavar="FILE", help="Write the model's translation; one per model."),
+        list[Path] | None, file_option("Write the model's translation; one per model.", "--output")
     ] = None,
     language: Annotated[
         str | None,
@@ -74,11 +65,8 @@ def evaluate(
     ] = False,
     training_texts: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--training-text",
-            parser=to_path,
-            metavar="FILE",
-            help="With details: count word frequencies in this file, not in the reference; repeatable.",
+        file_option(
+            "With details: count word frequencies in this file, not in the reference; repeatable.", "--training-text"
         ),
     ] = None,
     sentences: Annotated[int, typer.Option(min=0, help="With details: number of sentences of each kind.")] = 5,

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from nmt.cli import terminal
-from nmt.cli.options import ModelOrRun, UnusedDevice, to_path
+from nmt.cli.options import ModelOrRun, UnusedDevice, file_option
 from nmt.errors import NmtError
 from nmt.files import text
 
@@ -15,14 +15,9 @@ from nmt.files import text
 def export(
     model: ModelOrRun,
     format: Annotated[Literal["ctranslate2", "marian"], typer.Option(help="marian: Hugging Face MarianMTModel.")],
-    output: Annotated[
-        Path, typer.Option(parser=to_path, metavar="FOLDER", help="The folder to write; it must be new or empty.")
-    ],
+    output: Annotated[Path, file_option("The folder to write; it must be new or empty.", metavar="FOLDER")],
     quantization: Annotated[str | None, typer.Option(help="With ctranslate2: float32, float16, int8, ….")] = None,
-    sample: Annotated[
-        Path | None,
-        typer.Option(parser=to_path, metavar="FILE", help="Text to compare the export on, a sentence per line."),
-    ] = None,
+    sample: Annotated[Path | None, file_option("Text to compare the export on, a sentence per line.")] = None,
     device: UnusedDevice = "auto",
 ) -> None:
     """Write a folder that CTranslate2 or Hugging Face transformers loads, and compare it with the model.

@@ -6,7 +6,15 @@ from typing import Annotated
 import typer
 
 from nmt.cli import terminal
-from nmt.cli.options import BeamSize, DecodingOverrides, Device, LengthPenalty, ModelOrRun, decoding_overrides, to_path
+from nmt.cli.options import (
+    BeamSize,
+    DecodingOverrides,
+    Device,
+    LengthPenalty,
+    ModelOrRun,
+    decoding_overrides,
+    file_option,
+)
 from nmt.errors import NmtError
 
 
@@ -17,7 +25,7 @@ def inspect(
     overrides: DecodingOverrides = None,
     target: Annotated[str | None, typer.Option(help="Look at this translation instead of the model's own.")] = None,
     output: Annotated[
-        Path | None, typer.Option(parser=to_path, metavar="FOLDER", help="Folder for a page, pictures and all numbers.")
+        Path | None, file_option("Folder for a page, pictures and all numbers.", metavar="FOLDER")
     ] = None,
     layer: Annotated[
         int | None, typer.Option(min=1, help="Layer whose heads are drawn. Default: the alignment layer.")

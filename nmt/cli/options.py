@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,6 +19,11 @@ def to_path(text: str) -> Path:
 def file_or_dash(text: str) -> Path | None:
     """A path as `to_path` reads it; None for a dash, which is standard output."""
     return None if str(text) == "-" else to_path(text)
+
+
+def file_option(help: str, *names: str, metavar: str = "FILE") -> Any:
+    """An option that takes a path. names: of the option, where they are not that of the parameter."""
+    return typer.Option(*names, parser=to_path, metavar=metavar, help=help)
 
 
 ConfigFile = Annotated[
@@ -50,11 +55,7 @@ BeamSize = Annotated[int | None, typer.Option(min=1, help="Replaces the model's 
 LengthPenalty = Annotated[float | None, typer.Option(min=0, help="Replaces the model's decoding.length_penalty.")]
 Ensemble = Annotated[
     list[Path] | None,
-    typer.Option(
-        parser=to_path,
-        metavar="MODEL",
-        help="Another model with the same vocabulary, to translate together; repeatable.",
-    ),
+    file_option("Another model with the same vocabulary, to translate together; repeatable.", metavar="MODEL"),
 ]
 Output = Annotated[
     Path | None,

@@ -17,6 +17,7 @@ from nmt.cli.options import (
     Output,
     check_not_a_setting,
     decoding_overrides,
+    file_option,
     is_setting,
     to_path,
 )
@@ -41,17 +42,9 @@ def translate(
     ] = "text",
     ensemble: Ensemble = None,
     glossary: Annotated[
-        Path | None,
-        typer.Option(
-            parser=to_path,
-            metavar="FILE",
-            help="Force these term translations: lines of `source term TAB target term`.",
-        ),
+        Path | None, file_option("Force these term translations: lines of `source term TAB target term`.")
     ] = None,
-    prefixes: Annotated[
-        Path | None,
-        typer.Option(parser=to_path, metavar="FILE", help="For each line, the text that its translation begins with."),
-    ] = None,
+    prefixes: Annotated[Path | None, file_option("For each line, the text that its translation begins with.")] = None,
     line_by_line: Annotated[
         bool, typer.Option("--line-by-line", help="Translate each line as soon as it is read; slower for files.")
     ] = False,
@@ -111,8 +104,8 @@ def _text_file(file: Path) -> Path:
 @terminal.reporting()
 def score(
     model: ModelFile,
-    source: Annotated[Path, typer.Option(parser=to_path, metavar="FILE", help="Source text, a sentence per line.")],
-    target: Annotated[Path, typer.Option(parser=to_path, metavar="FILE", help="Its translation, line by line.")],
+    source: Annotated[Path, file_option("Source text, a sentence per line.")],
+    target: Annotated[Path, file_option("Its translation, line by line.")],
     output: Output = None,
     format: Annotated[
         Literal["text", "json"], typer.Option(help="json: a JSON object per line, with token scores.")

@@ -1,6 +1,7 @@
 """How settings are declared: frozen dataclasses whose fields carry a default, a meaning and a range."""
 
 import dataclasses
+import operator
 import types
 import typing
 from collections.abc import Mapping
@@ -41,55 +42,43 @@ def section(declaration: type[T], meaning: str) -> T:
 
 
 class Setting(NamedTuple):
-    """A setting or a section, as it is declared."""
+    """A setting or a section, as it is declared; `path` and `bounds` as in `setting`."""
 
-    field: "dataclasses.Field[Any]"
     type: Any
+    default: Any
+    meaning: str
+    bounds: Mapping[str, float]
+    path: bool
 
     @property
     def required(self) -> bool:
-        return self.field.default is dataclasses.MISSING
+        return self.default is dataclasses.MISSING
 
     @property
     def is_section(self) -> bool:
         return dataclasses.is_dataclass(self.type)
 
     @property
-    def is_path(self) -> bool:
-        return bool(self.field.metadata["path"])
-
-    @property
-    def meaning(self) -> str:
-        return str(self.field.metadata["meaning"])
-
-    @property
-    def bounds(self) -> Mapping[str, float]:
-        """The range of its number: a limit by `at least`, `above`, `at most` or `below`."""
-        bounds: Mapping[str, float] = self.field.metadata["bounds"]
-        return bounds
-
-    @property
     def expected(self) -> str:
         """Its type and range in words."""
-        limits = (f"{name} {limit:,}" if isinstance(limit, int) else f"{name} {limit:g}"
-                  for name, limit in self.bounds.items())  # fmt: skip
+        limits = [f"{name} {limit:{',' if isinstance(limit, int) else 'g'}}" for name, limit in self.bounds.items()]
         return ", ".join([type_name(self.type), *limits])
 
     def allows(self, number: float) -> bool:
         """Whether a number is in the range."""
-        bounds = self.bounds
-        return not (
-            ("at least" in bounds and number < bounds["at least"])
-            or ("above" in bounds and number <= bounds["above"])
-            or ("at most" in bounds and number > bounds["at most"])
-            or ("below" in bounds and number >= bounds["below"])
-        )
+        return all(_WITHIN[name](number, limit) for name, limit in self.bounds.items())
+
+
+_WITHIN = {"at least": operator.ge, "above": operator.gt, "at most": operator.le, "below": operator.lt}
 
 
 def settings(declaration: type) -> dict[str, Setting]:
     """The settings and sections of a declaration itself, by name, in the order declared."""
     hints = typing.get_type_hints(declaration)
-    return {field.name: Setting(field, hints[field.name]) for field in dataclasses.fields(declaration)}
+    return {
+        field.name: Setting(hints[field.name], field.default, **field.metadata)
+        for field in dataclasses.fields(declaration)
+    }
 
 
 def all_settings(declaration: type) -> dict[str, Setting]:

@@ -156,7 +156,7 @@ class _Reader:
             expected = setting._replace(type=annotation).expected
             self._break(f"{node.where}{path}: expected {expected}; found {node.written}{_advice(annotation, node)}")
             return None
-        if not (setting.is_path and isinstance(value, str) and value.startswith("~")):
+        if not (setting.path and isinstance(value, str) and value.startswith("~")):
             return value
         expanded = os.path.expanduser(value)  # noqa: PTH111 (Path would change the rest of the text)
         if expanded.startswith("~"):
@@ -268,7 +268,7 @@ def flatten(value: Any) -> dict[str, str]:
 def defaults(declaration: type) -> dict[str, str]:
     """Every setting's dotted path and its default, as YAML in one line; empty where there is none."""
     return {
-        path: "" if setting.required else in_one_line(setting.field.default)
+        path: "" if setting.required else in_one_line(setting.default)
         for path, setting in all_settings(declaration).items()
     }
 

@@ -22,7 +22,7 @@ def reference(declaration: type) -> str:
             about = inspect.cleandoc(nested.__doc__ or "")
             inner[title] = f"### {title}\n\n{about}\n\n{reference(typing.cast(type, nested))}"
             kind = re.sub("mappings?", f"[{title}](#{title.lower()})", kind)
-        default = "**required**" if setting.required else f"`{in_one_line(setting.field.default)}`"
+        default = "**required**" if setting.required else f"`{in_one_line(setting.default)}`"
         meaning = setting.meaning.replace("|", "\\|")
         rows.append(f"| `{name}` | {kind} | {default} | {meaning} |\n")
     head = "| setting | type | default | meaning |\n| --- | --- | --- | --- |\n"

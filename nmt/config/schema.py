@@ -1,4 +1,7 @@
-"""The settings of a run: all sections together, read from a file, a text or a model."""
+"""The settings of a run: all sections together, read from a file, a text or a model.
+
+Other modules know this one alone, so it offers the sections too.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -6,31 +9,14 @@ from pathlib import Path
 
 from nmt.config import conflicts, reader
 from nmt.config.declaration import required, section, setting
-from nmt.config.sections import (
-    LONGEST_OUTPUT,
-    Corpus,
-    DataConfig,
-    DecodingConfig,
-    ModelConfig,
-    TrainingConfig,
-    VocabularyConfig,
-)
+from nmt.config.sections import LONGEST_OUTPUT as LONGEST_OUTPUT
+from nmt.config.sections import Corpus as Corpus
+from nmt.config.sections import DataConfig as DataConfig
+from nmt.config.sections import DecodingConfig as DecodingConfig
+from nmt.config.sections import ModelConfig as ModelConfig
+from nmt.config.sections import TrainingConfig as TrainingConfig
+from nmt.config.sections import VocabularyConfig as VocabularyConfig
 from nmt.errors import NmtError
-
-__all__ = [  # the sections too: other modules know this one alone
-    "LONGEST_OUTPUT",
-    "Config",
-    "Corpus",
-    "DataConfig",
-    "DecodingConfig",
-    "ModelConfig",
-    "TrainingConfig",
-    "VocabularyConfig",
-    "did_you_mean",
-    "load",
-    "override",
-    "parse",
-]
 
 _LONGEST = 2**17  # characters of a config: a thousand corpora; reading more takes seconds
 

@@ -54,7 +54,7 @@ def template(name: str, given: Mapping[str, object]) -> str:
                 lines += ["", _HEADING]
             lines += ["", f"{section}:"]
         for path in paths:
-            written = in_one_line(known[path].field.default) if path not in given else _in_one_line(given[path])
+            written = in_one_line(known[path].default) if path not in given else _in_one_line(given[path])
             indent = "  " * path.count(".")
             mark = "" if path in given else "# "
             setting = f"{indent}{mark}{path.rpartition('.')[2]}: {written}"
