@@ -83,7 +83,7 @@ def evaluate(
 
     Example: nmt evaluate runs/demo --source data/demo/test.en --reference data/demo/test.de
     """
-    options = locals()  # by name, which is that of a field of Request
+    options = dict(locals())  # named as the fields of Request
     settings = list(filter(is_setting, models or ()))
     files = [to_path(one) for one in models or () if one not in settings]
     for file in files:
