@@ -22,6 +22,7 @@ import typer
 
 from nmt.checkpoints import averaging, model_file
 from nmt.cli import terminal
+from nmt.cli.options import to_path
 from nmt.commands import average as selection
 from nmt.config import schema
 from nmt.errors import NmtError
@@ -38,12 +39,12 @@ app = terminal.application("What each part of a recipe is worth, as a table.")
 @app.command(short_help="Train the recipe with one setting changed at a time.")
 @terminal.reporting()
 def train(
-    recipe: Annotated[Path, typer.Argument(metavar="CONFIG", help="The recipe.")],
+    recipe: Annotated[Path, typer.Argument(parser=to_path, metavar="CONFIG", help="The recipe.")],
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="SECTION.KEY=VALUE", help="Settings laid over every row.")
     ] = None,
     rows: Annotated[str | None, typer.Option(metavar="recipe,pre-norm,…", help="Only these rows.")] = None,
-    grid_: Annotated[Path, typer.Option("--grid", help="The rows.")] = grid.GRIDS / "ablations.yaml",
+    grid_: Annotated[Path, typer.Option("--grid", parser=to_path, help="The rows.")] = grid.GRIDS / "ablations.yaml",
     seeds: grid.Seeds = None,
     output: grid.Output = Path("runs/ablations"),
     average: grid.Average = 1,
@@ -148,7 +149,7 @@ def numbers(text: str, option: str, kind: type[int] | type[float], least: int) -
 @app.command(short_help="Averaging, beam sizes and length penalties of a trained run.")
 @terminal.reporting()
 def search(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a trained run.")],
+    run: Annotated[Path, typer.Argument(parser=to_path, metavar="RUN", help="The folder of a trained run.")],
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="DECODING.KEY=VALUE", help="Settings of every search.")
     ] = None,

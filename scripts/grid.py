@@ -28,8 +28,9 @@ from typing import Annotated, Any
 import scoring
 import typer
 
+from nmt.cli.options import to_path
 from nmt.config import reader, schema
-from nmt.config.reader import required, setting
+from nmt.config.declaration import required, setting
 from nmt.config.schema import Config
 from nmt.distributed.stopping import SIGNALS
 from nmt.errors import NmtError
@@ -46,9 +47,12 @@ Scores = dict[str, Any]
 
 # Options of both scripts.
 Seeds = Annotated[str | None, typer.Option(metavar="1,2,…", help="One run each; default: the config's.")]
-Output = Annotated[Path, typer.Option(help="Folder of runs and of results.jsonl.")]
+Output = Annotated[Path, typer.Option(parser=to_path, help="Folder of runs and of results.jsonl.")]
 Average = Annotated[int, typer.Option(min=1, help="Score the mean of so many last checkpoints.")]
-Test = Annotated[tuple[Path, Path] | None, typer.Option(metavar="SOURCE REFERENCE", help="Score this text too.")]
+Test = Annotated[
+    tuple[Path, Path] | None,
+    typer.Option(parser=to_path, metavar="SOURCE REFERENCE", help="Score this text too."),
+]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps, or auto: the best one here.")]
 Ranks = Annotated[int | None, typer.Option(min=1, help="Train as so many ranks.")]
 

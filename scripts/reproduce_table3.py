@@ -16,6 +16,7 @@ import typer
 from grid import Run
 
 from nmt.cli import terminal
+from nmt.cli.options import to_path
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.files import text
@@ -208,7 +209,9 @@ def main(
         bool, typer.Option("--count", help="Only count parameters, beside the paper's; takes seconds.")
     ] = False,
     rows: Annotated[str | None, typer.Option(metavar="base,A1,…", help="Only these rows.")] = None,
-    config: Annotated[Path, typer.Option(help="Corpus, vocabulary, training: what rows do not set.")] = PAPERS_CONFIG,
+    config: Annotated[
+        Path, typer.Option(parser=to_path, help="Corpus, vocabulary, training: what rows do not set.")
+    ] = PAPERS_CONFIG,
     scale: Annotated[int, typer.Option(min=1, help="Divide all widths: d_model, d_ff, d_k, d_v.")] = 1,
     seeds: grid.Seeds = None,
     output: grid.Output = Path("runs/table3"),

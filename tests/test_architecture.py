@@ -27,8 +27,13 @@ LAYERS = [
 ]
 LAYER = {part: number for number, parts in enumerate(LAYERS) for part in parts}
 # One command imports another only where that is a part of it.
-COMMANDS = {("train", "validate"), ("average", "validate"), ("translate_file", "file_job")}
-SHARED_BY_COMMANDS = {"html_page"}
+COMMANDS = {
+    ("train", "validate"),
+    ("average", "validate"),
+    ("translate", "translate_file"),
+    ("translate_file", "file_job"),
+}
+SHARED_BY_COMMANDS = {"html_page", "models", "output_format"}
 # Everything else knows nmt.models.interface, so that there may be other architectures: docs/adding-a-model.md.
 KNOW_THE_TRANSFORMER = ("nmt.models.build", "nmt.models.transformer", "nmt.commands.export", "nmt.commands.inspect")
 

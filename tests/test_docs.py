@@ -39,10 +39,10 @@ def test_commands_parse_and_files_exist(path: Path) -> None:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_settings_that_are_named_exist(path: Path) -> None:
-    from nmt.config.reader import setting_paths
+    from nmt.config.declaration import all_settings
 
     named = re.findall(r"`((?:training|data|model|vocabulary|decoding)\.[a-z_]+)", path.read_text(encoding="utf-8"))
-    assert not set(named) - set(setting_paths(schema.Config))
+    assert not set(named) - set(all_settings(schema.Config))
 
 
 def test_the_scaling_table_is_what_its_formula_gives() -> None:

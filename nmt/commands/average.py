@@ -24,7 +24,7 @@ from nmt.data.cleaning import without_empty
 from nmt.data.corpus import Pair
 from nmt.decoding.engine import PyTorchEngine
 from nmt.errors import NmtError, current_folder
-from nmt.files import json_lines
+from nmt.files import json_lines, outputs
 
 log = logging.getLogger("nmt")
 
@@ -94,6 +94,40 @@ def select(run: Path, device_name: str) -> tuple[Checkpoint, list[CandidateScore
     mean = averaging.average(best.candidate.paths)
     scores = {"validation_loss": best.loss, "bleu": best.bleu, "chrf": best.chrf, "selected": best.candidate.name}
     return dataclasses.replace(mean, provenance={**mean.provenance, **scores}), tried
+
+
+def write(
+    sources: Sequence[Path], output: Path, last: int | None, best: int | None, by_score: bool, device: str
+) -> str | None:
+    """Average a run's newest or best checkpoints, several choices of them by score, or the files named; write the mean.
+
+    Returns the table of what was tried, by score. Raises NmtError for options that do not belong together, and where
+    something cannot be read or written.
+    """
+    sources = [model_file.run_folder(path) for path in sources]
+    folders = [path for path in sources if path.is_dir()]
+    if folders and len(sources) > 1:
+        raise NmtError(f"{folders[0]}: one run only: give one run folder, or model files")
+    if folders and sum([last is not None, best is not None, by_score]) != 1:
+        raise NmtError(f"{folders[0]}: a run folder needs exactly one of --last N, --best N and --select")
+    if not folders and (last or best or by_score):
+        option = "select" if by_score else "last" if last else "best"
+        what = "is not a folder" if sources[0].exists() else "does not exist"
+        raise NmtError(f"--{option} chooses from a run folder, and {sources[0]} {what}")
+    if str(output) == "-":
+        raise NmtError("--output -: a model cannot be written to standard output: name a file")
+    if outputs.is_special(output):
+        what = "a folder" if output.is_dir() else "a device or a pipe"
+        raise NmtError(f"{output}: {what}: name the model file to write")
+    outputs.check_output(output, model_file.checkpoints(sources[0]) if folders else sources)
+    if by_score:
+        winner, tried = select(sources[0], device)
+        model_file.save(output, winner)
+        return to_text(tried, winner.provenance["selected"])
+    paths = averaging.of_run(sources[0], last=last, best=best) if folders else sources
+    model_file.save(output, averaging.average(paths))
+    log.info("mean of %d: %s", len(paths), ", ".join(path.name for path in paths))
+    return None
 
 
 def to_text(tried: Sequence[CandidateScores], kept: str) -> str:

@@ -30,7 +30,7 @@ def load(path: Path, device: str, ensemble: Sequence[Path], overrides: Sequence[
         if ensemble:
             raise NmtError(f"{path}: an exported folder cannot be in an ensemble: give model files")
         engine = CTranslate2Engine(path, device)
-        decoding = schema.overridden(engine.settings, overrides).search
+        decoding = schema.override(engine.settings, overrides).search
         engine.check_precision(decoding.precision)
         return LoadedModel(engine, engine.vocabulary, decoding, {})
     chosen = devices.choose(device)
@@ -42,7 +42,7 @@ def load(path: Path, device: str, ensemble: Sequence[Path], overrides: Sequence[
             raise NmtError(
                 f"{name}: its vocabulary differs from that of {path}: an ensemble needs models with the same vocabulary"
             )
-    decoding = schema.overridden(first.config, overrides).search
+    decoding = schema.override(first.config, overrides).search
     models = [quantize.prepare(one.build(), chosen, decoding.precision) for one in loaded]
     trained_in = first.config.training.precision if decoding.precision == "model" else "float32"
     digests = {one: file.digest for one, file in zip(paths, loaded, strict=True)}

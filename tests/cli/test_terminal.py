@@ -19,7 +19,6 @@ from pathlib import Path
 from tqdm import tqdm
 import typer
 from nmt.cli import terminal
-from nmt.errors import NmtError
 
 app = terminal.application()
 
@@ -78,7 +77,7 @@ def test_a_log_that_cannot_be_written_is_given_up_with_one_warning(tmp_path: Pat
     done = subprocess.run([sys.executable, "-c", SAYS_MUCH, str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 0
     assert done.stderr.count("warning: ") == done.stderr.count("No space left") == 1
-    assert f"{tmp_path}/train.log: cannot be written: No space left on device: going on without" in done.stderr
+    assert f"{tmp_path}/train.log: cannot be written: No space left on device: continuing without" in done.stderr
     assert "Traceback" not in done.stderr and done.stderr.count("message ") == 100
 
 

@@ -10,6 +10,7 @@ import torch
 
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
+from nmt.commands import models
 from nmt.commands.export import ctranslate2, marian, parity
 from nmt.commands.export.marian_engine import MarianEngine
 from nmt.commands.export.parity import Exported, Parity
@@ -45,6 +46,7 @@ def export(
     missing, lines of which none can be compared, and whatever checkpoint.load raises.
     """
     _check(format, output, quantization)
+    models.log_chosen_files(model)
     loaded = model_file.load(model_file.locate(model))
     text = parity.sample(loaded.vocabulary.source) if lines is None else lines
     parity.comparable(text, loaded.config, loaded.vocabulary.source)  # raises before the work

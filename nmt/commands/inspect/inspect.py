@@ -91,7 +91,7 @@ class Inspector:
             raise NmtError(f"{path}: an exported folder cannot be looked into: give the model file or the run's folder")
         file = model_file.locate(path)
         loaded = model_file.load(file)
-        settings = schema.overridden(loaded.config, overrides)
+        settings = schema.override(loaded.config, overrides)
         if settings.decoding.method != "beam":
             raise NmtError("decoding.method: sample: only a beam search can be looked into: add decoding.method=beam")
         model = quantize.prepare(loaded.build(), devices.choose(device), "float32")

@@ -17,7 +17,8 @@ from nmt.commands.html_page import html_page
 from nmt.commands.report import page
 from nmt.commands.report.curves import curves
 from nmt.commands.report.run import Evaluation, Sample, Session
-from nmt.config import reader, schema
+from nmt.config import schema
+from nmt.config.declaration import all_settings
 from nmt.config.reader import parse
 from nmt.data.cleaning import Counts, Report, SideCounts
 from nmt.evaluation.report import to_text
@@ -144,7 +145,7 @@ def test_scores_that_do_not_compare_are_said() -> None:
 def test_settings_that_differ_are_marked() -> None:
     data = page.to_data([new_run("a", seed=1), new_run("b", seed=2)])
     assert [row["label"] for row in data["settings"] if row["differs"]] == ["run_dir", "seed"]
-    assert [row["label"] for row in data["settings"]] == list(reader.setting_paths(schema.Config))
+    assert [row["label"] for row in data["settings"]] == list(all_settings(schema.Config))
     by_label = {row["label"]: row for row in data["settings"]}
     assert by_label["run_dir"]["default"] == "" and by_label["model.dropout"]["default"] == "0.1"
     not_default = {row["label"] for row in data["settings"] if set(row["cells"]) != {row["default"]}}
