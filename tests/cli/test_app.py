@@ -182,7 +182,7 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
         (["train", tmp_path / "none.yaml"], "none.yaml: no such file"),
         (["train", config, "model.dropuot=1"], "model.dropout"),
         (["train", config, "--device", "cuda:99"], "--device cuda:99"),
-        (["train", config, "model.layers=2"], "model.layers: 1 -> 2"),
+        (["train", config, "model.layers=2"], "model.layers: 1 in the saved run, 2 now"),
         (["prepare", config, "data.train=[{source: nowhere.en, target: nowhere.de}]"], "nowhere.en: no such file"),
         (["translate", tmp_path / "none.safetensors"], "no such file"),
         (["translate", short, trained], "short.de: not a"),
@@ -318,7 +318,7 @@ def test_training_survives_the_loss_of_its_pipe(corpus: Path, tmp_path: Path) ->
     assert model_file.checkpoint_path(tmp_path / "run", 20).exists()
     assert rows_of(tmp_path / "run" / "sessions.jsonl")[-1]["event"] == "finished"
     logged = (tmp_path / "run" / "train.log").read_text()
-    assert "step 20  epoch" in logged and "done: " in logged
+    assert "step 20 of 20  epoch" in logged and "done: " in logged
 
 
 def test_only_training_heeds_what_schedulers_tell_every_process(trained: Path, corpus: Path, tmp_path: Path) -> None:
