@@ -78,6 +78,7 @@ def test_steps_are_the_forward_pass() -> None:
     for step in range(target.shape[1]):
         hidden, state = made.step(state, target[:, step : step + 1])
         torch.testing.assert_close(made.scores(hidden)[:, 0], made.logits(made(SOURCE, target))[:, step])
+    torch.testing.assert_close(made(SOURCE[1:, :2], target[1:]), made(SOURCE, target)[1:])  # whatever the padding
     again = made.reorder(state, torch.tensor([[1, 1]]))
     torch.testing.assert_close(again.total[0, 1], state.total[1, 0])
 

@@ -77,7 +77,7 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Copy weights into the model. Raises NmtError naming the first one missing, unknown or misshapen."""
+    """Copy weights into the model. Raises NmtError naming the first that is missing, unknown or of another shape."""
     parameters = dict(model.named_parameters())
     _check_shapes("model file", _shapes(parameters), _shapes(weights))
     for name, parameter in parameters.items():
@@ -101,7 +101,7 @@ def _check_shapes(what: object, expected: Mapping[str, Shape], given: Mapping[st
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
-    """Write a model file, atomically. Raises NmtError when the disk refuses."""
+    """Write a model file, atomically. Raises NmtError if it cannot be written."""
     vocabulary = checkpoint.vocabulary
     protos = {_SOURCE: vocabulary.source.proto}
     if not vocabulary.shared:
@@ -208,15 +208,15 @@ def _check_is_ours(path: Path, metadata: Mapping[str, str]) -> None:
 
 
 def checkpoint_path(run: Path, step: int) -> Path:
-    """Where the checkpoint of a step is."""
+    """The path of a step's checkpoint."""
     return run / "checkpoints" / f"step-{step:08d}.safetensors"
 
 
 def run_folder(path: Path) -> Path:
-    """The run's folder that a path stands for: RUN/checkpoints stands for RUN, any other path for itself."""
-    whole = path.resolve() if path.is_dir() else path
-    if whole.name == "checkpoints" and any(whole.glob(_CHECKPOINTS)):
-        return path.parent if path.name == whole.name else whole.parent
+    """The run folder that a path means: RUN/checkpoints means RUN, any other path itself."""
+    absolute = path.resolve() if path.is_dir() else path
+    if absolute.name == "checkpoints" and any(absolute.glob(_CHECKPOINTS)):
+        return path.parent if path.name == absolute.name else absolute.parent
     return path
 
 
@@ -226,24 +226,24 @@ def checkpoints(run: Path) -> list[Path]:
 
 
 def last(run: Path, count: int) -> list[Path]:
-    """The newest `count` checkpoints (fewer where there are fewer), oldest first."""
+    """The newest `count` checkpoints (or all, if fewer), oldest first."""
     return checkpoints(run)[-count:]
 
 
-_SCORES = {"validation_loss": 1, "bleu": -1, "chrf": -1}  # with the sign that makes the lowest the best
+_SCORES = {"validation_loss": 1, "bleu": -1, "chrf": -1}  # with this factor, the lowest is the best
 
 
 def best(run: Path, count: int) -> list[Path]:
-    """The `count` checkpoints that validated best (fewer where there are fewer), best first; none that is damaged.
+    """The `count` checkpoints with the best validation score (or all, if fewer), best first, without damaged ones.
 
-    Of those that were validated as the newest was: other scores do not compare.
+    Only those validated in the same way as the newest: other scores cannot be compared.
     """
     scored = []
     for path in checkpoints(run):
         try:
             provenance = load_provenance(path)
-        except NmtError as error:  # one bad file must not stop what concerns the others
-            log.warning("%s; passed over", error)
+        except NmtError as error:  # the other checkpoints are still good
+            log.warning("%s; skipped", error)
             continue
         metric = str(provenance.get("best_metric"))
         score = provenance.get(metric)
@@ -254,9 +254,9 @@ def best(run: Path, count: int) -> list[Path]:
 
 
 def locate(model: Path) -> Path:
-    """The model file that a path stands for: itself, or the best (else the newest) of a run's folder.
+    """The model file that a path means: itself, or the best (otherwise the newest) of a run folder.
 
-    Raises NmtError for a folder without one.
+    Raises NmtError for a folder without a model file.
     """
     if not model.is_dir():
         return model
@@ -266,22 +266,22 @@ def locate(model: Path) -> Path:
     if found := checkpoints(run):
         return found[-1]
     if (model / "tokenizer_config.json").is_file():
-        raise NmtError(f"{model}: a folder for transformers, not for nmt: give the model file it was exported from")
+        raise NmtError(f"{model}: a folder for transformers, not for nmt: give the model file that was exported")
     if (model / "config.yaml").is_file():
         raise _without_checkpoints(model)
-    raise NmtError(f"{model}: no {BEST} and no checkpoints in this folder: give a model file or a run's folder")
+    raise NmtError(f"{model}: no {BEST} and no checkpoints in this folder: give a model file or a run folder")
 
 
 def _without_checkpoints(run: Path) -> NmtError:
-    """The error of a run that has not come to its first checkpoint; raises it where the settings cannot be read."""
+    """The error for a run without a checkpoint yet. Raises NmtError if the run's settings cannot be read."""
     training = schema.load(run / "config.yaml").training
     steps = [path.stem.removeprefix("step-") for path in (run / "state").glob(_CHECKPOINTS)]
     step = max((int(digits) for digits in steps if digits.isdecimal()), default=0)
     every = training.checkpoint_every, training.validate_every
     due = min(training.max_steps, *(step - step % interval + interval for interval in every))
-    saved = f"stopped at step {step:,}" if step else "nothing of it is saved so far"
+    saved = f"stopped at step {step:,}" if step else "nothing is saved yet"
     return NmtError(
-        f"{run}: the run has no checkpoint yet ({saved}): its next one is due at step {due:,} "
-        f"(training.checkpoint_every: {every[0]}, training.validate_every: {every[1]}): run nmt train again to go on, "
-        "with a lower training.checkpoint_every to have one earlier"
+        f"{run}: the run has no checkpoint yet ({saved}): the first is due at step {due:,} "
+        f"(training.checkpoint_every: {every[0]}, training.validate_every: {every[1]}): run nmt train again, "
+        "with a lower training.checkpoint_every to get one earlier"
     )

@@ -27,20 +27,18 @@ log = logging.getLogger("nmt")
 
 Lengths = NDArray[np.integer[Any]]
 
-# Of the memory that is free at the start, what a step may take: shapes that vary fragment the rest.
-_SHARE = 0.9
-_PROBE_CELLS = 2048  # on the CPU, whose memory cannot be tried out: beyond it the system kills
+_SHARE = 0.9  # of the memory that is free at the start: shapes that vary fragment the rest
+_PROBE_CELLS = 2048  # size of the small batches measured on the CPU, where running out of memory kills the process
 
 
 def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, ranks: Ranks, chosen: int = 0) -> int:
-    """The most cells of a micro-batch such that a forward and backward pass fits, a whole part of `batch_cells`.
+    """The largest micro-batch, in cells, that fits: `batch_cells` divided by a whole number, rounded up.
 
-    longest: the longer side of the longest pair, at most `batch_cells`. Tried with pairs of that length, both
-    sides of them full: nothing in the corpus takes more. On a GPU the passes are run; on a CPU what they take is
-    measured on a small batch, for memory that is not there is found out too late. Every rank gets the smallest
-    result. Raises NmtError where even the longest pair alone does not fit.
-    chosen: when the run began, or 0. It stays: dropout's masks depend on the split, so that another one would make
-    the resumed run another run. Only a warning says that it does not fit into the memory that is free now.
+    longest: the longer side of the longest pair, at most `batch_cells`. The passes are tried with pairs of that length
+    on both sides: no batch of the corpus needs more. On a GPU they are run; on a CPU their memory is estimated from a
+    small batch. All ranks get the smallest result. Raises NmtError if not even the longest pair fits.
+    chosen: the result when the run began, or 0. It does not change on resuming, because dropout's masks depend on how
+    a step is divided; there is only a warning if it does not fit into the memory that is free now.
     """
     where = next(objective.parameters()).device
     on_gpu = where.type == "cuda"
@@ -50,7 +48,7 @@ def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, rank
         if ranks.all_reduce_max_async(lambda: int(not fits(chosen)))():
             log.warning(
                 "training.micro_batch_tokens: auto: %s cells, as when the run began, may not fit into the memory that "
-                "is free now: free some, or set a smaller number (the results are then not the same bit for bit)",
+                "is free now: free some memory, or set a smaller number (results are then not equal bit for bit)",
                 f"{chosen:,}",
             )
         else:
@@ -60,7 +58,7 @@ def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, rank
     def cells_of(parts: int) -> int:
         return max(longest, -(-batch_cells // parts))
 
-    most = -(-batch_cells // longest)  # parts: each holds the longest pair then, and no more
+    most = -(-batch_cells // longest)  # parts: each of them holds the longest pair only
     fewest = bisect_left(range(1, most + 1), True, key=lambda parts: fits(cells_of(parts))) + 1
     fewest = ranks.all_reduce_max_async(lambda: fewest)()
     if fewest > most:
@@ -68,31 +66,31 @@ def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, rank
             f"training.micro_batch_tokens: auto: one pair of {longest} subwords does not fit into this device's "
             "memory: lower data.max_length, or set training.activation_checkpointing: true"
         )
-    whole = ", a whole step" if fewest == 1 else f", {fewest} to a step"
+    share = ", a complete step" if fewest == 1 else f", {fewest} to a step"
     if ranks.size > 1:
-        whole = f" at most on each of {ranks.size} ranks"
-    log.info("training.micro_batch_tokens: auto: %s cells%s", f"{cells_of(fewest):,}", whole)
+        share = f" at most on each of {ranks.size} ranks"
+    log.info("training.micro_batch_tokens: auto: %s cells%s", f"{cells_of(fewest):,}", share)
     return cells_of(fewest)
 
 
 def check_step(
     training: schema.TrainingConfig, objective: Objective, cells: int, longer: Lengths, ranks_here: int
 ) -> None:
-    """Raises NmtError where a micro-batch of so many cells needs more memory than this CPU has left for a rank.
+    """Raises NmtError if a micro-batch of this size needs more memory than this CPU has left for a rank.
 
-    longer: the longer side of each pair [N]. Most often a count that errs on the large side is enough; only where
-    that does not fit is memory measured, on small batches of pairs as long as those that fill most of a step.
+    longer: the longer side of each pair [N]. Most often the model's upper bound is enough. Only if that does not fit is
+    memory measured, on small batches of pairs as long as those that fill most of a step.
     """
-    cells = min(cells, int(longer.sum(dtype=np.int64)))  # there are no more, however large a batch may be
+    cells = min(cells, int(longer.sum(dtype=np.int64)))  # a batch cannot be larger than the data
     weights = sum(weight.nbytes for weight in objective.parameters())
-    free = available_memory() // ranks_here - 3 * weights  # gradients and two moments are yet to come
+    free = available_memory() // ranks_here - 3 * weights  # room for gradients and two moments
     most = objective.model.activation_bytes(cells, int(longer.max(initial=1)))
     if most is not None and most <= free:
         return
     length = max(1, round(float((longer.astype(np.float64) ** 2).sum() / longer.sum(dtype=np.int64))))
     few = max(1, min(_PROBE_CELLS, cells // 2) // length) * length
     log.info("training: measuring on small batches whether a step of %s cells fits into memory", f"{cells:,}")
-    _passes(objective, few, length)  # whatever is made once
+    _passes(objective, few, length)  # allocates what is kept
     one, two = (peak_bytes(objective, count, length) for count in (few, 2 * few))
     need = one - weights + (cells - few) * (two - one) / few
     if need > free:
@@ -126,7 +124,7 @@ def _gib(size: float) -> str:
 
 
 def _passes(objective: Objective, cells: int, longest: int) -> None:
-    """Forward and backward over at least so many cells."""
+    """Forward and backward over at least this many cells."""
     where = next(objective.parameters()).device
     shape = -(-cells // longest), longest
     source, target = (torch.ones(shape, dtype=torch.int64, device=where) for _ in range(2))
@@ -137,7 +135,7 @@ def _passes(objective: Objective, cells: int, longest: int) -> None:
 
 
 def _runs(objective: Objective, longest: int) -> Callable[[int], bool]:
-    """Whether the passes leave a margin on this GPU, Adam's moments (two more copies of the weights) beside them."""
+    """A function: do both passes fit on this GPU with a margin, and with Adam's moments, two copies of the weights?"""
 
     def fits(cells: int) -> bool:
         free, _ = torch.cuda.mem_get_info()
@@ -158,17 +156,18 @@ def _runs(objective: Objective, longest: int) -> Callable[[int], bool]:
 
 
 def _estimate(objective: Objective, longest: int, ranks_here: int) -> Callable[[int], bool]:
+    """A function: do both passes fit on this CPU, by what a small batch needs for each cell?"""
     probed = -(-_PROBE_CELLS // longest) * longest
-    _passes(objective, probed, longest)  # whatever is made once
+    _passes(objective, probed, longest)  # allocates what is kept
     weights = sum(weight.numel() * weight.element_size() for weight in objective.parameters())
-    a_cell = (peak_bytes(objective, probed, longest) - weights) / probed  # their gradients do not grow with the cells
-    free = _SHARE * available_memory() / ranks_here - 3 * weights  # gradients and two moments are yet to come
+    a_cell = (peak_bytes(objective, probed, longest) - weights) / probed  # the gradients' size is constant
+    free = _SHARE * available_memory() / ranks_here - 3 * weights  # room for gradients and two moments
     return lambda cells: cells * a_cell <= free
 
 
 def peak_bytes(objective: Objective, cells: int, longest: int) -> int:
-    """The most memory that PyTorch holds at once on the CPU in both passes, beyond what it held before."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or the profiler speaks of itself
+    """Peak memory of both passes on the CPU, besides what PyTorch held before."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or the profiler logs its own messages
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
         _passes(objective, cells, longest)
     assert profiled.profiler is not None and profiled.profiler.kineto_results is not None
@@ -177,6 +176,6 @@ def peak_bytes(objective: Objective, cells: int, longest: int) -> int:
 
 
 def available_memory() -> int:
-    """Bytes of memory that are left here; an assumption where the system does not say."""
+    """Bytes of free memory on this machine; 4 GiB if the system does not tell."""
     found = available_host_memory()
     return 4 << 30 if found is None else found

@@ -267,7 +267,7 @@ def test_locate(file: Path, make_config: MakeConfig, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("overrides", "state", "words"),
     [
-        ([], None, r"nothing of it is saved so far\): its next one is due at step 5 "),
+        ([], None, r"nothing is saved yet\): the first is due at step 5 "),
         (["training.checkpoint_every=100", "training.validate_every=40"], 35, r"stopped at step 35\): .* step 40 "),
         (["training.checkpoint_every=100", "training.validate_every=40"], 85, r"stopped at step 85\): .* step 90 "),
         (["training.checkpoint_every=80", "training.validate_every=1000"], 80, r"stopped at step 80\): .* step 90 "),

@@ -353,7 +353,7 @@ def test_with_plenty_of_memory_a_run_is_that_without_micro_batches(
     whole = run(make_config(f"run_dir={tmp_path / 'whole'}"))
     auto = run(make_config(f"run_dir={tmp_path / 'auto'}", "training.micro_batch_tokens=auto"))
     assert auto.micro_batch_tokens == whole.micro_batch_tokens == 512
-    assert "training.micro_batch_tokens: auto: 512 cells, a whole step" in caplog.text
+    assert "training.micro_batch_tokens: auto: 512 cells, a complete step" in caplog.text
     one, other = (
         tensors.read(tmp_path / name / "state" / "step-00000020.safetensors")[0] for name in ("whole", "auto")
     )

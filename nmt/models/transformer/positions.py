@@ -19,7 +19,7 @@ def sinusoids(length: int, d_model: int, layout: Literal["interleaved", "concate
     PE(pos, 2i+1) = cos(pos / 10000^(2i/D)). `concatenated` is Tensor2Tensor's: D/2 sines, then D/2
     cosines, with wavelengths from 2π to exactly 10000·2π.
     """
-    # float64 until the end: sin of a large angle in float32 is off in the fourth digit.
+    # In float64: the sine of a large angle in float32 is wrong in the fourth digit.
     position = torch.arange(length, dtype=torch.float64)[:, None]  # [T, 1]
     pair = torch.arange(d_model // 2, dtype=torch.float64)  # [D/2]
     exponent = 2 * pair / d_model if layout == "interleaved" else pair / max(d_model // 2 - 1, 1)
@@ -60,6 +60,6 @@ class LearnedPositions(nn.Module):
         if start + length > len(self.weight):
             raise NmtError(
                 f"a sequence of {start + length} subwords is longer than model.max_positions: "
-                f"{len(self.weight)}, the positions this model has learned: shorten the text"
+                f"{len(self.weight)}, the number of positions that this model has learned: shorten the text"
             )
         return self.weight[start : start + length]
