@@ -56,8 +56,8 @@ def constrained_beam_search(
 
     source [B, S]; max_lengths [B]: the most tokens before EOS; required: for each sentence its groups (none: no
     requirement), for each group its phrases in tokens, of which one must appear, unbroken. Phrases may overlap, and
-    the same tokens may meet several groups. A phrase followed by one of options.continuing does not count (in ▁Haus,
-    es the word is another one). Everything else is as in `beam_search`, which this equals for sentences without
+    the same tokens may meet several groups. A phrase followed by one of options.continuing does not count (▁Haus
+    followed by es is another word). Everything else is as in `beam_search`, which this equals for sentences without
     groups. Raises ValueError if `required` is not as long as `source`.
 
     An output that leaves groups unmet is returned only if no output was found that leaves fewer unmet: the caller

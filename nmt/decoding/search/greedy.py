@@ -41,37 +41,26 @@ def greedy(
     sentences = torch.arange(len(source), device=source.device)  # [B]
     mask = NextTokenMask(max_lengths, options, processors, source.device)
     steps: list[tuple[Tensor, Tensor, Tensor]] = []  # of each: sentences, their tokens, log P of these
-    state, tokens = stepper.start(stepper.encode(source)), torch.full_like(sentences, options.bos)
+    state, tokens = stepper.start(stepper.encode(source)), torch.full_like(source[:, :1], options.bos)  # [B, 1]
     for length in itertools.count():  # tokens that each output has
-        hidden, state = stepper.step(state, tokens[:, None])
+        hidden, state = stepper.step(state, tokens)
         scores = stepper.scores(hidden)  # [B, 1, V]
         allowed = mask.log_probabilities(scores, length) if options.scores else mask.apply(scores, length)
-        best, _, likeliest = best_candidates(allowed, None, 1)
-        best, tokens = best[:, 0], likeliest[:, 0]
+        best, _, tokens = best_candidates(allowed, None, 1)  # [B, 1]
         lost = best == -math.inf
         tokens.masked_fill_(lost, options.eos)
         # An output that has ended is still extended, which is ignored, until its sentence leaves the batch.
         steps.append((sentences, tokens, best if options.scores else torch.where(lost, best, 0.0)))
-        going = tokens != options.eos
+        going = tokens[:, 0] != options.eos
         left = int(going.sum())
         if not left:
-            return _hypotheses(steps, len(source), options)
+            return build_hypotheses(steps, len(source), options)
         dropping = (len(going) - left) * DROP_SHARE >= len(going)
         if dropping or processors:
             rows = going.nonzero() if dropping else torch.arange(len(going), device=source.device)[:, None]  # [B', 1]
-            mask.advance(rows, tokens[rows])
+            tokens = tokens[rows[:, 0]]
+            mask.advance(rows, tokens)
         if dropping:
-            state, kept = stepper.reorder(state, rows), rows[:, 0]
-            sentences, tokens = sentences[kept], tokens[kept]
-            mask.keep(kept)
+            state, sentences = stepper.reorder(state, rows), sentences[rows[:, 0]]
+            mask.keep(rows[:, 0])
     raise AssertionError("every output ends at its limit")
-
-
-def _hypotheses(steps: list[tuple[Tensor, Tensor, Tensor]], sentences: int, options: Options) -> list[list[Hypothesis]]:
-    """The output of each sentence; steps: the sentences that each step extended, their tokens and log P, [B] each."""
-    _, tokens, log_p = steps[0]
-    outputs = tokens.new_full((sentences, 1, len(steps)), options.eos)
-    scores = log_p.new_zeros(outputs.shape)
-    for step, (extended, tokens, log_p) in enumerate(steps):
-        outputs[extended, 0, step], scores[extended, 0, step] = tokens, log_p
-    return build_hypotheses(outputs, scores, options)

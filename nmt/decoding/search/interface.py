@@ -150,18 +150,26 @@ def length_penalties(longest: int, options: Options) -> Tensor:
     return penalties
 
 
-def build_hypotheses(outputs: Tensor, log_p: Tensor, options: Options) -> list[list[Hypothesis]]:
+def build_hypotheses(
+    steps: Sequence[tuple[Tensor, Tensor, Tensor]], sentences: int, options: Options
+) -> list[list[Hypothesis]]:
     """The N outputs of each sentence, best first, without those that have probability 0.
 
-    outputs and log_p [B, N, T]: tokens and log P of each; what follows the first EOS is ignored.
+    steps: for each step the sentences that it extended [B], their tokens [B, N] and log P of these [B, N]. What
+    follows the first EOS is ignored.
     """
+    _, tokens, log_p = steps[0]
+    outputs = tokens.new_full((sentences, tokens.shape[1], len(steps)), options.eos)
+    scores = log_p.new_zeros(outputs.shape)
+    for step, (extended, tokens, log_p) in enumerate(steps):
+        outputs[extended, :, step], scores[extended, :, step] = tokens, log_p
     lengths = (outputs == options.eos).int().argmax(dim=2)  # [B, N]: without EOS
     penalties = length_penalties(outputs.shape[2], options).tolist()
     found: list[list[Hypothesis]] = []
-    for of_sentence in zip(outputs.tolist(), log_p.tolist(), lengths.tolist(), strict=True):
+    for of_sentence in zip(outputs.tolist(), scores.tolist(), lengths.tolist(), strict=True):
         hypotheses = [
-            Hypothesis.scored(tokens[:length], scores[: length + 1], penalties)
-            for tokens, scores, length in zip(*of_sentence, strict=True)
+            Hypothesis.scored(output[:length], token_scores[: length + 1], penalties)
+            for output, token_scores, length in zip(*of_sentence, strict=True)
         ]
         probable = [one for one in hypotheses if one.log_probability > -math.inf]
         found.append(sorted(probable, key=lambda one: -one.score))

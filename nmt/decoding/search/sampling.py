@@ -47,9 +47,8 @@ def sample(
     draws = _Draws(seeds, n, device)
     mask = NextTokenMask(max_lengths, options, processors, device)
     sentences = torch.arange(len(source), device=device)
-    outputs: list[Tensor] = []  # of each step [B, N], of all sentences; EOS after the end
-    log_p_of: list[Tensor] = []
-    ended = torch.zeros(len(source), n, dtype=torch.bool, device=device)
+    steps: list[tuple[Tensor, Tensor, Tensor]] = []  # of each: sentences, their tokens [B, N], log P of these
+    ended = torch.zeros(len(source), n, dtype=torch.bool, device=device)  # [B, N]
     state, tokens = stepper.start(stepper.encode(source)), torch.full((len(source), 1), options.bos, device=device)
     for length in itertools.count():  # tokens that each output has
         hidden, state = stepper.step(state, tokens)
@@ -59,15 +58,14 @@ def sample(
         tokens = _draw(log_p, draws.of(length)[sentences], sampling)  # [B, N]
         best = log_p.gather(2, tokens[:, :, None])[:, :, 0].nan_to_num(nan=-math.inf, neginf=-math.inf)
         tokens = tokens.masked_fill(best == -math.inf, eos)
-        outputs.append(torch.full_like(ended, eos, dtype=torch.long).index_copy_(0, sentences, tokens))
-        log_p_of.append(torch.zeros_like(ended, dtype=torch.float).index_copy_(0, sentences, best.float()))
-        ended |= outputs[-1] == eos
-        going = ~ended[sentences].all(dim=1)  # [B]
+        steps.append((sentences, tokens, best))
+        ended |= tokens == eos
+        going = ~ended.all(dim=1)  # [B]
         if not going.any():
-            return build_hypotheses(torch.stack(outputs, dim=2), torch.stack(log_p_of, dim=2), options)
+            return build_hypotheses(steps, len(source), options)
         column = torch.zeros(1, n, dtype=torch.long, device=device) if old == 1 else torch.arange(n, device=device)
         rows = (old * torch.arange(len(going), device=device)[:, None] + column)[going]
-        sentences, tokens = sentences[going], tokens[going]
+        sentences, tokens, ended = sentences[going], tokens[going], ended[going]
         state = stepper.reorder(state, rows)
         mask.keep(going)
         mask.advance(rows, tokens)
