@@ -5,6 +5,7 @@ import ctypes
 import os
 import re
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,9 @@ from nmt.errors import NmtError
 
 if TYPE_CHECKING:
     import torch  # which takes a second to load: only where a device is asked for
+
+# In the errors of PyTorch on CPUs and GPUs, of CTranslate2 and of C++.
+_OUT_OF_MEMORY = re.compile("out of memory|not enough memory|can't allocate memory|bad_alloc", re.IGNORECASE)
 
 
 def choose(name: str) -> "torch.device":
@@ -58,6 +62,17 @@ def host_memory_within_reach() -> int | None:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         return None if left is None else left + pages * os.sysconf("SC_PAGE_SIZE")
     return None
+
+
+@contextlib.contextmanager
+def explaining_out_of_memory(message: Callable[[], str]) -> Iterator[None]:
+    """If memory runs out inside, that of a GPU or of the machine, raise NmtError with this message instead."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not isinstance(error, MemoryError) and not _OUT_OF_MEMORY.search(str(error)):
+            raise
+        raise NmtError(message()) from None
 
 
 def keep_freed_memory() -> None:

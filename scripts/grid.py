@@ -224,9 +224,10 @@ def _check_unchanged(run: Run) -> None:
     if not path.exists():
         return
     changed = reader.differences(schema.load(path), run.config)
-    if changed := [row for row in changed if row.partition(":")[0] not in _FREE]:
+    rows = [f"{path}: {before} there, {now} here" for path, (before, now) in changed.items() if path not in _FREE]
+    if rows:
         raise NmtError(
-            f"{run.folder} holds a run with other settings ({'; '.join(changed)}): choose another --output, or "
+            f"{run.folder} holds a run with other settings ({'; '.join(rows)}): choose another --output, or "
             "delete the folder"
         )
 

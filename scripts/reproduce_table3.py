@@ -132,8 +132,8 @@ def not_compared(runs: Sequence[Run], changed: Sequence[str]) -> str:
 def changed_settings(table: grid.Grid, runs: Sequence[Run]) -> list[str]:
     """The settings of `model` in which rows are not the paper's: with those, a figure of the paper tells nothing."""
     papers = {run.row: run for run in grid.runs(table, table.rows, PAPERS_CONFIG, (), Path(), None, 1)}
-    found = [row for run in runs for row in reader.differences(papers[run.row].config.model, run.config.model)]
-    return list(dict.fromkeys(f"model.{row.partition(':')[0]}" for row in found))
+    found = [name for run in runs for name in reader.differences(papers[run.row].config.model, run.config.model)]
+    return list(dict.fromkeys(f"model.{name}" for name in found))
 
 
 def agreement(ranges: dict[str, tuple[int, int]]) -> list[str]:

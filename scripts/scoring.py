@@ -40,7 +40,8 @@ def scores(model: Path, pairs: Pairs, device: str, overrides: Sequence[str] = ()
     """BLEU and chrF of a model's translations, with signatures; overrides are decoding settings."""
     from sacrebleu.metrics.chrf import CHRF
 
-    from nmt.decoding.translator import Translator, load_settings
+    from nmt.decoding.model_loader import load_settings
+    from nmt.decoding.translator import Translator
     from nmt.evaluation.metrics import bleu_metric
 
     translations = Translator.load(model, device, overrides=overrides).translate([source for source, _ in pairs])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from nmt.distributed.environment import check_launched, forget_launcher, rank, said_by_another
+from nmt.distributed.environment import check_variables, ignore_launcher, logged_by_another_rank, rank
 from nmt.errors import NmtError
 from nmt.files import atomic
 from nmt.files.text import ReaderGone, discard
@@ -60,14 +60,14 @@ def reporting(*, rank_of_a_job: bool = False) -> Iterator[None]:
     """
     _open_standard_streams()
     if not rank_of_a_job:
-        forget_launcher()
+        ignore_launcher()
     shown = _StandardError()
     shown.setFormatter(_Plain())
     log.addHandler(shown)
     log.setLevel(logging.DEBUG)
     log.propagate = False
     try:
-        check_launched()
+        check_variables()
         yield
     except NmtError as error:
         if rank():  # usually all ranks have the same error: the first one reports it, and the launcher ends the others
@@ -143,7 +143,7 @@ class _StandardError(logging.Handler):
 
         line = self.format(record)
         # Marked as said only here: a rank that is ended between the two would leave the error unreported.
-        if record.levelno < logging.ERROR or not said_by_another(record.getMessage()):
+        if record.levelno < logging.ERROR or not logged_by_another_rank(record.getMessage()):
             tqdm.write(line, file=sys.stderr)
 
 

@@ -9,7 +9,7 @@ import typer
 
 from nmt.cli import terminal
 from nmt.cli.options import ConfigFile, Device, Overrides, UnusedDevice
-from nmt.distributed.environment import end_with_the_launcher, launched, rank
+from nmt.distributed.environment import is_launched, rank, terminate_with_launcher
 from nmt.errors import NmtError
 from nmt.files import text
 
@@ -37,8 +37,8 @@ def train(
     """
     from nmt.config import schema
 
-    end_with_the_launcher()
-    if launched() and nproc_per_node is not None:
+    terminate_with_launcher()
+    if is_launched() and nproc_per_node is not None:
         raise NmtError(
             f"--nproc-per-node {nproc_per_node}: RANK and WORLD_SIZE say that a launcher has started this process as "
             f"rank {rank()} of {os.environ['WORLD_SIZE']}: leave the option out, or unset them"

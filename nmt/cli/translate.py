@@ -21,7 +21,7 @@ from nmt.cli.options import (
     is_setting,
     to_path,
 )
-from nmt.distributed.environment import end_with_the_launcher
+from nmt.distributed.environment import terminate_with_launcher
 from nmt.errors import NmtError, no_such_file
 
 
@@ -67,7 +67,7 @@ def translate(
 
     Example: echo 'Three hundred and forty-two.' | nmt translate runs/demo decoding.beam_size=8
     """
-    end_with_the_launcher()
+    terminate_with_launcher()
     from nmt.commands import translate as translation
     from nmt.commands.output_format import OutputFormat
 

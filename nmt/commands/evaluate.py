@@ -10,8 +10,8 @@ from tqdm import tqdm
 
 from nmt.commands import models
 from nmt.config.schema import Config
-from nmt.decoding.chunks import say_counts
-from nmt.decoding.translator import files_of, load_settings
+from nmt.decoding.chunks import log_counts
+from nmt.decoding.model_loader import files_of, load_settings
 from nmt.errors import NmtError
 from nmt.evaluation import breakdowns, comet, named_test_sets, scores
 from nmt.evaluation.aligned_texts import Lines, check_alike
@@ -135,7 +135,7 @@ def _translations(request: Request, source: Lines | None) -> list[Lines]:
         what = "translating" if len(request.models) == 1 else f"translating, model {number + 1}"
         lines = translator.stream(source.lines)
         texts = list(tqdm(lines, what, len(source.lines), unit=" lines", disable=None, leave=False))
-        say_counts(translator.counts, translator.longest_source)
+        log_counts(translator.counts, translator.longest_source)
         found.append(Lines(str(model), texts))
         if request.outputs:
             with lines_out(request.outputs[number]) as write:

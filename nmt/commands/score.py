@@ -9,7 +9,7 @@ from typing import Literal
 from nmt.commands import models
 from nmt.commands.output_format import score_row
 from nmt.decoding.chunks import CHUNK_LINES
-from nmt.decoding.translator import files_of
+from nmt.decoding.model_loader import files_of
 from nmt.errors import NmtError
 from nmt.files.outputs import check_output
 from nmt.files.text import lines_out, read_lines

@@ -9,9 +9,10 @@ from tqdm import tqdm
 
 from nmt.commands import models, translate_file
 from nmt.commands.output_format import OutputFormat
-from nmt.decoding.chunks import CHUNK_LINES, say_counts
-from nmt.decoding.translator import Translator, files_of, load_settings
-from nmt.distributed.environment import launched
+from nmt.decoding.chunks import CHUNK_LINES, log_counts
+from nmt.decoding.model_loader import files_of, load_settings
+from nmt.decoding.translator import Translator
+from nmt.distributed.environment import is_launched
 from nmt.files import outputs, text
 
 
@@ -72,7 +73,7 @@ def translate(request: Request) -> int:
         request.glossary,
         request.prefixes,
     )
-    if not launched():
+    if not is_launched():
         models.log_chosen_files(request.model, *request.ensemble)
     return translate_file.translate(job, request.load, request.format.texts, request.device, request.processes)
 
@@ -90,7 +91,7 @@ def _stream(request: Request) -> None:
         translated = request.format.texts(translator, lines, chunk_lines, prefixes=prefixes)
         for one in _with_progress(translated, request, typed):
             write(one)
-    say_counts(translator.counts, translator.longest_source)
+    log_counts(translator.counts, translator.longest_source)
 
 
 def _with_progress(translated: Iterator[str], request: Request, typed: bool) -> Iterator[str]:

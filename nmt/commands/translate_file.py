@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from nmt.commands.file_job import FileJob
-from nmt.decoding.chunks import say_counts
-from nmt.decoding.translator import Translator, files_of
+from nmt.decoding.chunks import log_counts
+from nmt.decoding.model_loader import files_of
+from nmt.decoding.translator import Translator
 from nmt.distributed import launch
 from nmt.distributed import ranks as distributed
-from nmt.distributed.environment import FILE_JOB, launched
+from nmt.distributed.environment import FILE_JOB, is_launched
 from nmt.errors import NmtError
 
 _RESTARTS = 3  # of all ranks, after one is killed
@@ -46,7 +47,7 @@ def translate(
     `load` opens the translator on a device; `texts` as in FileJob.translate. Returns the exit status. Raises NmtError
     as a FileJob does.
     """
-    if launched():
+    if is_launched():
         if os.environ.get(FILE_JOB) != job.key:
             raise NmtError(
                 "the model or the input has changed since the job was started: start it again with "
@@ -66,7 +67,7 @@ def translate(
             if status:
                 return status
         counts, longest = job.finish()
-    say_counts(counts, longest)
+    log_counts(counts, longest)
     return 0
 
 

@@ -153,8 +153,8 @@ def of_decoding(decoding: DecodingConfig, longest_source: int, vocabulary: Vocab
             f"decoding.beam_size: {decoding.beam_size} is above vocabulary.size: {vocabulary.size}: "
             "lower decoding.beam_size"
         )
-    longest = int(longest_source * decoding.max_length_ratio) + decoding.max_extra_tokens
-    if min(longest, decoding.max_length or longest) > LONGEST_OUTPUT:
+    longest = decoding.longest_output(longest_source)
+    if longest > LONGEST_OUTPUT:
         yield (
             f"decoding.max_length_ratio: {decoding.max_length_ratio:g} allows outputs of {longest:,} subwords for "
             f"sources of {longest_source:,}: lower it or decoding.max_source_tokens, or set "

@@ -273,7 +273,7 @@ def defaults(declaration: type) -> dict[str, str]:
     }
 
 
-def differences(old: Any, new: Any) -> list[str]:
-    """`path: old -> new` for each setting in which two values of one declaration differ."""
+def differences(old: Any, new: Any) -> dict[str, tuple[str, str]]:
+    """The settings in which two values of one declaration differ: path → both values, as YAML in one line."""
     before, after = flatten(old), flatten(new)
-    return [f"{path}: {before[path]} -> {after[path]}" for path in after if before[path] != after[path]]
+    return {path: (before[path], after[path]) for path in after if before[path] != after[path]}

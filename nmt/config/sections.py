@@ -135,6 +135,7 @@ class VocabularyConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
+    architecture: Literal["transformer"] = setting("transformer", "kind of model: so far only the Transformer")
     d_model: int = setting(512, "width of the residual stream", at_least=1, at_most=_WIDEST)
     feed_forward: int = setting(2048, "inner width of the feed-forward layers", at_least=1, at_most=_WIDEST)
     layers: int = setting(6, "encoder layers, and decoder layers", at_least=1, at_most=_DEEPEST)
@@ -163,6 +164,11 @@ class ModelConfig:
         "which matrices are one: both embeddings and the output layer; target embedding and output layer; or none",
     )
     bias: bool = setting(True, "biases in the attention and feed-forward projections")
+
+    @property
+    def longest_position(self) -> int | None:
+        """The most positions that a sequence may have, BOS or EOS counted; None: no limit."""
+        return self.max_positions if self.positions == "learned" else None
 
 
 @dataclass(frozen=True)
@@ -308,3 +314,8 @@ class DecodingConfig:
         "a longer source: translate it in parts (sentences, clauses, …) and join them; translate only its beginning; "
         "write an empty line; or stop with an error. The number of such lines is reported",
     )
+
+    def longest_output(self, source: int) -> int:
+        """The most subwords of an output for a source of `source` subwords, EOS not counted in either."""
+        longest = int(source * self.max_length_ratio) + self.max_extra_tokens
+        return longest if self.max_length is None else min(longest, self.max_length)

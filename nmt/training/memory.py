@@ -1,10 +1,12 @@
-"""Whether a step fits into a device's memory, and how many cells do: `training.micro_batch_tokens: auto`."""
+"""Does a training step fit into memory? And `training.micro_batch_tokens: auto`: the largest micro-batch that fits.
+
+Cells are tokens of the longer side, padding included.
+"""
 
 import logging
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import accumulate
 from typing import Any
 
@@ -14,9 +16,11 @@ from numpy.typing import NDArray
 from torch.profiler import ProfilerActivity, profile
 
 from nmt.config import schema
+from nmt.data.vocabulary import PAD
 from nmt.device import available_host_memory
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
+from nmt.models import build
 from nmt.training.objective import Objective
 
 log = logging.getLogger("nmt")
@@ -71,7 +75,9 @@ def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, rank
     return cells_of(fewest)
 
 
-def check_step(settings: schema.Config, objective: Objective, cells: int, longer: Lengths, ranks_here: int) -> None:
+def check_step(
+    training: schema.TrainingConfig, objective: Objective, cells: int, longer: Lengths, ranks_here: int
+) -> None:
     """Raises NmtError where a micro-batch of so many cells needs more memory than this CPU has left for a rank.
 
     longer: the longer side of each pair [N]. Most often a count that errs on the large side is enough; only where
@@ -80,7 +86,8 @@ def check_step(settings: schema.Config, objective: Objective, cells: int, longer
     cells = min(cells, int(longer.sum(dtype=np.int64)))  # there are no more, however large a batch may be
     weights = sum(weight.nbytes for weight in objective.parameters())
     free = available_memory() // ranks_here - 3 * weights  # gradients and two moments are yet to come
-    if most_bytes(settings.model, cells, int(longer.max(initial=1))) <= free:
+    most = objective.model.activation_bytes(cells, int(longer.max(initial=1)))
+    if most is not None and most <= free:
         return
     length = max(1, round(float((longer.astype(np.float64) ** 2).sum() / longer.sum(dtype=np.int64))))
     few = max(1, min(_PROBE_CELLS, cells // 2) // length) * length
@@ -89,7 +96,7 @@ def check_step(settings: schema.Config, objective: Objective, cells: int, longer
     one, two = (peak_bytes(objective, count, length) for count in (few, 2 * few))
     need = one - weights + (cells - few) * (two - one) / few
     if need > free:
-        key = "batch_tokens" if settings.training.micro_batch_tokens is None else "micro_batch_tokens"
+        key = "batch_tokens" if training.micro_batch_tokens is None else "micro_batch_tokens"
         raise NmtError(
             f"training.{key}: {cells:,} cells at once need about {_gib(need + 3 * weights)} GiB of memory, and "
             f"{_gib(free + 3 * weights)} GiB are free: set training.micro_batch_tokens to a smaller number or to auto, "
@@ -97,61 +104,21 @@ def check_step(settings: schema.Config, objective: Objective, cells: int, longer
         )
 
 
-def most_bytes(sizes: schema.ModelConfig, cells: int, longest: int) -> int:
-    """What both passes over so many cells, on either side, need at most on the CPU, beside weights and gradients.
-
-    Numbers of float32 that are kept for a cell, counted on models of many sizes, and three chunks of logits.
-    """
-    width = max(sizes.d_model, sizes.heads * max(sizes.key_size or 0, sizes.value_size or 0))
-    inner = 3.5 + 3.5 * (sizes.activation_dropout > 0) + 2.5 * (sizes.activation != "relu")
-    weights = 24 * sizes.heads * longest * (sizes.attention_dropout > 0)  # attention without dropout keeps none
-    layers = max(sizes.encoder_layers or sizes.layers, sizes.decoder_layers or sizes.layers)
-    numbers = layers * (28 * width + inner * sizes.feed_forward + weights) + 40 * width
-    return int(4 * cells * numbers) + (192 << 20)
-
-
 def check_model(settings: schema.Config, where: torch.device, ranks_here: int) -> None:
-    """Raises NmtError where a model of these sizes, with what training keeps beside it, cannot fit: before it is made.
+    """Raises NmtError if the model, and what training keeps with it, cannot fit: before it is built.
 
-    Weights are made in the machine's memory; on a CPU their gradients and Adam's two moments are there too.
+    Weights are built in the machine's memory; on a CPU their gradients and Adam's two moments are there too. A
+    vocabulary that is given (vocabulary.source_model) is not counted: its size is not known here.
     """
-    count, layers = parameters(settings), sum(_layers(settings.model))
-    need = (4 * count * (4 if where.type == "cpu" else 1) + (layers << 16)) * ranks_here  # and modules, 64 KiB each
+    given = settings.vocabulary.source_model or settings.vocabulary.target_model
+    size = 1 if given else settings.vocabulary.size
+    count = build.build_on_meta(settings.model, size, size, PAD).parameter_counts()["total"]
+    need = 4 * count * (4 if where.type == "cpu" else 1) * ranks_here
     if need > (free := available_memory()):
         raise NmtError(
             f"the model has about {count:,} parameters: it needs {_gib(need)} GiB of memory, and {_gib(free)} GiB are "
             "free: lower model.d_model, model.feed_forward, model.layers or vocabulary.size"
         )
-
-
-def parameters(settings: schema.Config) -> int:
-    """About how many a model has, without biases and norms; its vocabulary not counted where one is given."""
-    sizes, size = settings.model, settings.vocabulary.size
-    keys, values = (
-        sizes.heads * (given or sizes.d_model // sizes.heads) for given in (sizes.key_size, sizes.value_size)
-    )
-    attention, feed_forward = sizes.d_model * 2 * (keys + values), 2 * sizes.d_model * sizes.feed_forward
-    encoder, decoder = _layers(sizes)
-    matrices = {"all": 1, "target": 2, "none": 3}[sizes.tie]
-    known = not (settings.vocabulary.source_model or settings.vocabulary.target_model)
-    embeddings = matrices * size * sizes.d_model * known
-    return embeddings + encoder * (attention + feed_forward) + decoder * (2 * attention + feed_forward)
-
-
-def _layers(sizes: schema.ModelConfig) -> tuple[int, int]:
-    return sizes.encoder_layers or sizes.layers, sizes.decoder_layers or sizes.layers
-
-
-@contextmanager
-def explaining(what: Callable[[], str]) -> Iterator[None]:
-    """Raise NmtError, saying what to do, where memory runs out inside, that of a GPU or the machine's."""
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        on_cpu = isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error)
-        if not on_cpu and not isinstance(error, torch.OutOfMemoryError):
-            raise
-        raise NmtError(what()) from None
 
 
 def _gib(size: float) -> str:

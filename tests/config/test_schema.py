@@ -103,8 +103,8 @@ def test_numbers_beyond_what_a_computer_holds_are_refused() -> None:
 
 def test_a_difference_is_one_line_however_long_the_value() -> None:
     corpora = ", ".join(f"{{source: part-{i}.en, target: part-{i}.no}}" for i in range(9))
-    (row,) = reader.differences(read(), read(f"data.train=[{corpora}]"))
-    assert row == f"data.train: [{{source: train.en, target: train.no}}] -> [{corpora}]"
+    changed = reader.differences(read(), read(f"data.train=[{corpora}]"))
+    assert changed == {"data.train": ("[{source: train.en, target: train.no}]", f"[{corpora}]")}
 
 
 # --------------------------------------------------------------------------- what cannot go together

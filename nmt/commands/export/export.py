@@ -16,7 +16,7 @@ from nmt.commands.export.marian_engine import MarianEngine
 from nmt.commands.export.parity import Exported, Parity
 from nmt.decoding import ctranslate2_engine
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
-from nmt.decoding.engine import TransformerEngine
+from nmt.decoding.engine import PyTorchEngine
 from nmt.errors import NmtError
 from nmt.files import atomic
 from nmt.files.outputs import check_new_folder
@@ -94,5 +94,5 @@ def _written(folder: Path, format: Format, loaded: Checkpoint, quantization: str
     else:
         marian.write(folder, loaded)
         theirs = MarianEngine(folder)
-    ours = TransformerEngine([loaded.build()], torch.device("cpu"))
+    ours = PyTorchEngine([loaded.build()], torch.device("cpu"))
     return parity.compare(ours, theirs, loaded.vocabulary, loaded.config, lines)

@@ -14,7 +14,8 @@ from nmt.commands.serve import app
 from nmt.commands.serve.batching import BatchingQueue
 from nmt.commands.serve.hosts import Hosts
 from nmt.commands.serve.requests import Languages, Limits
-from nmt.decoding.translator import Translator, load_settings
+from nmt.decoding.model_loader import load_settings
+from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")

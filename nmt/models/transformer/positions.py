@@ -30,21 +30,21 @@ def sinusoids(length: int, d_model: int, layout: Literal["interleaved", "concate
 
 
 class SinusoidalPositions(nn.Module):
-    """The fixed table, made longer whenever a longer sequence comes; not part of the weights."""
+    """A fixed table, computed when it is first needed and whenever it is too short; not part of the weights."""
 
     table: Tensor
 
     def __init__(self, d_model: int, layout: Literal["interleaved", "concatenated"]):
         super().__init__()
         self.d_model, self.layout = d_model, layout
-        self.register_buffer("table", sinusoids(512, d_model, layout), persistent=False)
+        self.register_buffer("table", torch.empty(0, d_model), persistent=False)
 
     def forward(self, start: int, length: int) -> Tensor:
         """Encodings of positions start … start+length-1: [length, D]."""
         end, table = start + length, self.table
         if end > len(table):
-            # Held in a local name as well: another thread may be putting a shorter table in its place.
-            table = self.table = sinusoids(2 * end, self.d_model, self.layout).to(table)  # its device and type
+            # `table` is local as well: another thread may set a shorter one at the same time.
+            table = self.table = sinusoids(max(512, 2 * end), self.d_model, self.layout).to(table)  # device and type
         return table[start:end]
 
 
