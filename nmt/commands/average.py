@@ -107,9 +107,11 @@ def write(
     sources = [model_file.run_folder(path) for path in sources]
     folders = [path for path in sources if path.is_dir()]
     if folders and len(sources) > 1:
-        raise NmtError(f"{folders[0]}: one run only: give one run folder, or model files")
+        raise NmtError(f"{folders[0]}: a run folder: give one run only, or model files only")
     if folders and sum([last is not None, best is not None, by_score]) != 1:
-        raise NmtError(f"{folders[0]}: a run folder needs exactly one of --last N, --best N and --select")
+        raise NmtError(
+            f"{folders[0]}: a run folder: add one of --last N, --best N and --select, which choose its files"
+        )
     if not folders and (last or best or by_score):
         option = "select" if by_score else "last" if last else "best"
         what = "is not a folder" if sources[0].exists() else "does not exist"

@@ -244,7 +244,9 @@ def test_what_is_no_folder(tmp_path: Path, name: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["RUN", "--select", "--last", "2"], "one of --last N, --best N and --select"),
+        (["RUN", "--select", "--last", "2"], "RUN: a run folder: add one of --last N, --best N and --select"),
+        (["RUN"], "RUN: a run folder: add one of --last N, --best N and --select, which choose its files"),
+        (["RUN", "RUN", "--last", "2"], "RUN: a run folder: give one run only, or model files only"),
         (["RUN", "--select", "--output", "RUN"], "a folder: name the model file"),
         (["RUN/config.yaml", "--select"], "--select chooses from a run folder, and RUN/config.yaml is not a folder"),
         (["RUN/nope", "--last", "2"], "--last chooses from a run folder, and RUN/nope does not exist"),
