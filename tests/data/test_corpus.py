@@ -28,7 +28,7 @@ HOSTILE = st.text(
 ).map(lambda text: text.replace("\n", "").rstrip("\r"))
 
 
-def data(*train: Corpus) -> Data:
+def data(*train: Corpus) -> DataConfig:
     return DataConfig(source_language="en", target_language="de", train=train)
 
 
