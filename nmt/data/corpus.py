@@ -86,7 +86,9 @@ def _tsv_pairs(path: Path, corpus: schema.Corpus, digests: Digests) -> Iterator[
     for number, line in enumerate(read_lines(path, digests), start=1):
         fields = line.split("\t")
         if len(fields) < max(source, target):
-            raise NmtError(f"{path}:{number}: no column {max(source, target)}: the line has {len(fields)}")
+            raise NmtError(
+                f"{path}:{number}: no column {max(source, target)}: the line has {len(fields)}; a tab separates columns"
+            )
         yield fields[source - 1], fields[target - 1]
 
 

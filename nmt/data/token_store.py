@@ -139,7 +139,7 @@ def load(folder: Path) -> tuple[TokenStore, tuple[CorpusCounts, ...]]:
         source, target = (_mapped(folder, name, meta["pairs"], meta[name]) for name in ("source", "target"))
         return TokenStore(source, target), counts_from(meta["counts"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise NmtError(f"{folder}: damaged token store ({error}): delete the folder, and it is built again") from error
+        raise NmtError(f"{folder}: damaged token store ({error}): delete the folder to build it again") from error
 
 
 def counts(folder: Path) -> tuple[CorpusCounts, ...]:

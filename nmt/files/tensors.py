@@ -115,21 +115,17 @@ class TensorFile:
             raise _unreadable(path, error) from None
 
     def tensors(self) -> dict[str, Tensor]:
-        """All tensors, each in its own memory. Call it once: it reads to the end and removes the checksum from `metadata`.
+        """All tensors, each in its own memory. To be called once: it reads on to the end of the file.
 
-        Raises NmtError if the content does not match the checksum.
+        The checksum is then removed from `metadata`. Raises NmtError if the content does not match the checksum.
         """
         found = {}
         for name, entry in self.entries.items():
             try:
                 found[name] = torch.empty(entry.shape, dtype=entry.dtype)
-            except (
-                RuntimeError,
-                TypeError,
-                OverflowError,
-            ):  # a shape that no tensor can have; only one of 0 bytes gets here
+            except (RuntimeError, TypeError, OverflowError):  # one length is 0, and the others are too large
                 raise _unreadable(self.path, f"{name[:100]!r} has an impossible shape") from None
-            self._fill(found[name])
+            self._read_into(_bytes_of(found[name]))
         if self.metadata.pop(_CHECKSUM, None) != _checksum(found, self.metadata):
             raise NmtError(
                 f"{self.path}: damaged: its content does not match its checksum: use another copy or checkpoint"
@@ -140,11 +136,6 @@ class TensorFile:
     def digest(self) -> str:
         """The SHA-256 of the bytes that were read; after `tensors` that is the whole file."""
         return self._digest.hexdigest()
-
-    def _fill(self, tensor: Tensor) -> None:
-        """Read the next bytes into a tensor."""
-        if tensor.numel():
-            self._read_into(tensor.reshape(-1).view(torch.uint8).numpy().data)
 
     def _bytes(self, count: int) -> bytes:
         found = bytearray(count)
@@ -202,7 +193,7 @@ def _entries(header: dict[str, Any], size: int) -> dict[str, Entry]:
 
 
 def _unreadable(path: Path, why: object) -> NmtError:
-    return NmtError(f"{path}: not a model (safetensors) file, or a damaged one: {why}")
+    return NmtError(f"{path}: not a model (safetensors) file, or one that is cut short or damaged: {why}")
 
 
 def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
@@ -210,6 +201,9 @@ def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str
     for name in sorted(tensors):
         tensor = tensors[name]
         checksum = zlib.crc32(f"{name} {tensor.dtype} {list(tensor.shape)}".encode(), checksum)
-        if tensor.numel():
-            checksum = zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy().data, checksum)
+        checksum = zlib.crc32(_bytes_of(tensor), checksum)
     return f"{checksum:08x}"
+
+
+def _bytes_of(tensor: Tensor) -> memoryview:
+    return tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else memoryview(b"")

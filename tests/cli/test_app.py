@@ -178,7 +178,7 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
         (["train", config, "model.layers=2"], "model.layers: 1 -> 2"),
         (["prepare", config, "data.train=[{source: nowhere.en, target: nowhere.de}]"], "nowhere.en: no such file"),
         (["translate", tmp_path / "none.safetensors"], "no such file"),
-        (["translate", config], "not a model (safetensors) file, or a damaged one"),
+        (["translate", config], "not a model (safetensors) file, or one that is cut short"),
         (["translate", tmp_path], "no best.safetensors and no checkpoints"),
         (["translate", trained, tmp_path / "none.txt"], "none.txt: no such file"),
         (["translate", trained, short, "--output", tmp_path / "no" / "where"], "where: no folder"),
