@@ -5,10 +5,10 @@
     python scripts/benchmark.py loss [--vocabulary 32000]
     python scripts/benchmark.py prepare [--pairs 10000000]
 
-`train` runs `nmt train` for some steps, on the CPU or a GPU, with one rank or several. With --against it alternates with
-another command, which must print `target_tokens_per_second=NUMBER`, and compares them round by round, so that changes
-in the machine's speed do not matter. It reports speed and peak resident memory of both, and for nmt the padding, the
-time spent waiting for data, and its TFLOP/s as a share of those of a large matrix product.
+`train` runs `nmt train` for some steps, on the CPU or a GPU, with one rank or several. With --against it alternates
+with another command, which must print `target_tokens_per_second=NUMBER`, and compares them round by round, so that
+changes in the machine's speed do not matter. It reports speed and peak resident memory of both, and for nmt padding,
+time spent waiting for data, and TFLOP/s as a share of those of a large matrix product.
 `translate` measures target subwords per second of MODEL and, in alternation, of other models, such as its export for
 CTranslate2, with one process or several that share the lines. Loading and a first batch are not counted.
 `loss` compares the loss alone with PyTorch's.
@@ -111,7 +111,7 @@ def train(arguments: argparse.Namespace) -> None:
             print(f"{what}: {statistics.median(ratios):.2f} × the other's ({min(ratios):.2f} to {max(ratios):.2f})")
     rows = [row for run in ours for row in run.rows]
     mean = {name: statistics.mean(row[name] for row in rows) for name in ("padding", "data_wait", "tflops")}
-    print(f"nmt: {mean['padding']:.1%} of the tokens are padding, {mean['data_wait']:.1%} of the time is spent waiting for data")
+    print(f"nmt: {mean['padding']:.1%} padding, {mean['data_wait']:.1%} of the time spent waiting for data")
     gpus = (arguments.nproc_per_node or 1) if "peak_memory_gib" in rows[-1] else 1  # ranks on the CPU share it
     peak = device_peak(arguments, overrides) * gpus
     print(f"nmt: {mean['tflops']:.3f} TFLOP/s; large matrix products reach {peak:.3f}: {mean['tflops'] / peak:.0%}")
@@ -186,7 +186,7 @@ def run_translator(model: str, arguments: argparse.Namespace) -> Measured:
 
 
 def translate(arguments: argparse.Namespace) -> None:
-    """Print target subwords per second and memory of each model in each round, and the first model's ratio to the others."""
+    """Print target subwords per second and memory of each model and round, and the first model's ratio to others."""
     models = [arguments.model, *(arguments.beside or [])]
     print("round  " + "  ".join(f"{Path(model).name[-20:]:>20s}    GiB" for model in models))
     found: list[list[Measured]] = [[] for _ in models]
@@ -331,7 +331,9 @@ def main() -> None:
     training.add_argument("--size", choices=SIZES, help="change the size of the config's model")
     training.add_argument("--device", default="auto", help="cpu, cuda, cuda:N, mps or auto")
     training.add_argument("--nproc-per-node", type=at_least_one, metavar="N", help="train as N ranks")
-    training.add_argument("--against", metavar="COMMAND", help="command to compare with; it must print target_tokens_per_second=NUMBER")
+    training.add_argument(
+        "--against", metavar="COMMAND", help="command to compare with; it must print target_tokens_per_second=NUMBER"
+    )
     training.add_argument("--rounds", type=at_least_one, default=5)
     training.add_argument("--steps", type=at_least_one, default=60, help="steps that are timed; a multiple of --warmup")
     training.add_argument("--warmup", type=at_least_one, default=10, help="steps before them that are not timed")
@@ -339,8 +341,12 @@ def main() -> None:
     translating = commands.add_parser("translate", help="target subwords per second, compared with other models")
     translating.add_argument("model", help="a model file, a run's folder, or an exported folder")
     translating.add_argument("input", type=Path, help="the text to translate")
-    translating.add_argument("overrides", nargs="*", metavar="decoding.key=value", help="decoding settings for all models")
-    translating.add_argument("--beside", action="append", metavar="MODEL", help="another model to compare with; can be repeated")
+    translating.add_argument(
+        "overrides", nargs="*", metavar="decoding.key=value", help="decoding settings for all models"
+    )
+    translating.add_argument(
+        "--beside", action="append", metavar="MODEL", help="another model to compare with; can be repeated"
+    )
     translating.add_argument("--device", default="auto", help="cpu, cuda, cuda:N, mps or auto")
     translating.add_argument(
         "--nproc-per-node", type=at_least_one, default=1, metavar="N", help="share the lines among N processes"
