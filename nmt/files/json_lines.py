@@ -7,7 +7,7 @@ from typing import Any
 from nmt.errors import NmtError
 from nmt.files import atomic
 
-_MOST_STEPS = 2**53  # above it a float, as in JavaScript, is not exact
+_MOST_STEPS = 2**53  # up to here a float is exact
 
 
 class JsonLines:

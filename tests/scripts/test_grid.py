@@ -292,7 +292,9 @@ def test_rows_are_trained_scored_written_down_and_not_done_again(
 
     monkeypatch.setattr(grid.subprocess, "Popen", no)
     assert grid.train_and_score(runs, output, "cpu", None, 1, test) == found
-    with pytest.raises(NmtError, match=r"--average 11: row first keeps only its last 10 checkpoints: raise training\.keep_last"):
+    with pytest.raises(
+        NmtError, match=r"--average 11: row first keeps only its last 10 checkpoints: raise training\.keep_last"
+    ):
         grid.train_and_score(runs, output, "cpu", None, 11, test)
     other = plan(grid, recipe, "first", "training.checkpoint_every=2", "training.max_steps=9")
     with pytest.raises(NmtError, match=r"other settings \(training\.max_steps: 8 -> 9\): choose another --output"):
