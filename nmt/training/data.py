@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nmt.data.token_store import Sequences
+from nmt.data.token_store import TokenStore
 from nmt.data.vocabulary import Vocabulary
 from nmt.models.interface import TranslationModel
 
@@ -32,8 +32,8 @@ class TrainingData:
     """
 
     vocabulary: Vocabulary
-    train: Sequences
-    validation: Sequences | None
+    train: TokenStore
+    validation: TokenStore | None
     translate_validation: Callable[[TranslationModel], TranslationScores] | None
     data_key: str
     vocabulary_key: str

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from nmt.config.schema import TrainingConfig
-from nmt.data.token_store import Sequences
+from nmt.data.token_store import TokenStore
 from nmt.distributed.ranks import Ranks
 from nmt.training import memory, state
 from nmt.training.objective import Objective
@@ -15,7 +15,7 @@ log = logging.getLogger("nmt")
 
 
 def micro_batch_tokens(
-    training: TrainingConfig, run: Path, pairs: Sequences, objective: Objective, ranks: Ranks
+    training: TrainingConfig, run: Path, pairs: TokenStore, objective: Objective, ranks: Ranks
 ) -> int:
     """The most padded tokens of one side that a device gets at once, to train on these pairs. Collective.
 

@@ -79,7 +79,7 @@ class Progress:
         self.target_tokens += step.target_tokens
         self.interval_target_tokens += step.target_tokens
         self.interval_source_tokens += step.source_tokens
-        self.interval_cells += step.cells
+        self.interval_cells += step.padded_tokens
         self.interval_sentences += step.sentences
         self.interval_seconds += seconds
         self.interval_waiting += waiting

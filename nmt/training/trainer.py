@@ -13,7 +13,7 @@ import torch
 from nmt.checkpoints import model_file, run_folder
 from nmt.config.schema import Config
 from nmt.data.batching import Batches, Step, read_ahead
-from nmt.data.token_store import Sequences
+from nmt.data.token_store import TokenStore
 from nmt.data.vocabulary import PAD
 from nmt.device import explaining_out_of_memory
 from nmt.distributed.ranks import Ranks
@@ -330,7 +330,7 @@ class Trainer:
         log.info("step %s  %s", f"{progress.step:,}", line)
         return {**scores, "signatures": translated.signatures if translated else {}}
 
-    def _validation_batches(self, pairs: Sequences) -> Batches:
+    def _validation_batches(self, pairs: TokenStore) -> Batches:
         """Batches of the whole validation set, whatever its lengths. Raises NmtError for a pair too long to score."""
         longest, limit = int(max(pairs.source_lengths.max(), pairs.target_lengths.max())), self.model.longest_position
         if limit is not None and longest > limit:
@@ -341,7 +341,7 @@ class Trainer:
         tokens = max(longest, self.micro_batch_tokens)
         return self._batches(pairs, tokens * self.ranks.size, tokens)
 
-    def _batches(self, pairs: Sequences, batch_tokens: int, micro_batch: int, segmentations: int = 1) -> Batches:
+    def _batches(self, pairs: TokenStore, batch_tokens: int, micro_batch: int, segmentations: int = 1) -> Batches:
         return Batches(
             pairs,
             batch_tokens=batch_tokens,

@@ -166,7 +166,7 @@ def test_damage_is_said_to_be_that_whatever_else_is_wrong(whole: Path, tmp_path:
     data = whole.read_bytes()
     assert data.count(b"feed_forward: 64") == 1
     (tmp_path / "a.safetensors").write_bytes(data.replace(b"feed_forward: 64", b"feed_forwarx: 64"))
-    assert "damaged: its contents do not match its checksum" in refused(tmp_path / "a.safetensors")
+    assert "damaged: its content does not match its checksum" in refused(tmp_path / "a.safetensors")
 
 
 def test_the_digest_is_of_what_was_read(whole: Path, tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_missing_and_foreign_files(tmp_path: Path) -> None:
         with pytest.raises(NmtError, match=r"missing\.safetensors: no such file"):
             load(tmp_path / "missing.safetensors")
         (tmp_path / "notes.txt").write_text("Dear diary")
-        with pytest.raises(NmtError, match=r"notes\.txt: not a whole safetensors file"):
+        with pytest.raises(NmtError, match=r"notes\.txt: not a model \(safetensors\) file"):
             load(tmp_path / "notes.txt")
         tensor_file.write(tmp_path / "other.safetensors", {"weight": torch.ones(3)}, {})
         with pytest.raises(NmtError, match=r"other\.safetensors: .* not an nmt model"):

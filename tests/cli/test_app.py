@@ -187,7 +187,7 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
         (["translate", tmp_path / "none.safetensors"], "no such file"),
         (["translate", short, trained], "short.de: not a"),
         (["translate", short, model_file.locate(trained), "--output", tmp_path / "x"], "short.de: not a"),
-        (["translate", config], "not a whole safetensors file"),
+        (["translate", config], "not a model (safetensors) file, or one that is cut short"),
         (["translate", tmp_path], "no best.safetensors and no checkpoints"),
         (["translate", trained, tmp_path / "none.txt"], "none.txt: no such file"),
         (["translate", trained, short, "--output", tmp_path / "no" / "where"], "where: no folder"),
@@ -241,7 +241,7 @@ def test_no_output_takes_the_place_of_what_is_read(trained: Path, corpus: Path, 
     ]:
         before = output.read_bytes()
         done = run(*arguments, "--output", output)
-        said = f"error: {output}: is read here, and would be lost: choose another --output\n"
+        said = f"error: {output}: is an input of this command and would be overwritten: choose another --output\n"
         assert (done.returncode, done.stdout, done.stderr.decode()) == (1, b"", said), arguments
         assert output.read_bytes() == before
     done = run("evaluate", model, model, *texts, "--output", tmp_path / "x", "--output", tmp_path / "x")
@@ -303,7 +303,7 @@ def test_a_report_that_nobody_can_see_is_an_error(trained: Path) -> None:
     command = shlex.join([*NMT, "prepare", str(trained / "config.yaml")])
     done = subprocess.run(["sh", "-c", f"{command} >&-"], capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr.endswith("\nerror: standard output is closed: direct it to a file, as by > FILE\n")
+    assert done.stderr.endswith("\nerror: standard output is closed: redirect it to a file with > FILE\n")
 
 
 def test_training_survives_the_loss_of_its_pipe(corpus: Path, tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_a_result_that_cannot_be_written_is_an_error() -> None:
     done = printed(">&-")
     assert (done.returncode, done.stderr) == (
         1,
-        "error: standard output is closed: direct it to a file, as by > FILE\n",
+        "error: standard output is closed: redirect it to a file with > FILE\n",
     )
     for line in ("näive", "--help"):
         done = printed(">/dev/full", line)

@@ -406,10 +406,10 @@ def test_an_error_while_lines_are_written_leaves_the_old_output(tmp_path: Path) 
 
 def test_outputs_that_would_be_lost_or_have_no_place(tmp_path: Path) -> None:
     source, link = write(tmp_path / "in", ["one"]), tmp_path / "link"
-    with pytest.raises(NmtError, match="in: is read here, and would be lost"):
+    with pytest.raises(NmtError, match="in: is an input of this command and would be overwritten"):
         check_output(source, [source])
     link.symlink_to(source)
-    with pytest.raises(NmtError, match="link: is read here, and would be lost"):
+    with pytest.raises(NmtError, match="link: is an input of this command and would be overwritten"):
         check_output(link, [source])
     link.unlink()
     link.symlink_to(tmp_path / "none" / "out")

@@ -354,7 +354,7 @@ def test_a_row_of_metrics_says_how_training_does(make_config: MakeConfig, tmp_pa
         assert ({"loss_scale", "overflows"} <= row.keys()) == (precision == "float16")
     steps = [step for step, _ in zip(ended.batches.epoch(0), range(4), strict=False)]
     tokens = sum(step.source_tokens + step.target_tokens for step in steps)
-    assert logged[0]["padding"] == pytest.approx(1 - tokens / sum(step.cells for step in steps))
+    assert logged[0]["padding"] == pytest.approx(1 - tokens / sum(step.padded_tokens for step in steps))
     assert ended.train_step.gradient_norm is not None
     assert logged[-1]["gradient_norm"] == float(ended.train_step.gradient_norm)
 

@@ -20,7 +20,7 @@ from nmt.commands.report.run import Evaluation, Sample, Session
 from nmt.config import schema
 from nmt.config.declaration import all_settings
 from nmt.config.reader import parse
-from nmt.data.cleaning import Counts, Report, SideCounts
+from nmt.data.report import CorpusCounts, DataReport, SideCounts
 from nmt.evaluation.report import to_text
 from nmt.evaluation.scores import Interval, Score
 
@@ -156,8 +156,8 @@ def test_settings_that_differ_are_marked() -> None:
 
 
 def test_samples_and_data_that_runs_share_are_there_once() -> None:
-    counts = (Counts(read=10, empty=1, source=SideCounts(90, 400, 100, 20), target=SideCounts(80, 390, 99, 21)),)
-    report = Report(("en", "de"), ("corpus",), counts)
+    counts = (CorpusCounts(read=10, empty=1, source=SideCounts(90, 400, 100, 20), target=SideCounts(80, 390, 99, 21)),)
+    report = DataReport(("en", "de"), ("corpus",), counts)
     a = replace(new_run("a"), data=report, samples=[Sample("s", "r", [(1, "x")])])
     b = replace(new_run("b"), data=report, samples=[Sample("s", "r", [(2, "y")]), Sample("t", "u", [(2, "z")])])
     data = page.to_data([a, b, replace(new_run("c"), samples=[])])

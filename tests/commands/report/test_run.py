@@ -174,7 +174,7 @@ def test_damaged_model_files_and_evaluations_are_left_out_and_said(run: Path) ->
     found = report(run)
     assert (found.best, found.evaluations) == ({}, [])
     best, *evaluations = found.notes
-    assert best.startswith(f"{run / model_file.BEST}: not a whole safetensors file")
+    assert best.startswith(f"{run / model_file.BEST}: not a model (safetensors) file")
     printed = "not what `nmt evaluate --json` prints: left out"
     assert evaluations == [f"{run}/evaluation-{name}.json: {printed}" for name in "abc"]
 
