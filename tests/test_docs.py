@@ -98,7 +98,7 @@ def test_the_scaling_table_is_what_its_formula_gives() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_files_that_are_named_exist(page: Path) -> None:
     for path in re.findall(r"`((?:nmt|tests|scripts|configs)/[\w./-]+)`", prose(page)):
-        assert (ROOT / path).exists(), path
+        assert (ROOT / path).exists() or "NAME" in path, path
 
 
 def test_the_code_tour_names_functions_that_exist() -> None:
