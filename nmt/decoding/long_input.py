@@ -40,7 +40,7 @@ def split(text: str, limit: int, encode: Encode) -> list[Part]:
     clause, else at white space, else between characters. If one character has too many subwords, these are split,
     and the first part has the text. `encode` returns each text's subwords; a part without words may have none.
     """
-    return [part for sentence in sentences(text) for part in _fitting(sentence, limit, encode)]
+    return [part for sentence in sentences(text) for part in _fit(sentence, limit, encode)]
 
 
 def sentences(text: str) -> Iterator[str]:
@@ -67,13 +67,13 @@ def _is_abbreviation(text: str, end: re.Match[str]) -> bool:
     )
 
 
-def _fitting(text: str, limit: int, encode: Encode) -> list[Part]:
+def _fit(text: str, limit: int, encode: Encode) -> list[Part]:
     [ids] = encode([text])
     if len(ids) <= limit:
         return [Part(text, ids)]
     if len(text) > 1:
         middle = _middle(text)
-        return [*_fitting(text[:middle], limit, encode), *_fitting(text[middle:], limit, encode)]
+        return [*_fit(text[:middle], limit, encode), *_fit(text[middle:], limit, encode)]
     return [Part("" if start else text, ids[start : start + limit]) for start in range(0, len(ids), limit)]
 
 

@@ -151,7 +151,7 @@ class BannedWords:
 
 
 def _with_boundaries(pattern: Sequence[int], kinds: np.ndarray, boundary: int) -> list[int]:
-    """The pattern with a boundary before each symbol that does not continue a word, and behind a word at the end."""
+    """The pattern with a boundary before each symbol that does not continue a word, and after a word at the end."""
     found: list[int] = []
     in_word = False
     for symbol in pattern:
