@@ -131,16 +131,19 @@ def test_settings_and_commands_do_not_load_what_is_heavy(module: str) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=module_of)
 def test_what_no_file_does(path: Path) -> None:
-    """Pickle runs what it reads; splitlines cuts at characters that belong in a sentence."""
+    """Pickle runs what it reads; splitlines cuts at characters that belong in a sentence; one file locks and syncs."""
     assert path.name != "utils.py"
     for node in ast.walk(tree(path)):
         place = f"{path.name}, line {getattr(node, 'lineno', 0)}"
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = {alias.name for alias in node.names} | {getattr(node, "module", None)}
             assert not names & {"pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal", "*"}, place
+            assert "fcntl" not in names or module_of(path) == "nmt.files.atomic", f"{place}: locks by itself"
         if isinstance(node, ast.Attribute):
             assert node.attr != "splitlines", place
             assert ast.unparse(node) not in ("torch.load", "torch.save"), place
+            writes_by_itself = ast.unparse(node) in ("os.fsync", "os.replace", "os.rename")
+            assert not writes_by_itself or module_of(path) == "nmt.files.atomic", place
         if isinstance(node, ast.keyword):
             assert node.arg != "allow_pickle" or ast.unparse(node.value) == "False", place
         if isinstance(node, ast.ExceptHandler):
