@@ -1,7 +1,7 @@
 """Prepare the data for training, stage by stage: read, clean, count and sample, learn the vocabulary, encode, store.
 
-Text is streamed, so it is read and cleaned three times: to count it, to learn from it, and to encode it. The names of the
-stored vocabulary and token store are hashes of what they are made from; if they exist, they are reused.
+Text is streamed, so it is read and cleaned three times: to count it, to learn from it, and to encode it. Vocabulary and
+token store are stored under a hash of what they are made from, and reused when they exist.
 """
 
 import hashlib
