@@ -115,7 +115,7 @@ def test_an_empty_translation_of_a_line_without_words_is_its_translation() -> No
     translated = new_translator().hypotheses(sources)
     for place in (0, 1, 2, 5):
         assert found[place] == dataclasses.replace(translated[place][0], text=targets[place])
-        assert output_format.scored(1, found[place], "text") == "0.000000\t0.000000\t0.000000"
+        assert output_format.score_row(1, found[place], "text") == "0.000000\t0.000000\t0.000000"
     for place in (3, 4):
         source = torch.tensor([[*VOCABULARY.source.encode([sources[place]])[0], EOS]])
         target = torch.tensor([[*VOCABULARY.target.encode([targets[place]])[0], EOS]])
