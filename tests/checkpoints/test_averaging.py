@@ -179,7 +179,7 @@ def test_nothing_to_average_and_files_that_are_no_models(files: list[Path], tmp_
     with pytest.raises(NmtError, match="nothing to average"):
         averaging.average([])
     (tmp_path / "notes.txt").write_text("Dear diary")
-    with pytest.raises(NmtError, match=r"notes\.txt: not a whole"):
+    with pytest.raises(NmtError, match=r"notes\.txt: not a model"):
         averaging.average([files[0], tmp_path / "notes.txt"])
     with pytest.raises(NmtError, match="no such file"):
         averaging.average([tmp_path / "missing.safetensors"])
@@ -225,5 +225,5 @@ def test_fewer_checkpoints_than_asked_for(run: Path, last: int | None, best: int
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(NmtError, match="no checkpoints in this folder: give a model file or a run's folder"):
+    with pytest.raises(NmtError, match="no checkpoints in this folder: give a model file or a run folder"):
         averaging.of_run(tmp_path, last=3, best=None)
