@@ -41,17 +41,14 @@ def write(seen: Inspection, folder: Path, layer: int | None = None) -> list[Path
     An overview of each kind of attention, each head of one layer of each kind (`layer`, from 0, or its last where it
     has fewer; None: that of the alignment), the alignment of words, and the positions.
     """
-    texts = [
-        *seen.source.pieces,
-        *seen.target.pieces,
-        *(word.text for word in (*seen.source.words, *seen.target.words)),
-    ]
+    sides = (seen.source, seen.target)
+    labels = [label for side in sides for label in (*side.pieces, *(word.text for word in side.words))]
     figures: dict[str, Figure] = {}
-    families = fonts.families(texts, (seen.source.language, seen.target.language))
+    families = fonts.families("".join(labels), [side.language for side in sides])
     # Labels are text, whatever dollars they hold.
     style = matplotlib.rc_context({"font.family": families, "font.size": 9, "text.parse_math": False})
     with style, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # `families` has said so, in one line
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # `families` warns once
         for kind in KINDS:
             weights = seen.attention[kind]
             figures[f"attention-{kind}"] = _overview(kind, weights)

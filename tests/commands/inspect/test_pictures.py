@@ -98,33 +98,35 @@ def test_very_long_words_are_shortened_and_have_room(word: str) -> None:
         assert min(box.x0, box.y0) >= 0 and box.x1 <= figure.bbox.width and box.y1 <= figure.bbox.height, text
 
 
-def test_fonts_have_what_is_asked_for(warned: pytest.LogCaptureFixture) -> None:
-    assert fonts.families(["Grüße, мир, ▁مرحبا שלום α\u0301\u200d\n"]) == ["DejaVu Sans"]
+def test_every_character_has_a_font_or_a_warning(warned: pytest.LogCaptureFixture) -> None:
+    assert fonts.families("Grüße, мир, ▁مرحبا שלום α\u0301\u200d\n") == ["DejaVu Sans"]
     for code, text in SENTENCES.items():
         warned.clear()
-        chosen = fonts.families([text], [code])
-        held = frozenset().union(*(fonts._letters(fonts._entry(name)) for name in chosen))
-        missing = {letter for letter in text if not letter.isspace()} - held
+        chosen = fonts.families(text, [code])
+        held = set().union(*(fonts._characters(entry) for entry in fonts._upright_fonts() if entry.name in chosen))
+        missing = {character for character in text if not character.isspace()} - held
         assert bool(missing) == bool(warned.messages)
 
 
-def test_what_no_font_has_is_said_once(warned: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_characters_without_a_font_are_named_in_one_warning(
+    warned: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever is installed here: as if it were DejaVu Sans alone."""
-    only = [fonts._entry("DejaVu Sans")]
-    monkeypatch.setattr(fonts, "_entries", lambda: only)
-    assert fonts.families(["你好 안녕 नमस्ते", "Grüße"]) == ["DejaVu Sans"]
+    only = [entry for entry in fonts._upright_fonts() if entry.name == "DejaVu Sans"]
+    monkeypatch.setattr(fonts, "_upright_fonts", lambda: only)
+    assert fonts.families("你好 안녕 नमस्ते Grüße") == ["DejaVu Sans"]
     (message,) = warned.messages
-    assert "no installed font has 10 characters (Cjk, Devanagari, Hangul" in message
+    assert "no installed font has these 10 characters: " in message and "你" in message and "ü" not in message
     assert "fonts-noto" in message and "\n" not in message
 
 
 def test_fonts_are_chosen_by_language_where_several_would_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    has = {"DejaVu Sans": "abc", "Noto Sans CJK JP": "你好は", "Noto Sans CJK SC": "你好は", "Some Serif": "你"}
-    entries = {name: type("Entry", (), {"name": name, "letters": frozenset(has[name])})() for name in has}
-    monkeypatch.setattr(fonts, "_entries", lambda: list(entries.values()))
-    monkeypatch.setattr(fonts, "_letters", lambda entry: entry.letters)
+    has = {"Noto Sans CJK JP": "你好は", "Some Serif": "你", "DejaVu Sans": "abc", "Noto Sans CJK SC": "你好は"}
+    entries = {name: type("Entry", (), {"name": name, "letters": set(has[name])})() for name in has}
+    monkeypatch.setattr(fonts, "_upright_fonts", lambda: list(entries.values()))
+    monkeypatch.setattr(fonts, "_characters", lambda entry: entry.letters)
     for code, family in (("ja", "JP"), ("zh", "SC"), ("zh-CN", "SC"), ("ja_JP", "JP")):
-        assert fonts.families(["a你好"], ["en", code]) == ["DejaVu Sans", f"Noto Sans CJK {family}"]
+        assert fonts.families("a你好", ["en", code]) == ["DejaVu Sans", f"Noto Sans CJK {family}"]
 
 
 def test_the_command(tmp_path: Path) -> None:
