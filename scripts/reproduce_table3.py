@@ -19,6 +19,7 @@ from nmt.cli import terminal
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.files import text
+from nmt.files.table import table as format_table
 
 ROWS = grid.GRIDS / "table3.yaml"
 PAPERS_CONFIG = Path(__file__).parents[1] / "configs" / "wmt14-en-de-base.yaml"
@@ -99,7 +100,7 @@ def count(table: grid.Grid, runs: Sequence[Run]) -> str:
         *beyond,
         *learned(runs),
     ]
-    return "\n".join([grid.table([head, *rows]), "", *notes])
+    return "\n".join([format_table([head, *rows], rule=True), "", *notes])
 
 
 def explanation(run: Run, millions: float, least: int, most: int) -> str:
@@ -125,7 +126,7 @@ def not_compared(runs: Sequence[Run], changed: Sequence[str]) -> str:
         f"own models, from which these differ in {', '.join(changed)}.",
         *learned(runs),
     ]
-    return "\n".join([grid.table([[*HEAD, "millions"], *rows]), "", *notes])
+    return "\n".join([format_table([[*HEAD, "millions"], *rows], rule=True), "", *notes])
 
 
 def changed_settings(table: grid.Grid, runs: Sequence[Run]) -> list[str]:
@@ -195,7 +196,7 @@ def scored(runs: Sequence[Run], found: dict[str, list[grid.Scores]]) -> str:
         "PPL (a subword of the row's vocabulary) and BLEU are of the validation set; the paper's are of newstest2013.",
         f"BLEU: {signature}; the paper's is of tokenised text.",
     ]
-    return "\n".join([grid.table([head, *rows]), "", *notes])
+    return "\n".join([format_table([head, *rows], rule=True), "", *notes])
 
 
 @terminal.reporting()

@@ -13,6 +13,7 @@ from tqdm import tqdm
 from nmt.config import schema
 from nmt.data.corpus import Pair, read_pairs
 from nmt.errors import NmtError
+from nmt.files.table import table
 
 CHUNK_PAIRS = 4096  # pairs that are filtered, encoded and written together: what bounds the memory
 
@@ -173,7 +174,7 @@ class Report:
         return cls(tuple(plain["languages"]), tuple(plain["labels"]), counts_of(plain["counts"]))
 
     def __str__(self) -> str:
-        return "\n\n".join(_aligned(table) for table in self.tables())
+        return "\n\n".join(table(rows) for rows in self.tables())
 
     def tables(self) -> tuple[list[list[str]], list[list[str]]]:
         """What was read, dropped and kept of each corpus, and what each side holds; a row of headings first."""
@@ -213,13 +214,3 @@ def _total(numbers: Iterable[int | None]) -> int | None:
 
 def _grouped(numbers: Iterable[int | None]) -> list[str]:
     return ["?" if number is None else f"{number:,}" for number in numbers]
-
-
-def _aligned(rows: list[list[str]]) -> str:
-    """Columns as wide as their widest cell: the first to the left, numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for first, *rest in rows:
-        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
