@@ -75,7 +75,7 @@ def test_errors_are_json_with_a_line() -> None:
             (served.post({"text": "one " * 40}), 400, "line 1 has 120 subwords, more than 20: shorten or split it"),
             (served.post({"text": ["a"] * 4}), 413, "4 lines, more than 3"),
             (served.post({"text": "a" * 201}), 413, "201 characters, more than 200"),
-            (served.post({"text": "a" * 100_000}), 413, "bytes: send fewer at a time"),
+            (served.post({"text": "a" * 100_000}), 413, "bytes: send less in one request"),
             (served.get("/nowhere"), 404, "Not Found"),
             (served.get("/translate"), 405, "Method Not Allowed"),
         ):
