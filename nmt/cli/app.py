@@ -491,8 +491,8 @@ def inspect(
 
     Example: nmt inspect runs/demo 'Three hundred and forty-two.' --output inside
     """
+    from nmt.commands.inspect import output_folder
     from nmt.commands.inspect import text as printing
-    from nmt.commands.inspect import writing
     from nmt.commands.inspect.inspect import Inspector
     from nmt.files.outputs import check_new_folder
     from nmt.files.text import lines_out
@@ -503,9 +503,9 @@ def inspect(
         raise typer.BadParameter("--layer chooses whose heads have a picture each: give --output, and no --no-pictures")
     if output is not None:
         check_new_folder(output)
-        writing.check_folder(output)
+        output_folder.check_folder(output)
         if pictures:
-            writing.check_pictures()
+            output_folder.check_pictures()
     for what, given in (("TEXT", text), ("--target", target or "")):
         try:
             given.encode()
@@ -515,7 +515,7 @@ def inspect(
         seen = Inspector.load(model, device, _overrides(overrides, beam_size, length_penalty)).inspect(text, target)
         write(printing.to_text(seen))
     if output is not None:
-        writing.write(seen, output, None if layer is None else layer - 1, pictures=pictures)
+        output_folder.write(seen, output, None if layer is None else layer - 1, pictures=pictures)
 
 
 @app.command(short_help="Write a page that shows how runs went.")

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from nmt.commands.inspect.beam_trace import Node, Recorder, RecordingEngine, tokens_of
 from nmt.decoding.search.beam import beam_search
-from nmt.decoding.search.interface import Hypothesis, Options, Rule, length_penalties
+from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, length_penalties
 from nmt.decoding.search.logits_processors import NoRepeat
 
 
-def run(table: Table, longest: int, options: Options, rules: Sequence[Rule] = ()) -> list[Hypothesis]:
+def run(table: Table, longest: int, options: Options, rules: Sequence[LogitsProcessor] = ()) -> list[Hypothesis]:
     [found] = beam_search(table, torch.tensor([[1, EOS]]), torch.tensor([longest]), options, rules)
     return found
 
@@ -94,7 +94,7 @@ def test_every_node_grows_from_one_that_was_kept() -> None:
 
 def test_a_recorder_takes_one_sentence() -> None:
     with pytest.raises(ValueError, match="one sentence, not 2"):
-        Recorder(OPTIONS).forbid(torch.zeros(2, 1, 9), 0)
+        Recorder(OPTIONS).apply(torch.zeros(2, 1, 9), 0)
 
 
 @pytest.mark.parametrize("changes", [{}, {"beam_size": 1}, {"coverage_penalty": 0.5}, {"no_repeat_ngram": 2},
@@ -107,5 +107,5 @@ def test_a_translator_says_the_same_with_a_recording_engine(changes: dict[str, o
         assert best.pieces == expected.pieces
         assert best.score == pytest.approx(expected.score, abs=1e-4)
         ended = [tokens_of(engine.nodes, place) for place, node in enumerate(engine.nodes) if node.fate == "finished"]
-        assert all([*one.tokens, EOS] in ended for one in engine.found)
+        assert all([*one.tokens, EOS] in ended for one in engine.hypotheses)
         assert best.pieces in [translator.vocabulary.target.pieces(tokens) for tokens in ended]

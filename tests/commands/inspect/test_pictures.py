@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from nmt.checkpoints import model_file
 from nmt.cli import app
-from nmt.commands.inspect import fonts, pictures, writing
+from nmt.commands.inspect import fonts, output_folder, pictures
 from nmt.commands.inspect.inspect import Inspection
 from nmt.errors import NmtError
 
@@ -135,9 +135,9 @@ def test_the_command(tmp_path: Path) -> None:
     arguments = ["inspect", str(file), "the street", "--output", str(folder), "--device", "cpu"]
     found = CliRunner().invoke(app.app, arguments)
     assert found.exit_code == 0, found.output
-    assert {path.name for path in folder.iterdir()} == FILES | {writing.PAGE, writing.DATA}
+    assert {path.name for path in folder.iterdir()} == FILES | {output_folder.PAGE, output_folder.DATA}
     assert "word alignment: cross-attention of decoder layer 1 of 2, mean of 4 heads" in found.stdout
-    assert "index.html: written, to open in a browser" in found.stderr
+    assert "index.html (open it in a browser)" in found.stderr
     found = CliRunner().invoke(app.app, [*arguments, "--layer", "3"])
     assert found.exit_code == 1
     assert "--layer 3: this model has 2 layers: give a number from 1 to 2" in found.stderr
@@ -173,28 +173,28 @@ def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert not folder.exists()
     found = CliRunner().invoke(app.app, [*arguments, "--no-pictures"])
     assert found.exit_code == 0, found.output
-    assert {path.name for path in folder.iterdir()} == {writing.PAGE, writing.DATA}
+    assert {path.name for path in folder.iterdir()} == {output_folder.PAGE, output_folder.DATA}
 
 
 def test_a_matplotlib_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matplotlib, "__version_info__", (3, 10, 9, "final", 0))
     with pytest.raises(NmtError, match="pip install --upgrade matplotlib"):
-        writing.check_pictures()
+        output_folder.check_pictures()
 
 
 def test_a_folder_that_cannot_be_made(seen: Inspection, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(NmtError, match="choose another --output"):
-        writing.write(seen, tmp_path / "file" / "inside", pictures=False)
+        output_folder.write(seen, tmp_path / "file" / "inside", pictures=False)
 
 
 def test_a_page_of_the_users_is_not_overwritten(seen: Inspection, tmp_path: Path) -> None:
     for name in ("index.html", "inspection.json", "positions.png"):
         (tmp_path / name).write_text("mine")
-        with pytest.raises(NmtError, match=rf"{name}: is not of nmt inspect and could be overwritten"):
-            writing.write(seen, tmp_path, pictures=False)
+        with pytest.raises(NmtError, match=rf"{name}: exists and was not written by nmt inspect"):
+            output_folder.write(seen, tmp_path, pictures=False)
         assert [path.name for path in tmp_path.iterdir()] == [name]
         assert (tmp_path / name).read_text() == "mine"
         (tmp_path / name).unlink()
     for _ in range(2):  # over those of an earlier inspection
-        writing.write(seen, tmp_path / "inside", pictures=False)
+        output_folder.write(seen, tmp_path / "inside", pictures=False)
