@@ -155,7 +155,7 @@ def test_what_cannot_be_looked_into(tmp_path: Path) -> None:
         Inspector.load(file, "cpu", ["decoding.method=sample"])
     (tmp_path / "exported").mkdir()
     (tmp_path / "exported" / "model.bin").write_bytes(b"x")
-    with pytest.raises(NmtError, match="cannot be looked into: give the model file"):
+    with pytest.raises(NmtError, match="cannot be inspected: give the model file"):
         Inspector.load(tmp_path / "exported", "cpu")
     assert (
         Inspector.load(file, "cpu", ["decoding.precision=int8"]).inspect("street").attention["cross"].dtype

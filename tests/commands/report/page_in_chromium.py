@@ -79,7 +79,7 @@ def test_two_runs_compared(browser: Browser, tmp_path: Path) -> None:
     ]
     assert browser.texts("#scores tbody th")[-2:] == ["BLEU", "TER"]
     assert browser.texts("#corpora .numbers:first-child tbody td")[:2] == ["29,000", "0"]
-    assert "its prepared data is not where the settings say" in browser.texts("#corpora")[0]
+    assert "the prepared data was not found" in browser.texts("#corpora")[0]
     assert len(browser.texts("#sessions tbody tr")) == 3
     assert browser.js("return document.querySelectorAll('main i, main b b, main img').length") == 0
     browser.js("document.getElementById('which').value = 'all'")
