@@ -1,23 +1,27 @@
-"""What this machine computes with: the device of a command's `--device`, its memory, its processor cores."""
+"""The hardware: devices, memory and processor cores."""
 
 import contextlib
 import ctypes
 import os
 import re
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.errors import NmtError
 
 if TYPE_CHECKING:
-    import torch  # which takes a second to load: only where a device is asked for
+    import torch  # loading it takes a second, so functions import it when they need it
+
+# In the errors of PyTorch on CPUs and GPUs, of CTranslate2 and of C++.
+_OUT_OF_MEMORY = re.compile("out of memory|not enough memory|can't allocate memory|bad_alloc", re.IGNORECASE)
 
 
 def choose(name: str) -> "torch.device":
-    """The device that `cpu`, `cuda`, `cuda:N`, `mps` or `auto` (the best one here) stands for.
+    """The device for `cpu`, `cuda`, `cuda:N`, `mps` or `auto` (the best device of this machine).
 
-    Raises NmtError for a name that means nothing or a device that this machine lacks.
+    Raises NmtError for any other name, and for a device that this machine does not have.
     """
     import torch
 
@@ -30,14 +34,14 @@ def choose(name: str) -> "torch.device":
     kind, _, index = name.partition(":")
     if kind == "cuda" and (not torch.cuda.is_available() or int(index or 0) >= torch.cuda.device_count()):
         found = torch.cuda.device_count()
-        raise NmtError(f"--device {name}: PyTorch finds {found} CUDA devices here: choose another, or auto")
+        raise NmtError(f"--device {name}: PyTorch finds {found} CUDA devices: choose another device, or auto")
     if kind == "mps" and not torch.backends.mps.is_available():
-        raise NmtError(f"--device {name}: PyTorch finds no Apple GPU here: choose cpu, or auto")
+        raise NmtError(f"--device {name}: PyTorch finds no Apple GPU: choose cpu or auto")
     return torch.device(kind, int(index)) if index else torch.device(kind)
 
 
 def available_host_memory() -> int | None:
-    """Bytes of memory that this machine, or the container this process is in, has left; None where it is not known."""
+    """Free memory in bytes, of the machine or of the container of this process; None if unknown."""
     found = []
     with contextlib.suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().split("\n")
@@ -46,13 +50,13 @@ def available_host_memory() -> int | None:
         group = Path("/sys/fs/cgroup")
         limit, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
         words = (group / "memory.stat").read_text().split()
-        found.append(limit - used + int(words[words.index("inactive_file") + 1]))  # files read, given up when needed
+        cached_files = int(words[words.index("inactive_file") + 1])  # the system frees their memory when it is needed
+        found.append(limit - used + cached_files)
     return min(found, default=None)
 
 
 def host_memory_within_reach() -> int | None:
-    """Bytes that this process could have: what is left, and what it has, which may be free within it; None where it
-    is not known."""
+    """Free memory plus the memory of this process, part of which it can use again: bytes, or None if unknown."""
     left = available_host_memory()
     with contextlib.suppress(OSError, ValueError):
         pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -60,11 +64,22 @@ def host_memory_within_reach() -> int | None:
     return None
 
 
-def keep_freed_memory() -> None:
-    """Ask glibc to keep freed blocks rather than hand them back to the system (no-op elsewhere).
+@contextlib.contextmanager
+def explaining_out_of_memory(message: Callable[[], str]) -> Iterator[None]:
+    """If memory runs out inside, that of a GPU or of the machine, raise NmtError with this message instead."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not isinstance(error, MemoryError) and not _OUT_OF_MEMORY.search(str(error)):
+            raise
+        raise NmtError(message()) from None
 
-    Each step allocates the same large tensors anew; handed back in between, every page of them is
-    faulted in and zeroed again, which costs a training step on the CPU more than a tenth of its time.
+
+def keep_freed_memory() -> None:
+    """Make glibc keep freed memory instead of returning it to the system. Does nothing with other C libraries.
+
+    Each training step allocates the same large tensors again. If their memory were returned in between, the system
+    would map and zero every page again, which takes more than a tenth of a step on the CPU.
     """
     if sys.platform != "linux":
         return
@@ -78,5 +93,5 @@ def keep_freed_memory() -> None:
 
 
 def usable_cores() -> int:
-    """The cores that this process may run on."""
+    """The number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

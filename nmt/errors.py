@@ -1,24 +1,24 @@
-"""The one exception that a user is meant to see."""
+"""The exception for problems that the user can fix."""
 
 import os
 from pathlib import Path
 
 
 class NmtError(Exception):
-    """What the user can fix: its message names the file, line or key, the value and the way to fix it.
+    """A problem that the user can fix. The message names the file, line or key, the value, and how to fix it.
 
-    The commands print the message without a traceback and exit with status 1. Anything else that
-    escapes is a defect of ours and keeps its traceback.
+    Commands print the message without a traceback and exit with status 1. Any other exception is a bug in nmt and keeps
+    its traceback.
     """
 
 
 def no_such_file(path: Path) -> NmtError:
-    """The error of a file that is not there; for a relative path it names the folder in which it was looked for."""
+    """The error for a missing file. For a relative path it names the folder that the path starts from."""
     return NmtError(f"{path}: no such file" + ("" if path.is_absolute() else f" in {current_folder()}"))
 
 
 def current_folder() -> str:
-    """The folder from which relative paths lead, for messages and records: valid Unicode, whatever its name."""
+    """The current folder, for messages and records. Bytes in its name that are not Unicode are replaced."""
     try:
         return os.fsencode(Path.cwd()).decode("utf-8", errors="replace")
     except FileNotFoundError:

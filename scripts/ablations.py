@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What each part of a recipe is worth: train it with one setting changed at a time, or search with a trained run.
+"""Measure the effect of each part of a recipe: train with one setting changed, or search with a trained run.
 
 See docs/reproducing.md.
 """
@@ -22,6 +22,7 @@ import typer
 
 from nmt.checkpoints import averaging, model_file
 from nmt.cli import terminal
+from nmt.cli.options import to_path
 from nmt.commands import average as selection
 from nmt.config import schema
 from nmt.errors import NmtError
@@ -30,7 +31,7 @@ from nmt.files.table import table as format_table
 
 log = logging.getLogger("nmt")
 
-app = terminal.application("What each part of a recipe is worth, as a table.")
+app = terminal.application("Measure the effect of each part of a recipe.")
 
 
 # ------------------------------------------------------------------------ train
@@ -39,12 +40,13 @@ app = terminal.application("What each part of a recipe is worth, as a table.")
 @app.command(short_help="Train the recipe with one setting changed at a time.")
 @terminal.reporting()
 def train(
-    recipe: Annotated[Path, typer.Argument(metavar="CONFIG", help="The recipe.")],
+    recipe: Annotated[Path, typer.Argument(parser=to_path, metavar="CONFIG", help="The config of the recipe.")],
     overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="SECTION.KEY=VALUE", help="Settings laid over every row.")
+        list[str] | None, typer.Argument(metavar="SECTION.KEY=VALUE", help="Settings that override those of every row.")
     ] = None,
-    rows: Annotated[str | None, typer.Option(metavar="recipe,pre-norm,…", help="Only these rows.")] = None,
-    grid_: Annotated[Path, typer.Option("--grid", help="The rows.")] = grid.GRIDS / "ablations.yaml",
+    rows: Annotated[str | None, typer.Option(metavar="recipe,pre-norm,…", help="Train only these rows.")] = None,
+    grid_: Annotated[Path, typer.Option("--grid", parser=to_path, help="File with the rows.")] = grid.GRIDS
+    / "ablations.yaml",
     seeds: grid.Seeds = None,
     output: grid.Output = Path("runs/ablations"),
     average: grid.Average = 1,
@@ -54,7 +56,7 @@ def train(
 ) -> None:
     """Train each row and score it on the validation set, and on --test.
 
-    A row that is done is not done again, and one that was interrupted goes on, when the same command is given again.
+    The same command again skips rows that are finished and continues one that was interrupted.
 
     Example: scripts/ablations.py train configs/multi30k.yaml --average 3 --seeds 1,2,3
     """
@@ -64,30 +66,30 @@ def train(
 
 
 def trained(found: dict[str, list[grid.Scores]]) -> str:
-    """A line a row: perplexity and BLEU on the validation set, the difference in BLEU to the first row, test BLEU."""
+    """A table with the scores of each row and the differences to the first row."""
     first = next(iter(found.values()))
     tested = "test" in first[0]
     head = ["row", "millions", "PPL", "BLEU", "", "chrF", *(["test BLEU", ""] if tested else [])]
     rows = []
     for row, results in found.items():
 
-        def cells(part: str, metric: str, results: list[grid.Scores] = results) -> list[str]:
-            values, its = ([one[part][metric] for one in some] for some in (results, first))
-            away = "" if results is first else f"{sum(values) / len(values) - sum(its) / len(its):+.2f}"
-            return [grid.mean_and_range(values), away]
+        def scores(part: str, metric: str, results: list[grid.Scores] = results) -> list[str]:
+            values, base = ([one[part][metric] for one in some] for some in (results, first))
+            difference = "" if results is first else f"{sum(values) / len(values) - sum(base) / len(base):+.2f}"
+            return [grid.mean_and_range(values), difference]
 
         rows.append(
             [
                 row,
                 f"{results[0]['parameters'] / 1e6:.2f}",
-                cells("validation", "perplexity")[0],
-                *cells("validation", "bleu"),
-                cells("validation", "chrf")[0],
-                *(cells("test", "bleu") if tested else []),
+                scores("validation", "perplexity")[0],
+                *scores("validation", "bleu"),
+                scores("validation", "chrf")[0],
+                *(scores("test", "bleu") if tested else []),
             ]
         )
     note = (
-        "PPL is a subword, of each row's own vocabulary: rows of other vocabularies do not compare by it.\n"
+        "PPL is per subword of the row's vocabulary: do not compare it between rows with different vocabularies.\n"
         f"BLEU on the validation set{', and on the test set' if tested else ''}, with the difference to "
         f"{next(iter(found))}: {first[0]['validation']['bleu_signature']}"
     )
@@ -97,7 +99,7 @@ def trained(found: dict[str, list[grid.Scores]]) -> str:
 # ------------------------------------------------------------------------ search
 
 
-_NAMES = {  # in nmt.commands.average: in the table, and what a run has to have kept
+_NAMES = {  # the name in nmt.commands.average: the name in the table, and what the run must have
     "last 1": ("last", "a checkpoint"),
     "last 5": ("last 5", "5 checkpoints (training.checkpoint_every, training.keep_last)"),
     "last 10": ("last 10", "10 checkpoints (training.checkpoint_every, training.keep_last)"),
@@ -108,22 +110,23 @@ _NAMES = {  # in nmt.commands.average: in the table, and what a run has to have 
 
 @dataclass(frozen=True)
 class Weights:
-    """Which weights of a run: their name in the table, and the files they are the mean of."""
+    """Weights of a run: their name in the table, and the files whose average they are."""
 
     name: str
     files: tuple[Path, ...]
 
     @cached_property
     def key(self) -> str:
-        """Stands for the content of the files."""
+        """A hash of the content of the files."""
         digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in self.files]
         return hashlib.sha256("".join(digests).encode()).hexdigest()[:16]
 
 
 def weights_of(run: Path) -> list[Weights]:
-    """The last checkpoint, the means of the last 5, the last 10 and the best 5, the moving average: those there are.
+    """The last checkpoint, the averages of the last 5, the last 10 and the best 5, and the moving average.
 
-    Each set of files once; what is left out is said. Raises NmtError where there are none.
+    Equal sets of files come once. Logs which are left out because the run does not have the files. Raises NmtError if
+    none is left.
     """
     found = {tuple(one.name.split(", ")): one.paths for one in selection.candidates(run, last=(1, 5, 10), best=(5,))}
     there = set(itertools.chain(*found))
@@ -133,7 +136,7 @@ def weights_of(run: Path) -> list[Weights]:
 
 
 def numbers(text: str, option: str, kind: type[int] | type[float], least: int) -> list[int | float]:
-    """The numbers in an option's text. Raises NmtError naming it for others, and for those below the least."""
+    """The numbers in the value of an option. Raises NmtError for other text and for numbers below `least`."""
     found = []
     for part in text.split(","):
         try:
@@ -142,26 +145,26 @@ def numbers(text: str, option: str, kind: type[int] | type[float], least: int) -
             found.append(math.nan)
         if not least <= found[-1] < math.inf:
             kinds = "whole numbers" if kind is int else "numbers"
-            raise NmtError(f"{option}: {part!r}: give {kinds} of at least {least}, parted by commas")
+            raise NmtError(f"{option}: {part!r}: give {kinds} of at least {least}, separated by commas")
     return found
 
 
-@app.command(short_help="Averaging, beam sizes and length penalties of a trained run.")
+@app.command(short_help="Try averages, beam sizes and length penalties with a trained run.")
 @terminal.reporting()
 def search(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a trained run.")],
+    run: Annotated[Path, typer.Argument(parser=to_path, metavar="RUN", help="The folder of a trained run.")],
     overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="DECODING.KEY=VALUE", help="Settings of every search.")
+        list[str] | None, typer.Argument(metavar="DECODING.KEY=VALUE", help="Decoding settings of every search.")
     ] = None,
     beams: Annotated[str, typer.Option(help="Beam sizes.")] = "1,2,4,8",
     alphas: Annotated[str, typer.Option(help="α of the length penalty.")] = "0,0.6,1,1.4,2",
     test: grid.Test = None,
     device: grid.Device = "auto",
 ) -> None:
-    """Score a trained run's checkpoints and their means, then the best of them with other searches.
+    """Score the checkpoints of a trained run and their averages, then the best of them with other searches.
 
-    All on the run's validation set; with --test what was best there is scored on that text too, once. Figures go to
-    RUN/search.jsonl; what is there is not measured again.
+    All scores are on the run's validation set. With --test the best search is also scored on that text. Results are
+    kept in RUN/search.jsonl and are not computed again.
 
     Example: scripts/ablations.py search runs/multi30k --beams 1,4 --alphas 0.6,1,2
     """
@@ -190,7 +193,7 @@ def search(
 
 @dataclass(frozen=True)
 class Searches:
-    """What is measured of a run: each search once. `folder` holds the means while they are searched with."""
+    """The searches with a run. A result that exists is not computed again. folder: for averaged model files."""
 
     run: Path
     results: grid.Results
@@ -201,7 +204,7 @@ class Searches:
     def scores(
         self, weights: Weights, pairs: scoring.Pairs, beam: float | None = None, alpha: float | None = None
     ) -> dict[str, Any]:
-        """BLEU and the like, with the run's own search where no beam size and α are given."""
+        """The scores of a search; with the run's own beam size and α if they are not given."""
         chosen = [] if beam is None else [f"decoding.beam_size={beam}", f"decoding.length_penalty={alpha}"]
         key = {
             "files": [path.name for path in weights.files],

@@ -1,19 +1,19 @@
-"""Measure nmt: how fast it trains and translates beside others, and what preparing a large corpus takes.
+"""Measure the speed and memory of training, translation, the loss, and data preparation.
 
     python scripts/benchmark.py train CONFIG [section.key=value …] [--size base] [--against COMMAND] [--rounds 5]
     python scripts/benchmark.py translate MODEL INPUT [decoding.key=value …] [--beside MODEL …] [--nproc-per-node N]
     python scripts/benchmark.py loss [--vocabulary 32000]
     python scripts/benchmark.py prepare [--pairs 10000000]
 
-`train` runs `nmt train` for some steps, on the CPU or a GPU, as one rank or several, and in turn the command given,
-which must print `target_tokens_per_second=NUMBER`; the ratio is taken round by round, so that it holds on a machine
-whose speed drifts. Beside speed it gives the peak of resident memory of both, and of ours padding, waiting for data
-and the share of what a large matrix product reaches on the device. `translate` gives target subwords a second of
-MODEL and, in turn, of others, such as its export for CTranslate2, by one process or by several that share the lines;
-loading and a first warming batch are not counted.
-`loss` measures the loss alone beside PyTorch's.
-`prepare` generates a corpus, prepares it and trains a few steps on it, each in a process of its own, and gives
-seconds and the peak of resident memory.
+`train` runs `nmt train` for some steps, on the CPU or a GPU, with one rank or several. With --against it alternates
+with another command, which must print `target_tokens_per_second=NUMBER`, and compares them round by round, so that
+changes in the machine's speed do not matter. It reports speed and peak resident memory of both, and for nmt padding,
+time spent waiting for data, and TFLOP/s as a share of those of a large matrix product.
+`translate` measures target subwords per second of MODEL and, in alternation, of other models, such as its export for
+CTranslate2, with one process or several that share the lines. Loading and a first batch are not counted.
+`loss` compares the loss alone with PyTorch's.
+`prepare` generates a corpus, prepares it and trains a few steps on it, each in a new process, and reports seconds and
+peak resident memory.
 """
 
 import argparse
@@ -40,7 +40,7 @@ NMT = [sys.executable, "-m", "nmt"]
 Cost = tuple[float, float, str]
 
 
-# d_model, feed-forward, layers, heads, dropout: of the paper's models, and of one that learns on two cores.
+# d_model, feed-forward, layers, heads, dropout: the paper's base and big models, and one small enough for two cores.
 SIZES = {
     "tiny": (128, 256, 4, 4, 0.3),
     "base": (512, 2048, 6, 8, 0.1),
@@ -49,14 +49,14 @@ SIZES = {
 
 
 def settings_of(size: str) -> list[str]:
-    """The overrides that make a model of this size."""
+    """The overrides for a model of this size."""
     names = ("d_model", "feed_forward", "layers", "heads", "dropout")
     return [f"model.{name}={value}" for name, value in zip(names, SIZES[size], strict=True)]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One run: target tokens a second, peak of resident memory in GiB, the rows of metrics.jsonl (ours)."""
+    """One run: target tokens per second, peak resident memory in GiB, the rows of metrics.jsonl (of nmt only)."""
 
     speed: float
     memory: float
@@ -64,7 +64,7 @@ class Measured:
 
 
 def run_nmt(arguments: argparse.Namespace, overrides: Sequence[str]) -> Measured:
-    """A fresh run, its first `--warmup` steps left out of the speed."""
+    """A new run; the first `--warmup` steps do not count for the speed."""
     with tempfile.TemporaryDirectory() as folder:
         settings = [
             *overrides, f"run_dir={folder}/run", f"training.max_steps={arguments.warmup + arguments.steps}",
@@ -82,7 +82,7 @@ def run_nmt(arguments: argparse.Namespace, overrides: Sequence[str]) -> Measured
 
 
 def run_other(command: str) -> Measured:
-    """Another trainer, by its own word. SystemExit with its output if it says no speed."""
+    """Another trainer, with the speed that it prints. Raises SystemExit with its output if it prints none."""
     _, memory, output = measured(shlex.split(command))
     found = re.search(r"target_tokens_per_second=([0-9]+\.?[0-9]*)", output)
     if found is None or not float(found[1]):
@@ -91,7 +91,7 @@ def run_other(command: str) -> Measured:
 
 
 def train(arguments: argparse.Namespace) -> None:
-    """Print a table of speeds and memory, a line a round, the median ratio, and how our time was spent."""
+    """Print speed and memory of each round, the median ratio, and how nmt spent its time."""
     with tempfile.TemporaryDirectory() as store:  # prepared once, not once a round
         overrides = [f"data.store_dir={store}", *(settings_of(arguments.size) if arguments.size else ())]
         overrides += arguments.overrides
@@ -108,19 +108,19 @@ def train(arguments: argparse.Namespace) -> None:
     if theirs:
         for what in ("speed", "memory"):
             ratios = [getattr(a, what) / getattr(b, what) for a, b in zip(ours, theirs, strict=True)]
-            print(f"{what}: {statistics.median(ratios):.2f} of the other's ({min(ratios):.2f} to {max(ratios):.2f})")
+            print(f"{what}: {statistics.median(ratios):.2f} × the other's ({min(ratios):.2f} to {max(ratios):.2f})")
     rows = [row for run in ours for row in run.rows]
     mean = {name: statistics.mean(row[name] for row in rows) for name in ("padding", "data_wait", "tflops")}
-    print(f"nmt: {mean['padding']:.1%} of the cells are padding, {mean['data_wait']:.1%} of the time waits for data")
-    gpus = (arguments.nproc_per_node or 1) if "peak_memory_gib" in rows[-1] else 1  # ranks on the CPU share one
+    print(f"nmt: {mean['padding']:.1%} padding, {mean['data_wait']:.1%} of the time spent waiting for data")
+    gpus = (arguments.nproc_per_node or 1) if "peak_memory_gib" in rows[-1] else 1  # ranks on the CPU share it
     peak = device_peak(arguments, overrides) * gpus
     print(f"nmt: {mean['tflops']:.3f} TFLOP/s; large matrix products reach {peak:.3f}: {mean['tflops'] / peak:.0%}")
     if "peak_memory_gib" in rows[-1]:
-        print(f"nmt: {rows[-1]['peak_memory_gib']:.1f} GiB of the GPU's memory at most")
+        print(f"nmt: peak GPU memory {rows[-1]['peak_memory_gib']:.1f} GiB")
 
 
 def device_peak(arguments: argparse.Namespace, overrides: Sequence[str]) -> float:
-    """TFLOP/s of a large matrix product on the device, in the precision of the config; in a process of its own."""
+    """TFLOP/s of a large matrix product on the device, in the precision of the config, measured in a new process."""
     script = (
         "import sys, torch, nmt.device; from pathlib import Path; from nmt.config import schema;"
         "from nmt.training import profiling;"
@@ -151,7 +151,7 @@ print(sum(len(ids) + 1 for ids, line in zip(translator.vocabulary.target.encode(
 
 
 def run_translator(model: str, arguments: argparse.Namespace) -> Measured:
-    """So many processes that each translate every so-manieth line, started together; SystemExit where one fails."""
+    """N processes, started together, that each translate every Nth line. Raises SystemExit if one fails."""
     number = arguments.nproc_per_node
     environment = os.environ | {"OMP_NUM_THREADS": str(max(1, usable_cores() // number))}
     command = [sys.executable, "-c", TRANSLATE, model, str(arguments.input), arguments.device]
@@ -166,27 +166,27 @@ def run_translator(model: str, arguments: argparse.Namespace) -> Measured:
         for process in range(number)
     ]
 
-    def said(process: subprocess.Popen[str]) -> str:
+    def next_line(process: subprocess.Popen[str]) -> str:
         assert process.stdout
-        return process.stdout.readline().strip() or sys.exit(f"benchmark: {model} was not translated with")
+        return process.stdout.readline().strip() or sys.exit(f"benchmark: translating with {model} failed")
 
     for process in processes:
-        said(process)
+        next_line(process)
     start = time.perf_counter()
     for process in processes:
         assert process.stdin
         process.stdin.write("go\n")
         process.stdin.flush()
     for process in processes:
-        said(process)
+        next_line(process)
     seconds = time.perf_counter() - start
-    subwords = sum(int(said(process)) for process in processes)
+    subwords = sum(int(next_line(process)) for process in processes)
     memory = sum(peak_gib(os.wait4(process.pid, 0)[2]) for process in processes)
     return Measured(subwords / seconds, memory, [])
 
 
 def translate(arguments: argparse.Namespace) -> None:
-    """Print target subwords a second and memory of each model, a line a round, and the ratios to the first."""
+    """Print target subwords per second and memory of each model and round, and the first model's ratio to others."""
     models = [arguments.model, *(arguments.beside or [])]
     print("round  " + "  ".join(f"{Path(model).name[-20:]:>20s}    GiB" for model in models))
     found: list[list[Measured]] = [[] for _ in models]
@@ -198,7 +198,7 @@ def translate(arguments: argparse.Namespace) -> None:
         print(line, flush=True)
     for model, rounds in zip(models[1:], found[1:], strict=True):
         ratios = [ours.speed / theirs.speed for ours, theirs in zip(found[0], rounds, strict=True)]
-        print(f"{statistics.median(ratios):.2f} of {model}'s speed ({min(ratios):.2f} to {max(ratios):.2f})")
+        print(f"{statistics.median(ratios):.2f} × the speed of {model} ({min(ratios):.2f} to {max(ratios):.2f})")
 
 
 LOSS = """
@@ -227,14 +227,14 @@ print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
 
 def loss(arguments: argparse.Namespace) -> None:
-    """Print seconds and memory of the loss over a vocabulary, forward and backward on the CPU, three ways."""
+    """Print seconds and memory of the loss, forward and backward on the CPU, for three implementations."""
     sizes = [str(number) for number in (arguments.tokens, arguments.width, arguments.vocabulary)]
     print(f"{arguments.tokens:,} tokens, d_model {arguments.width}, {arguments.vocabulary:,} subwords")
     print("loss            seconds    GiB")
     for kind in ("PyTorch", "PyTorch, fused", "nmt"):
         done = subprocess.run([sys.executable, "-c", LOSS, kind, *sizes], capture_output=True, text=True)
-        if done.returncode:  # a PyTorch that does not have it yet
-            print(f"{kind:14s}  not there")
+        if done.returncode:  # this version of PyTorch does not have it
+            print(f"{kind:14s}  not available")
             continue
         seconds, memory = map(float, done.stdout.split())
         print(f"{kind:14s}  {seconds:7.2f}  {memory / 2**20:5.2f}", flush=True)
@@ -259,15 +259,15 @@ def write_corpus(folder: Path, pairs: int) -> None:
 
 
 def measured(command: Sequence[str]) -> Cost:
-    """Seconds, the peak of resident memory in GiB (of the largest process, if it starts some), what it printed.
+    """Seconds, peak resident memory in GiB (of the largest process, if it starts others), and what it printed.
 
-    SystemExit with the last line of what it said if it cannot be started or fails.
+    Raises SystemExit with its last line if it cannot be started or fails.
     """
     start = time.perf_counter()
     shown = textwrap.shorten(shlex.join(command), 120)
-    with tempfile.TemporaryFile("w+") as said:
+    with tempfile.TemporaryFile("w+") as errors:
         try:
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True)
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
         except OSError as error:
             sys.exit(f"benchmark: {shown}: {error.strerror}")
         assert process.stdout
@@ -275,20 +275,20 @@ def measured(command: Sequence[str]) -> Cost:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
-            said.seek(0)
-            last = [line for line in (output + said.read()).split("\n") if line][-1:]
+            errors.seek(0)
+            last = [line for line in (output + errors.read()).split("\n") if line][-1:]
             sys.exit("\n".join([f"benchmark: {shown} ended with status {process.returncode}", *last]))
     return time.perf_counter() - start, peak_gib(usage), output
 
 
 def peak_gib(usage: resource.struct_rusage) -> float:
-    """The peak of resident memory in GiB."""
-    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB on Linux
+    """Peak resident memory in GiB."""
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes on macOS, KiB on Linux
     return usage.ru_maxrss * unit / 2**30
 
 
 def prepare(arguments: argparse.Namespace) -> None:
-    """Print seconds and peak memory of preparing a generated corpus, of finding it again, and of training on it."""
+    """Print seconds and peak memory of preparing a generated corpus, of reusing it, and of training on it."""
     folder = Path(arguments.folder or tempfile.mkdtemp())
     corpus = folder / f"corpus-{arguments.pairs}"
     if not (corpus / "target.txt").exists():
@@ -325,25 +325,31 @@ def at_least_one(text: str) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    training = commands.add_parser("train", help="target tokens a second, beside another command")
+    training = commands.add_parser("train", help="target tokens per second, compared with another command")
     training.add_argument("config", type=Path)
     training.add_argument("overrides", nargs="*", metavar="section.key=value")
-    training.add_argument("--size", choices=SIZES, help="the config's model in another size")
+    training.add_argument("--size", choices=SIZES, help="change the size of the config's model")
     training.add_argument("--device", default="auto", help="cpu, cuda, cuda:N, mps or auto")
     training.add_argument("--nproc-per-node", type=at_least_one, metavar="N", help="train as N ranks")
-    training.add_argument("--against", metavar="COMMAND", help="run in turn; prints target_tokens_per_second=NUMBER")
+    training.add_argument(
+        "--against", metavar="COMMAND", help="command to compare with; it must print target_tokens_per_second=NUMBER"
+    )
     training.add_argument("--rounds", type=at_least_one, default=5)
-    training.add_argument("--steps", type=at_least_one, default=60, help="steps that are timed: a multiple of --warmup")
-    training.add_argument("--warmup", type=at_least_one, default=10, help="steps before them that are not")
+    training.add_argument("--steps", type=at_least_one, default=60, help="steps that are timed; a multiple of --warmup")
+    training.add_argument("--warmup", type=at_least_one, default=10, help="steps before them that are not timed")
     training.set_defaults(run=train)
-    translating = commands.add_parser("translate", help="target subwords a second, beside other models")
+    translating = commands.add_parser("translate", help="target subwords per second, compared with other models")
     translating.add_argument("model", help="a model file, a run's folder, or an exported folder")
     translating.add_argument("input", type=Path, help="the text to translate")
-    translating.add_argument("overrides", nargs="*", metavar="decoding.key=value", help="for all of the models")
-    translating.add_argument("--beside", action="append", metavar="MODEL", help="another one, in turn; any number")
+    translating.add_argument(
+        "overrides", nargs="*", metavar="decoding.key=value", help="decoding settings for all models"
+    )
+    translating.add_argument(
+        "--beside", action="append", metavar="MODEL", help="another model to compare with; can be repeated"
+    )
     translating.add_argument("--device", default="auto", help="cpu, cuda, cuda:N, mps or auto")
     translating.add_argument(
-        "--nproc-per-node", type=at_least_one, default=1, metavar="N", help="share the lines among so many processes"
+        "--nproc-per-node", type=at_least_one, default=1, metavar="N", help="share the lines among N processes"
     )
     translating.add_argument("--rounds", type=at_least_one, default=5)
     translating.set_defaults(run=translate)
@@ -354,7 +360,7 @@ def main() -> None:
     losing.set_defaults(run=loss)
     preparing = commands.add_parser("prepare", help="seconds and memory of preparing a large corpus")
     preparing.add_argument("--pairs", type=int, default=10_000_000)
-    preparing.add_argument("--folder", help="keep corpus and run here; default: a new temporary folder")
+    preparing.add_argument("--folder", help="where to keep the corpus and the run; default: a new temporary folder")
     preparing.set_defaults(run=prepare)
     arguments = parser.parse_args()
     if arguments.run is train and arguments.steps % arguments.warmup:

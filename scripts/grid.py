@@ -1,11 +1,9 @@
-"""Variations of one config, each trained as a run of its own and scored, the results in one JSON Lines file.
-
-What scripts/reproduce_table3.py and scripts/ablations.py share. A folder OUTPUT holds
+"""Train and score variations of one config: the part shared by scripts/reproduce_table3.py and scripts/ablations.py.
 
     OUTPUT/ROW-seedN/       the run of a row
-    OUTPUT/results.jsonl    a line for each row and seed that is done
+    OUTPUT/results.jsonl    one line for each row and seed that is finished
 
-A row that is done is not done again, and one that was interrupted goes on, when the same command is given again.
+The same command again skips rows that are finished and continues one that was interrupted.
 """
 
 import functools
@@ -28,8 +26,9 @@ from typing import Annotated, Any
 import scoring
 import typer
 
+from nmt.cli.options import to_path
 from nmt.config import reader, schema
-from nmt.config.reader import required, setting
+from nmt.config.declaration import required, setting
 from nmt.config.schema import Config
 from nmt.distributed.stopping import SIGNALS
 from nmt.errors import NmtError
@@ -39,48 +38,52 @@ log = logging.getLogger("nmt")
 
 GRIDS = Path(__file__).parents[1] / "configs" / "grids"
 RESULTS = "results.jsonl"
-WIDTHS = ("d_model", "feed_forward", "key_size", "value_size")  # of `model`: what a scale divides
-# What changes no figure of a run, and may differ between its sessions.
+WIDTHS = ("d_model", "feed_forward", "key_size", "value_size")  # settings of `model` that a scale divides
+# Settings that do not change the results of a run, and may differ when it is resumed.
 _FREE = ("run_dir", "data.store_dir", "data.workers", "data.prefetch", "training.max_seconds", "training.tensorboard")
 Scores = dict[str, Any]
 
 # Options of both scripts.
-Seeds = Annotated[str | None, typer.Option(metavar="1,2,…", help="One run each; default: the config's.")]
-Output = Annotated[Path, typer.Option(help="Folder of runs and of results.jsonl.")]
-Average = Annotated[int, typer.Option(min=1, help="Score the mean of so many last checkpoints.")]
-Test = Annotated[tuple[Path, Path] | None, typer.Option(metavar="SOURCE REFERENCE", help="Score this text too.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps, or auto: the best one here.")]
-Ranks = Annotated[int | None, typer.Option(min=1, help="Train as so many ranks.")]
+Seeds = Annotated[
+    str | None, typer.Option(metavar="1,2,…", help="Train each row with each seed; default: the seed of the config.")
+]
+Output = Annotated[Path, typer.Option(parser=to_path, help="Folder for the runs and results.jsonl.")]
+Average = Annotated[int, typer.Option(min=1, help="Score the average of the last N checkpoints.")]
+Test = Annotated[
+    tuple[Path, Path] | None, typer.Option(parser=to_path, metavar="SOURCE REFERENCE", help="Score on this text too.")
+]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps, or auto: the best device of this machine.")]
+Ranks = Annotated[int | None, typer.Option(min=1, help="Train with this number of ranks.")]
 
 
 @dataclass(frozen=True)
 class Paper:
-    """What the paper's Table 3 says of a row."""
+    """The results of a row in Table 3 of the paper."""
 
-    perplexity: float = required("a subword, on newstest2013")
+    perplexity: float = required("per subword, on newstest2013")
     bleu: float = required("on newstest2013")
-    parameters: float | None = setting(None, "millions; null: the table leaves it out")
+    parameters: float | None = setting(None, "in millions; null: the table does not give it")
 
 
 @dataclass(frozen=True)
 class Row:
     """One variation."""
 
-    row: str = required("its name, and the beginning of its run's folder")
-    settings: tuple[str, ...] = setting((), "section.key=value, laid over the grid's base")
-    steps: float = setting(1.0, "times the config's training.max_steps", above=0)
-    paper: Paper | None = setting(None, "the paper's figures, where it has any")
+    row: str = required("its name, with which the name of its run folder begins")
+    settings: tuple[str, ...] = setting((), "section.key=value; they override the grid's base")
+    steps: float = setting(1.0, "factor for the config's training.max_steps", above=0)
+    paper: Paper | None = setting(None, "the paper's results, if it has any")
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The rows of a table; the first is what the others are compared with."""
+    """The rows of a table. The others are compared with the first."""
 
     rows: tuple[Row, ...] = required("the variations")
-    base: tuple[str, ...] = setting((), "section.key=value, laid over the config, for all rows")
+    base: tuple[str, ...] = setting((), "section.key=value; for all rows, they override the config")
 
     def chosen(self, names: str | None) -> list[Row]:
-        """The rows of these names, parted by commas, in the grid's order; all without. NmtError for others."""
+        """The rows with these names, separated by commas, in the grid's order; None: all. NmtError for others."""
         wanted = [row.row for row in self.rows] if names is None else [name.strip() for name in names.split(",")]
         known = {row.row for row in self.rows}
         if unknown := [name for name in wanted if name not in known]:
@@ -89,13 +92,13 @@ class Grid:
 
 
 def load(path: Path) -> Grid:
-    """The grid in a YAML file. Raises NmtError as settings.load does."""
+    """The grid in a YAML file. Raises NmtError as reader.load does."""
     return reader.load(Grid, path)
 
 
 @dataclass(frozen=True)
 class Run:
-    """A row with a seed, ready to train: `nmt train CONFIG OVERRIDES` is all it takes."""
+    """A row with a seed, trained with `nmt train CONFIG OVERRIDES`."""
 
     row: Row
     seed: int
@@ -104,7 +107,7 @@ class Run:
 
     @cached_property
     def config(self) -> Config:
-        """The settings it has in the end."""
+        """All settings of the run."""
         return schema.load(self.file, self.overrides)
 
     @property
@@ -113,7 +116,7 @@ class Run:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What decides its figures, without what is at its default."""
+        """The settings that change its results, without those that have their default."""
         kept: dict[str, Any] = reader.to_dict(self.config, defaults=False)
         for path in _FREE:
             section, _, name = path.rpartition(".")
@@ -124,18 +127,19 @@ class Run:
 def runs(
     grid: Grid, rows: Sequence[Row], file: Path, overrides: Sequence[str], output: Path, seeds: str | None, scale: int
 ) -> list[Run]:
-    """The runs that rows, seeds and overrides make; rows with the settings of one before are left out, aloud.
+    """The runs for these rows and seeds. A row with the same settings as an earlier row is left out with a message.
 
-    Laid over the config one after the other: the grid's base, the row, the scale, which divides every width of the
-    model by a whole number, the overrides, and the row's share of steps.
-    Raises NmtError for settings that are wrong or cannot go together.
+    The config is overridden by the grid's base, then the row, then the scale, which divides all widths of the model,
+    then the overrides, then the row's factor for the steps. Raises NmtError for wrong settings.
     """
     made: dict[str, Run] = {}
     last = {override.partition("=")[0]: override for override in overrides}
     for row in rows:
         for own in row.settings:
             if (stronger := last.get(own.partition("=")[0], own)) != own:
-                log.warning("row %s: its %s gives way to %s: it is not what its name says", row.row, own, stronger)
+                log.warning(
+                    "row %s: its %s is overridden by %s, so its name does not describe it", row.row, own, stronger
+                )
         over = [*grid.base, *row.settings]
         over += [*_narrower(row, schema.load(file, over), scale), *overrides]
         try:
@@ -150,13 +154,13 @@ def runs(
             given = [*over, f"seed={seed}", f"run_dir={output / f'{row.row}-seed{seed}'}"]
             run = Run(row, seed, file, _last_of_each(given))
             twin = made.setdefault(json.dumps(run.settings), run)
-            if twin is not run and not number:  # said once
-                log.info("%s: the settings of %s: not trained again", row.row, twin.row.row)
+            if twin is not run and not number:  # log it once
+                log.info("%s: same settings as %s: not trained again", row.row, twin.row.row)
     return list(made.values())
 
 
 def _last_of_each(overrides: Sequence[str]) -> tuple[str, ...]:
-    """Of several for one setting only the last, which counts."""
+    """Keep only the last override of each setting."""
     kept: dict[str, str] = {}
     for override in overrides:
         key = override.partition("=")[0]
@@ -180,49 +184,52 @@ def _seeds(given: str | None, default: int) -> list[int]:
     try:
         return [int(part) for part in given.split(",")] if given else [default]
     except ValueError:
-        raise NmtError(f"--seeds: {given}: give whole numbers parted by commas, such as 1,2,3") from None
+        raise NmtError(f"--seeds: {given}: give whole numbers separated by commas, such as 1,2,3") from None
 
 
 # ------------------------------------------------------------------------ train
 
 
 def train(run: Run, device: str, ranks: int | None) -> None:
-    """Train a run to its end, or go on with it. Raises typer.Exit with the command's status where it does not end.
+    """Train or resume a run. Raises typer.Exit with the status of `nmt train` if it does not finish.
 
-    In a process of its own, which any signal that would stop this one is passed on to: it saves, and says so.
+    It runs in another process. Signals that would stop this process are sent to it, so that it saves its state.
     """
     _check_unchanged(run)
     arguments = ["train", str(run.file), *run.overrides, "--device", device]
     arguments += [] if ranks is None else ["--nproc-per-node", str(ranks)]
     log.info("nmt %s", shlex.join(arguments))
-    # In a session of its own, so that Ctrl-C at a terminal comes once, by way of this process.
+    # In a new session, so that it gets Ctrl-C at a terminal only once, from this process.
     command = [sys.executable, "-m", "nmt", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
     def pass_on(number: int, _: FrameType | None) -> None:
         process.send_signal(number)
 
-    heard = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # else under nohup
+    heard = [
+        number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN
+    ]  # others are ignored, as under nohup
     before = {number: signal.signal(number, pass_on) for number in heard}
     try:
         printed, _ = process.communicate()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    if process.returncode or not printed.strip():  # a path is printed by what has come to its end
-        log.info("%s seed %d: stopped; the same command goes on with it", run.row.row, run.seed)
+    if process.returncode or not printed.strip():  # a finished run prints a path
+        log.info("%s seed %d: stopped; the same command continues it", run.row.row, run.seed)
         raise typer.Exit(process.returncode if process.returncode >= 0 else 128 - process.returncode)
 
 
 def _check_unchanged(run: Run) -> None:
-    """NmtError where the run's folder holds one with other settings, whose results would not be this row's."""
+    """Raises NmtError if the run folder has a run with other settings, whose results would be wrong for this row."""
     path = run.folder / "config.yaml"
     if not path.exists():
         return
     changed = reader.differences(schema.load(path), run.config)
-    if changed := [row for row in changed if row.partition(":")[0] not in _FREE]:
+    rows = [f"{path}: {before} there, {now} here" for path, (before, now) in changed.items() if path not in _FREE]
+    if rows:
         raise NmtError(
-            f"{run.folder} holds a run with other settings ({'; '.join(changed)}): choose another --output, or "
+            f"{run.folder} holds a run with other settings ({'; '.join(rows)}): choose another --output, or "
             "delete the folder"
         )
 
@@ -231,9 +238,9 @@ def _check_unchanged(run: Run) -> None:
 
 
 def score(run: Run, average: int, device: str, test: scoring.Pairs | None) -> Scores:
-    """A finished run's result: the mean of its last `average` checkpoints on the validation set, and on the test set.
+    """The scores of a finished run: of the average of its last checkpoints on the validation set and the test set.
 
-    `curve` is what was validated on the way; all but the names are figures of the run.
+    `curve` has the validations during training.
     """
     from nmt.checkpoints import averaging, model_file
 
@@ -258,18 +265,18 @@ def score(run: Run, average: int, device: str, test: scoring.Pairs | None) -> Sc
 
 
 class Results:
-    """OUTPUT/results.jsonl: a line for what is done, found again by what it is of. The last line of its kind counts."""
+    """OUTPUT/results.jsonl: one line for each result, found by its key. With equal keys the last line counts."""
 
     def __init__(self, path: Path):
-        """Raises NmtError where a line is not JSON."""
+        """Raises NmtError if a line is not JSON."""
         self.path = path
         self.lines: list[dict[str, Any]] = []
         if not path.exists():
             return
-        with self._alone():
+        with self._lock():
             text = path.read_text(encoding="utf-8")
             whole, _, torn = text.rpartition("\n")
-            if torn:  # it was being written when the power went
+            if torn:  # an incomplete last line, written when the machine stopped
                 atomic.write_text(path, whole + "\n" if whole else "")
         for number, line in enumerate(whole.split("\n") if whole else [], start=1):
             try:
@@ -280,20 +287,20 @@ class Results:
                 ) from None
 
     def find(self, key: dict[str, Any]) -> dict[str, Any] | None:
-        """What is known of this."""
+        """The result with this key, or None."""
         return next((line for line in reversed(self.lines) if key.items() <= line.items()), None)
 
     def add(self, line: dict[str, Any]) -> None:
-        """Write it down at once."""
+        """Append a result and sync it to the disk."""
         atomic.make_folder(self.path.parent)
-        with self._alone(), self.path.open("a", encoding="utf-8") as file:
+        with self._lock(), self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
             file.flush()
             os.fsync(file.fileno())
         self.lines.append(line)
 
-    def _alone(self) -> AbstractContextManager[None]:
-        """Wait while another command, at work on other rows, writes."""
+    def _lock(self) -> AbstractContextManager[None]:
+        """Wait while another command writes results of other rows."""
         return atomic.locked(self.path.parent, waiting=lambda: None)
 
 
@@ -305,9 +312,9 @@ def train_and_score(
     average: int,
     test_files: tuple[Path, Path] | None,
 ) -> dict[str, list[Scores]]:
-    """Do what is not done; returns the results of each row, one a seed. Raises as `train` and the scores do.
+    """Train and score what is not finished; returns the results of each row, one for each seed.
 
-    Results are found again by settings, and by what the texts that these name hold.
+    Finished results are found by their settings and by the content of their texts. Raises as `train` and `score` do.
     """
     from nmt.data import corpus, store_folder
 
@@ -333,7 +340,7 @@ def train_and_score(
         done = results.find(key)
         if done is None:
             if before := results.find(named):
-                _say_changed(run, before.get("texts", {}), texts)
+                _log_change(run, before.get("texts", {}), texts)
             train(run, device, ranks)
             done = key | score(run, average, device, test)
             results.add(done)
@@ -341,35 +348,36 @@ def train_and_score(
     return found
 
 
-def _say_changed(run: Run, before: dict[str, Any], texts: dict[str, Any]) -> None:
-    """Say why a row that was done is done anew. NmtError where its run was trained on another text."""
+def _log_change(run: Run, before: dict[str, Any], texts: dict[str, Any]) -> None:
+    """Log why a finished row is done again. Raises NmtError if its run was trained on other text."""
     changed = [name for name in texts if name in before and texts[name] != before[name]]
     if "data.train" in changed and run.folder.exists():
         raise NmtError(
             f"{run.folder} holds a run on other training data (data.train: its text has changed): choose another "
             "--output, or delete the folder"
         )
-    reason = f"another text behind {', '.join(changed)}" if changed else "not known by which texts it was"
-    log.info("%s seed %d: %s: done anew", run.row.row, run.seed, reason)
+    reason = f"new text in {', '.join(changed)}" if changed else "its texts are not recorded"
+    log.info("%s seed %d: %s: done again", run.row.row, run.seed, reason)
 
 
 def _check_average(run: Run, average: int) -> None:
-    """NmtError where the run will not have so many last checkpoints."""
+    """Raises NmtError if the run will have fewer checkpoints than are averaged."""
     training = run.config.training
     if average > training.keep_last:
         raise NmtError(
-            f"--average {average}: of row {run.row.row} only the last {training.keep_last} are kept: training.keep_last"
+            f"--average {average}: row {run.row.row} keeps only its last {training.keep_last} checkpoints: raise "
+            "training.keep_last"
         )
     intervals = training.checkpoint_every, training.validate_every  # and at the end one is written
     written = {training.max_steps}.union(*(range(every, training.max_steps, every) for every in intervals))
     if average > len(written):
         raise NmtError(
-            f"--average {average}: row {run.row.row} writes only {len(written)} in training.max_steps: "
+            f"--average {average}: row {run.row.row} writes only {len(written)} checkpoints in training.max_steps: "
             f"{training.max_steps}: lower training.checkpoint_every: {training.checkpoint_every}, or --average"
         )
 
 
 def mean_and_range(values: Sequence[float]) -> str:
-    """`25.31`, or of several `25.31 (25.10-25.60)`."""
+    """The mean and the range: `25.31`, or for several values `25.31 (25.10-25.60)`."""
     mean = math.fsum(values) / len(values)
     return f"{mean:.2f}" + (f" ({min(values):.2f}-{max(values):.2f})" if len(values) > 1 else "")

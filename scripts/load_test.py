@@ -1,11 +1,11 @@
-"""Measure `nmt serve` under load: is every answer right, and how fast do they come?
+"""Test `nmt serve` under load: whether every answer is right, and how fast answers come.
 
     python scripts/load_test.py MODEL TEXT [--clients 200] [--seconds 60] [--url http://127.0.0.1:8000]
 
-Translates each line of TEXT alone first, in batches of one. Then starts `nmt serve MODEL` (or uses the one at --url)
-and has the clients send one line after the other, each on a connection of its own: every next line as soon as the
-last is answered, or after the seconds that a 429 asks for. Prints what came back and exits with status 1 if anything
-but 200 and 429 did, if an answer was not the one that the line has alone, or if there was no answer to compare.
+First each line of TEXT is translated by itself. Then `nmt serve MODEL` is started, or the service at --url is used, and
+each client sends lines over its own connection: the next line as soon as it has an answer, or after the seconds that a
+429 answer gives. Prints a summary. The exit status is 1 if an answer had a status other than 200 and 429, if a
+translation differed from that of the line by itself, or if there was no translation to compare.
 """
 
 import argparse
@@ -27,15 +27,15 @@ import nmt
 
 @dataclass
 class Seen:
-    """What the clients saw."""
+    """What the clients received."""
 
     statuses: Counter[str] = field(default_factory=Counter)
-    seconds: list[float] = field(default_factory=list)  # of those with status 200
-    different: list[str] = field(default_factory=list)  # lines answered otherwise than alone
+    seconds: list[float] = field(default_factory=list)  # latency of answers with status 200
+    different: list[str] = field(default_factory=list)  # lines whose translation differed
 
 
 async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: str) -> tuple[int, dict[str, str], str]:
-    """Status, headers and body of the answer to one line."""
+    """Send one line; returns the status, headers and body of the answer."""
     body = json.dumps({"text": line}).encode()
     writer.write(b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
     head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -72,15 +72,15 @@ async def load(address: tuple[str, int], expected: dict[str, str], clients: int,
 
 
 def report(seen: Seen, seconds: float) -> int:
-    """Print it; the exit status."""
+    """Print a summary; returns the exit status."""
     different = len(set(seen.different))
-    print(f"statuses: {dict(seen.statuses)}; {seen.statuses['200'] / seconds:.0f} answers a second")
+    print(f"statuses: {dict(seen.statuses)}; {seen.statuses['200'] / seconds:.0f} answers per second")
     if len(seen.seconds) > 1:
         cuts = statistics.quantiles(seen.seconds, n=100, method="inclusive")
         print(f"latency: p50 {cuts[49]:.3f} s, p99 {cuts[98]:.3f} s, longest {max(seen.seconds):.3f} s")
-    print(f"answers compared: {len(seen.seconds)}; not the ones alone: {len(seen.different)}, to {different} lines")
+    print(f"translations compared: {len(seen.seconds)}; different: {len(seen.different)}, of {different} lines")
     if not seen.seconds:
-        print("no answer was compared: this proves nothing")
+        print("no translation was compared, so this test shows nothing")
     return int(bool(not seen.seconds or seen.different or seen.statuses.keys() - {"200", "429"}))
 
 
@@ -90,8 +90,8 @@ def main() -> int:
     parser.add_argument("text", type=Path)
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--url", help="a service that runs already, rather than one started here")
-    parser.add_argument("--serve", default="", help="arguments for the service started here")
+    parser.add_argument("--url", help="use this running service instead of starting one")
+    parser.add_argument("--serve", default="", help="arguments for `nmt serve`")
     given = parser.parse_args()
     lines = [line for line in given.text.read_text(encoding="utf-8").split("\n") if line.strip()]
     if not lines:
@@ -110,7 +110,7 @@ def main() -> int:
     status = report(seen, given.seconds)
     if service:
         service.terminate()
-        print(f"the service: {service.communicate()[1].strip()}; status {service.returncode}")
+        print(f"service: {service.communicate()[1].strip()}; status {service.returncode}")
         status = status or service.returncode
     return status
 

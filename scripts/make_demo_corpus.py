@@ -1,21 +1,19 @@
-"""Write an English-German parallel corpus from a small grammar of our own, with exact references.
+"""Write an English-German parallel corpus from a small grammar, with exact references.
 
     python scripts/make_demo_corpus.py OUTPUT_DIR [--train 40000] [--validation 500] [--test 500] [--seed 1]
 
-Every pair is one derivation written out in both languages, so the German shows what no word-by-word model
-can do: gender, case and adjective endings, the verb in second or last place, separable verbs, numbers with
-the unit before the ten, clock times (`half past three` is `halb vier`), dates and prices.
+The grammar generates both sides of a pair together. The German therefore has what word-by-word translation cannot give:
+gender, case and adjective endings, the verb in second or last place, separable verbs, numbers with the unit before the
+ten, clock times (`half past three` is `halb vier`), dates and prices.
 
-Conventions, so that an English sentence has exactly one German one: English numbers are British (`one
-thousand and one`); German numbers always write the leading one (`eintausendeins`); the simple past becomes
-the German perfect; definite objects stand before the time (`verkauft das Auto heute`), others after it
-(`verkauft heute ein Auto`); "his", "her" and "their" always refer to the subject.
+Each English sentence has exactly one German translation, by these conventions: English numbers are British (`one
+thousand and one`); German numbers always begin with a one (`eintausendeins`); the simple past becomes the German
+perfect; definite objects stand before the time (`verkauft das Auto heute`), others after it (`verkauft heute ein
+Auto`); "his", "her" and "their" always refer to the subject.
 """
 
 import argparse
-import os
 import random
-import secrets
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +21,8 @@ from datetime import date
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, NoReturn, TypeVar
+
+from nmt.files import atomic
 
 T = TypeVar("T")
 
@@ -689,7 +689,7 @@ MOST_WORDS = 16  # longer English sentences are drawn again
 
 
 def sentences(seed: int) -> Iterator[Phrase]:
-    """Yield sentence pairs for ever, with repeats."""
+    """Yield sentence pairs without end, with repeats."""
     dice = Dice(seed)
     while True:
         pair = dice.pick(RECIPES)(dice)
@@ -698,7 +698,7 @@ def sentences(seed: int) -> Iterator[Phrase]:
 
 
 def pairs(seed: int) -> Iterator[tuple[str, str]]:
-    """Yield sentence pairs for ever, no sentence twice on either side."""
+    """Yield sentence pairs without end, no sentence twice on either side."""
     seen: set[str] = set()
     for pair in sentences(seed):
         if seen.isdisjoint(pair):
@@ -707,12 +707,12 @@ def pairs(seed: int) -> Iterator[tuple[str, str]]:
 
 
 def write_corpus(folder: Path, sizes: dict[str, int], seed: int) -> None:
-    """Write a file for each split and language, complete before it takes its name.
+    """Write a file for each split and language, which appears only when it is complete.
 
-    Raises FileExistsError, before anything is written, where one of them is there and holds something else.
+    Raises FileExistsError, before anything is written, if one of them exists with other content.
     """
     drawn, order = list(islice(pairs(seed), sum(sizes.values()))), Dice(seed)
-    # Shuffled, because the short sentences run out: the last pairs drawn are not like the first.
+    # Shuffled, because short sentences become rare: the last pairs drawn differ from the first.
     drawn.sort(key=lambda _: order.random())
     folder.mkdir(parents=True, exist_ok=True)
     rest, files = iter(drawn), dict[Path, bytes]()
@@ -721,17 +721,9 @@ def write_corpus(folder: Path, sizes: dict[str, int], seed: int) -> None:
             files[folder / f"{split}.{language}"] = "".join(f"{line}\n" for line in lines).encode()
     for path, content in files.items():
         if path.exists() and path.read_bytes() != content:
-            raise FileExistsError(f"{path} is there and holds something else: delete it or choose another folder")
+            raise FileExistsError(f"{path} exists with other content: delete it or choose another folder")
     for path, content in files.items():
-        unfinished = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}")
-        try:
-            with unfinished.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        atomic.write_bytes(path, content)
 
 
 class Parser(argparse.ArgumentParser):

@@ -1,4 +1,4 @@
-"""Write configs/README.md, the reference of every setting, from the declarations in nmt/config/schema.py.
+"""Write configs/README.md, the reference of every setting, from the declarations in nmt/config/sections.py.
 
     python scripts/make_settings_reference.py [--check]
 
@@ -9,7 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from nmt.config import reader
+from nmt.config import reference
 from nmt.config.schema import Config
 
 PAGE = Path(__file__).parents[1] / "configs" / "README.md"
@@ -21,15 +21,15 @@ A run is described by one YAML file. `nmt train` and `nmt prepare` read it, and 
 
 | file | what it trains |
 | --- | --- |
-| [demo.yaml](demo.yaml) | English to German on a corpus of its own making, in minutes on two CPU cores |
-| [multi30k.yaml](multi30k.yaml) | English to German on 29,000 image captions, within the hour on two CPU cores |
-| [multi30k-tokenized.yaml](multi30k-tokenized.yaml) | the same, lower-cased and tokenized, as papers score it |
+| [demo.yaml](demo.yaml) | English to German on a generated corpus, in minutes on two CPU cores |
+| [multi30k.yaml](multi30k.yaml) | English to German on 29,000 image captions, in less than an hour on two CPU cores |
+| [multi30k-tokenized.yaml](multi30k-tokenized.yaml) | the same corpus, lower-cased and tokenized, as papers score it |
 | [wmt14-en-de-base.yaml](wmt14-en-de-base.yaml) | the base model of *Attention Is All You Need*, English to German |
 | [wmt14-en-de-big.yaml](wmt14-en-de-big.yaml) | the big model |
 | [wmt14-en-fr-big.yaml](wmt14-en-fr-big.yaml) | the big model, English to French |
 
-The shortest file names a folder, two languages and a corpus. Everything else has a default, and the defaults are
-the base model of the paper:
+`nmt init my.yaml` writes a file to start from. The shortest file names a folder, two languages and a corpus.
+Everything else has a default, and the defaults are the base model of the paper:
 
 ```yaml
 run_dir: runs/mine
@@ -40,17 +40,17 @@ data:
     - {source: train.en, target: train.de}
 ```
 
-**On the command line**, `section.key=value` overrides a setting of the file. The value is YAML; quote it where the
-shell would take it apart. Of several for one setting the last counts:
+**On the command line**, `section.key=value` replaces a setting of the file. The value is YAML; quote it if it has
+spaces or characters that are special in the shell. If a setting is given several times, the last one counts:
 
 ```sh
 nmt train configs/demo.yaml model.layers=4 training.learning_rate=1e-3 \\
   'data.train=[{source: a.en, target: a.de}, {source: b.en, target: b.de}]' data.validation=null
 ```
 
-**Nothing is guessed.** An unknown setting, a wrong type, a number out of range, a setting that is missing or given
-twice are errors, reported all at once, each with its line, before anything is done. So are settings that cannot go
-together, once each by itself is right.
+**Nothing is guessed.** An unknown setting, a wrong type, a number out of range, and a setting that is missing or
+given twice are errors. They are reported all at once, each with its line, before anything else is done. Settings that
+do not go together are errors too; they are reported when each one is valid by itself.
 
 ```
 demo.yaml: 2 problems
@@ -58,16 +58,19 @@ demo.yaml: 2 problems
   override model.layers: expected whole number, at least 1, at most 1,000; found 0
 ```
 
-**YAML** is read as version 1.2 has it: `no` is the text "no", a language code, and 1e-9 is a number. 25_000 is
-another way to write 25000. An empty value is `null`; a setting that may be null says what that means. Anchors,
-aliases and tags are not read.
+**YAML** is version 1.2: `no` is the text "no", a language code, and 1e-9 is a number. 25_000 is another way to write
+25000. An empty value is `null`; a setting that may be null says what that means. Anchors, aliases and tags are not
+allowed.
 
-**Paths** that are relative lead from the folder in which the command runs. `~` stands for your home folder; variables
-such as `$HOME` are not replaced.
+**Relative paths** start from the folder in which the command runs. `~` stands for your home folder; variables such as
+`$HOME` are not replaced.
 
-`RUN/config.yaml` holds all the settings of a run, defaults included, and can be used as a file of its own.
+**Padded tokens** measure the size of a batch: the number of sentences times the length of the longest one, in
+subwords. Padding counts, because it takes memory and time like any other token.
 
-This page is written by `scripts/make_settings_reference.py` from `nmt/config/schema.py`.
+`RUN/config.yaml` holds all settings of a run, defaults included, and can be used as a settings file.
+
+This page is written by `scripts/make_settings_reference.py` from `nmt/config/sections.py`.
 
 ## Top level
 
@@ -76,7 +79,7 @@ This page is written by `scripts/make_settings_reference.py` from `nmt/config/sc
 
 def page() -> str:
     """The whole of configs/README.md."""
-    return INTRODUCTION + reader.reference(Config)
+    return INTRODUCTION + reference.reference(Config)
 
 
 def main() -> int:

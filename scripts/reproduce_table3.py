@@ -16,6 +16,7 @@ import typer
 from grid import Run
 
 from nmt.cli import terminal
+from nmt.cli.options import to_path
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.files import text
@@ -23,11 +24,11 @@ from nmt.files.table import table as format_table
 
 ROWS = grid.GRIDS / "table3.yaml"
 PAPERS_CONFIG = Path(__file__).parents[1] / "configs" / "wmt14-en-de-base.yaml"
-ABOUT_37000 = range(30_000, 45_001)  # the vocabularies that the paper's words may mean
+ABOUT_37000 = range(30_000, 45_001)  # vocabulary sizes that the paper may mean by "about 37000"
 HEAD = ["row", "N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "ε_ls", "positions", "steps"]
 
 
-def cells(of: Config) -> list[str]:
+def row_settings(of: Config) -> list[str]:
     """A row's settings in the order of HEAD, from N on."""
     model, training = of.model, of.training
     sinusoids = "learned" if model.positions == "learned" else "sinusoids"
@@ -40,11 +41,11 @@ def cells(of: Config) -> list[str]:
 
 
 def as_in_the_paper(runs: Sequence[Run]) -> list[list[str]]:
-    """For each row its name and settings; after the first, only those that differ from the first one's."""
-    first = cells(runs[0].config)
+    """The name and the settings of each row; after the first row, only settings that differ from it."""
+    first = row_settings(runs[0].config)
     rows = [[runs[0].row.row, *first]]
     for run in runs[1:]:
-        own = cells(run.config)
+        own = row_settings(run.config)
         rows.append([run.row.row, *(mine if mine != its else "" for mine, its in zip(own, first, strict=True))])
     return rows
 
@@ -53,7 +54,7 @@ def as_in_the_paper(runs: Sequence[Run]) -> list[list[str]]:
 
 
 def parameters(of: Config, vocabulary: int) -> int:
-    """The model's parameters with a vocabulary of so many subwords; no memory is taken for them."""
+    """The number of parameters of the model with a vocabulary of this size. No memory is allocated for them."""
     import torch
 
     from nmt.models.transformer.model import Transformer
@@ -64,7 +65,7 @@ def parameters(of: Config, vocabulary: int) -> int:
 
 
 def vocabularies(of: Config, millions: float) -> tuple[int, int]:
-    """The least and the most subwords with which the model has so many parameters, rounded to whole millions."""
+    """The smallest and largest vocabulary with which the model has this many parameters, rounded to millions."""
     size = of.vocabulary.size
     ours = parameters(of, size)
     each = parameters(of, size + 1) - ours
@@ -73,8 +74,8 @@ def vocabularies(of: Config, millions: float) -> tuple[int, int]:
 
 
 def count(table: grid.Grid, runs: Sequence[Run]) -> str:
-    """The table of parameters beside the paper's, and what explains the differences."""
-    listed = table.rows[0].paper  # what a row leaves out is as in the table's first
+    """The table of parameters with the paper's numbers, and explanations of the differences."""
+    listed = table.rows[0].paper  # a row without a number has the parameters of the first
     size = runs[0].config.vocabulary.size
     rows, ranges, beyond = [], {}, []
     for run, values in zip(runs, as_in_the_paper(runs), strict=True):
@@ -94,8 +95,8 @@ def count(table: grid.Grid, runs: Sequence[Run]) -> str:
             beyond.append(f"{run.row.row} differs by {difference:+.1%}: {explanation(run, papers, least, most)}")
     head = [*HEAD, "millions", "paper", "differ", "subwords"]
     notes = [
-        f'Counted with {size:,} shared subwords; the paper says "about 37000", and whole millions. In brackets is the',
-        "base model's, where a row gives none. `subwords`: vocabularies with which our count rounds to the paper's.",
+        f'Counted with {size:,} shared subwords; the paper says "about 37000" and gives whole millions. In brackets:',
+        "the base model's, for rows without one. `subwords`: vocabularies with which the count rounds to the paper's.",
         *agreement(ranges),
         *beyond,
         *learned(runs),
@@ -104,7 +105,7 @@ def count(table: grid.Grid, runs: Sequence[Run]) -> str:
 
 
 def explanation(run: Run, millions: float, least: int, most: int) -> str:
-    """How the vocabularies with which the count rounds to the paper's explain a difference, if they may be meant."""
+    """How a difference follows from the size of the vocabulary, if the paper may mean that size."""
     if most < ABOUT_37000[0] or least > ABOUT_37000[-1]:
         return f'not explained: {least:,} to {most:,} subwords are not "about 37000".'
     width, more = run.config.model.d_model, (least + most) / 2 - run.config.vocabulary.size
@@ -116,28 +117,28 @@ def explanation(run: Run, millions: float, least: int, most: int) -> str:
 
 
 def not_compared(runs: Sequence[Run], changed: Sequence[str]) -> str:
-    """The table of parameters of models that are not the paper's."""
+    """The table of parameters for models that differ from the paper's."""
     rows = [
         [*values, f"{parameters(run.config, run.config.vocabulary.size) / 1e6:.2f}"]
         for run, values in zip(runs, as_in_the_paper(runs), strict=True)
     ]
     notes = [
-        f"Counted with {runs[0].config.vocabulary.size:,} subwords, and not compared: the paper's figures are of its",
-        f"own models, from which these differ in {', '.join(changed)}.",
+        f"Counted with {runs[0].config.vocabulary.size:,} subwords. Not compared with the paper: these models differ",
+        f"from the paper's in {', '.join(changed)}.",
         *learned(runs),
     ]
     return "\n".join([format_table([[*HEAD, "millions"], *rows], rule=True), "", *notes])
 
 
 def changed_settings(table: grid.Grid, runs: Sequence[Run]) -> list[str]:
-    """The settings of `model` in which rows are not the paper's: with those, a figure of the paper tells nothing."""
+    """The settings of `model` in which rows differ from the paper: its numbers do not hold for these rows."""
     papers = {run.row: run for run in grid.runs(table, table.rows, PAPERS_CONFIG, (), Path(), None, 1)}
-    found = [row for run in runs for row in reader.differences(papers[run.row].config.model, run.config.model)]
-    return list(dict.fromkeys(f"model.{row.partition(':')[0]}" for row in found))
+    found = [name for run in runs for name in reader.differences(papers[run.row].config.model, run.config.model)]
+    return list(dict.fromkeys(f"model.{name}" for name in found))
 
 
 def agreement(ranges: dict[str, tuple[int, int]]) -> list[str]:
-    """Which rows one vocabulary of about 37000 explains: all but as few as need be."""
+    """The vocabulary size of about 37000 that explains the numbers of most rows."""
     bounds = {bound for least, most in ranges.values() for bound in (least, most)}
 
     def explained(size: int) -> list[str]:
@@ -150,11 +151,11 @@ def agreement(ranges: dict[str, tuple[int, int]]) -> list[str]:
     least, most = max(ranges[row][0] for row in rows), min(ranges[row][1] for row in rows)
     others = [row for row in ranges if row not in rows]
     except_ = f" (but {' and '.join(others)})" if others else ""
-    return [f"With {least:,} to {most:,} subwords every row that gives a figure{except_} rounds to it."]
+    return [f"With {least:,} to {most:,} subwords the count of every row with a number{except_} rounds to the paper's."]
 
 
 def learned(runs: Sequence[Run]) -> list[str]:
-    """What tables of learned positions add, which the paper's figure for the row leaves out."""
+    """The parameters of learned positions, which the paper's number for the row does not include."""
     found = []
     for run in runs:
         model = run.config.model
@@ -162,8 +163,8 @@ def learned(runs: Sequence[Run]) -> list[str]:
             fixed = replace(run.config, model=replace(model, positions="interleaved"))
             more = parameters(run.config, 8) - parameters(fixed, 8)
             found.append(
-                f"{run.row.row} has {more / 1e6:.2f} million more than with sinusoids: model.max_positions: "
-                f"{model.max_positions:,}, of both sides."
+                f"{run.row.row} has {more / 1e6:.2f} million parameters more than with sinusoids: model.max_positions: "
+                f"{model.max_positions:,}, for both sides."
             )
     return found
 
@@ -172,7 +173,7 @@ def learned(runs: Sequence[Run]) -> list[str]:
 
 
 def scored(runs: Sequence[Run], found: dict[str, list[grid.Scores]]) -> str:
-    """The rows that were trained, beside the paper's figures."""
+    """The scores of the trained rows next to the paper's."""
     tested = any("test" in one for of_row in found.values() for one in of_row)
     head = [*HEAD, "millions", "PPL", "BLEU", *(["test BLEU"] if tested else []), "paper: PPL", "BLEU"]
     rows = []
@@ -193,8 +194,8 @@ def scored(runs: Sequence[Run], found: dict[str, list[grid.Scores]]) -> str:
         )
     signature = found[once[0].row.row][0]["validation"]["bleu_signature"]
     notes = [
-        "PPL (a subword of the row's vocabulary) and BLEU are of the validation set; the paper's are of newstest2013.",
-        f"BLEU: {signature}; the paper's is of tokenised text.",
+        "PPL (per subword of the row's vocabulary) and BLEU are on the validation set, the paper's on newstest2013.",
+        f"BLEU: {signature}; the paper's is on tokenized text.",
     ]
     return "\n".join([format_table([head, *rows], rule=True), "", *notes])
 
@@ -203,13 +204,15 @@ def scored(runs: Sequence[Run], found: dict[str, list[grid.Scores]]) -> str:
 def main(
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SECTION.KEY=VALUE", help="Settings laid over every row: corpus, steps, …"),
+        typer.Argument(metavar="SECTION.KEY=VALUE", help="Settings that override those of every row: corpus, steps, …"),
     ] = None,
     count_: Annotated[
-        bool, typer.Option("--count", help="Only count parameters, beside the paper's; takes seconds.")
+        bool, typer.Option("--count", help="Only count parameters and compare them with the paper's; takes seconds.")
     ] = False,
-    rows: Annotated[str | None, typer.Option(metavar="base,A1,…", help="Only these rows.")] = None,
-    config: Annotated[Path, typer.Option(help="Corpus, vocabulary, training: what rows do not set.")] = PAPERS_CONFIG,
+    rows: Annotated[str | None, typer.Option(metavar="base,A1,…", help="Train only these rows.")] = None,
+    config: Annotated[
+        Path, typer.Option(parser=to_path, help="Config for what the rows do not set: corpus, vocabulary, training.")
+    ] = PAPERS_CONFIG,
     scale: Annotated[int, typer.Option(min=1, help="Divide all widths: d_model, d_ff, d_k, d_v.")] = 1,
     seeds: grid.Seeds = None,
     output: grid.Output = Path("runs/table3"),
@@ -218,9 +221,9 @@ def main(
     device: grid.Device = "auto",
     nproc_per_node: grid.Ranks = None,
 ) -> None:
-    """Table 3 of the paper: --count its parameters, or train its rows and score them.
+    """Reproduce Table 3 of the paper: --count its parameters, or train its rows and score them.
 
-    A row that is done is not done again, and one that was interrupted goes on, when the same command is given again.
+    The same command again skips rows that are finished and continues one that was interrupted.
 
     Example: scripts/reproduce_table3.py --config configs/demo.yaml --rows base,A1,C1 --scale 8 training.max_steps=300
     """

@@ -1,4 +1,4 @@
-"""What a model's translations of a text are worth: BLEU, chrF, perplexity."""
+"""Score a model on a text: BLEU, chrF and perplexity."""
 
 import logging
 import math
@@ -15,17 +15,17 @@ Pairs = list[tuple[str, str]]  # source and reference
 
 
 def validation_pairs(of: Config) -> Pairs:
-    """The whole validation set, pairs with an empty side left out. NmtError where the config names none."""
+    """The validation set without pairs that have an empty side. Raises NmtError if the config has none."""
     from nmt.data import corpus
     from nmt.data.cleaning import without_empty
 
     if of.data.validation is None:
-        raise NmtError("data.validation: null: rows are compared on a validation set: name one")
+        raise NmtError("data.validation: null: rows are compared on a validation set: set data.validation")
     return without_empty(list(corpus.read_pairs(of.data.validation, of.data, "validation")))
 
 
 def test_pairs(files: tuple[Path, Path] | None) -> Pairs | None:
-    """The lines of a source and a reference file. NmtError where they do not have as many."""
+    """The lines of a source and a reference file. Raises NmtError if one has more lines than the other."""
     from nmt.evaluation.aligned_texts import AlignedText, check_aligned
     from nmt.files.text import read_lines
 
@@ -37,10 +37,11 @@ def test_pairs(files: tuple[Path, Path] | None) -> Pairs | None:
 
 
 def scores(model: Path, pairs: Pairs, device: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """BLEU and chrF of a model's translations, with signatures; overrides are decoding settings."""
+    """BLEU and chrF of a model's translations, with signatures. overrides: decoding settings."""
     from sacrebleu.metrics.chrf import CHRF
 
-    from nmt.decoding.translator import Translator, load_settings
+    from nmt.decoding.model_loader import load_settings
+    from nmt.decoding.translator import Translator
     from nmt.evaluation.metrics import bleu_metric
 
     translations = Translator.load(model, device, overrides=overrides).translate([source for source, _ in pairs])
@@ -52,16 +53,16 @@ def scores(model: Path, pairs: Pairs, device: str, overrides: Sequence[str] = ()
 
 
 def perplexity(model: Path, pairs: Pairs, device: str) -> float:
-    """exp of the mean of -log p a target subword, end of sentence counted: per subword of the model's vocabulary.
+    """Perplexity per target subword of the model's vocabulary: exp of the mean of -log p, end of sentence counted.
 
-    Pairs that are too long for the model are left out, aloud. Raises NmtError where all are.
+    Pairs that are too long for the model are left out with a warning. Raises NmtError if all are.
     """
     from nmt.decoding.translator import Translator
 
     translator = Translator.load(model, device)
     found = translator.score(*map(list, zip(*pairs, strict=True)))
     scored = [one for one in found if one is not None]
-    too_long = f"longer than the model takes: {translator.longest_source} subwords (decoding.max_source_tokens)"
+    too_long = f"longer than the model accepts: {translator.longest_source} subwords (decoding.max_source_tokens)"
     if not scored:
         raise NmtError(f"{model}: perplexity: each of {len(pairs):,} pairs is {too_long}: raise it")
     if len(scored) < len(pairs):

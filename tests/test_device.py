@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from nmt import device
-from nmt.device import usable_cores
+from nmt.device import explaining_out_of_memory, usable_cores
 from nmt.errors import NmtError
 
 
@@ -85,3 +85,25 @@ def test_where_the_system_does_not_say_all_cores_count(
 
 def test_here_there_is_at_least_one_and_no_more_than_the_machine_has() -> None:
     assert 1 <= usable_cores() <= (os.cpu_count() or 1)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB."),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory"),
+        RuntimeError("std::bad_alloc"),
+        MemoryError(),
+    ],
+    ids=["cuda", "cpu", "c++", "python"],
+)
+def test_out_of_memory_is_explained(error: Exception) -> None:
+    with pytest.raises(NmtError, match="lower the batch"), explaining_out_of_memory(lambda: "lower the batch"):
+        raise error
+
+
+@pytest.mark.parametrize("error", [RuntimeError("shapes do not match"), ValueError("out of memory"), NmtError("no")])
+def test_other_errors_are_left_as_they_are(error: Exception) -> None:
+    with pytest.raises(type(error)) as caught, explaining_out_of_memory(lambda: "lower the batch"):
+        raise error
+    assert caught.value is error

@@ -1,54 +1,112 @@
-"""What the documents under docs/ show is what happens."""
+"""What the README and the pages under docs/ show is what happens, and every link leads somewhere."""
 
 import contextlib
 import io
 import re
 import shlex
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from pydoc import locate
 
 import pytest
 import typer.main
 
 from nmt.cli import app
 from nmt.config import schema
+from nmt.config.declaration import all_settings
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LINKING = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "configs" / "README.md"]
+SETTINGS = set(all_settings(schema.Config))
+WITHOUT_NMT = {"source", "pip", "for", "done"}  # first words of lines that are not checked
 
 
-def blocks(path: Path, kind: str) -> list[str]:
-    return re.findall(rf"```{kind}\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
-def test_commands_parse_and_files_exist(path: Path) -> None:
-    program = typer.main.get_command(app.app)
-    for block in blocks(path, "bash"):
-        for line in re.sub(r"\\\n *", "", block).split("\n"):
+def blocks(page: Path, kind: str) -> list[str]:
+    return re.findall(rf"```{kind}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def prose(page: Path) -> str:
+    """The page without its code blocks."""
+    return re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def commands(page: Path) -> Iterator[list[str]]:
+    """The words of every command in the page's shell blocks, without comments and redirections."""
+    for block in blocks(page, "bash"):
+        for line in re.sub(r"\\\n *", "", block).replace("$seed", "1").split("\n"):
             words = shlex.split(line, comments=True)
-            if "nmt" not in words:
-                assert not words or (ROOT / next(word for word in words if word.startswith("scripts/"))).is_file()
-                continue
-            name, *arguments = words[words.index("nmt") + 1 :]
-            given = program.commands[name].make_context(name, arguments).params  # type: ignore[attr-defined]
-            if "config" in given:
+            if words:
+                yield words[: words.index(">")] if ">" in words else words
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_commands_parse_and_scripts_exist(page: Path) -> None:
+    program = typer.main.get_command(app.app)
+    written = set()  # by `nmt init`, which must come first on the page
+    for words in commands(page):
+        if "nmt" in words:
+            command, *arguments = words[words.index("nmt") + 1 :]
+            given = program.commands[command].make_context(command, arguments).params  # type: ignore[attr-defined]
+            if command == "init":
+                written.add(given["config"])
+            elif "config" in given and given["config"] not in written:
                 schema.load(ROOT / given["config"], given["overrides"] or ())
-    for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", path.read_text(encoding="utf-8")):
-        assert (path.parent / link).exists(), link
+        elif words[0] not in WITHOUT_NMT:
+            script = next(word for word in words if word.startswith("scripts/"))
+            assert (ROOT / script).is_file(), script
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
-def test_settings_that_are_named_exist(path: Path) -> None:
-    from nmt.config.reader import setting_paths
+def test_every_command_is_shown() -> None:
+    shown = {words[words.index("nmt") + 1] for page in PAGES for words in commands(page) if "nmt" in words}
+    assert shown == set(typer.main.get_command(app.app).commands)  # type: ignore[attr-defined]
 
-    named = re.findall(r"`((?:training|data|model|vocabulary|decoding)\.[a-z_]+)", path.read_text(encoding="utf-8"))
-    assert not set(named) - set(setting_paths(schema.Config))
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """What GitHub calls the page's headings in links."""
+    headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", LINKING, ids=name)
+def test_links_and_anchors_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\((?!https?:)([^)]+)\)", prose(page)):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target.resolve()), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_settings_that_are_named_exist(page: Path) -> None:
+    named = re.findall(r"`((?:training|data|model|vocabulary|decoding)\.[a-z_]+)[`:= ]", prose(page))
+    assert not {one for one in named if one not in SETTINGS and not locate(f"nmt.{one}")}
 
 
 def test_the_scaling_table_is_what_its_formula_gives() -> None:
-    document = ROOT / "docs" / "training-at-scale.md"
-    (code,) = blocks(document, "python")
+    page = ROOT / "docs" / "training-at-scale.md"
+    (code,) = blocks(page, "python")
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(code, {})
-    assert printed.getvalue() in blocks(document, "text")
+    assert printed.getvalue() in blocks(page, "text")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_files_that_are_named_exist(page: Path) -> None:
+    for path in re.findall(r"`((?:nmt|tests|scripts|configs)/[\w./-]+)`", prose(page)):
+        assert (ROOT / path).exists() or "NAME" in path, path
+
+
+def test_the_code_tour_names_functions_that_exist() -> None:
+    """`module.function`, where the module is given from nmt/ on: `data.batching.Batches.epoch`."""
+    folders = "|".join(folder.name for folder in (ROOT / "nmt").iterdir() if folder.is_dir())
+    for page in (ROOT / "docs" / "code-tour.md", ROOT / "docs" / "adding-a-model.md"):
+        for dotted in re.findall(rf"`((?:{folders})(?:\.\w+)+)(?:\(\))?`", prose(page)):
+            assert dotted in SETTINGS or locate(f"nmt.{dotted}"), dotted

@@ -15,17 +15,17 @@ from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
 
-_MEND = "average checkpoints of one run"
+_REMEDY = "average checkpoints of one run"
 
 
 def average(paths: Sequence[Path]) -> Checkpoint:
-    """The running mean in float32 of the model files: only one besides the mean is in memory at a time.
+    """The mean of model files, in float32. Besides the mean only one of them is in memory at a time.
 
     Settings and vocabulary are the last file's. Raises NmtError for a file whose weights, model
     settings or vocabulary differ from the first one's, or whose weights are not all finite.
     """
     if not paths:
-        raise NmtError("nothing to average: name model files, or a run's folder with checkpoints")
+        raise NmtError("nothing to average: give model files, or the folder of a run with checkpoints")
     mean: dict[str, Tensor] = {}
     read: list[Checkpoint] = []  # the files without their weights
     for path in paths:
@@ -34,40 +34,42 @@ def average(paths: Sequence[Path]) -> Checkpoint:
     last = read[-1]
     runs = {str(file.provenance["run_dir"]) for file in read if "run_dir" in file.provenance}
     if len(runs) > 1:
-        log.warning("these are of different runs (%s): a mean of such is seldom any good", ", ".join(sorted(runs)))
+        log.warning(
+            "these checkpoints are from different runs (%s): their mean is rarely a good model", ", ".join(sorted(runs))
+        )
     sources = [{"file": path.name, "step": file.provenance.get("step")} for path, file in zip(paths, read, strict=True)]
     provenance = {**model_file.origin(last.provenance), "averaged": sources}
     return dataclasses.replace(last, weights=mean, provenance=provenance, digest="")
 
 
 def of_run(run: Path, *, last: int | None, best: int | None) -> list[Path]:
-    """A run's newest `last` checkpoints, or its `best` best. NmtError when it has fewer."""
+    """A run's newest `last` checkpoints, or its `best` best. Raises NmtError when it has fewer."""
     count = last or best or 0
     found = model_file.last(run, count) if last else model_file.best(run, count)
+    if not model_file.checkpoints(run):
+        model_file.locate(run)  # says when the first one is due
     if len(found) < count:
-        kind, written, kept = (
-            ("checkpoints", "checkpoint_every", "keep_last")
-            if last
-            else ("validated checkpoints", "validate_every", "keep_best")
-        )
+        kind = "checkpoints" if last else "validated checkpoints"
+        written, kept = ("checkpoint_every", "keep_last") if last else ("validate_every", "keep_best")
+        fewer = f"use --{'last' if last else 'best'} {len(found)}, or " if found else ""
         raise NmtError(
-            f"{run}: {len(found)} {kind} there, {count} asked for: ask for fewer, or write more with "
-            f"training.{written} and keep more with training.{kept}"
+            f"{run}: has {len(found)} {kind}, not {count}: {fewer}train with a lower training.{written} and a higher "
+            f"training.{kept}"
         )
     return found
 
 
 def _add(mean: dict[str, Tensor], count: int, path: Path) -> Checkpoint:
-    """Bring the `count`-th file's weights into the mean of those before it; returns the file without them."""
+    """Add the weights of file number `count` to the mean of those before it; returns the file without its weights."""
     added = model_file.load(path)
     for name in sorted(mean.keys() ^ added.weights.keys() if mean else ()):
-        which = "lacks" if name in mean else "alone has"
-        raise NmtError(f"{path}: {which} weight {name}, unlike the files before it: {_MEND}")
+        which = "lacks" if name in mean else "has"
+        raise NmtError(f"{path}: {which} weight {name}, unlike the files before it: {_REMEDY}")
     for name, weight in added.weights.items():
         before = mean.setdefault(name, torch.zeros_like(weight, dtype=torch.float32))
         if weight.shape != before.shape:
             shapes = f"{list(weight.shape)} here, {list(before.shape)} in the files before it"
-            raise NmtError(f"{path}: weight {name} has another shape: {shapes}: {_MEND}")
+            raise NmtError(f"{path}: weight {name} has another shape: {shapes}: {_REMEDY}")
         if not weight.isfinite().all():
             raise NmtError(f"{path}: weight {name} has values that are not finite numbers: leave this checkpoint out")
         before.add_(weight.float() - before, alpha=1 / count)
@@ -75,10 +77,14 @@ def _add(mean: dict[str, Tensor], count: int, path: Path) -> Checkpoint:
 
 
 def _check_alike(first_path: Path, first: Checkpoint, path: Path, other: Checkpoint) -> None:
-    """NmtError where two files' models compute different things with the same weights."""
+    """Raises NmtError where two files' models compute different functions of the same weights."""
     changed = reader.differences(first.config.model, other.config.model)
-    if changed := [row for row in changed if "dropout" not in row]:  # which acts in training alone
-        rows = "; ".join(f"model.{row}" for row in changed)
-        raise NmtError(f"{path}: its settings differ from those of {first_path} ({rows}): {_MEND}")
+    rows = [
+        f"model.{name}: {there} there, {here} here"
+        for name, (there, here) in changed.items()
+        if "dropout" not in name  # it only acts in training
+    ]
+    if rows:
+        raise NmtError(f"{path}: its settings differ from those of {first_path} ({'; '.join(rows)}): {_REMEDY}")
     if first.vocabulary.protos != other.vocabulary.protos:
-        raise NmtError(f"{path}: its vocabulary differs from that of {first_path}: {_MEND}")
+        raise NmtError(f"{path}: its vocabulary differs from that of {first_path}: {_REMEDY}")

@@ -1,8 +1,9 @@
-"""What an exported folder holds of ours beside the other engine's files: the settings and the vocabulary.
+"""The files of nmt in an exported folder: settings and vocabulary, besides the other engine's files.
 
-With them the folder translates by itself: text needs both SentencePiece models.
+With them the folder is all that translating needs.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 from nmt.config import schema
@@ -17,11 +18,11 @@ SOURCE, TARGET = "source.spm", "target.spm"  # the names that MarianTokenizer lo
 CTRANSLATE2_WEIGHTS = "model.bin"
 
 
-def write(folder: Path, settings: Config, of: Vocabulary) -> None:
-    """Write the settings and both SentencePiece models (the same bytes twice where they are shared)."""
+def write(folder: Path, settings: Config, vocabulary_: Vocabulary) -> None:
+    """Write the settings and both SentencePiece models (two equal files for a shared vocabulary)."""
     (folder / SETTINGS).write_text(to_yaml(settings), encoding="utf-8")
-    (folder / SOURCE).write_bytes(of.source.proto)
-    (folder / TARGET).write_bytes(of.target.proto)
+    (folder / SOURCE).write_bytes(vocabulary_.source.proto)
+    (folder / TARGET).write_bytes(vocabulary_.target.proto)
 
 
 def is_ctranslate2(path: Path) -> bool:
@@ -30,25 +31,31 @@ def is_ctranslate2(path: Path) -> bool:
 
 
 def load_config(folder: Path) -> Config:
-    """The settings in an exported folder. Raises NmtError where there are none, or they are damaged."""
+    """The settings in an exported folder. Raises NmtError if they are missing or damaged."""
     path = folder / SETTINGS
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise NmtError(f"{path}: missing: {folder} is not a folder that `nmt export` wrote: export it again") from None
+        raise NmtError(f"{path}: missing: {folder} was not written by `nmt export`: export it again") from None
     except (OSError, UnicodeDecodeError) as error:
         raise NmtError(f"{path}: cannot be read: {error}: export it again") from None
     return schema.parse(text, str(path))
 
 
 def load_vocabulary(folder: Path) -> Vocabulary:
-    """The vocabulary in an exported folder. Raises NmtError where a side is missing or damaged."""
+    """The vocabulary in an exported folder. Raises NmtError if a side is missing or damaged."""
     source, target = vocabulary.load(folder / SOURCE), vocabulary.load(folder / TARGET)
     return Vocabulary(source, source if source.proto == target.proto else target)
 
 
-def table_length(settings: Config) -> int:
-    """The positions exported of a model whose own have no end: those of the longest source and of the longest
-    output for it, EOS or BOS counted."""
-    decoding = settings.decoding
-    return int(settings.longest_source * max(1.0, decoding.max_length_ratio)) + decoding.max_extra_tokens + 1
+def longest_position(settings: Config) -> int:
+    """The most positions of a sequence in an exported folder, EOS or BOS counted.
+
+    That is the model's limit. Without one it is the length of the exported table of sinusoids: enough for the longest
+    source and the longest output for it.
+    """
+    if settings.model.longest_position is not None:
+        return settings.model.longest_position
+    ratio = max(1.0, settings.decoding.max_length_ratio)
+    decoding = replace(settings.decoding, max_length_ratio=ratio, max_length=None)
+    return decoding.longest_output(settings.longest_source) + 1

@@ -1,21 +1,20 @@
-"""A model file: weights, settings, vocabulary and where they came from, in one safetensors file.
+"""Model files: weights, settings, vocabulary and provenance in one safetensors file, without pickle.
 
-It translates by itself on any machine; there is no pickle in it. The folder of a run holds one for
-each checkpoint, one that was best on validation, and one of the weights' moving average if that is kept.
+A model file is all that a machine needs to translate. A run folder holds one for each checkpoint, one for the best
+validation score, and one for the moving average of the weights if there is one.
 """
 
 import json
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from nmt.config import reader, schema
 from nmt.config.schema import Config
@@ -23,7 +22,8 @@ from nmt.data.vocabulary import PAD, Tokenizer, Vocabulary
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
 from nmt.files.tensors import Entry
-from nmt.models.transformer.model import Transformer
+from nmt.models import build
+from nmt.models.interface import TranslationModel
 
 Shape = tuple[int, ...]
 
@@ -38,10 +38,10 @@ _CHECKPOINTS = "step-[0-9]*.safetensors"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a model file holds.
+    """The contents of a model file.
 
     weights: name → tensor, each shared matrix once; provenance: step, scores and versions, as JSON values.
-    digest: the SHA-256 of the file's bytes, as they were read; empty for what no file holds.
+    digest: the SHA-256 of the file's bytes, as they were read; empty if this was not read from a file.
     """
 
     config: Config
@@ -50,41 +50,24 @@ class Checkpoint:
     provenance: Mapping[str, Any]
     digest: str = field(default="", compare=False)
 
-    def build(self) -> Transformer:
+    def build(self) -> TranslationModel:
         """The model with these weights, in float32 on the CPU, ready to translate (eval mode).
 
         Raises NmtError where the weights do not fit the settings.
         """
-        with _Uninitialised():
+        with build.Uninitialised():
             model = new_model(self.config, self.vocabulary)
         load_weights(model, self.weights)
         return model.eval()
 
 
 _WEIGHT = "model."  # before the name of each weight
-_POSITIONS = ("source_positions", "target_positions")
-_SOURCE_EMBEDDING = "source_embedding.weight"  # only where it is not the target's
-_TARGET_EMBEDDING = "target_embedding.weight"
+_SOURCE, _TARGET = "vocabulary.source", "vocabulary.target"  # the target's only if it is another one
 
 
-class _Uninitialised(TorchFunctionMode):
-    """Weights that are about to be loaded need no random numbers first: they would take most of the time."""
-
-    def __torch_function__(
-        self, function: Any, types: Any, arguments: tuple[Any, ...] = (), named: dict[str, Any] | None = None
-    ) -> Any:
-        named = named or {}
-        if function in _INITIALISING or getattr(function, "__module__", None) == nn.init.__name__:
-            return arguments[0] if arguments else named["tensor"]
-        return function(*arguments, **named)
-
-
-_INITIALISING = (Tensor.normal_, Tensor.uniform_, Tensor.fill_, Tensor.zero_)
-
-
-def new_model(settings_: Config, vocabulary: Vocabulary) -> Transformer:
-    """An untrained model of these settings for this vocabulary."""
-    return Transformer(settings_.model, len(vocabulary.source), len(vocabulary.target), PAD)
+def new_model(config: Config, vocabulary: Vocabulary) -> TranslationModel:
+    """An untrained model for these settings and a vocabulary of this size."""
+    return build.build(config.model, len(vocabulary.source), len(vocabulary.target), PAD)
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -94,7 +77,7 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Copy weights into the model. Raises NmtError naming the first one missing, unknown or misshapen."""
+    """Copy weights into the model. Raises NmtError naming the first that is missing, unknown or of another shape."""
     parameters = dict(model.named_parameters())
     _check_shapes("model file", _shapes(parameters), _shapes(weights))
     for name, parameter in parameters.items():
@@ -112,17 +95,17 @@ def _check_shapes(what: object, expected: Mapping[str, Shape], given: Mapping[st
     for name, shape in expected.items():
         if given[name] != shape:
             raise NmtError(
-                f"{what}: weight {name} is {list(given[name])}, the settings make it {list(shape)}: "
+                f"{what}: weight {name} is {list(given[name])}, but its settings and vocabulary need {list(shape)}: "
                 "they do not belong together"
             )
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
-    """Write a model file, atomically. Raises NmtError when the disk refuses."""
+    """Write a model file, atomically. Raises NmtError if it cannot be written."""
     vocabulary = checkpoint.vocabulary
-    protos = {"vocabulary.source": vocabulary.source.proto}
+    protos = {_SOURCE: vocabulary.source.proto}
     if not vocabulary.shared:
-        protos["vocabulary.target"] = vocabulary.target.proto
+        protos[_TARGET] = vocabulary.target.proto
     tensors = {f"model.{name}": weight for name, weight in checkpoint.weights.items()}
     tensors |= {name: torch.from_numpy(np.frombuffer(proto, np.uint8).copy()) for name, proto in protos.items()}
     metadata = {
@@ -135,34 +118,30 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load(path: Path) -> Checkpoint:
-    """Read a model file. Raises NmtError if it is missing, cut short, damaged or not one of ours.
+    """Read a model file. Raises NmtError if it is missing, cut short, damaged or not a model file.
 
-    Its tensors are read only when their names, types and shapes are those that its settings make: reading takes no
-    more memory than the file has bytes, and building it twice that, whatever the settings say.
+    Reading takes no more memory than the file has bytes, and building the model twice that, whatever the settings say:
+    the weights' shapes are compared with those of a model that is built without memory.
     """
     with tensor_file.opened(path) as file:
         try:
-            settings_, provenance = _config(path, file.metadata), _provenance(path, file.metadata)
-            _check_entries(path, settings_.model, file.entries)
+            config, provenance = _config(path, file.metadata), _provenance(path, file.metadata)
+            _check_entries(path, file.entries)
         except NmtError:
-            file.tensors()  # whose checksum tells damage from other causes
+            file.tensors()  # its checksum tells damage from other causes
             raise
         tensors = file.tensors()
         digest = file.digest
-    source = target = Tokenizer(_proto(tensors["vocabulary.source"]), f"{path}: vocabulary")
-    if "vocabulary.target" in tensors:
-        target = Tokenizer(_proto(tensors["vocabulary.target"]), f"{path}: target vocabulary")
-    weights = {
-        name.removeprefix(_WEIGHT): tensor for name, tensor in tensors.items() if not name.startswith("vocabulary.")
-    }
-    embeddings = weights.get(_SOURCE_EMBEDDING, weights[_TARGET_EMBEDDING]), weights[_TARGET_EMBEDDING]
-    for tokenizer, embedding in zip((source, target), embeddings, strict=True):
-        if len(tokenizer) != len(embedding):
-            raise NmtError(
-                f"{path}: a vocabulary of {len(tokenizer)} subwords, and weights for {len(embedding)}: "
-                "they do not belong together"
-            )
-    return Checkpoint(settings_, Vocabulary(source, target), weights, provenance, digest)
+    source = target = Tokenizer(_proto(tensors[_SOURCE]), f"{path}: vocabulary")
+    if _TARGET in tensors:
+        target = Tokenizer(_proto(tensors[_TARGET]), f"{path}: target vocabulary")
+    weights = {name.removeprefix(_WEIGHT): tensor for name, tensor in tensors.items() if name not in (_SOURCE, _TARGET)}
+    try:
+        expected = build.build_on_meta(config.model, len(source), len(target), PAD)
+    except NmtError as error:
+        raise NmtError(f"{path}: settings inside: {error}") from None
+    _check_shapes(path, _shapes(dict(expected.named_parameters())), _shapes(weights))
+    return Checkpoint(config, Vocabulary(source, target), weights, provenance, digest)
 
 
 def _proto(tensor: Tensor) -> bytes:
@@ -183,7 +162,7 @@ def _config(path: Path, metadata: Mapping[str, str]) -> Config:
     _check_is_ours(path, metadata)
     text = metadata.get("config")
     if text is None:
-        raise NmtError(f"{path}: holds no settings: not a whole nmt model file")
+        raise NmtError(f"{path}: holds no settings: not a complete nmt model file")
     return schema.parse(text, f"{path}: settings inside")
 
 
@@ -198,78 +177,46 @@ def _provenance(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
     return provenance
 
 
-def _check_entries(path: Path, sizes: schema.ModelConfig, entries: Mapping[str, Entry]) -> None:
-    """Raise NmtError where a file's tensors are not those that its settings make, before one is read."""
-    given: dict[str, Shape] = {}
+def _check_entries(path: Path, entries: Mapping[str, Entry]) -> None:
+    """Raise NmtError unless a file's tensors are one or two vocabularies, and weights."""
     for name, entry in entries.items():
-        if name in ("vocabulary.source", "vocabulary.target"):
+        if name in (_SOURCE, _TARGET):
             if entry.dtype != torch.uint8 or len(entry.shape) != 1:
-                raise NmtError(f"{path}: {name} is no text of bytes: not a whole nmt model file")
-            continue
-        if not name.startswith(_WEIGHT):
+                raise NmtError(f"{path}: {name} is not a row of bytes: not a complete nmt model file")
+        elif not name.startswith(_WEIGHT):
             raise NmtError(f"{path}: has an unknown tensor {name[:100]}: not an nmt model file of this version")
-        if not entry.dtype.is_floating_point:
+        elif not entry.dtype.is_floating_point:
             kind = str(entry.dtype).removeprefix("torch.")
             raise NmtError(f"{path}: weight {name[:100]} is of type {kind}: weights are floating-point numbers")
-        given[name.removeprefix(_WEIGHT)] = entry.shape
-    if "vocabulary.source" not in entries:
-        raise NmtError(f"{path}: holds no vocabulary: not a whole nmt model file")
-    _check_shapes(path, _expected_shapes(path, sizes, given), given)
-
-
-def _expected_shapes(path: Path, sizes: schema.ModelConfig, given: Mapping[str, Shape]) -> dict[str, Shape]:
-    """The weights that settings make, by arithmetic alone: a model of one layer without memory, and its layer's weights
-    as often as there are layers, if these can be in the file at all."""
-    layers = {"encoder": sizes.encoder_layers or sizes.layers, "decoder": sizes.decoder_layers or sizes.layers}
-    if sum(layers.values()) > len(given):
-        raise NmtError(
-            f"{path}: {len(given)} weights, and its settings make {sum(layers.values())} layers: "
-            "they do not belong together"
-        )
-    target = (given.get(_TARGET_EMBEDDING) or (1,))[0]
-    source = (given.get(_SOURCE_EMBEDDING) or (target,))[0]
-    # Of all positions the learned ones: a table of sinusoids is no weight, and without memory it takes long to make.
-    one = replace(sizes, layers=1, encoder_layers=1, decoder_layers=1, positions="learned")
-    try:
-        with torch.device("meta"), _Uninitialised():
-            small = _shapes(dict(Transformer(one, source, target, PAD).named_parameters()))
-    except (RuntimeError, TypeError, OverflowError, ValueError):  # more elements than a number can count
-        raise NmtError(f"{path}: its settings make an conflicts model: they are damaged") from None
-    expected: dict[str, Shape] = {}
-    for name, shape in small.items():
-        part, zero, rest = (*name.split(".", 2), "", "")[:3]
-        if part in layers and zero == "0":
-            expected |= {f"{part}.{number}.{rest}": shape for number in range(layers[part])}
-        elif part not in _POSITIONS or sizes.positions == "learned":
-            expected[name] = shape
-    return expected
+    if _SOURCE not in entries:
+        raise NmtError(f"{path}: holds no vocabulary: not a complete nmt model file")
 
 
 def origin(provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a provenance, what holds for other weights of the same training too: not the scores of just these."""
+    """Provenance without validation scores: the part that also describes an average of several checkpoints."""
     return {key: value for key, value in provenance.items() if key in ("nmt", "torch", "run_dir", "step")}
 
 
 def _check_is_ours(path: Path, metadata: Mapping[str, str]) -> None:
     if metadata.get("format") != FORMAT:
-        raise NmtError(f"{path}: a safetensors file, but not an nmt model: give one that `nmt train` wrote")
+        raise NmtError(f"{path}: a safetensors file, but not an nmt model: give a model file from `nmt train`")
     if metadata.get("version") != str(VERSION):
         raise NmtError(
             f"{path}: model file of version {metadata.get('version', '')[:20]}; this nmt reads version {VERSION}: "
-            "use the nmt that wrote it, or a newer one"
+            "use the version of nmt that wrote it, or a newer one"
         )
 
 
 def checkpoint_path(run: Path, step: int) -> Path:
-    """Where the checkpoint of a step is."""
+    """The path of a step's checkpoint."""
     return run / "checkpoints" / f"step-{step:08d}.safetensors"
 
 
 def run_folder(path: Path) -> Path:
-    """The run's folder that a path stands for: RUN/checkpoints stands for RUN, any other path for itself."""
-    whole = path.resolve() if path.is_dir() else path
-    if whole.name == "checkpoints" and any(whole.glob(_CHECKPOINTS)):
-        return path.parent if path.name == whole.name else whole.parent
+    """The run folder that a path means: RUN/checkpoints means RUN, any other path itself."""
+    absolute = path.resolve() if path.is_dir() else path
+    if absolute.name == "checkpoints" and any(absolute.glob(_CHECKPOINTS)):
+        return path.parent if path.name == absolute.name else absolute.parent
     return path
 
 
@@ -279,24 +226,24 @@ def checkpoints(run: Path) -> list[Path]:
 
 
 def last(run: Path, count: int) -> list[Path]:
-    """The newest `count` checkpoints (fewer where there are fewer), oldest first."""
+    """The newest `count` checkpoints (or all, if fewer), oldest first."""
     return checkpoints(run)[-count:]
 
 
-_SCORES = {"validation_loss": 1, "bleu": -1, "chrf": -1}  # with the sign that makes the lowest the best
+_SCORES = {"validation_loss": 1, "bleu": -1, "chrf": -1}  # with this factor, the lowest is the best
 
 
 def best(run: Path, count: int) -> list[Path]:
-    """The `count` checkpoints that validated best (fewer where there are fewer), best first; none that is damaged.
+    """The `count` checkpoints with the best validation score (or all, if fewer), best first, without damaged ones.
 
-    Of those that were validated as the newest was: other scores do not compare.
+    Only those validated in the same way as the newest: other scores cannot be compared.
     """
     scored = []
     for path in checkpoints(run):
         try:
             provenance = load_provenance(path)
-        except NmtError as error:  # one bad file must not stop what concerns the others
-            log.warning("%s; passed over", error)
+        except NmtError as error:  # the other checkpoints are still good
+            log.warning("%s; skipped", error)
             continue
         metric = str(provenance.get("best_metric"))
         score = provenance.get(metric)
@@ -307,9 +254,9 @@ def best(run: Path, count: int) -> list[Path]:
 
 
 def locate(model: Path) -> Path:
-    """The model file that a path stands for: itself, or the best (else the newest) of a run's folder.
+    """The model file that a path means: itself, or the best (otherwise the newest) of a run folder.
 
-    Raises NmtError for a folder without one.
+    Raises NmtError for a folder without a model file.
     """
     if not model.is_dir():
         return model
@@ -319,22 +266,22 @@ def locate(model: Path) -> Path:
     if found := checkpoints(run):
         return found[-1]
     if (model / "tokenizer_config.json").is_file():
-        raise NmtError(f"{model}: a folder for transformers, not for nmt: give the model file it was exported from")
+        raise NmtError(f"{model}: a folder for transformers, not for nmt: give the model file that was exported")
     if (model / "config.yaml").is_file():
         raise _without_checkpoints(model)
-    raise NmtError(f"{model}: no {BEST} and no checkpoints in this folder: give a model file or a run's folder")
+    raise NmtError(f"{model}: no {BEST} and no checkpoints in this folder: give a model file or a run folder")
 
 
 def _without_checkpoints(run: Path) -> NmtError:
-    """The error of a run that has not come to its first checkpoint; raises it where the settings cannot be read."""
+    """The error for a run without a checkpoint yet. Raises NmtError if the run's settings cannot be read."""
     training = schema.load(run / "config.yaml").training
     steps = [path.stem.removeprefix("step-") for path in (run / "state").glob(_CHECKPOINTS)]
     step = max((int(digits) for digits in steps if digits.isdecimal()), default=0)
     every = training.checkpoint_every, training.validate_every
     due = min(training.max_steps, *(step - step % interval + interval for interval in every))
-    saved = f"stopped at step {step:,}" if step else "nothing of it is saved so far"
+    saved = f"stopped at step {step:,}" if step else "nothing is saved yet"
     return NmtError(
-        f"{run}: the run has no checkpoint yet ({saved}): its next one is due at step {due:,} "
-        f"(training.checkpoint_every: {every[0]}, training.validate_every: {every[1]}): run nmt train again to go on, "
-        "with a lower training.checkpoint_every to have one earlier"
+        f"{run}: the run has no checkpoint yet ({saved}): the first is due at step {due:,} "
+        f"(training.checkpoint_every: {every[0]}, training.validate_every: {every[1]}): run nmt train again, "
+        "with a lower training.checkpoint_every to get one earlier"
     )

@@ -1,4 +1,4 @@
-"""The folder of a run before training writes into it: locked, without remains of an earlier run, with its settings."""
+"""Prepares a run's folder for training: locks it, moves an earlier run aside, writes the settings."""
 
 import logging
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ log = logging.getLogger("nmt")
 CONFIG = "config.yaml"
 _HEADER = "# The settings of this run, in full. nmt train writes this file, and writes it anew when they change.\n"
 _RECORDS = ("metrics.jsonl", "samples.jsonl", "sessions.jsonl")
-# The settings last: a folder that has them holds all that was moved there.
+# The settings last: a folder that has them holds everything that was to be moved there.
 _OF_A_RUN = ("checkpoints", model_file.BEST, model_file.EMA, *_RECORDS, "tensorboard", "profile", CONFIG)
 
 
 @contextmanager
-def alone(run: Path) -> Iterator[None]:
-    """Have the run's folder to oneself. Raises NmtError while another process trains in it."""
+def locked(run: Path) -> Iterator[None]:
+    """Lock the run's folder. Raises NmtError while another process trains in it."""
     with ExitStack() as held:
         with atomic.reporting(run, "run_dir"):
             atomic.make_folder(run / "state")
@@ -30,7 +30,7 @@ def alone(run: Path) -> Iterator[None]:
                 held.enter_context(atomic.locked(run / "state"))
             except atomic.HeldByAnother:
                 raise NmtError(
-                    f"{run}: another process is training there: wait for it, or choose another run_dir"
+                    f"{run}: another process is training there: wait for it, or set another run_dir"
                 ) from None
             for folder in (run, run / "checkpoints", run / "state"):
                 atomic.remove_unfinished(folder)
@@ -38,9 +38,9 @@ def alone(run: Path) -> Iterator[None]:
 
 
 def move_aside(run: Path) -> None:
-    """Before a first step: put what another run left in the folder where it is neither overwritten nor mixed in.
+    """Move what another run left in the folder to RUN/before-N, so that a new run does not overwrite it.
 
-    Interrupted, the next call goes on with the same folder. Raises NmtError where the system refuses.
+    After an interruption the next call continues with the same N. Raises NmtError where files cannot be moved.
     """
     left = [path for name in _OF_A_RUN if (path := run / name).exists()]
     with atomic.reporting(run, "run_dir"):
@@ -48,8 +48,8 @@ def move_aside(run: Path) -> None:
             int(name) for path in run.glob("before-*") if (name := path.name.removeprefix("before-")).isdecimal()
         ]
         newest = max(numbers, default=0)
-        interrupted = newest > 0 and _goes_on(run / f"before-{newest}", left)
-        if not left or (left == [run / CONFIG] and not interrupted):  # settings alone: no step has been made
+        interrupted = newest > 0 and _is_incomplete(run / f"before-{newest}", left)
+        if not left or (left == [run / CONFIG] and not interrupted):  # only settings: no step was trained
             return
         folder = run / f"before-{newest if interrupted else newest + 1}"
         folder.mkdir(exist_ok=interrupted)
@@ -57,20 +57,20 @@ def move_aside(run: Path) -> None:
             path.rename(folder / path.name)
         for changed in (folder, run):
             atomic.sync(changed)
-    log.warning("%s held a run without a state to go on from: moved to %s", run, folder)
+    log.warning("%s held a run without a saved state to resume from: moved to %s", run, folder)
 
 
-def _goes_on(folder: Path, left: list[Path]) -> bool:
-    """Whether a folder was being filled with what is left when that was interrupted: its settings come last."""
+def _is_incomplete(folder: Path, left: list[Path]) -> bool:
+    """Whether moving the run's files into this folder was interrupted, with these left: the settings come last."""
     there = {path.name for path in folder.iterdir()}
     ours = bool(there) and there <= set(_OF_A_RUN)
     return ours and bool(left) and left[-1].name == CONFIG and not there & {path.name for path in left}
 
 
 def check_config(run: Path, now: Config) -> None:
-    """Raise NmtError where RUN/config.yaml is a file of the user's own, with other settings than those of now.
+    """Raises NmtError where RUN/config.yaml was written by the user, with other settings than these.
 
-    It is ours where the folder holds a saved state, or where it says so itself.
+    It was written by nmt if its header says so, or if the folder holds a saved state.
     """
     path = run / CONFIG
     if _settings_in(path) == now:
@@ -79,12 +79,12 @@ def check_config(run: Path, now: Config) -> None:
         ours = any((run / "state").glob("step-*")) or (path.exists() and _HEADER.encode() in path.read_bytes())
         if path.exists() and not ours:
             raise NmtError(
-                f"{path}: was not written by nmt and would be overwritten: move it elsewhere, or choose another run_dir"
+                f"{path}: was not written by nmt and would be overwritten: move it elsewhere, or set another run_dir"
             )
 
 
 def write_config(run: Path, now: Config) -> None:
-    """Write RUN/config.yaml, unless it says the same already. Raises NmtError as `check_config` does."""
+    """Write RUN/config.yaml if it does not hold these settings already. Raises NmtError as `check_config` does."""
     check_config(run, now)
     path = run / CONFIG
     if _settings_in(path) != now:

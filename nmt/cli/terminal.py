@@ -1,4 +1,4 @@
-"""What a command says: results on standard output, help and messages on standard error, a log file, and how it ends."""
+"""What all commands share: messages on standard error, a log file, and the exit status."""
 
 import contextlib
 import io
@@ -7,16 +7,16 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
-from nmt.distributed.environment import check_launched, forget_launcher, rank, said_by_another
+from nmt.distributed.environment import check_variables, ignore_launcher, logged_by_another_rank, rank
 from nmt.errors import NmtError
+from nmt.files import atomic
 from nmt.files.text import ReaderGone, discard
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ _FIRST_RANKS_TURN = 3.0  # seconds
 
 
 def application(help: str | None = None) -> typer.Typer:
-    """A command line; with `help`, of several commands, and shown where none is given. All in plain text."""
-    return _Application(
+    """A command line. `help` is for one of several commands, and is shown where no command is given."""
+    return typer.Typer(
         help=help,
         no_args_is_help=help is not None,
         add_completion=False,
@@ -37,29 +37,6 @@ def application(help: str | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-
-
-class _Application(typer.Typer):
-    """Commands in whose paths `~` stands for the user's home, where the shell leaves it too: in `--output=~/x`."""
-
-    def command(self, *given: Any, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:  # type: ignore[override]
-        register = super().command(*given, **more)
-
-        def registered(function: Callable[..., Any]) -> Callable[..., Any]:
-            @wraps(function)
-            def called(*args: Any, **kwargs: Any) -> Any:
-                return function(*args, **{name: _at_home(value) for name, value in kwargs.items()})
-
-            return register(called)
-
-        return registered
-
-
-def _at_home(value: object) -> object:
-    """A path, or a list with paths, with the user's home in place of `~`; anything else as it is."""
-    if isinstance(value, list):
-        return [_at_home(one) for one in value]
-    return Path(os.path.expanduser(value)) if isinstance(value, Path) else value  # noqa: PTH111 (`~nobody` may stay)
 
 
 def run(commands: typer.Typer) -> None:
@@ -75,24 +52,25 @@ def run(commands: typer.Typer) -> None:
 
 @contextmanager
 def reporting(*, rank_of_a_job: bool = False) -> Iterator[None]:
-    """Turn what the user can fix into one message and exit status 1; an interruption into 130.
+    """Log to standard error. Turn an error that the user can fix into one message and exit status 1, an interruption
+    into 130.
 
-    rank_of_a_job: the command may be one of several processes that a launcher has started. The others forget what a
-    launcher or a scheduler says by environment variables; so do all but the ranks of a file's translation.
+    rank_of_a_job: the command may be one of several processes that a launcher has started. Without it, what a launcher
+    or a scheduler has set in environment variables is ignored, except by the ranks that translate a file together.
     """
     _open_standard_streams()
     if not rank_of_a_job:
-        forget_launcher()
+        ignore_launcher()
     shown = _StandardError()
     shown.setFormatter(_Plain())
     log.addHandler(shown)
     log.setLevel(logging.DEBUG)
     log.propagate = False
     try:
-        check_launched()
+        check_variables()
         yield
     except NmtError as error:
-        if rank():  # most often all ranks meet the same: the first one says it, and the launcher ends the others
+        if rank():  # usually all ranks have the same error: the first one reports it, and the launcher ends the others
             time.sleep(_FIRST_RANKS_TURN)
         log.error("%s", error)
         raise typer.Exit(1) from None
@@ -114,9 +92,9 @@ def reporting(*, rank_of_a_job: bool = False) -> Iterator[None]:
 
 
 class _Lasting(io.FileIO):
-    """A stream that is written to /dev/null once it cannot be written where it led.
+    """A stream that goes to /dev/null after its first error.
 
-    A terminal that was closed, the other end of a pipe that has gone or a full disk are no reason to stop.
+    A closed terminal, a closed pipe or a full disk are no reason to stop training.
     """
 
     def write(self, data: "ReadableBuffer") -> int:
@@ -137,8 +115,8 @@ class _Lasting(io.FileIO):
 
 
 def _open_standard_streams() -> None:
-    """Make standard error last, and take the numbers of closed standard streams: a file that got one would be
-    written into by whoever means the stream."""
+    """Make standard error survive errors, and open closed standard streams: a file that got the number of one would
+    receive what is meant for the stream."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -155,17 +133,17 @@ def _open_standard_streams() -> None:
 
 
 class _StandardError(logging.Handler):
-    """Writes above a progress bar rather than through it; an error that all ranks meet, once."""
+    """Writes above a progress bar. An error that all ranks have is written once."""
 
     def __init__(self) -> None:
-        super().__init__(logging.ERROR if rank() else logging.INFO)  # the first rank speaks for the others
+        super().__init__(logging.ERROR if rank() else logging.INFO)  # the other ranks log errors only
 
     def emit(self, record: logging.LogRecord) -> None:
         from tqdm import tqdm
 
         line = self.format(record)
-        # Last of all: should this rank be ended between the two, nobody would have said it.
-        if record.levelno < logging.ERROR or not said_by_another(record.getMessage()):
+        # Marked as said only here: a rank that is ended between the two would leave the error unreported.
+        if record.levelno < logging.ERROR or not logged_by_another_rank(record.getMessage()):
             tqdm.write(line, file=sys.stderr)
 
 
@@ -179,18 +157,16 @@ class _Plain(logging.Formatter):
 
 
 def keep_log(path: Path) -> None:
-    """Write everything that is logged to a file too, with the time, until the command ends or the disk refuses."""
-    try:
+    """Also write everything that is logged to a file, with the time, until the command ends or the disk refuses."""
+    with atomic.reporting(path, "run_dir"):
         path.parent.mkdir(parents=True, exist_ok=True)
         handler = _LogFile(path, encoding="utf-8")
-    except OSError as error:
-        raise NmtError(f"{path}: cannot be written: {error.strerror}: choose another run_dir") from None
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log.addHandler(handler)
 
 
 class _LogFile(logging.FileHandler):
-    """Given up, with one warning, when it cannot be written."""
+    """Closed, with one warning, when it cannot be written."""
 
     def handleError(self, record: logging.LogRecord) -> None:
         """Called where writing a record has raised."""
@@ -200,9 +176,9 @@ class _LogFile(logging.FileHandler):
             return
         log.removeHandler(self)
         self.close()
-        log.warning("%s: cannot be written: %s: going on without this log", self.baseFilename, error.strerror)
+        log.warning("%s: cannot be written: %s: continuing without this log", self.baseFilename, error.strerror)
 
     def close(self) -> None:
-        """Close the file; what it could not take is lost."""
+        """Close the file; what the disk refused is lost."""
         with contextlib.suppress(OSError):
             super().close()

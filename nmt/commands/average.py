@@ -1,14 +1,15 @@
-"""Averages of a run's checkpoints tried on its validation set: the last ones, the best ones, the moving average.
+"""The average of a run's checkpoints with the highest BLEU on its validation set.
 
-Section 6.1 of the paper averages the last 5 (base) or 20 (big); which number is best depends on the run.
+Section 6.1 of the paper averages the last 5 (base) or 20 (big) checkpoints; which number is best depends on the run.
 """
 
 import dataclasses
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from tqdm import tqdm
@@ -16,14 +17,14 @@ from tqdm import tqdm
 from nmt import device as devices
 from nmt.checkpoints import averaging, model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.validate import Validator, is_validated_on
+from nmt.commands.validate import Validator, recorded_text_key, text_key
 from nmt.config import schema
 from nmt.data import corpus
 from nmt.data.cleaning import without_empty
 from nmt.data.corpus import Pair
-from nmt.decoding.engine import TransformerEngine
+from nmt.decoding.engine import PyTorchEngine
 from nmt.errors import NmtError, current_folder
-from nmt.files import json_lines
+from nmt.files import json_lines, outputs
 from nmt.files.table import table
 
 log = logging.getLogger("nmt")
@@ -33,15 +34,15 @@ _COUNTS = (1, 3, 5, 10, 20)
 
 @dataclass(frozen=True)
 class Candidate:
-    """One or more files whose mean is tried, and what to call it: `last 5`, or `last 5, best 5` where these are one."""
+    """Files whose mean is tried, and its name: `last 5`, say, or `last 5, best 5` where both are the same files."""
 
     name: str
     paths: tuple[Path, ...]
 
 
 @dataclass(frozen=True)
-class Tried:
-    """A candidate's scores on the validation set: the loss in nats a target subword, BLEU and chrF of its search."""
+class CandidateScores:
+    """A candidate's scores on the validation set: loss in nats per target subword, BLEU and chrF of its translation."""
 
     candidate: Candidate
     loss: float
@@ -50,7 +51,7 @@ class Tried:
 
 
 def candidates(run: Path, last: Sequence[int] = _COUNTS, best: Sequence[int] = _COUNTS) -> list[Candidate]:
-    """The last and the best so many checkpoints, as far as there are so many, and the moving average.
+    """The last N and the best N checkpoints, for each N that the run has as many of, and the moving average.
 
     Each set of files once. Raises NmtError where there are none.
     """
@@ -65,27 +66,30 @@ def candidates(run: Path, last: Sequence[int] = _COUNTS, best: Sequence[int] = _
     if (run / model_file.EMA).is_file():
         named[frozenset([run / model_file.EMA])] = ["moving average"]
     if not named:
+        model_file.locate(run)  # says when the first one is due
         raise NmtError(f"{run}: no checkpoints to choose from: give the folder of a run that has some")
     return [Candidate(", ".join(names), tuple(sorted(files))) for files, names in named.items()]
 
 
-def select(run: Path, device_name: str) -> tuple[Checkpoint, list[Tried]]:
-    """The mean with the highest BLEU on the run's validation set (of equal ones, of the fewest files), and all tried.
+def select(run: Path, device_name: str) -> tuple[Checkpoint, list[CandidateScores]]:
+    """The mean with the highest BLEU on the run's validation set, and the scores of all candidates.
 
-    They are searched with the `decoding` settings of the newest checkpoint. The text is the one that RUN/config.yaml
-    names. The provenance of the winner has its scores. Raises NmtError where the run has no checkpoints, its
-    validation text is not there or is not the one that the run was validated on, or the device is not there.
+    If several are equal, the one of the fewest files. Candidates are searched with the `decoding` settings of the
+    newest checkpoint, on the text that RUN/config.yaml names. The winner's provenance gets its scores. Raises NmtError
+    where the run has no checkpoints, where its validation text is missing or not the one that the run was validated
+    on, and for a device that is not there.
     """
     device = devices.choose(device_name)
     among = candidates(run)
     newest = model_file.load(among[0].paths[-1])
-    pairs = _validation(run, schema.load(run / "config.yaml"), newest.provenance.get("validation_key"))
-    validator = Validator(newest.vocabulary, pairs, newest.config)
-    log.info("%d candidates, each to translate %s validation lines", len(among), f"{len(validator.sources):,}")
+    pairs = _validation(run, schema.load(run / "config.yaml"), newest.provenance)
+    config = newest.config
+    validator = Validator(pairs, newest.vocabulary, config.search, config.training, config.data.target_language)
+    log.info("%d candidates, each translates %s validation lines", len(among), f"{len(validator.sources):,}")
     devices.keep_freed_memory()
     tried = []
-    for candidate in tqdm(among, "trying", unit=" candidates", disable=None, leave=False):
-        tried.append(_try(candidate, validator, pairs, device))
+    for candidate in tqdm(among, "validating", unit=" candidates", disable=None, leave=False):
+        tried.append(_score(candidate, validator, pairs, device))
         log.info("%s: BLEU %.2f", candidate.name, tried[-1].bleu)
     best = min(tried, key=lambda one: (-one.bleu, len(one.candidate.paths)))
     mean = averaging.average(best.candidate.paths)
@@ -93,7 +97,43 @@ def select(run: Path, device_name: str) -> tuple[Checkpoint, list[Tried]]:
     return dataclasses.replace(mean, provenance={**mean.provenance, **scores}), tried
 
 
-def to_text(tried: Sequence[Tried], kept: str) -> str:
+def write(
+    sources: Sequence[Path], output: Path, last: int | None, best: int | None, by_score: bool, device: str
+) -> str | None:
+    """Average a run's newest or best checkpoints, several choices of them by score, or the files named; write the mean.
+
+    Returns the table of what was tried, by score. Raises NmtError for options that do not belong together, and where
+    something cannot be read or written.
+    """
+    sources = [model_file.run_folder(path) for path in sources]
+    folders = [path for path in sources if path.is_dir()]
+    if folders and len(sources) > 1:
+        raise NmtError(f"{folders[0]}: a run folder: give one run only, or model files only")
+    if folders and sum([last is not None, best is not None, by_score]) != 1:
+        raise NmtError(
+            f"{folders[0]}: a run folder: add one of --last N, --best N and --select, which choose its files"
+        )
+    if not folders and (last or best or by_score):
+        option = "select" if by_score else "last" if last else "best"
+        what = "is not a folder" if sources[0].exists() else "does not exist"
+        raise NmtError(f"--{option} chooses from a run folder, and {sources[0]} {what}")
+    if str(output) == "-":
+        raise NmtError("--output -: a model cannot be written to standard output: name a file")
+    if outputs.is_special(output):
+        what = "a folder" if output.is_dir() else "a device or a pipe"
+        raise NmtError(f"{output}: {what}: name the model file to write")
+    outputs.check_output(output, model_file.checkpoints(sources[0]) if folders else sources)
+    if by_score:
+        winner, tried = select(sources[0], device)
+        model_file.save(output, winner)
+        return to_text(tried, winner.provenance["selected"])
+    paths = averaging.of_run(sources[0], last=last, best=best) if folders else sources
+    model_file.save(output, averaging.average(paths))
+    log.info("mean of %d: %s", len(paths), ", ".join(path.name for path in paths))
+    return None
+
+
+def to_text(tried: Sequence[CandidateScores], kept: str) -> str:
     """A row for each candidate, with a star at the one named `kept`."""
     rows = [["candidate", "files", "loss", "BLEU", "chrF"]]
     for one in tried:
@@ -102,24 +142,25 @@ def to_text(tried: Sequence[Tried], kept: str) -> str:
     return table(rows, mark=[one.candidate.name for one in tried].index(kept) + 1)
 
 
-def _validation(run: Path, settings: schema.Config, recorded: str | None) -> list[Pair]:
-    """The pairs that the run was validated on; `recorded` is the validation key in its newest checkpoint.
+def _validation(run: Path, config: schema.Config, provenance: Mapping[str, Any]) -> list[Pair]:
+    """The pairs that the run was validated on; provenance: of its newest checkpoint.
 
-    NmtError naming the setting where they cannot be read, or are others.
+    Raises NmtError naming the setting where they cannot be read, or are different ones.
     """
-    given, place = settings.data.validation, f"{run}/config.yaml: data.validation"
+    given, place = config.data.validation, f"{run}/config.yaml: data.validation"
     if given is None:
-        raise NmtError(f"{place} is not set: --select needs a text to choose by")
+        raise NmtError(f"{place} is not set: --select needs a text to validate on")
     how = f"{_where_to_run(run)}, or correct the path there"
     try:
-        pairs = without_empty(list(corpus.read_pairs(given, settings.data, "validation")))
+        pairs = without_empty(list(corpus.read_pairs(given, config.data, "validation")))
     except NmtError as error:
         raise NmtError(f"{place}: {error}: {how}") from None
     if not pairs:
-        raise NmtError(f"{place}: every pair has an empty side: it needs some text")
+        raise NmtError(f"{place}: every pair has an empty side: --select needs a text to validate on")
+    recorded = recorded_text_key(provenance.get("validation_key", ""), provenance.get("best_metric", ""))
     if recorded is None:
-        log.warning("%s: the checkpoints do not say on which text they were validated: %s is used", run, given.label)
-    elif not is_validated_on(recorded, pairs):
+        log.warning("%s: its checkpoints do not record the text they were validated on: using %s", run, given.label)
+    elif recorded != text_key(pairs):
         raise NmtError(
             f"{place}: {given.label}, read in {current_folder()}, is not the text that the newest checkpoint was "
             f"validated on: {how}"
@@ -128,20 +169,20 @@ def _validation(run: Path, settings: schema.Config, recorded: str | None) -> lis
 
 
 def _where_to_run(run: Path) -> str:
-    """In which folder the relative paths of a run's settings lead to its files."""
+    """In which folder the relative paths in a run's settings are valid, as an instruction."""
     sessions, _ = json_lines.read(run / "sessions.jsonl")
     folders = [row["folder"] for row in sessions if isinstance(row.get("folder"), str)]
     started = "in which training was started" if not folders else f"{folders[-1]}, in which training was started"
     return f"run this command in the folder {started}"
 
 
-def _try(candidate: Candidate, validator: Validator, pairs: Sequence[Pair], device: torch.device) -> Tried:
-    """The loss over all pairs, as in training; the search over those of training.validation_sentences."""
+def _score(candidate: Candidate, validator: Validator, pairs: Sequence[Pair], device: torch.device) -> CandidateScores:
+    """The loss over all pairs, as in training; BLEU and chrF over the first training.validation_sentences of them."""
     model = averaging.average(candidate.paths).build().to(device)
     scores = validator(model)
-    engine = TransformerEngine([model], device, validator.config.training.precision)
+    engine = PyTorchEngine([model], device, validator.precision)
     tokenizers = validator.vocabulary.source, validator.vocabulary.target
     ids = [tokenizer.encode(list(side)) for tokenizer, side in zip(tokenizers, zip(*pairs, strict=True), strict=True)]
-    found = engine.score(list(zip(*ids, strict=True)), validator.config.search.batch_tokens)
+    found = engine.score(list(zip(*ids, strict=True)), validator.search.batch_tokens)
     log_probabilities = [one for line in found for one in line]
-    return Tried(candidate, -math.fsum(log_probabilities) / len(log_probabilities), scores.bleu, scores.chrf)
+    return CandidateScores(candidate, -math.fsum(log_probabilities) / len(log_probabilities), scores.bleu, scores.chrf)

@@ -1,4 +1,4 @@
-"""One evaluation put together: texts read, models' translations made, scores and what lies behind them."""
+"""One evaluation: the texts are read, models translate the source, everything is scored."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -8,10 +8,10 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from nmt import device as devices
+from nmt.commands import models
 from nmt.config.schema import Config
-from nmt.decoding.chunks import say_counts
-from nmt.decoding.translator import Translator, files_of, load_settings
+from nmt.decoding.chunks import log_counts
+from nmt.decoding.model_loader import files_of, load_settings
 from nmt.errors import NmtError
 from nmt.evaluation import breakdowns, comet, named_test_sets, scores
 from nmt.evaluation.aligned_texts import AlignedText, check_aligned
@@ -27,11 +27,11 @@ log = logging.getLogger("nmt")
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What is asked for. Systems are the models, then the hypotheses; the first is the baseline.
+    """What to score and how. Systems are the models, then the hypotheses; the first is the baseline.
 
-    source and references, or test_set and language_pair: one or the other; the source may be missing where there is
-    no model. language and tokenizer (sacreBLEU's name of it) choose how BLEU cuts words. outputs: as many as models,
-    or none. sentences: how many are shown of each kind.
+    Texts: source and references, or test_set and language_pair; without a model the source is optional. language and
+    tokenizer (sacreBLEU's name) choose BLEU's tokenizer. outputs: one file per model, or none. sentences: how many
+    to show of each kind.
     """
 
     models: Sequence[Path] = ()
@@ -52,14 +52,14 @@ class Request:
 
 
 def evaluate(request: Request) -> tuple[list[Score], Details | None]:
-    """The scores of all systems, and what lies behind them where that is asked for.
+    """The scores of all systems, and their details if requested.
 
-    Raises NmtError for files that are missing or do not belong together, and for what a model or a metric lacks.
+    Raises NmtError for files that are missing or do not belong together, and where a metric is not installed.
     """
     if request.comet is not None:  # before any work
         comet.check_installed()
         if request.source is None and request.test_set is None:
-            raise NmtError(f"--comet {request.comet}: looks at the source too: give --source FILE")
+            raise NmtError(f"--comet {request.comet}: needs the source too: give --source FILE")
     if request.tokenizer is not None:
         check_tokenizer(request.tokenizer)
     scores.check_seed()
@@ -88,7 +88,7 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None]:
 
 
 def _check_outputs(request: Request) -> None:
-    """Raises NmtError for what cannot be written, or would take the place of something else that is asked for."""
+    """Raises NmtError for an output that cannot be written, or that would replace a text or another output."""
     texts = [*request.hypotheses, *request.references, *request.training_texts]
     read = [*files_of(*request.models), *texts, *([] if request.source is None else [request.source])]
     checked: set[Path] = set()
@@ -97,20 +97,20 @@ def _check_outputs(request: Request) -> None:
             raise NmtError("--output -: standard output is for the scores: name a file")
         whole = check_output(path, read)
         if whole in checked:
-            raise NmtError(f"--output {path}: given twice: give each model a file of its own")
+            raise NmtError(f"--output {path}: given twice: each model needs its own file")
         checked.add(whole)
 
 
 def _target_language(settings: Sequence[Config]) -> str:
-    """That of the models; nothing without one."""
+    """The target language of the models; empty without a model."""
     languages = dict.fromkeys(one.data.target_language for one in settings)
     if len(languages) > 1:
-        raise NmtError(f"models of several target languages ({', '.join(languages)}): say with --language which it is")
+        raise NmtError(f"models with different target languages ({', '.join(languages)}): give --language")
     return next(iter(languages), "")
 
 
 def _texts(request: Request) -> tuple[AlignedText | None, list[AlignedText], str | None]:
-    """Source, references, and the language of these where the test set tells."""
+    """Source, references, and the language of the references where the test set tells it."""
     if request.test_set is None:
         references = [_read(path) for path in request.references]
         return None if request.source is None else _read(request.source), references, None
@@ -124,17 +124,18 @@ def _read(path: Path) -> AlignedText:
 
 
 def _translations(request: Request, source: AlignedText | None) -> list[AlignedText]:
-    """Each model's translation of the source, kept in its output file where there is one."""
+    """Each model's translation of the source, also written to its output file where there is one."""
     if not request.models:
         return []
     assert source is not None
-    devices.keep_freed_memory()
+    models.log_chosen_files(*request.models)
     found = []
     for number, model in enumerate(request.models):
-        translator = Translator.load(model, request.device, overrides=request.overrides)
+        translator = models.load_translator(model, request.device, request.overrides)
         what = "translating" if len(request.models) == 1 else f"translating, model {number + 1}"
-        texts = _progress(translator.stream(source.lines), what, len(source.lines))
-        say_counts(translator.counts, translator.longest_source)
+        lines = translator.stream(source.lines)
+        texts = list(tqdm(lines, what, len(source.lines), unit=" lines", disable=None, leave=False))
+        log_counts(translator.counts, translator.longest_source)
         found.append(AlignedText(str(model), texts))
         if request.outputs:
             with lines_out(request.outputs[number]) as write:
@@ -166,7 +167,3 @@ def _details(
         worst=single.worst(request.sentences),
         changed=single.changed(request.sentences),
     )
-
-
-def _progress(texts: Iterable[str], what: str, total: int) -> list[str]:
-    return list(tqdm(texts, what, total, unit=" lines", disable=None, leave=False))

@@ -1,9 +1,10 @@
-"""A file translated to a file: in chunks that several processes share, and that a later command goes on from.
+"""A file translated to a file in chunks, which several processes can share and a later command can continue.
 
-Beside FILE stands a folder `.FILE.KEY.part` until it is there; KEY stands for the model, the options and the input, so
-that nothing is continued with another. Chunks are ranges of lines that follow from the input alone, every N-th of them
-is a process's own, and no process waits for another. A finished one is a file in the folder: its name is its range of
-lines, its first line says from what text it was made and what became of its lines, as JSON.
+Until FILE is complete, its chunks are in a folder `.FILE.KEY.part` next to it. KEY stands for the model, the options
+and the input, so that a job is continued only with the same ones. Chunks are ranges of lines that follow from the
+input alone; process i of N translates every N-th chunk and waits for no other. A finished chunk is a file in the
+folder, named by its range of lines. Its first line is a JSON object: a digest of the text that it was made from, and
+the counts of its lines.
 """
 
 import hashlib
@@ -17,8 +18,10 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
+from typing import IO, Any
 
 from tqdm import tqdm
 
@@ -33,17 +36,17 @@ from nmt.files.text import Digests, file_digest, read_lines, survey
 
 log = logging.getLogger("nmt")
 
-_SHARES = 4  # chunks that each of several processes has at least, if the lines are enough
+_SHARES = 4  # with several processes: at least this many chunks for each, where there are enough lines
 _CHUNK = re.compile("([0-9]+)-([0-9]+)")
-_SECONDS_A_LOOK = 0.5
+_UPDATE_SECONDS = 0.5  # of the progress bar
 
 
 @dataclass(frozen=True)
 class FileJob:
-    """What is to be translated, and where to; `lines` is how many there are, `key` stands for what makes the output.
+    """What to translate and where to. lines: how many the source has; key: stands for everything the output depends on.
 
-    prefixes: a file with as many lines, what their translations begin with. digests: of all files that make the output,
-    as they were when the key was computed.
+    prefixes: a file with the text that the translation of each line begins with. digests: of all files that the output
+    depends on, as they were when the key was computed.
     """
 
     source: Path
@@ -64,10 +67,10 @@ class FileJob:
         processes: int = 1,
         prefixes: Path | None = None,
     ) -> "FileJob":
-        """The job for these files (the model's, a glossary, …) and options, which JSON can hold. Reads the files once.
+        """The job for these files (the model's, a glossary, …) and options (JSON values). Reads the files once.
 
-        Several processes share a file that is too short for whole chunks in smaller ones. Raises NmtError where a
-        file cannot be read, the output is a folder or one of them, or the prefixes are not as many as the lines.
+        For several processes the chunks of a short file are smaller, so that each process gets some. Raises NmtError
+        where a file cannot be read, the output is a folder or one of the files, or there is not one prefix per line.
         """
         read = [source, *chain.from_iterable(files.values()), *([] if prefixes is None else [prefixes])]
         output = check_output(output, read)
@@ -90,71 +93,70 @@ class FileJob:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Have the job to oneself; says what is there of it, and shows at a terminal how far it is.
+        """Hold the job's lock; log what is translated already, and show progress on a terminal.
 
-        Raises NmtError where another command works on it, or nothing can be written.
+        Raises NmtError where another command holds it, or nothing can be written.
         """
         with ExitStack() as held:
             with self._writing():
                 self.folder.mkdir(exist_ok=True)
                 try:
                     lock = held.enter_context(atomic.locked(self.folder))
-                except (atomic.HeldByAnother, FileNotFoundError):  # not found: another one has just finished it
-                    raise NmtError(f"{self.output}: another nmt is writing it: wait for it, or end it") from None
+                except (atomic.HeldByAnother, FileNotFoundError):  # not found: another has just finished it
+                    raise NmtError(f"{self.output}: another nmt is writing it: wait for it, or stop it") from None
                 atomic.remove_unfinished(self.folder)
+                self._remove_outdated()
             held.callback(self._remove_if_empty, lock)
             try:
-                self._say_what_is_there()
+                self._log_state()
                 with self._bar():
                     yield
             except KeyboardInterrupt:
-                log.info("%s: %s: the same command goes on from there", self.output, self._done())
+                log.info("%s: %s: run the same command to continue", self.output, self._done())
                 raise
 
     def check_loaded(self, translator: Translator) -> None:
-        """Raise NmtError where a file that was loaded is not the one that `key` stands for."""
+        """Raise NmtError where a file has changed between computing the key and loading it."""
         for path, digest in self.digests.items():
             if path in (self.source, self.prefixes):
-                continue  # each chunk says of what text it was made
+                continue  # each chunk records the text that it was made from
             if (translator.digests.get(path) or file_digest(path)) != digest:
                 raise NmtError(f"{path}: has changed since the command was started: run it again")
 
     def translate(
-        self, translator: Translator, rows: Callable[..., Iterable[str]], process: int = 0, of: int = 1
+        self, translator: Translator, texts: Callable[..., Iterable[str]], process: int = 0, processes: int = 1
     ) -> None:
-        """Translate what is missing of the share of one process `of` so many.
+        """Translate the missing chunks of one process's share.
 
-        `rows(translator, lines, first=number, prefixes=lines or None)` gives what to write for lines of which the first
-        has that number; the translator's counts start anew with every chunk. Raises NmtError where a line cannot be
-        translated, read or written.
+        `texts(translator, lines, first=number, prefixes=lines or None)` gives what to write for each line, of which
+        the first has that number; the translator's counts start at zero with every chunk. Raises NmtError where a line
+        cannot be translated, read or written.
         """
-        for number, (first, path, chunk, given) in enumerate(self._parts({})):
-            digest = _digest(chunk, given)
-            if number % of == process and _made_from(path) != digest:
+        for number, chunk in enumerate(self._chunks({})):
+            if number % processes == process and _header_of(chunk.path).get("text") != chunk.digest:
                 translator.counts = LineCounts()
-                text = "".join(f"{row}\n" for row in rows(translator, chunk, first=first, prefixes=given))
-                said = {"text": digest, "counts": asdict(translator.counts), "longest": translator.longest_source}
+                found = texts(translator, chunk.lines, first=chunk.first, prefixes=chunk.prefixes)
+                content = "".join(f"{text}\n" for text in found)
+                counts, longest = asdict(translator.counts), translator.longest_source
+                header = json.dumps({"text": chunk.digest, "counts": counts, "longest": longest})
                 with self._writing():
-                    atomic.write_text(path, json.dumps(said) + "\n" + text)
+                    atomic.write_text(chunk.path, f"{header}\n{content}")
 
     def finish(self) -> tuple[LineCounts, int | None]:
-        """Put the chunks together as the output, and remove the folder, and what was half-written with another model,
-        input or options.
+        """Join the chunks to the output. Remove the folder, and those of other jobs with the same output.
 
-        Returns what became of the lines, and the most subwords of one that were translated as they are. Raises
-        NmtError where a chunk is missing, or was made from other text than is there now.
+        Returns the counts of all lines, and the longest source in subwords that is translated in one piece. Raises
+        NmtError where a chunk is missing, or was made from other text than the input has now.
         """
         counts, longest, digests = LineCounts(), None, Digests()
         with self._writing(), atomic.replacing(self.output) as content:
             with content.open("wb") as file:
-                for _, path, chunk, given in self._parts(digests):
-                    if _made_from(path) != _digest(chunk, given):
-                        path.unlink(missing_ok=True)
+                for chunk in self._chunks(digests):
+                    header = _header_of(chunk.path, copy_to=file)
+                    if header.get("text") != chunk.digest:
+                        chunk.path.unlink(missing_ok=True)
                         raise self._changed()
-                    with path.open("rb") as made:
-                        said = json.loads(made.readline())
-                        shutil.copyfileobj(made, file)
-                    counts, longest = counts + LineCounts(**said["counts"]), said["longest"]
+                    counts, longest = counts + LineCounts(**header["counts"]), header["longest"]
             if any(digests[path] != self.digests.get(path, digests[path]) for path in digests):
                 raise self._changed()
         _remove(self.folder)
@@ -163,41 +165,49 @@ class FileJob:
                 _remove(folder)
         return counts, longest
 
-    def _parts(self, digests: Digests) -> Iterator[tuple[int, Path, list[str], list[str] | None]]:
-        """Each chunk: the number of its first line, its file, its lines and prefixes; `digests`: as in read_lines."""
+    def _chunks(self, digests: Digests) -> Iterator["_Chunk"]:
+        """The chunks of the input, read now. digests: as in read_lines."""
         first = 1
         prefixes = None if self.prefixes is None else read_lines(self.prefixes, digests)
-        for chunk in chunked(read_lines(self.source, digests), self.chunk_lines):
-            given = None if prefixes is None else list(islice(prefixes, len(chunk)))
-            yield first, self.folder / f"{first}-{first + len(chunk) - 1}", chunk, given
-            first += len(chunk)
+        for lines in chunked(read_lines(self.source, digests), self.chunk_lines):
+            given = None if prefixes is None else list(islice(prefixes, len(lines)))
+            yield _Chunk(self.folder / f"{first}-{first + len(lines) - 1}", first, lines, given)
+            first += len(lines)
         if prefixes is not None:
-            next(prefixes, None)  # to its end, where its digest is known
+            next(prefixes, None)  # to the end, where its digest is known
+
+    def _remove_outdated(self) -> None:
+        """Remove translated chunks that are damaged, or were made from other text."""
+        if self._translated():
+            expected = {chunk.path: chunk.digest for chunk in self._chunks({})}
+            for path in self._translated():
+                if _header_of(path).get("text") != expected.get(path, ""):
+                    path.unlink(missing_ok=True)
 
     def _changed(self) -> NmtError:
         return NmtError(f"{self.source}: has changed while it was translated: run the command again")
 
     def _remove_if_empty(self, lock: int) -> None:
         with suppress(OSError):  # once the lock file is removed, a folder of this name may be another command's
-            if os.fstat(lock).st_nlink and not self._chunks():
+            if os.fstat(lock).st_nlink and not self._translated():
                 _remove(self.folder)
 
-    def _chunks(self) -> list[tuple[int, int]]:
-        """First and last line of the chunks that are there."""
-        found = (_CHUNK.fullmatch(path.name) for path in self.folder.iterdir())
-        return [(int(match[1]), int(match[2])) for match in found if match]
+    def _translated(self) -> dict[Path, int]:
+        """The translated chunks, and the number of lines of each."""
+        found = {path: _CHUNK.fullmatch(path.name) for path in self.folder.iterdir()}
+        return {path: int(match[2]) - int(match[1]) + 1 for path, match in found.items() if match}
 
-    def _translated(self) -> int:
-        return sum(last - first + 1 for first, last in self._chunks())
+    def _lines_done(self) -> int:
+        return sum(self._translated().values())
 
     def _done(self) -> str:
-        return f"{self._translated():,} of {self.lines:,} lines are translated"
+        return f"{self._lines_done():,} of {self.lines:,} lines are translated"
 
     def _others(self) -> list[Path]:
-        """The folders of jobs with the same output, of another model, input or options."""
+        """The folders of jobs with the same output and another model, input or options."""
         name = re.compile(rf"\.{re.escape(self.output.name)}\.[0-9a-f]{{16}}\.part")
         found: list[Path] = []
-        with suppress(PermissionError):  # a folder that may be written and not listed
+        with suppress(PermissionError):  # a folder that can be written to but not listed
             found += self.output.parent.iterdir()
         return [
             folder
@@ -205,59 +215,76 @@ class FileJob:
             if name.fullmatch(folder.name) and folder != self.folder and (folder / atomic.LOCK).is_file()
         ]
 
-    def _say_what_is_there(self) -> None:
-        if self._chunks():
-            log.info("%s: %s: going on from there", self.output, self._done())
+    def _log_state(self) -> None:
+        if self._translated():
+            log.info("%s: %s: continuing", self.output, self._done())
             return
         for folder in self._others():
             log.warning(
-                "%s: what is half-written is of another model, input or options, and left in %s until the new one "
-                "is whole: starting from the first line",
+                "%s: an unfinished translation with another model, input or options is in %s; it is kept until this "
+                "one is complete: starting from the first line",
                 *(self.output, folder.name),
             )
 
     @contextmanager
     def _bar(self) -> Iterator[None]:
-        """Lines and lines a second, counted by what is in the folder, whoever writes there."""
+        """Show lines done, lines per second and the time left, whichever process translates them."""
         if sys.stderr is None or not sys.stderr.isatty():
             yield
             return
         ended = threading.Event()
-        with tqdm(total=self.lines, initial=self._translated(), desc="translating", unit=" lines", leave=False) as bar:
+        done = self._lines_done()
+        with tqdm(total=self.lines, initial=done, desc="translating", unit=" lines", leave=False) as bar:
 
-            def look() -> None:
-                while not ended.wait(_SECONDS_A_LOOK):
-                    bar.update(self._translated() - bar.n)
+            def update() -> None:
+                while not ended.wait(_UPDATE_SECONDS):
+                    bar.update(self._lines_done() - bar.n)
 
-            looking = threading.Thread(target=look, daemon=True)
-            looking.start()
+            updating = threading.Thread(target=update, daemon=True)
+            updating.start()
             try:
                 yield
             finally:
                 ended.set()
-                looking.join()
+                updating.join()
 
     def _writing(self) -> AbstractContextManager[None]:
         return atomic.reporting(self.output, "--output")
 
 
-def _digest(lines: list[str], prefixes: list[str] | None) -> str:
-    """Stands for what a chunk is made from."""
-    return hashlib.sha256(json.dumps([lines, prefixes]).encode()).hexdigest()
+@dataclass(frozen=True)
+class _Chunk:
+    """Lines that are translated together, and the file of their translations."""
+
+    path: Path
+    first: int
+    lines: list[str]
+    prefixes: list[str] | None
+
+    @cached_property
+    def digest(self) -> str:
+        """Stands for the text that the chunk is made from."""
+        return hashlib.sha256(json.dumps([self.lines, self.prefixes]).encode()).hexdigest()
 
 
-def _made_from(path: Path) -> str | None:
-    """The digest of the text that a chunk was made from; None where there is no such chunk, or it is damaged."""
+def _header_of(path: Path, copy_to: IO[bytes] | None = None) -> dict[str, Any]:
+    """The first line of a translated chunk, and on request the rest copied to a file; empty for a damaged chunk."""
     try:
-        with path.open("rb") as chunk:
-            digest: str = json.loads(chunk.readline())["text"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return digest
+        chunk = path.open("rb")
+    except OSError:
+        return {}
+    with chunk:
+        try:
+            header = json.loads(chunk.readline())
+        except (OSError, ValueError):
+            return {}
+        if copy_to is not None:
+            shutil.copyfileobj(chunk, copy_to)
+    return header if isinstance(header, dict) else {}
 
 
 def _remove(folder: Path) -> None:
-    """Remove the folder of a job, whose lock we have: what a job writes there, and the folder if nothing is left."""
+    """Remove the files of a job whose lock we hold, and its folder if nothing else is in it."""
     with suppress(OSError):
         atomic.remove_unfinished(folder)
         for path in list(folder.iterdir()):

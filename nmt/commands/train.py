@@ -18,29 +18,31 @@ from nmt.data import prepare
 from nmt.data.vocabulary import Vocabulary
 from nmt.device import usable_cores
 from nmt.distributed import ranks as distributed
-from nmt.distributed.environment import seconds_gone
+from nmt.distributed.environment import seconds_since_launch
 from nmt.distributed.ranks import Ranks
 from nmt.distributed.stopping import StopRequest
 from nmt.training import memory, state
-from nmt.training.data import Material
+from nmt.training.data import TrainingData
 from nmt.training.trainer import Trainer
 
 log = logging.getLogger("nmt")
 
 
 def train(config: Config, device_name: str, *, profile: bool = False) -> StopRequest:
-    """Prepare the data where that is not done, then train or resume; returns the request that ended it early, if any.
+    """Prepare the data if needed, then train or resume. Returns the request that ended it early, if there was one.
 
-    Where a launcher started this process it is one rank of several. `profile`: time and trace some steps.
-    Raises NmtError for what is wrong with data, device or run folder, and when the loss is no longer a number.
+    If a launcher started this process, it is one rank of several. `profile`: time and trace some steps.
+    Raises NmtError for problems with data, device or run folder, and when the loss is no longer a number.
     """
     seconds = config.training.max_seconds
-    deadline = time.monotonic() - seconds_gone() + (float("inf") if seconds is None else seconds)
+    deadline = time.monotonic() - seconds_since_launch() + (float("inf") if seconds is None else seconds)
     with distributed.process_group(device_name) as (ranks, where):
         device.keep_freed_memory()
-        # Said once aloud, as translating in threads does at each validation: whether one has been must not matter.
+        # Set explicitly: decoding sets it at every validation, and results must not depend on whether there was one.
         torch.set_num_threads(_threads(ranks))
-        _check_started_alike(config, ranks)
+        # Before anything else that all ranks do together, as the settings decide what that is.
+        versions = {"the version of nmt": __version__, "the version of PyTorch": torch.__version__}
+        ranks.agree({**versions, **reader.flatten(config)})
         if ranks.first:  # before anything is built for other settings
             run_folder.check_config(Path(config.run_dir), config)
             if saved := state.saved(Path(config.run_dir)):
@@ -48,41 +50,35 @@ def train(config: Config, device_name: str, *, profile: bool = False) -> StopReq
                 state.check_settings(config, identity.config, Path(config.run_dir))
         memory.check_model(config, where, ranks.local_size)
         with ranks.local_first():
-            prepared = material(config, ranks)
-        return Trainer(config, prepared, where, ranks, deadline=deadline, profile=profile).run()
-
-
-def _check_started_alike(config: Config, ranks: Ranks) -> None:
-    """NmtError where ranks were started with other programs or settings than the first.
-
-    Before anything else that all do together: settings decide what that is.
-    """
-    versions = {"the version of nmt": __version__, "the version of PyTorch": torch.__version__}
-    ranks.agree({**versions, **reader.flatten(config)})
+            data = training_data(config, ranks)
+        return Trainer(config, data, where, ranks, deadline=deadline, profile=profile).run()
 
 
 def _threads(ranks: Ranks) -> int:
-    """Threads that a rank computes with: its share of the machine, unless OMP_NUM_THREADS asks for several."""
-    unasked = os.environ.get("OMP_NUM_THREADS", "1") == "1"  # what `torchrun` sets by itself is 1
-    if ranks.size > 1 and unasked:
+    """Threads that a rank computes with: its share of the cores, unless OMP_NUM_THREADS is set to another number."""
+    not_set = os.environ.get("OMP_NUM_THREADS", "1") == "1"  # `torchrun` itself sets it to 1
+    if ranks.size > 1 and not_set:
         return max(1, usable_cores() // ranks.local_size)
     return torch.get_num_threads()
 
 
-def material(config: Config, ranks: Ranks = Ranks()) -> Material:  # noqa: B008 (frozen)
-    """What the config trains and validates on, built or found again. Logs the report on the data."""
+def training_data(config: Config, ranks: Ranks = Ranks()) -> TrainingData:  # noqa: B008 (frozen)
+    """The data to train and validate on, built unless it is there already. Logs the report on it."""
     prepared = prepare.prepare(config)
     log.info("%s", prepared.report)
-    pairs = prepared.validation if config.training.validation_bleu else None
-    return Material(
+    training, validator = config.training, None
+    if prepared.validation and training.validation_bleu:
+        language = config.data.target_language
+        validator = Validator(prepared.validation, prepared.vocabulary, config.search, training, language, ranks)
+    return TrainingData(
         vocabulary=prepared.vocabulary,
         train=prepared.train,
         validation=prepared.validation_ids,
-        translate_validation=Validator(prepared.vocabulary, pairs, config, ranks) if pairs else None,
+        translate_validation=validator,
         data_key=prepared.data_key,
         vocabulary_key=_key(prepared.vocabulary),
-        validation_key=validation_key(prepared.validation, config),
-        data_report=dataclasses.asdict(prepared.report),
+        validation_key=validation_key(prepared.validation, training, config.decoding),
+        report=dataclasses.asdict(prepared.report),
     )
 
 

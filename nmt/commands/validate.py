@@ -1,90 +1,84 @@
-"""BLEU and chrF of a model in training, by the search that users will run.
+"""BLEU and chrF of a model in training, with the search that users will run.
 
-The trainer is given a `Validator` as a function; it knows nothing of search.
+Training gets a `Validator` as a function; it does not know about search.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sacrebleu.metrics.chrf import CHRF
 
 from nmt.config import reader
-from nmt.config.schema import Config
+from nmt.config.schema import DecodingConfig, TrainingConfig
 from nmt.data import store_folder
 from nmt.data.vocabulary import Vocabulary
-from nmt.decoding.engine import TransformerEngine
+from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
 from nmt.distributed.ranks import Ranks
 from nmt.evaluation.metrics import bleu_metric
-from nmt.models.transformer.model import Transformer
+from nmt.models.interface import TranslationModel
+from nmt.training.data import TranslationScores
 
 
 def text_key(pairs: Sequence[tuple[str, str]] | None) -> str:
-    """A key of the validation text: the same for the same pairs, wherever they were read."""
+    """A hash of the validation text, wherever it was read from."""
     return store_folder.content_key(pairs, [])
 
 
-def validation_key(pairs: Sequence[tuple[str, str]] | None, config: Config) -> str:
-    """A key of everything that training.best_metric is measured by: scores with different keys do not compare.
+def validation_key(pairs: Sequence[tuple[str, str]] | None, training: TrainingConfig, decoding: DecodingConfig) -> str:
+    """A hash of everything that training.best_metric depends on: scores with different keys cannot be compared.
 
-    It begins with the `text_key`; where the metric comes from a search, the key of the search's settings follows.
+    It is the `text_key`; if the metric needs a search, `-` and a hash of the search's settings follow.
     """
-    if config.training.best_metric == "validation_loss":
+    if training.best_metric == "validation_loss":
         return text_key(pairs)
-    search = [reader.to_dict(config.decoding), config.training.validation_sentences]
+    search = [reader.to_dict(decoding), training.validation_sentences]
     return f"{text_key(pairs)}-{store_folder.content_key(search)}"
 
 
-def is_validated_on(key: str, pairs: Sequence[tuple[str, str]]) -> bool:
-    """Whether a recorded `validation_key` is of this text, by whatever search."""
-    return key.partition("-")[0] == text_key(pairs)
+def recorded_text_key(key: str, best_metric: str) -> str | None:
+    """The `text_key` in a model file's validation_key; None for a file that does not record it.
 
-
-@dataclass(frozen=True)
-class ValidationScores:
-    """Scores of the translated validation set; samples are (source, reference, translation).
-
-    signatures: sacreBLEU's, by the score's name.
+    Older files whose metric needs a search have one hash of text and search together, without a `-`.
     """
-
-    bleu: float
-    chrf: float
-    samples: list[tuple[str, str, str]]
-    signatures: dict[str, str]
+    if best_metric in ("bleu", "chrf") and "-" not in key:
+        return None
+    return key.partition("-")[0] or None
 
 
 class Validator:
-    """Translates the validation set with a model and scores it; several ranks share the work."""
+    """Translates the validation set with a model and scores the result; several ranks share the work."""
 
     def __init__(
         self,
-        vocabulary: Vocabulary,
         pairs: Sequence[tuple[str, str]],
-        config: Config,
+        vocabulary: Vocabulary,
+        search: DecodingConfig,
+        training: TrainingConfig,
+        target_language: str,
         ranks: Ranks = Ranks(),  # noqa: B008 (frozen)
     ):
-        """Pairs of raw text, source and reference: the first training.validation_sentences of them are used."""
-        pairs = pairs[: config.training.validation_sentences]
-        self.vocabulary, self.config, self.ranks = vocabulary, config, ranks
+        """pairs: source and reference as raw text; the first training.validation_sentences of them are used."""
+        pairs = pairs[: training.validation_sentences]
+        self.vocabulary, self.search, self.ranks = vocabulary, search, ranks
+        self.precision, self.samples = training.precision, training.validation_samples
         self.sources, self.references = [source for source, _ in pairs], [reference for _, reference in pairs]
-        # Quiet: a warning about tokenized text at each validation would say nothing new.
-        self.bleu, self.chrf = bleu_metric(config.data.target_language, quiet=True), CHRF()
+        # quiet: a warning about tokenized text at every validation would tell nothing new.
+        self.bleu, self.chrf = bleu_metric(target_language, quiet=True), CHRF()
 
-    def __call__(self, model: Transformer) -> ValidationScores:
-        """Search with config.search on the device that the model is on; its train or eval mode stays.
+    def __call__(self, model: TranslationModel) -> TranslationScores:
+        """Search on the model's device; the model stays in its train or eval mode.
 
-        Collective, with one result for all ranks.
+        Collective; all ranks get the same result.
         """
         device = next(model.parameters()).device
-        engine = TransformerEngine([model], device, self.config.training.precision)
-        translator = Translator(engine, self.vocabulary, self.config.search)
-        # Every so-manieth sentence is a rank's, so that each has its share of the long ones.
+        engine = PyTorchEngine([model], device, self.precision)
+        translator = Translator(engine, self.vocabulary, self.search)
+        # Ranks take turns in the order of the sentences, so that each gets its share of long ones.
         shares = self.ranks.all_gather(translator.translate(self.sources[self.ranks.rank :: self.ranks.size]))
         translations = [shares[i % self.ranks.size][i // self.ranks.size] for i in range(len(self.sources))]
         bleu = self.bleu.corpus_score(translations, [self.references])
         chrf = self.chrf.corpus_score(translations, [self.references])
-        shown = self.config.training.validation_samples
-        samples = list(zip(self.sources, self.references, translations, strict=True))[:shown]
+        samples = list(zip(self.sources, self.references, translations, strict=True))[: self.samples]
         metrics = {"bleu": self.bleu, "chrf": self.chrf}
         signatures = {name: str(metric.get_signature()) for name, metric in metrics.items()}
-        return ValidationScores(bleu.score, chrf.score, samples, signatures)
+        return TranslationScores(bleu.score, chrf.score, samples, signatures)

@@ -1,7 +1,7 @@
-"""YAML text as values that remember where they were written, and values as YAML text.
+"""YAML text read as values that know where they were written, and values written as YAML text.
 
-Read are mappings, lists and YAML 1.2's plain scalars: `no` is Norwegian rather than false, and 1e-9 is a
-number. Anchors, aliases and tags are refused: in settings they only hide what a value is.
+Supported are mappings, lists and the plain scalars of YAML 1.2: `no` is Norwegian, not false, and 1e-9 is a number.
+Anchors, aliases and tags are refused: in settings they only hide what a value is.
 """
 
 import re
@@ -16,25 +16,26 @@ from nmt.errors import NmtError
 
 Scalar = str | int | float | bool | None
 
-_DEEPEST = 20  # mappings and lists within one another; settings need five
+_DEEPEST = 20  # levels of nested mappings and lists; settings need five
 _MOST_SHOWN = 60  # characters of a text in a message
+MOST_DIGITS = 18  # of a whole number: more mean nothing in any setting, and would slow the checks down
 
 
 @dataclass(frozen=True)
-class Located:
-    """A value, how it stands in the text (shortened), and what a message about it begins with: `line 12: `."""
+class Node:
+    """A value, its text as written (shortened), and the place at the start of a message about it: `line 12: `."""
 
-    value: "Scalar | list[Located] | dict[str, Located]"
+    value: "Scalar | list[Node] | dict[str, Node]"
     written: str
     where: str
 
 
-def read(text: str, problems: list[str], path: str = "", where: str | None = None) -> Located:
+def read(text: str, problems: list[str], path: str = "", where: str | None = None) -> Node:
     """The one document in a text; an empty one is null.
 
-    `path` is the key that the whole value belongs to; `where` stands for the line numbers of a text that
-    is no file. Keys given twice and keys that are no plain text are added to `problems`; NmtError where
-    nothing can be read, its message beginning with the place unless `where` is given.
+    `path` is the key of the value, for messages; `where` replaces the line numbers where the text is not a file. Keys
+    that are given twice or are not plain text are added to `problems`. Raises NmtError where the text cannot be read;
+    its message begins with the place unless `where` is given.
     """
     try:
         node = yaml.compose(text, Loader=_Loader)
@@ -44,12 +45,12 @@ def read(text: str, problems: list[str], path: str = "", where: str | None = Non
     except yaml.MarkedYAMLError as error:
         raise NmtError(_explained(error, where is None)) from None
     if node is None:
-        return Located(None, "nothing", where or "")
-    return _Locator(text, where, problems).located(node, path)
+        return Node(None, "nothing", where or "")
+    return _Converter(text, where, problems).node(node, path)
 
 
 def dump(value: Any, *, in_one_line: bool = False) -> str:
-    """Dicts, lists and scalars as YAML that `read`, and any other YAML reader, takes for the same."""
+    """Dicts, lists and scalars as YAML that `read` and any other YAML reader understand in the same way."""
     text: str = yaml.dump(
         value,
         Dumper=_Dumper,
@@ -71,7 +72,7 @@ def shortened(text: str) -> str:
 
 
 class _Refused(yaml.MarkedYAMLError):
-    """Valid YAML that is not read here."""
+    """Valid YAML that is not supported here."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -80,11 +81,13 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         if event.anchor is not None or getattr(event, "tag", None) is not None:
-            problem = "anchors, aliases and tags (&, *, !) are not read: write the value out, or put text in quotes"
+            problem = (
+                "anchors, aliases and tags (&, *, !) are not allowed: write the value itself, or put text in quotes"
+            )
             raise _Refused(problem=problem, problem_mark=event.start_mark)
         if self._depth > _DEEPEST:
             raise _Refused(
-                problem=f"nested more than {_DEEPEST} levels deep: no setting is", problem_mark=event.start_mark
+                problem=f"nested more than {_DEEPEST} levels deep: settings need fewer", problem_mark=event.start_mark
             )
         self._depth += 1
         node = super().compose_node(parent, index)
@@ -93,7 +96,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes every text that YAML 1.1 or 1.2 would read as something else."""
+    """Quotes every text that YAML 1.1 or 1.2 would read as another type."""
 
 
 _Loader.yaml_implicit_resolvers = {}
@@ -106,7 +109,7 @@ for _tag, _pattern in {
     for _class in (_Loader, _Dumper):
         _class.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), None)
 
-_IN_OTHER_WORDS = {  # part of the library's message: what it comes from
+_IN_OTHER_WORDS = {  # part of the library's message: the usual cause
     r"'\t'": "indent with spaces, not tabs",
     "cannot start any token": "put text that begins with @, %, ` or the like in quotes",
     "mapping values are not allowed": "a second colon in a line: put a value with a colon in quotes",
@@ -121,7 +124,7 @@ _IN_OTHER_WORDS = {  # part of the library's message: what it comes from
 
 
 def _explained(error: yaml.MarkedYAMLError, with_place: bool) -> str:
-    """What is wrong in a text and where: at what was begun rather than where the library gave up."""
+    """What is wrong in a text and where: the start of the key or quote, not where the library gave up."""
     problem = str(error.problem or error.context)
     begun = error.context_mark if "key" in str(error.context) or "quoted" in str(error.context) else None
     mark = begun or error.problem_mark
@@ -132,7 +135,7 @@ def _explained(error: yaml.MarkedYAMLError, with_place: bool) -> str:
     return f"{place}not valid YAML: {problem}"
 
 
-# --------------------------------------------------------------------------- nodes to located values
+# --------------------------------------------------------------------------- the library's nodes to ours
 
 
 def _scalar(node: yaml.ScalarNode) -> Scalar:
@@ -143,32 +146,32 @@ def _scalar(node: yaml.ScalarNode) -> Scalar:
             return None
         case "bool":
             return text.lower() == "true"
-        case "int":  # what has more digits than any setting can mean is infinite, and so no whole number
-            return int(plain) if len(plain) <= 18 else float(plain)
+        case "int":
+            return int(plain) if len(plain.lstrip("+-")) <= MOST_DIGITS else float(plain)
         case "float":
             return float(plain)
     return text
 
 
 @dataclass(frozen=True)
-class _Locator:
+class _Converter:
     text: str
     where: str | None
     problems: list[str]
 
-    def located(self, node: yaml.Node, path: str) -> Located:
-        value: Scalar | list[Located] | dict[str, Located]
+    def node(self, node: yaml.Node, path: str) -> Node:
+        value: Scalar | list[Node] | dict[str, Node]
         if isinstance(node, yaml.MappingNode):
             value = self._mapping(node, path)
         elif isinstance(node, yaml.SequenceNode):
-            value = [self.located(item, f"{path}[{i}]") for i, item in enumerate(node.value)]
+            value = [self.node(item, f"{path}[{i}]") for i, item in enumerate(node.value)]
         else:
             assert isinstance(node, yaml.ScalarNode)
             value = _scalar(node)
-        return Located(value, self._written(node) or "nothing", self._where(node))
+        return Node(value, self._written(node) or "nothing", self._where(node))
 
-    def _mapping(self, node: yaml.MappingNode, path: str) -> dict[str, Located]:
-        mapping: dict[str, Located] = {}
+    def _mapping(self, node: yaml.MappingNode, path: str) -> dict[str, Node]:
+        mapping: dict[str, Node] = {}
         for key_node, value_node in node.value:
             where = self._where(key_node)
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else ""
@@ -181,9 +184,9 @@ class _Locator:
                 first = mapping[key].where.removesuffix(": ")
                 since = "" if self.where else f", first in {first}"
                 self.problems.append(f"{where}{child} is given twice{since}: delete one")
-            # A block value may start on the line below its key; the key is what one looks for.
-            value = self.located(value_node, child)
-            mapping[key] = Located(value.value, value.written, where)
+            # A block value may start on the line after its key; the message names the line of the key.
+            value = self.node(value_node, child)
+            mapping[key] = Node(value.value, value.written, where)
         return mapping
 
     def _where(self, node: yaml.Node) -> str:

@@ -1,13 +1,13 @@
-"""Token-bucketed batches: deterministic, sharded by rank, resumable.
+"""Batches of pairs of similar length: deterministic, sharded by rank, resumable.
 
-One batch is one optimizer step. Its size is counted in cells, sentences × the longest side among them,
-so padding is paid for. An epoch is planned from the lengths alone:
+One batch is one optimizer step. Its size is counted in padded tokens: the number of sentences × the longest side among
+them, so padding counts. An epoch is planned from the lengths alone:
 
-    shuffle all pairs → pools → within a pool: sort by length, cut into batches, shuffle the batches
+    shuffle all pairs → split into pools → in each pool: sort by length, cut into batches, shuffle the batches
 
-The plan is a pure function of (seed, epoch), so every rank makes the same one without talking to the
-others, and (epoch, step within the epoch) is all that resuming needs. How many ranks there are and how
-much one device holds decide only how a step is split; token ids are read for a rank's own share alone.
+The plan is a pure function of (seed, epoch): every rank computes the same plan without communication, and resuming
+needs only the epoch and the step in it. The number of ranks and the memory of a device decide only how a step is split.
+Each rank reads the token ids of its own share alone.
 """
 
 from bisect import bisect_left
@@ -23,18 +23,18 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from nmt.data.token_store import Integers, Sequences
+from nmt.data.token_store import Integers, TokenStore
 from nmt.data.vocabulary import PAD
 from nmt.errors import NmtError
 
-# Lengths are sorted with some noise, or the same sentences would meet in every epoch: a side counts as one
-# subword longer than it is with this probability. With Multi30k in 120 batches, of the sentences that share
-# a batch in one epoch 46% do so again in another, rather than 60%, and 0.3% more of the cells are padding.
+# Lengths are sorted with some noise, so that other sentences share a batch in every epoch: with this probability a side
+# counts as one subword longer than it is. With Multi30k in 120 batches, 46% of the sentences that share a batch in one
+# epoch share one in another epoch too (60% without noise), and padding grows by 0.3% of the padded tokens.
 JITTER = 0.04
-# What a batch costs beside its padded cells when the cuts are chosen, as a share of the budget. Cheap
-# batches are tight but small, dear ones full but padded.
+# The cost of a batch when cuts are chosen, as a share of the budget; it is added to the cost of its padded tokens. A
+# lower value gives smaller batches with less padding, a higher one fuller batches with more.
 BATCH_COST = 0.2
-# Places within a full batch where it may be cut. More fill the batches better and take longer to plan.
+# Places in a full batch where it may be cut. More places fill the batches better and take longer to plan.
 CUTS_PER_BATCH = 64
 
 
@@ -50,33 +50,33 @@ class Batch:
 class Step:
     """One optimizer step: what this rank computes, and what all ranks together do.
 
-    Every rank has the same number of micro-batches. If a step has fewer sentences than that makes, the
-    missing ones are empty, B = 0 and S = T = 1: their losses sum to 0 and backpropagate zeros.
+    Every rank has the same number of micro-batches. If a step has fewer sentences than micro-batches, the last
+    micro-batches are empty (B = 0, S = T = 1): their loss is 0 and so are its gradients.
     """
 
     micro_batches: list[Batch]
     sentences: int  # this and the counts below: over all ranks and micro-batches
     source_tokens: int  # EOS counted, padding not
     target_tokens: int
-    cells: int  # of the tensors of both sides, padding counted
+    padded_tokens: int  # of both sides, padding counted
 
     def pinned(self) -> "Step":
-        """The same in page-locked memory, from which copies to a GPU need not wait."""
+        """The same step in page-locked memory, from which it is copied to a GPU asynchronously."""
         batches = [Batch(batch.source.pin_memory(), batch.target.pin_memory()) for batch in self.micro_batches]
         return replace(self, micro_batches=batches)
 
 
 class Batches:
-    """The steps of every epoch over pairs of id sequences. Holds no state: iterate as often as wanted.
+    """The steps of every epoch over the pairs of a store. It has no state: epochs can be iterated in any order.
 
-    `skipped` counts the pairs that alone exceed `batch_tokens` or `micro_batch_tokens` cells, over all
-    segmentations. They are in no epoch, and only through them do the steps depend on `micro_batch_tokens`.
-    With `over_budget="error"` the first of them raises NmtError. So does a store from which no pair remains.
+    `skipped` counts the pairs, over all segmentations, that alone have more padded tokens than `batch_tokens` or
+    `micro_batch_tokens`. They are in no epoch; apart from them, the steps do not depend on `micro_batch_tokens`. With
+    `over_budget="error"` the first of them raises NmtError. A store from which no pair remains raises NmtError too.
     """
 
     def __init__(
         self,
-        store: Sequences,
+        store: TokenStore,
         *,
         batch_tokens: int,
         micro_batch_tokens: int | None,
@@ -87,10 +87,10 @@ class Batches:
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        """segmentations: how often the store holds all its pairs, one time after the other; an epoch is over one."""
+        """segmentations: how many times the store holds all pairs, one after the other; an epoch uses one of them."""
         self._store, self._segmentations = store, segmentations
-        self._batch_cells = batch_tokens
-        self._micro_cells = min(batch_tokens, micro_batch_tokens or batch_tokens)
+        self._batch_tokens = batch_tokens
+        self._micro_batch_tokens = min(batch_tokens, micro_batch_tokens or batch_tokens)
         self._seed = seed
         self._pool_pairs = pool_pairs
         self._rank, self._ranks = rank, world_size
@@ -98,22 +98,22 @@ class Batches:
         self.skipped = len(store) - len(self._pairs)
 
     def steps_in_epoch(self, epoch: int) -> int:
-        """Optimizer steps in one epoch. Plans it, at about a second a million pairs; reads no tokens."""
+        """Optimizer steps in one epoch. Planning takes about one second per million pairs; no tokens are read."""
         return sum(1 for _ in self._plan(epoch))
 
     def epoch(self, epoch: int, first_step: int = 0) -> Iterator[Step]:
         """The steps of one epoch in order, from `first_step` on. Reads no tokens of the steps before it.
 
-        Every pair that fits is in exactly one step. Batches are shuffled within their pool; pools, each a
-        random part of the corpus, follow one another.
+        Every pair that fits is in exactly one step. Each pool is a random part of the corpus; pools follow one another,
+        and batches are shuffled within their pool.
         """
         return map(self._step, islice(self._plan(epoch), first_step, None))
 
     def _pairs_that_fit(self, over_budget: Literal["skip", "error"]) -> Integers:
         source, target = self._store.source_lengths, self._store.target_lengths
-        fits = np.maximum(source, target) <= self._micro_cells
-        key = "batch_tokens" if self._micro_cells == self._batch_cells else "micro_batch_tokens"
-        limit = f"training.{key}: {self._micro_cells}"
+        fits = np.maximum(source, target) <= self._micro_batch_tokens
+        key = "batch_tokens" if self._micro_batch_tokens == self._batch_tokens else "micro_batch_tokens"
+        limit = f"training.{key}: {self._micro_batch_tokens}"
         if over_budget == "error" and not fits.all():
             first = int(fits.argmin())
             raise NmtError(
@@ -134,21 +134,21 @@ class Batches:
         shuffled = random.permutation(self._pairs[start:end])
         for pool in np.array_split(shuffled, -(-len(shuffled) // self._pool_pairs)):
             source, target = self._lengths(pool)
-            batches = plan_batches(source, target, self._batch_cells, random)
+            batches = plan_batches(source, target, self._batch_tokens, random)
             for i in random.permutation(len(batches)):
                 yield pool[batches[i]]
 
     def _step(self, pairs: Integers) -> Step:
         pairs = pairs[sort_by_length(*self._lengths(pairs))]
         source, target = self._lengths(pairs)
-        shares = split_evenly(np.maximum(source, target), self._micro_cells, self._ranks)
+        shares = split_evenly(np.maximum(source, target), self._micro_batch_tokens, self._ranks)
         return Step(
-            # Neighbouring shares go to different ranks, so that ranks work on similar shapes at the same time.
+            # Neighbouring shares go to different ranks: then ranks work on similar shapes at the same time.
             micro_batches=[self._batch(pairs[share]) for share in shares[self._rank :: self._ranks]],
             sentences=len(pairs),
             source_tokens=int(source.sum()),
             target_tokens=int(target.sum()),
-            cells=sum(
+            padded_tokens=sum(
                 len(source[share]) * int(source[share].max(initial=0) + target[share].max(initial=0))
                 for share in shares
             ),
@@ -163,40 +163,40 @@ class Batches:
         return store.source_lengths[pairs].astype(np.int64), store.target_lengths[pairs].astype(np.int64)
 
 
-def plan_batches(source: Integers, target: Integers, cells: int, random: np.random.Generator) -> list[Integers]:
-    """Pairs of similar lengths put together: the indices of each batch.
+def plan_batches(source: Integers, target: Integers, budget: int, random: np.random.Generator) -> list[Integers]:
+    """The indices of the pairs in each batch; pairs of similar lengths come together.
 
-    source, target: lengths int64 [pairs], none above `cells`, in an order that is random already: it
-    decides between equals. cells: most sentences × longest side of a batch.
+    source, target: lengths int64 [pairs], none above `budget`, in random order, which decides between equal lengths.
+    budget: the most padded tokens of a batch, which are its sentences × its longest side.
     """
     noisy_source = source + (random.random(len(source)) < JITTER)
     noisy_target = target + (random.random(len(target)) < JITTER)
     order = sort_by_length(noisy_source, noisy_target, turn=int(random.integers(2)))
-    return np.split(order, choose_cuts(source[order], target[order], cells))
+    return np.split(order, choose_cuts(source[order], target[order], budget))
 
 
 def sort_by_length(source: Integers, target: Integers, turn: int = 0) -> Integers:
-    """Indices [pairs] that sort pairs such that neighbours are alike on both sides.
+    """Indices [pairs] that sort pairs so that neighbours have similar lengths on both sides.
 
-    By the longer side; among equals by the difference of the sides, upwards and downwards in turn, as one
-    ploughs a field, since otherwise the extremes would meet where the longer side grows by one. `turn` 1
-    begins the other way.
+    Pairs are sorted by the longer side, and where that is equal by the difference of the sides: in ascending and
+    descending order by turns, because otherwise the largest and the smallest difference would be neighbours where the
+    longer side grows by one. `turn`: 1 begins with the other order.
     """
     longest, difference = np.maximum(source, target), target - source
     upwards = (longest + turn) % 2 == 0
     return np.lexsort((np.where(upwards, difference, -difference), longest))
 
 
-def choose_cuts(source: Integers, target: Integers, cells: int) -> Integers:
-    """Where to cut pairs, sorted by `sort_by_length`, into batches of at most `cells`: [batches - 1].
+def choose_cuts(source: Integers, target: Integers, budget: int) -> Integers:
+    """Where to cut pairs, sorted by `sort_by_length`, into batches of at most `budget` padded tokens: [batches - 1].
 
-    The least sum of all batches' padded cells, both sides, and BATCH_COST for each batch, by dynamic
-    programming over blocks of pairs: the cost of the pairs from block i on is
+    The cuts with the least cost, which is the sum over all batches of the padded tokens of both sides and of
+    BATCH_COST × budget. Found by dynamic programming over blocks of pairs: the cost of the pairs from block i on is
     best[i] = min over n of cost(batch of blocks i … i+n-1) + best[i+n].
     """
-    starts, widest = _blocks(np.maximum(source, target), cells)
-    # Beyond the last block, blocks of nothing: a batch that reaches into them is ruled out by `best`.
-    count, tall_source, tall_target = (
+    starts, widest = _blocks(np.maximum(source, target), budget)
+    # Empty blocks are added at the end. Where `best` is infinite, it excludes batches that reach into them.
+    count, longest_in_source, longest_in_target = (
         np.lib.stride_tricks.sliding_window_view(np.pad(of_block, (0, widest - 1)), widest)  # [blocks, widest]
         for of_block in (
             np.diff(starts, append=len(source)),
@@ -207,14 +207,14 @@ def choose_cuts(source: Integers, target: Integers, cells: int) -> Integers:
     blocks = len(starts)
     best = np.full(blocks + widest + 1, np.inf)
     best[blocks] = 0
-    length = np.empty(blocks, np.int64)  # of the best batch that begins with a block, in blocks
+    length = np.empty(blocks, np.int64)  # blocks in the best batch that begins with each block
     for chunk in reversed(range(0, blocks, 4096)):  # bounds the memory
         rows = slice(chunk, chunk + 4096)
         sentences = count[rows].cumsum(axis=1)
-        longest_source = np.maximum.accumulate(tall_source[rows], axis=1)
-        longest_target = np.maximum.accumulate(tall_target[rows], axis=1)
-        cost = sentences * (longest_source + longest_target) + BATCH_COST * cells
-        cost[sentences * np.maximum(longest_source, longest_target) > cells] = np.inf
+        longest_source = np.maximum.accumulate(longest_in_source[rows], axis=1)
+        longest_target = np.maximum.accumulate(longest_in_target[rows], axis=1)
+        cost = sentences * (longest_source + longest_target) + BATCH_COST * budget
+        cost[sentences * np.maximum(longest_source, longest_target) > budget] = np.inf
         for i in reversed(range(chunk, chunk + len(cost))):
             total = cost[i - chunk] + best[i + 1 : i + 1 + widest]
             n = total.argmin()
@@ -226,27 +226,27 @@ def choose_cuts(source: Integers, target: Integers, cells: int) -> Integers:
     return starts[cuts]
 
 
-def _blocks(longest: Integers, cells: int) -> tuple[Integers, int]:
-    """Blocks of neighbours that are never cut: their starts, and the most blocks that one batch can hold.
+def _blocks(longest: Integers, budget: int) -> tuple[Integers, int]:
+    """Blocks of neighbours that are never cut: where each starts, and the most blocks that one batch can hold.
 
-    A block holds 1/CUTS_PER_BATCH of a batch's cells, and no lengths of which one is more than about
-    twice the other, so that a block of several pairs always fits into a batch.
+    A block holds about 1/CUTS_PER_BATCH of a batch's padded tokens, and its longest pair is at most about twice as long
+    as its shortest, so a block of several pairs always fits into a batch.
     """
-    part = longest.cumsum() * CUTS_PER_BATCH // cells
+    part = longest.cumsum() * CUTS_PER_BATCH // budget
     magnitude = np.frexp(np.maximum.accumulate(longest))[1]
     starts = np.flatnonzero((np.diff(part, prepend=-1) != 0) | (np.diff(magnitude, prepend=-1) != 0))
     return starts, CUTS_PER_BATCH + 1 + int(magnitude[-1])
 
 
-def split_evenly(longest: Integers, cells: int, ranks: int) -> list[slice]:
-    """Cut the rows of a step into the fewest parts of at most `cells` that `ranks` divides.
+def split_evenly(longest: Integers, budget: int, ranks: int) -> list[slice]:
+    """Split the rows of a step into the fewest parts of at most `budget` padded tokens; `ranks` divides their number.
 
-    longest: the longer side of each row, ascending and none above `cells`. The largest part is as small
-    as can be; parts are empty only if there are fewer rows than parts, and then the last ones.
+    longest: the longer side of each row, ascending and none above `budget`. The largest part is as small as possible.
+    Parts are empty only if there are fewer rows than parts, and then the last ones are.
     """
-    parts = -(-len(_fill(longest, cells)) // ranks) * ranks
+    parts = -(-len(_fill(longest, budget)) // ranks) * ranks
     least = int(longest[-1])
-    most = least + bisect_left(range(least, cells), True, key=lambda most: len(_fill(longest, most)) <= parts)
+    most = least + bisect_left(range(least, budget), True, key=lambda most: len(_fill(longest, most)) <= parts)
     bounds = [0, *_fill(longest, most)]
     while len(bounds) <= min(parts, len(longest)):
         sizes = np.diff(bounds)
@@ -256,12 +256,12 @@ def split_evenly(longest: Integers, cells: int, ranks: int) -> list[slice]:
     return [slice(start, end) for start, end in pairwise(bounds)]
 
 
-def _fill(longest: Integers, cells: int) -> list[int]:
-    """The ends of parts that each take as many rows as `cells` allow."""
+def _fill(longest: Integers, budget: int) -> list[int]:
+    """The ends of parts that each take as many rows as fit into `budget` padded tokens."""
     ends, start = [], 0
     while start < len(longest):
         rest = longest[start:]
-        start += int(np.searchsorted(rest * np.arange(1, len(rest) + 1), cells, side="right"))
+        start += int(np.searchsorted(rest * np.arange(1, len(rest) + 1), budget, side="right"))
         ends.append(start)
     return ends
 
@@ -276,16 +276,16 @@ def collate(rows: list[npt.NDArray[Any]]) -> Tensor:
 
 
 def read_ahead(steps: Iterable[Step], ahead: int, pin: bool = False) -> Generator[Step, None, None]:
-    """The same steps in the same order, up to `ahead` of them made in advance by a thread.
+    """The same steps in the same order; a thread makes up to `ahead` of them in advance.
 
-    What making a step raises is raised here, in its turn. The thread ends with the steps, or when this
-    generator is closed: a consumer that may stop early wraps it in `contextlib.closing`. pin: hand out
-    steps in page-locked memory.
+    An exception in the thread is raised here, at the step that caused it. The thread ends after the last step, or when
+    this generator is closed: use `contextlib.closing` where iteration may stop early. pin: give steps in page-locked
+    memory.
     """
     source = map(Step.pinned, steps) if pin else iter(steps)
     reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read-ahead")
     try:
-        # One reader takes the requests in their order. Each gives a list of one step, or of none at the end.
+        # The one worker takes requests in order. Each returns a list of one step, or an empty list at the end.
         waiting = deque(reader.submit(list, islice(source, 1)) for _ in range(ahead))
         while step := waiting.popleft().result():
             waiting.append(reader.submit(list, islice(source, 1)))

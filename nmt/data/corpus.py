@@ -1,4 +1,4 @@
-"""Corpora, wherever they are kept, as aligned pairs of sentences."""
+"""Read parallel corpora as pairs of sentences: text files, tables, and Hugging Face datasets."""
 
 import hashlib
 import json
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 Pair = tuple[str, str]  # source sentence, target sentence
 Columns = Mapping[str, tuple[str, ...]]  # a column's dotted path, and the keys that lead there
-BATCH_ROWS = 2000  # rows of an Arrow table turned into text at a time
+BATCH_ROWS = 2000  # rows of an Arrow table that become text at a time
 _BREAKS = str.maketrans("\n\r\t", "   ")
 
 
 def read_pairs(
     corpus: schema.Corpus, data: schema.DataConfig, default_split: str, expected: str | None = None
 ) -> Iterator[Pair]:
-    """The corpus's pairs as they are written, in its order, streamed.
+    """The corpus's pairs in its order, unchanged, streamed.
 
-    Columns not named are looked for under the languages of `data`; `default_split` is the split of a hub
-    dataset that names none. No sentence holds a line feed: inside a field of a table it becomes a space, as
-    do the tab and the carriage return. A missing text (null) is an empty one. `expected` is the corpus's fingerprint
-    as it was found before: what is kept under it must have been made from just that content.
+    Columns that the corpus does not name are found by the languages of `data`; `default_split` is the split of a hub
+    dataset that names none. A line feed, tab or carriage return in a field of a table becomes a space, and a missing
+    text (null) becomes an empty one. expected: the fingerprint that the corpus must have, because results are stored
+    under it.
 
-    Raises NmtError for what is missing, misaligned, damaged, not UTF-8, or empty; after the last pair where the
-    content that was read has another fingerprint than expected.
+    Raises NmtError for a corpus that is missing, misaligned, damaged, not UTF-8, or empty; after the last pair if the
+    content that was read does not have the expected fingerprint.
     """
     digests: Digests = {}
     if corpus.hub:
@@ -47,7 +47,7 @@ def read_pairs(
         pairs = _text_pairs(Path(corpus.source), Path(corpus.target), digests)
     first = next(pairs, None)
     if first is None:
-        raise NmtError(f"{corpus.label}: holds no sentence pairs: name a corpus that has some")
+        raise NmtError(f"{corpus.label}: has no sentence pairs: choose a corpus that has some")
     yield first
     yield from pairs
     if expected is not None and fingerprint(corpus, default_split, digests) != expected:
@@ -77,7 +77,7 @@ def _table_pairs(path: Path, corpus: schema.Corpus, data: schema.DataConfig, dig
         return _jsonl_pairs(path, corpus, data, digests)
     if path.name.endswith(".parquet"):
         return _arrow_pairs(_parquet_tables(path), corpus, data)
-    raise NmtError(f"{path}: a table's name ends in .tsv, .jsonl (either also .gz) or .parquet")
+    raise NmtError(f"{path}: the name of a table must end in .tsv, .tsv.gz, .jsonl, .jsonl.gz or .parquet")
 
 
 def _tsv_pairs(path: Path, corpus: schema.Corpus, digests: Digests) -> Iterator[Pair]:
@@ -86,7 +86,9 @@ def _tsv_pairs(path: Path, corpus: schema.Corpus, digests: Digests) -> Iterator[
     for number, line in enumerate(read_lines(path, digests), start=1):
         fields = line.split("\t")
         if len(fields) < max(source, target):
-            raise NmtError(f"{path}:{number}: no column {max(source, target)}: the line has {len(fields)}")
+            raise NmtError(
+                f"{path}:{number}: no column {max(source, target)}: the line has {len(fields)}; a tab separates columns"
+            )
         yield fields[source - 1], fields[target - 1]
 
 
@@ -109,7 +111,7 @@ def _jsonl_pairs(path: Path, corpus: schema.Corpus, data: schema.DataConfig, dig
         if not isinstance(row, dict):
             raise NmtError(f"{place}: must hold a JSON object, such as {{…}}, not {line[:40]}")
         if not keys:
-            keys = _sides(_row_columns(row), corpus, data, place)
+            keys = _column_keys(_row_columns(row), corpus, data, place)
         source, target = (_json_field(row, key, place) for key in keys)
         yield source, target
 
@@ -135,8 +137,8 @@ def _row_columns(row: Mapping[str, object], above: tuple[str, ...] = ()) -> dict
     return columns
 
 
-def _sides(columns: Columns, corpus: schema.Corpus, data: schema.DataConfig, where: str) -> list[tuple[str, ...]]:
-    """The keys of the source's and of the target's column; NmtError lists what there is instead."""
+def _column_keys(columns: Columns, corpus: schema.Corpus, data: schema.DataConfig, where: str) -> list[tuple[str, ...]]:
+    """The keys of the source column and of the target column. Raises NmtError with a list of the columns there are."""
     found = []
     for side, column, language in (
         ("source", corpus.source_column, data.source_language),
@@ -154,7 +156,7 @@ def _sides(columns: Columns, corpus: schema.Corpus, data: schema.DataConfig, whe
 
 
 def _one_line(field: str | None) -> str:
-    """A field as one line: a break inside would shift the lines of every file written from it."""
+    """A field as one line: a line break in it would misalign every file written from it."""
     if field is None:
         return ""
     return field.translate(_BREAKS) if "\n" in field or "\t" in field or "\r" in field else field
@@ -167,7 +169,7 @@ def _arrow_pairs(tables: "Iterator[pyarrow.Table]", corpus: schema.Corpus, data:
     keys: list[tuple[str, ...]] = []
     for table in tables:
         if not keys:
-            keys = _sides(_schema_columns(table.schema), corpus, data, corpus.label)
+            keys = _column_keys(_schema_columns(table.schema), corpus, data, corpus.label)
         sources, targets = (_arrow_texts(table, key, corpus.label) for key in keys)
         yield from zip(map(_one_line, sources), map(_one_line, targets), strict=True)
 
@@ -210,7 +212,7 @@ def _parquet_tables(path: Path) -> "Iterator[pyarrow.Table]":
             for batch in file.iter_batches(BATCH_ROWS):
                 yield pyarrow.Table.from_batches([batch])
     except pyarrow.ArrowException as error:
-        raise NmtError(f"{path}: not a whole Parquet file: {_one_line(str(error))}") from None
+        raise NmtError(f"{path}: not a complete Parquet file: {_one_line(str(error))}") from None
 
 
 def _hub_tables(corpus: schema.Corpus, default_split: str) -> "Iterator[pyarrow.Table]":
@@ -236,9 +238,9 @@ def _datasets_library(corpus: schema.Corpus) -> ModuleType:
 
 @contextmanager
 def _library_reason(corpus: schema.Corpus) -> Iterator[None]:
-    """Pass on in one line why the library could not give a dataset: no network, no such name, split or file.
+    """Turn an exception of the library into an NmtError of one line: no network, no such name, split or file.
 
-    It raises its own errors and those of its transports, which have no common base but Exception.
+    It raises its own exceptions and those of its network libraries, whose only common base is Exception.
     """
     try:
         yield
@@ -251,12 +253,12 @@ def _library_reason(corpus: schema.Corpus) -> Iterator[None]:
 
 
 def fingerprint(corpus: schema.Corpus, default_split: str, digests: Mapping[Path, str] | None = None) -> str:
-    """A digest of what the corpus holds and how it is read: it changes if and only if they do.
+    """A hash of the corpus's content and of how it is read: it changes if and only if they change.
 
-    Files are read and hashed whole (about a second a gigabyte), so a copied or touched file is the same corpus
-    and an edited one is not. A hub dataset is known by the commit that its revision stands for: the library
-    asks the hub, unless `revision` is a commit already. `digests` are those of files that have been read, by path.
-    Raises NmtError as `read_pairs` does.
+    The content of files is hashed (about one second per gigabyte), so a copied or touched file is the same corpus, and
+    an edited one is not. For a hub dataset the commit of its revision is hashed; the library gets it from the hub,
+    unless `revision` is a commit. digests: those of files that have been read already, by path. Raises NmtError as
+    `read_pairs` does.
     """
     known = digests or {}
 

@@ -1,4 +1,8 @@
-"""Everything that training needs from the data, made once: vocabulary, token store, validation pairs."""
+"""Prepare the data for training, stage by stage: read, clean, count and sample, learn the vocabulary, encode, store.
+
+Text is streamed, so it is read and cleaned three times: to count it, to learn from it, and to encode it. Vocabulary and
+token store are stored under a hash of what they are made from, and reused when they exist.
+"""
 
 import hashlib
 import logging
@@ -9,9 +13,11 @@ from itertools import chain, islice
 from pathlib import Path
 
 from nmt.config import reader, schema
-from nmt.data import corpus, store_folder, suspicions, token_store, vocabulary
-from nmt.data.cleaning import Counts, Report, cleaned, nothing_left, without_empty
+from nmt.data import corpus, corpus_checks, store_folder, token_store, vocabulary
+from nmt.data.cleaning import TrainingText, without_empty
 from nmt.data.corpus import Pair
+from nmt.data.encoding import encode_pairs, encode_text
+from nmt.data.report import CorpusCounts, DataReport, nothing_left
 from nmt.data.token_store import TokenStore
 from nmt.data.vocabulary import Tokenizer, Vocabulary
 from nmt.errors import NmtError
@@ -20,42 +26,47 @@ log = logging.getLogger("nmt")
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedData:
+    """All that training needs from the data."""
+
     vocabulary: Vocabulary
     train: TokenStore
-    data_key: str  # stands for the content of `train`: the same pairs, cleaned and encoded the same way
-    validation: list[Pair] | None  # as text; pairs with an empty side left out, nothing else
+    data_key: str  # the same for the same pairs, cleaned and encoded in the same way
+    validation: list[Pair] | None  # as text, without pairs that have an empty side
     validation_ids: TokenStore | None  # the same pairs encoded
-    report: Report  # on the training data
+    report: DataReport  # on the training data
 
 
-def prepare(run: schema.Config) -> Prepared:
-    """Learn the vocabulary and encode the training data, or find both again where they were kept.
+def prepare(config: schema.Config) -> PreparedData:
+    """Learn the vocabulary and encode the training data, or find both where an earlier run stored them.
 
-    They are kept in `data.store_dir` (or `RUN/data`) under the content that they follow from: corpora and
-    settings. Processes that prepare the same at the same time wait for the first. Logs what is built and
-    what is reused. Raises NmtError for what is wrong with the data or does not suit it.
+    They are stored in `data.store_dir` (or `RUN/data`). Processes that prepare data there at the same time wait for
+    one another. Logs what is built, what is reused, and a warning for each problem that `corpus_checks` finds. Raises
+    NmtError for problems that make the data unusable.
     """
-    validation = _validation(run.data)
-    store = Path(run.data.store_dir or Path(run.run_dir) / "data")
+    data = config.data
+    validation = _read_validation(data)
+    store = Path(data.store_dir or Path(config.run_dir) / "data")
     with store_folder.locked(store):
-        corpora = [corpus.fingerprint(one, "train") for one in run.data.train]
-        subwords = _vocabulary(run, corpora, store)
-        folder, train, counts = _token_store(run, corpora, subwords, store)
-    _warn(run.data, counts, validation)
-    return Prepared(
-        subwords,
-        train,
-        folder.name,
-        validation,
-        token_store.encode_pairs(validation, subwords) if validation else None,
-        Report(
-            (run.data.source_language, run.data.target_language), tuple(one.label for one in run.data.train), counts
-        ),
+        text = TrainingText(data, tuple(corpus.fingerprint(one, "train") for one in data.train))
+        subwords = _find_vocabulary(text, config.vocabulary, store)
+        data_key, tokens, counts = _find_tokens(text, subwords, config.vocabulary, store)
+    for problem in _problems(data, counts, validation):
+        log.warning("%s", problem)
+    return PreparedData(
+        vocabulary=subwords,
+        train=tokens,
+        data_key=data_key,
+        validation=validation,
+        validation_ids=encode_pairs(validation, subwords) if validation else None,
+        report=DataReport((data.source_language, data.target_language), tuple(one.label for one in data.train), counts),
     )
 
 
-def _validation(data: schema.DataConfig) -> list[Pair] | None:
+# --------------------------------------------------------------------------- validation text
+
+
+def _read_validation(data: schema.DataConfig) -> list[Pair] | None:
     if data.validation is None:
         return None
     pairs = list(corpus.read_pairs(data.validation, data, "validation"))
@@ -67,114 +78,96 @@ def _validation(data: schema.DataConfig) -> list[Pair] | None:
     return full
 
 
-def _warn(data: schema.DataConfig, counts: Sequence[Counts], validation: list[Pair] | None) -> None:
-    """Log what looks wrong with the data, a line for each finding: see `suspicions`."""
-    languages, held_out = (data.source_language, data.target_language), (validation or [])[: suspicions.SAMPLE]
-    found = chain.from_iterable(
-        suspicions.dropped(one.label, count) for one, count in zip(data.train, counts, strict=True)
-    )
-    if data.validation is not None:
-        name = f"data.validation, {data.validation.label}"
-        found = chain(found, suspicions.of_text(name, held_out, languages))
-    for one in data.train:
-        if not one.hub:  # whose columns have names, and which may come over the network
-            pairs = without_empty(list(islice(corpus.read_pairs(one, data, "train"), suspicions.SAMPLE)))
-            found = chain(found, suspicions.of_text(one.label, pairs, languages, held_out))
-    for warning in found:
-        log.warning("%s", warning)
-
-
-def _cleaning_key(data: schema.DataConfig, corpora: list[str]) -> list[object]:
-    """What decides which pairs of text are trained on."""
-    return [corpora, data.source_language, data.target_language, data.drop_copies, data.drop_duplicates]
-
-
 # --------------------------------------------------------------------------- vocabulary
 
 
-def _vocabulary(run: schema.Config, corpora: list[str], store: Path) -> Vocabulary:
-    given = run.vocabulary
-    if given.shared:
-        path = given.source_model or given.target_model
-        both = _given("vocabulary", path) if path else _learned("vocabulary", (0, 1), run, corpora, store)
+def _find_vocabulary(text: TrainingText, settings: schema.VocabularyConfig, store: Path) -> Vocabulary:
+    """The vocabulary: from the SentencePiece models that the settings name, from the store, or learned now."""
+
+    def find(name: str, model: str | None, sides: tuple[int, ...]) -> Tokenizer:
+        if model is None:
+            return _learned_vocabulary(name, sides, text, settings, store)
+        tokenizer = vocabulary.load(Path(model))
+        log.info("%s: %s subwords from %s", name, f"{len(tokenizer):,}", model)
+        return tokenizer
+
+    if settings.shared:
+        both = find("vocabulary", settings.source_model or settings.target_model, (0, 1))
         return Vocabulary(both, both)
-    source, target = (
-        _given(name, path) if path else _learned(name, (side,), run, corpora, store)
-        for side, (name, path) in enumerate(
-            (("source vocabulary", given.source_model), ("target vocabulary", given.target_model))
-        )
-    )
-    return Vocabulary(source, target)
+    source = find("source vocabulary", settings.source_model, (0,))
+    return Vocabulary(source, find("target vocabulary", settings.target_model, (1,)))
 
 
-def _given(name: str, path: str) -> Tokenizer:
-    tokenizer = vocabulary.load(Path(path))
-    log.info("%s: %s subwords from %s", name, f"{len(tokenizer):,}", path)
-    return tokenizer
-
-
-def _learned(name: str, sides: tuple[int, ...], run: schema.Config, corpora: list[str], store: Path) -> Tokenizer:
-    """The vocabulary of these sides (0 source, 1 target), learned now or before."""
-    asked = reader.to_dict(run.vocabulary) | {"source_model": None, "target_model": None, "shared": len(sides) == 2}
-    del asked["bpe_dropout"], asked["bpe_dropout_samples"]  # which act on the text, not on what is learned
-    key = store_folder.content_key(vocabulary.FORMAT, _cleaning_key(run.data, corpora), asked, sides)
-    folder = store / f"vocabulary-{key}"
+def _learned_vocabulary(
+    name: str, sides: tuple[int, ...], text: TrainingText, settings: schema.VocabularyConfig, store: Path
+) -> Tokenizer:
+    """The vocabulary of these sides (0 source, 1 target), learned now or in an earlier run."""
+    learned_with = reader.to_dict(settings) | {"source_model": None, "target_model": None, "shared": len(sides) == 2}
+    del learned_with["bpe_dropout"], learned_with["bpe_dropout_samples"]  # which change the encoding alone
+    folder = store / f"vocabulary-{store_folder.content_key(vocabulary.FORMAT, text.key, learned_with, sides)}"
     if folder.exists():
         tokenizer = vocabulary.load(folder / "subwords.model")
         log.info("%s: %s subwords reused from %s", name, f"{len(tokenizer):,}", folder)
         return tokenizer
-    start, counts = time.perf_counter(), [Counts() for _ in run.data.train]
-    pairs = sum(len(chunk) for _, chunk in cleaned(run.data, counts, "counting", corpora))
-    if not pairs:
+    start = time.perf_counter()
+    counts = sum((chunk.counts for chunk in text.chunks("counting")), CorpusCounts())
+    if not counts.kept:
         raise nothing_left(counts)
-    sample = min(pairs, run.vocabulary.sample_sentences)
-
-    def sentences() -> Iterator[str]:
-        texts = cleaned(run.data, [Counts() for _ in run.data.train], "learning", corpora)
-        for pair in evenly((chunk for _, chunk in texts), pairs, sample):
-            for side in sides:
-                yield pair[side]
-
-    tokenizer = vocabulary.learn(sentences(), run.vocabulary)
+    size = min(counts.kept, settings.sample_sentences)
+    pairs = chain.from_iterable(chunk.pairs for chunk in text.chunks("learning"))
+    sample = (pair[side] for pair in sample_evenly(pairs, counts.kept, size) for side in sides)
+    tokenizer = vocabulary.learn(sample, settings)
     store_folder.build(folder, lambda unfinished: (unfinished / "subwords.model").write_bytes(tokenizer.proto))
-    of_all = f" of {pairs * len(sides):,}" if sample < pairs else ""
+    of_all = f" of {counts.kept * len(sides):,}" if size < counts.kept else ""
     log.info(
         "%s: %s subwords learned from %s%s sentences (%.1f s)",
-        *(name, f"{len(tokenizer):,}", f"{sample * len(sides):,}", of_all, time.perf_counter() - start),
+        *(name, f"{len(tokenizer):,}", f"{size * len(sides):,}", of_all, time.perf_counter() - start),
     )
     return tokenizer
 
 
-def evenly(chunks: Iterable[list[Pair]], total: int, wanted: int) -> Iterator[Pair]:
-    """`wanted` of all `total` pairs, at equal distances."""
-    number = 0
-    for chunk in chunks:
-        for pair in chunk:
-            if number * wanted % total < wanted:
-                yield pair
-            number += 1
+def sample_evenly(pairs: Iterable[Pair], total: int, size: int) -> Iterator[Pair]:
+    """`size` of `total` pairs, at equal distances."""
+    return (pair for number, pair in enumerate(pairs) if number * size % total < size)
 
 
 # --------------------------------------------------------------------------- token store
 
 
-def _token_store(
-    run: schema.Config, corpora: list[str], subwords: Vocabulary, store: Path
-) -> tuple[Path, TokenStore, tuple[Counts, ...]]:
-    data, dropout, times = run.data, run.vocabulary.bpe_dropout, run.vocabulary.segmentations
+def _find_tokens(
+    text: TrainingText, subwords: Vocabulary, settings: schema.VocabularyConfig, store: Path
+) -> tuple[str, TokenStore, tuple[CorpusCounts, ...]]:
+    """The encoded training data, stored now or by an earlier run: its key, the tokens, the counts of each corpus."""
+    dropout, times = settings.bpe_dropout, settings.segmentations
     models = [hashlib.sha256(proto).hexdigest() for proto in subwords.protos]
-    how = [data.max_length, data.max_length_ratio, *([dropout, times] if dropout else [])]
-    folder = store / f"tokens-{store_folder.content_key(token_store.FORMAT, _cleaning_key(data, corpora), models, how)}"
+    encoded_with = [text.data.max_length, text.data.max_length_ratio, *([dropout, times] if dropout else [])]
+    folder = store / f"tokens-{store_folder.content_key(token_store.FORMAT, text.key, models, encoded_with)}"
     start, found = time.perf_counter(), folder.exists()
     if not found:
         store_folder.build(
-            folder, lambda unfinished: token_store.write(unfinished, data, subwords, corpora, dropout, times)
+            folder, lambda unfinished: token_store.write(unfinished, encode_text(text, subwords, settings))
         )
-    train, counts = token_store.load(folder)
-    kept, where = f"{len(train) // times:,}", f"{folder}, in {times} segmentations" if dropout else f"{folder}"
+    tokens, counts = token_store.load(folder)
+    kept, where = f"{len(tokens) // times:,}", f"{folder}, in {times} segmentations" if dropout else f"{folder}"
     if found:
         log.info("token store: %s pairs reused from %s", kept, where)
     else:
         read, seconds = f"{sum(count.read for count in counts):,}", time.perf_counter() - start
         log.info("token store: %s of %s pairs kept in %s (%.1f s)", kept, read, where, seconds)
-    return folder, train, counts
+    return folder.name, tokens, counts
+
+
+# --------------------------------------------------------------------------- warnings
+
+
+def _problems(data: schema.DataConfig, counts: Sequence[CorpusCounts], validation: list[Pair] | None) -> Iterator[str]:
+    """What looks wrong with the data."""
+    languages, held_out = (data.source_language, data.target_language), (validation or [])[: corpus_checks.SAMPLE]
+    for one, count in zip(data.train, counts, strict=True):
+        yield from corpus_checks.mostly_dropped(one.label, count)
+    if data.validation is not None:
+        yield from corpus_checks.text_problems(f"data.validation, {data.validation.label}", held_out, languages)
+    for one in data.train:
+        if not one.hub:  # its columns have names, and it may come over the network
+            pairs = without_empty(list(islice(corpus.read_pairs(one, data, "train"), corpus_checks.SAMPLE)))
+            yield from corpus_checks.text_problems(one.label, pairs, languages, held_out)

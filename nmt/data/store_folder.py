@@ -1,4 +1,4 @@
-"""The folder of prepared data: things named by the content they are made from, there whole or not at all."""
+"""The folder of prepared data. Each part has a name made from its content, and appears only when it is complete."""
 
 import hashlib
 import json
@@ -14,15 +14,15 @@ _SETTING = "data.store_dir"
 
 
 def content_key(*parts: object) -> str:
-    """16 hexadecimal digits that stand for the parts, which JSON can hold."""
+    """A hash of the parts, which JSON must be able to hold: 16 hexadecimal digits."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 @contextmanager
 def locked(store: Path) -> Iterator[None]:
-    """Have the folder to oneself, made if it is missing; wait while another process builds in it.
+    """Lock the folder, which is made if it is missing; wait while another process has the lock.
 
-    What a killed process left unfinished there is removed. Raises NmtError where the folder cannot be written.
+    Unfinished parts that a killed process left there are removed. Raises NmtError where the folder cannot be written.
     """
 
     def waiting() -> None:
@@ -37,9 +37,9 @@ def locked(store: Path) -> Iterator[None]:
 
 
 def build(folder: Path, fill: Callable[[Path], object]) -> None:
-    """Make `folder`, in which `fill` writes files: they are on the disk before the folder has its name.
+    """Make `folder` with the files that `fill` writes into the path it is given; see `atomic.new_folder`.
 
-    Raises what `fill` raises, NmtError where it is an error of the file system.
+    Raises what `fill` raises, but NmtError instead of an OSError.
     """
     with atomic.reporting(folder, _SETTING), atomic.new_folder(folder) as unfinished:
         fill(unfinished)

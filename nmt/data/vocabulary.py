@@ -12,29 +12,29 @@ from nmt.config import schema
 from nmt.errors import NmtError
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
-FORMAT = 1  # of what `learn` makes of the same text and settings
-_THREADS = 4  # any number learns the same subwords, but it is written into the model: a fixed one keeps the bytes
+FORMAT = 1  # changes when `learn` gives another result for the same text and settings
+_THREADS = 4  # the subwords do not depend on it, but it is written into the model: fixed, for the same bytes
 
 
 class Tokenizer:
     """One SentencePiece model: text to subword ids and back."""
 
-    def __init__(self, proto: bytes, what: str = "vocabulary"):
-        """From the bytes of a model file; `what` names it in messages.
+    def __init__(self, proto: bytes, name: str = "vocabulary"):
+        """proto: the bytes of a model file; name: how messages call it.
 
-        Raises NmtError if they are not a SentencePiece model, or one whose special ids are not ours.
+        Raises NmtError if they are not a SentencePiece model, or one with other ids for the special subwords.
         """
         self.proto = proto
         self._processor = sentencepiece.SentencePieceProcessor()
         try:
             self._processor.LoadFromSerializedProto(proto)
-        except Exception:  # RuntimeError; UnicodeDecodeError where its message has bytes of a damaged model; others
-            raise NmtError(f"{what}: not a SentencePiece model") from None
+        except Exception:  # RuntimeError; UnicodeDecodeError where its message quotes a damaged model; others
+            raise NmtError(f"{name}: not a SentencePiece model") from None
         processor = self._processor
         ids = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
         if ids != (PAD, UNK, BOS, EOS):
             raise NmtError(
-                f"{what}: its ids of padding, unknown, beginning and end of sentence are {ids}, not "
+                f"{name}: its ids of padding, unknown, beginning and end of sentence are {ids}, not "
                 f"{(PAD, UNK, BOS, EOS)}: train it with pad_id=0, unk_id=1, bos_id=2, eos_id=3"
             )
 
@@ -42,7 +42,7 @@ class Tokenizer:
         return int(self._processor.GetPieceSize())
 
     def encode(self, lines: list[str], threads: int = 1) -> list[list[int]]:
-        """Each line's subword ids, without BOS and EOS. No text gives a special id but UNK.
+        """Each line's subword ids, without BOS and EOS. UNK is the only special id that text can give.
 
         Raises NmtError for a line that is not Unicode text.
         """
@@ -56,7 +56,8 @@ class Tokenizer:
     def sample(self, lines: list[str], dropout: float, seed: int) -> list[list[int]]:
         """`encode` with BPE-dropout (Provilkov et al. 2020): each merge is left out with probability `dropout`.
 
-        The same seed gives the same ids. One thread, for SentencePiece draws anew in each.
+        In one process the same seed gives the same ids. SentencePiece draws other numbers in each thread, so this uses
+        one thread.
         """
         sentencepiece.set_random_generator_seed(seed)
         ids: list[list[int]] = self._processor.Encode(
@@ -65,22 +66,25 @@ class Tokenizer:
         return ids
 
     def decode(self, ids: list[list[int]]) -> list[str]:
-        """Each sequence's text, one line each. Takes any ids: PAD, BOS and EOS say nothing, UNK and numbers
-        that are no id become `⁇`, bytes that are not UTF-8 become U+FFFD, and line feeds spaces."""
+        """Each sequence's text, as one line.
+
+        Any number is accepted: PAD, BOS and EOS give no text, UNK and numbers that are not an id become `⁇`. Bytes that
+        are not UTF-8 become U+FFFD, and line feeds become spaces.
+        """
         size = len(self)
         known = [[i if 0 <= i < size else UNK for i in sequence] for sequence in ids]
         return [self._processor.Decode(sequence).replace("\n", " ") if sequence else "" for sequence in known]
 
     def pieces(self, ids: list[int]) -> list[str]:
-        """The subwords themselves, `▁` for a space, to look at. Raises IndexError for a number that is no id."""
+        """The subwords as text, with `▁` for a space. Raises IndexError for a number that is not an id."""
         return [self._processor.IdToPiece(i) for i in ids]
 
     def every_piece(self) -> list[str]:
-        """All subwords, in the order of their ids."""
+        """All subwords in the order of their ids."""
         return self.pieces(list(range(len(self))))
 
     def spellings(self) -> list[bytes]:
-        """What each subword writes into a text, in the order of their ids: UTF-8, or one byte of a character."""
+        """The bytes that each subword adds to a text, in the order of the ids: UTF-8, or one byte of a character."""
         return [
             bytes([int(piece[3:5], 16)]) if self._processor.IsByte(i) else piece.replace("▁", " ").encode()
             for i, piece in enumerate(self.every_piece())
@@ -89,7 +93,7 @@ class Tokenizer:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The subwords of both languages: one tokenizer twice when they are shared."""
+    """The subwords of both languages: the same tokenizer twice if they are shared."""
 
     source: Tokenizer
     target: Tokenizer
@@ -100,12 +104,12 @@ class Vocabulary:
 
     @property
     def protos(self) -> tuple[bytes, bytes]:
-        """The SentencePiece models, which are equal where the vocabularies are."""
+        """Both SentencePiece models."""
         return self.source.proto, self.target.proto
 
 
 def load(path: Path) -> Tokenizer:
-    """The tokenizer in a SentencePiece model file. Raises NmtError where there is none."""
+    """The tokenizer in a SentencePiece model file. Raises NmtError if the file is missing or something else."""
     try:
         return Tokenizer(path.read_bytes(), str(path))
     except OSError as error:
@@ -115,10 +119,10 @@ def load(path: Path) -> Tokenizer:
 def learn(sentences: Iterable[str], settings: schema.VocabularyConfig) -> Tokenizer:
     """Learn a vocabulary of `settings.size` subwords; the same sentences in the same order give the same bytes.
 
-    Memory is SentencePiece's own: it holds all sentences. Raises NmtError when the size does not suit the text,
-    and whatever reading the sentences raises.
+    SentencePiece holds all sentences in memory. Raises NmtError when the size does not suit the text, and any
+    exception that reading the sentences raises.
     """
-    reading = _Watched(sentences)
+    reading = _SentenceReader(sentences)
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.Train(
@@ -133,31 +137,31 @@ def learn(sentences: Iterable[str], settings: schema.VocabularyConfig) -> Tokeni
             character_coverage=settings.character_coverage,
             byte_fallback=settings.byte_fallback,
             normalization_rule_name=settings.normalization,
-            max_sentence_length=2**30,  # bytes; longer sentences would be left out in silence
+            max_sentence_length=2**30,  # bytes; SentencePiece leaves out longer sentences without a message
             num_threads=_THREADS,
-            minloglevel=2,  # errors alone
+            minloglevel=2,  # errors only
         )
     except Exception as error:
         if reading.failure:
             raise reading.failure from None
         if not isinstance(error, RuntimeError):
             raise
-        raise NmtError(_why(str(error), settings)) from None
-    if reading.failure:  # some versions of SentencePiece take an exception for the end of the sentences
+        raise NmtError(_explained(str(error), settings)) from None
+    if reading.failure:  # some versions of SentencePiece treat an exception as the end of the sentences
         raise reading.failure
     return Tokenizer(model.getvalue())
 
 
 def _check_unicode(lines: list[str]) -> None:
-    """NmtError for the first line with half of a surrogate pair, which is no character and has no UTF-8."""
+    """Raises NmtError for the first line with half of a surrogate pair, which is not a character."""
     for number, line in enumerate(lines, start=1):
         if isinstance(line, str) and (half := re.search("[\ud800-\udfff]", line)):
             place = f"line {number} of {len(lines)}: character {half.start() + 1}"
             raise NmtError(f"{place} is half of a surrogate pair: not Unicode text")
 
 
-class _Watched:
-    """Sentences on their way into SentencePiece, which would blur what goes wrong while reading them."""
+class _SentenceReader:
+    """Gives sentences to SentencePiece and keeps an exception in reading them, which SentencePiece would hide."""
 
     def __init__(self, sentences: Iterable[str]):
         self.sentences = sentences
@@ -166,7 +170,7 @@ class _Watched:
     def __iter__(self) -> Iterator[str]:
         try:
             for sentence in self.sentences:
-                # SentencePiece keeps U+2585 for itself and would leave out the whole sentence
+                # SentencePiece uses U+2585 itself and would leave out the sentence
                 yield sentence.replace("\u2585", " ")
         except GeneratorExit:
             raise
@@ -175,12 +179,10 @@ class _Watched:
             raise
 
 
-def _why(error: str, settings: schema.VocabularyConfig) -> str:
-    """SentencePiece's complaint in terms of our settings."""
+def _explained(error: str, settings: schema.VocabularyConfig) -> str:
+    """An error message of SentencePiece in terms of our settings."""
     if most := re.search(r"size too high .*<= (\d+)", error):
-        return (
-            f"vocabulary.size: {settings.size} is more than the training text gives: set it to at most {most.group(1)}"
-        )
+        return f"vocabulary.size: {settings.size} is too large for the training text: set it to at most {most.group(1)}"
     if least := re.search(r"smaller than required_chars\. \d+ vs (\d+)", error):
         return (
             f"vocabulary.size: {settings.size} is too small for the characters of the training text: set it to at "

@@ -1,4 +1,4 @@
-"""Lines that are translated together, and what became of them."""
+"""Chunks of lines that are translated together, and counts of what happened to the lines."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -7,31 +7,31 @@ from dataclasses import astuple, dataclass
 log = logging.getLogger("nmt")
 
 CHUNK_LINES = 2000  # read, sorted by length and translated together
-_CHUNK_CHARACTERS = 1_000_000  # so that lines as long as books do not fill the memory
+_CHUNK_CHARACTERS = 1_000_000  # so that very long lines do not fill the memory
 
 
 @dataclass
 class LineCounts:
-    """What became of the lines read; `parts` are those that the `split` ones were translated in."""
+    """Counts of the lines read."""
 
     lines: int = 0
     empty: int = 0
     cut: int = 0
     skipped: int = 0
     split: int = 0
-    parts: int = 0
-    unruly: int = 0  # lines or parts for which no output met the rules: translated without them
-    terms: int = 0  # of the glossary, found in the lines
-    unmet: int = 0  # of these, without any of their translations in the best one found
-    searched: int = 0  # lines or parts in which terms of a glossary were looked for
-    prefixes: int = 0  # of which characters were left out that the vocabulary lacks
+    parts: int = 0  # that the split lines were translated in
+    unconstrained: int = 0  # lines or parts translated without banned, no_repeat_ngram and min_length: no output fits
+    terms: int = 0  # glossary terms found in the lines
+    missing: int = 0  # of these terms, those without any of their translations in the best output
+    searched: int = 0  # lines or parts searched for glossary terms
+    prefixes: int = 0  # prefixes with characters that the vocabulary lacks, which were left out
 
     def __add__(self, other: "LineCounts") -> "LineCounts":
         return LineCounts(*(mine + others for mine, others in zip(astuple(self), astuple(other), strict=True)))
 
 
 def chunked(lines: Iterable[str], chunk_lines: int = CHUNK_LINES) -> Iterator[list[str]]:
-    """Lines that are translated together: so many, or fewer very long ones. The chunks of a chunk are itself."""
+    """Split lines into chunks of `chunk_lines`, or fewer if they are very long. A chunk of a chunk is itself."""
     chunk: list[str] = []
     characters = 0
     for line in lines:
@@ -44,8 +44,8 @@ def chunked(lines: Iterable[str], chunk_lines: int = CHUNK_LINES) -> Iterator[li
         yield chunk
 
 
-def say_counts(counts: LineCounts, limit: int | None) -> None:
-    """Say which lines were not translated as they are, longer than `limit` subwords, and what else was not done."""
+def log_counts(counts: LineCounts, limit: int | None) -> None:
+    """Log how many lines were longer than `limit` subwords, and every other count that a user should know."""
     lines = f"{counts.lines:,} {'line is' if counts.lines == 1 else 'lines are'} longer than {limit} subwords"
     if counts.split:
         log.info("%s of %s: split into %s parts", f"{counts.split:,}", lines, f"{counts.parts:,}")
@@ -53,20 +53,20 @@ def say_counts(counts: LineCounts, limit: int | None) -> None:
         log.warning("%s of %s: cut", f"{counts.cut:,}", lines)
     if counts.skipped:
         log.warning("%s of %s: left empty", f"{counts.skipped:,}", lines)
-    if counts.unruly:
+    if counts.unconstrained:
         log.warning(
-            "%d of %d lines have no translation that obeys decoding.banned, no_repeat_ngram and min_length: "
-            "translated without",
-            counts.unruly,
+            "%d of %d lines have no translation that satisfies decoding.banned, no_repeat_ngram and min_length: "
+            "translated without these settings",
+            counts.unconstrained,
             counts.lines,
         )
     if counts.terms:
-        log.info("glossary: %d terms found, %d of them not in the translation", counts.terms, counts.unmet)
+        log.info("glossary: %d terms found, %d of them not in the translation", counts.terms, counts.missing)
     elif counts.searched:
-        log.warning("glossary: none of its source terms is in any of %d lines", counts.lines)
+        log.warning("glossary: none of its source terms occurs in the %d lines", counts.lines)
     if counts.prefixes:
         log.warning(
-            "%d of %d prefixes have characters that the model's vocabulary lacks: translated with these left out",
+            "%d of %d prefixes have characters that the model's vocabulary lacks: translated without these characters",
             counts.prefixes,
             counts.lines,
         )

@@ -1,4 +1,4 @@
-"""The coverage penalty: outputs that look at the whole source come first (Wu et al. 2016, equation 14)."""
+"""The coverage penalty: prefers outputs that attend to all of the source (Wu et al. 2016, equation 14)."""
 
 import dataclasses
 import math
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from nmt.decoding.search.interface import Hypothesis
 
 
-def ranked(found: Sequence[Hypothesis], alignments: Sequence[list[list[float]]], beta: float) -> list[Hypothesis]:
+def rank(found: Sequence[Hypothesis], alignments: Sequence[list[list[float]]], beta: float) -> list[Hypothesis]:
     """Hypotheses of one sentence, each score with β · Σ_i log(min(Σ_j p_ij, 1)) added, best first.
 
-    alignments: for each hypothesis p[j][i], how much its token j looks at source token i.
+    alignments: for each hypothesis p[j][i], how much its token j attends to source token i.
     """
     scored = []
     for hypothesis, rows in zip(found, alignments, strict=True):

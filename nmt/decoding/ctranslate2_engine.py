@@ -1,10 +1,10 @@
-"""Searching with CTranslate2, in a folder that `nmt export --format ctranslate2` wrote.
+"""Searching with CTranslate2, in a folder written by `nmt export --format ctranslate2`.
 
-Its beam search is ours in which hypotheses live on and when a search is over, so that the same ones end; they are
-ranked here, by our length penalty rather than by its own, |Y|^α. Two differences remain. What may never be
-produced (padding, BOS, the unknown subword) keeps its share of the probabilities in our search and has none in
-CTranslate2's; the token scores are the model's own all the same. And an output that reaches the longest length is
-closed there at the price of EOS, where our search has one more round of candidates.
+CTranslate2's beam search keeps and ends hypotheses as nmt's does, so that the same ones end. They are ranked here, by
+nmt's length penalty instead of CTranslate2's |Y|^α. Two differences remain. Tokens that are never produced (padding,
+BOS, the unknown subword) keep their probability in nmt's search and have none in CTranslate2's; token scores are the
+model's own in both. And an output that reaches the length limit is ended there at the price of EOS, where nmt's search
+has one more round of candidates.
 Source: src/decoding.cc of CTranslate2 4.8.
 """
 
@@ -21,28 +21,28 @@ from torch import Tensor
 
 from nmt.checkpoints import export_folder
 from nmt.data.vocabulary import EOS
-from nmt.decoding.engine import Pair, Source
+from nmt.decoding.engine import Pair, SearchInput
 from nmt.decoding.search.interface import Hypothesis, Options, length_penalties
 from nmt.errors import NmtError
 
 if TYPE_CHECKING:
     import ctranslate2
 
-_KNOWN = {"bos", "eos", "never", "beam_size", "length_penalty", "n_best", "scores", "normalization"}  # of Options
-_MENDS = {
+_SUPPORTED = {"bos", "eos", "never", "beam_size", "length_penalty", "n_best", "scores", "normalization"}  # of Options
+_FIXES = {
     "sampling": "method=beam",
     "no_repeat_ngram": "no_repeat_ngram=null",
     "banned": "banned=[]",
     "coverage_penalty": "coverage_penalty=0",
-}  # by option: the setting of `decoding` that does without it
-_ALMOST_ZERO = 1e-9  # |Y|^this is 1 in float32: scores are sums, but no search ends early as it does with 0
-_IMPOSSIBLE = -1e30  # above what stands for -inf there
-_ROWS_AT_ONCE = 128  # hypotheses of a batch on the CPU: larger ones leave its cache, and take a quarter longer
-_TOKENS_SCORED = 1000  # at once: each has the scores of the whole vocabulary
+}  # by option: the setting of `decoding` that turns it off
+_ALMOST_ZERO = 1e-9  # a length penalty of |Y|^this is 1 in float32; with exactly 0 CTranslate2 ends searches early
+_IMPOSSIBLE = -1e30  # CTranslate2's value for -inf is below this
+_ROWS_AT_ONCE = 128  # hypotheses of a batch on the CPU: larger batches exceed its cache, and take 25% longer
+_TOKENS_SCORED = 1000  # at once: each needs the scores of the complete vocabulary
 
 
 def load_package() -> Any:
-    """The ctranslate2 package. Raises NmtError where it is not installed."""
+    """The ctranslate2 package. Raises NmtError if it is not installed."""
     try:
         import ctranslate2
     except ImportError as error:
@@ -54,14 +54,14 @@ class CTranslate2Engine:
     """The model in an exported folder; `settings` and `vocabulary` are those it was exported with."""
 
     def __init__(self, folder: Path, device: str = "auto"):
-        """Load a folder onto `cpu`, `cuda`, `cuda:N` or `auto`: CUDA where CTranslate2 finds it.
+        """Load a folder onto `cpu`, `cuda`, `cuda:N` or `auto`: CUDA if CTranslate2 finds it.
 
-        Raises NmtError where the package or the device is not there, or the folder is not whole.
+        Raises NmtError if the package or the device is missing, or the folder is not complete.
         """
         package = load_package()
         self.settings, self.vocabulary = export_folder.load_config(folder), export_folder.load_vocabulary(folder)
         kind, index = _device(package, device)
-        # As many batches at once as there are threads: one batch's operations are too small to share.
+        # One batch for each thread: the operations of one batch are too small to share.
         self.workers = torch.get_num_threads() if kind == "cpu" else 1
         try:
             self.model: ctranslate2.Translator = package.Translator(
@@ -76,36 +76,34 @@ class CTranslate2Engine:
 
     @property
     def positions(self) -> int:
-        """The longest source or output, EOS left out, that the folder's table of positions covers."""
-        sizes = self.settings.model
-        learned = sizes.positions == "learned"
-        return (sizes.max_positions if learned else export_folder.table_length(self.settings)) - 1
+        """The longest source or output, without EOS, that the folder's table of positions covers."""
+        return export_folder.longest_position(self.settings) - 1
 
     @property
     def aligns(self) -> bool:
         return False
 
     def check_precision(self, precision: str) -> None:
-        """Raise NmtError where decoding.precision is not what this folder is computed in: it is decided by then."""
+        """Raise NmtError if decoding.precision differs from the folder's: it was chosen by the export."""
         computed = self.model.compute_type.partition("_")[0]
         if precision not in ("model", computed):
             raise NmtError(
-                f"decoding.precision: {precision}: this CTranslate2 folder is computed in {self.model.compute_type} "
-                f"here: set decoding.precision=model, or export with --quantization {precision}"
+                f"decoding.precision: {precision}: this CTranslate2 folder uses {self.model.compute_type} here: "
+                f"set decoding.precision=model, or export with --quantization {precision}"
             )
 
-    def search(self, sources: Sequence[Source], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
-        """As nmt.decoding.engine.Engine. Raises NmtError for an option that CTranslate2 has not.
+    def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+        """As nmt.decoding.engine.Engine. Raises NmtError for an option that CTranslate2 does not have.
 
-        Without options.scores a score is CTranslate2's: what is never produced has no share in it.
+        Without options.scores a score is CTranslate2's, in which tokens that are never produced have no probability.
         """
         _check(options, sources)
         penalties = length_penalties(max((s.longest for s in sources), default=0) + 1, options).tolist()
-        found = self._found(sources, options, batch_tokens // (self.workers * options.beam_size))
-        # An output that was closed has yet to pay for its end: where there is one, all are scored before the choice.
-        closed = [i for i, outputs in enumerate(found) if not all(output.ended for output in outputs)]
+        found = self._search_all(sources, options, batch_tokens // (self.workers * options.beam_size))
+        # The score of an output that was cut at its length limit lacks EOS: then all are scored before the choice.
+        cut = [i for i, outputs in enumerate(found) if not all(output.ended for output in outputs)]
         hypotheses = [[output.hypothesis(penalties) for output in outputs] for outputs in found]
-        self._score(hypotheses, closed, sources, penalties)
+        self._score(hypotheses, cut, sources, penalties)
         best = [_best(each, options.n_best) for each in hypotheses]
         if options.scores:
             self._score(best, range(len(best)), sources, penalties)
@@ -124,22 +122,22 @@ class CTranslate2Engine:
         return [list(result.log_probs) for result in results]
 
     def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
-        """Raises NmtError: CTranslate2 gives the attention of a search alone, and of other heads."""
-        raise NmtError("a CTranslate2 folder gives no alignment: translate with the model file for it")
+        """Raises NmtError: CTranslate2 returns attention only from a search, and of other heads."""
+        raise NmtError("a CTranslate2 folder gives no alignment: use the model file")
 
     def subwords(self, lines: Sequence[str]) -> list[list[int]]:
         """Each line's subword ids, without EOS."""
         return self.vocabulary.source.encode(list(lines))
 
     def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list[Tensor]:
-        """Raises NmtError: CTranslate2 keeps the encoder's output to itself."""
-        raise NmtError("a CTranslate2 folder gives no encoder output: encode with the model file")
+        """Raises NmtError: CTranslate2 does not return the encoder's output."""
+        raise NmtError("a CTranslate2 folder gives no encoder output: use the model file")
 
     def _score(
         self,
         hypotheses: list[list[Hypothesis]],
         which: Sequence[int],
-        sources: Sequence[Source],
+        sources: Sequence[SearchInput],
         penalties: list[float],
     ) -> None:
         """Put the model's own scores into the hypotheses of these sources."""
@@ -148,19 +146,19 @@ class CTranslate2Engine:
         for (i, j), scores in zip(places, self.score(pairs, _TOKENS_SCORED), strict=True):
             hypotheses[i][j] = Hypothesis.scored(hypotheses[i][j].tokens, scores, penalties)
 
-    def _found(self, sources: Sequence[Source], options: Options, cells: int) -> list[list["_Output"]]:
-        """All outputs that ended or were closed, for each source."""
+    def _search_all(self, sources: Sequence[SearchInput], options: Options, tokens: int) -> list[list["_Output"]]:
+        """All outputs that ended or were cut at the length limit, for each source."""
         most = _ROWS_AT_ONCE // options.beam_size if self.model.device == "cpu" else len(sources)
-        batches = list(_batches(sources, cells, max(1, most)))
-        found = self._searched(sources, batches, options)
-        # A source that went to its longest length goes there once more alone: one number limits a whole batch. With
-        # twice the patience no more end than before, but of those that end and those that are closed all come back.
-        far = [[i] for i, outputs in found.items() if any(len(o.tokens) >= sources[i].longest for o in outputs)]
-        found |= self._searched(sources, far, options, patience=2)
+        batches = list(_batches(sources, tokens, max(1, most)))
+        found = self._search_batches(sources, batches, options)
+        # A source with an output at its length limit is searched again alone: a batch has one limit for all. With twice
+        # the patience no more outputs end than before, but all that end and all that are cut are returned.
+        again = [[i] for i, outputs in found.items() if any(len(o.tokens) >= sources[i].longest for o in outputs)]
+        found |= self._search_batches(sources, again, options, patience=2)
         return [found[i] for i in range(len(sources))]
 
-    def _searched(
-        self, sources: Sequence[Source], batches: list[list[int]], options: Options, patience: int = 1
+    def _search_batches(
+        self, sources: Sequence[SearchInput], batches: list[list[int]], options: Options, patience: int = 1
     ) -> dict[int, list["_Output"]]:
         """The outputs of each source, by its number; batches are searched at the same time."""
         beam = options.beam_size
@@ -197,7 +195,7 @@ class CTranslate2Engine:
 
 @dataclass(frozen=True)
 class _Output:
-    """What a search found: tokens without EOS, and log P of them, with EOS where it `ended` by itself."""
+    """An output of a search: tokens without EOS, and their log P, with EOS if the output `ended` by itself."""
 
     tokens: list[int]
     log_probability: float
@@ -212,22 +210,22 @@ def _best(hypotheses: list[Hypothesis], n: int) -> list[Hypothesis]:
     return sorted(hypotheses, key=lambda hypothesis: hypothesis.score, reverse=True)[:n]
 
 
-def _batches(sources: Sequence[Source], cells: int, most: int) -> Iterator[list[int]]:
-    """The numbers of the sources, longest first, in batches of at most so many cells and so many sources, and of one
-    shortest output."""
+def _batches(sources: Sequence[SearchInput], tokens: int, most: int) -> Iterator[list[int]]:
+    """Indices of the sources in batches, longest first: at most `tokens` tokens, padding included, and `most` sources;
+    all sources of a batch have the same shortest output."""
     order = sorted(range(len(sources)), key=lambda i: (sources[i].shortest, len(sources[i].ids)), reverse=True)
     start = 0
     while start < len(order):
-        size = min(most, max(1, cells // (len(sources[order[start]].ids) + 1)))  # EOS
+        size = min(most, max(1, tokens // (len(sources[order[start]].ids) + 1)))  # EOS
         batch = [i for i in order[start : start + size] if sources[i].shortest == sources[order[start]].shortest]
         yield batch
         start += len(batch)
 
 
 def _check_pieces(folder: Path, source: list[str], target: list[str]) -> None:
-    """Raise NmtError where the SentencePiece models cut into other pieces than the folder's model knows.
+    """Raise NmtError if the SentencePiece models have other subwords than the folder's model.
 
-    The special ones of the source do not matter: they go by the names of the target's.
+    The source's special subwords are not compared: CTranslate2 uses the target's names for them.
     """
     for side, name, pieces, first in (
         ("source", export_folder.SOURCE, source, EOS + 1),
@@ -243,34 +241,34 @@ def _check_pieces(folder: Path, source: list[str], target: list[str]) -> None:
             raise NmtError(f"{path}: not a list of subwords: export it again")
         if known[first:] != pieces[first:]:
             raise NmtError(
-                f"{folder / name}: {len(pieces)} subwords that are not the {len(known)} of {path.name}: it is another "
-                "model's: export it again"
+                f"{folder / name}: its {len(pieces)} subwords differ from the {len(known)} of {path.name}: it "
+                "belongs to another model: export it again"
             )
 
 
-def _check(options: Options, sources: Sequence[Source]) -> None:
-    """Raise NmtError for what CTranslate2 cannot do as we do it: every option that is not known here."""
+def _check(options: Options, sources: Sequence[SearchInput]) -> None:
+    """Raise NmtError for every option that is not supported here."""
     for field in dataclasses.fields(options):
         given = getattr(options, field.name)
-        if field.name not in _KNOWN and given != field.default:
-            key, _, without = _MENDS.get(field.name, field.name).partition("=")
+        if field.name not in _SUPPORTED and given != field.default:
+            key, _, without = _FIXES.get(field.name, field.name).partition("=")
             shown = f": {given}" if isinstance(given, int | float | str) else ""
             raise NmtError(
-                f"decoding.{key}{shown}: a CTranslate2 folder is searched by beam search or greedily alone: "
+                f"decoding.{key}{shown}: a CTranslate2 folder has beam search and greedy search only: "
                 f"{f'set decoding.{key}={without}' if without else 'leave it out'}, or translate with the model file"
             )
     if any(source.prefix for source in sources):
-        raise NmtError("a CTranslate2 folder takes no prefix here: leave it out, or translate with the model file")
+        raise NmtError("a CTranslate2 folder takes no prefix: leave it out, or translate with the model file")
 
 
 def _device(package: Any, name: str) -> tuple[str, int]:
-    """CTranslate2's words for our --device, and which of its kind."""
-    found = package.get_cuda_device_count()
+    """CTranslate2's device name and device index for --device."""
+    count = package.get_cuda_device_count()
     if name == "auto":
-        return "cuda" if found else "cpu", 0
+        return "cuda" if count else "cpu", 0
     if not re.fullmatch(r"cpu|cuda(:[0-9]+)?", name):
         raise NmtError(f"--device {name}: CTranslate2 knows cpu, cuda, cuda:N and auto")
     kind, _, index = name.partition(":")
-    if kind == "cuda" and int(index or 0) >= found:
-        raise NmtError(f"--device {name}: CTranslate2 finds {found} CUDA devices here: choose another, or auto")
+    if kind == "cuda" and int(index or 0) >= count:
+        raise NmtError(f"--device {name}: CTranslate2 finds {count} CUDA devices here: choose another, or auto")
     return kind, int(index or 0)

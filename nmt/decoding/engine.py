@@ -1,4 +1,4 @@
-"""What translates ids: the seam between text and search, and the engine that searches with our own model."""
+"""Engines: source ids in, hypotheses, scores and alignments out. `PyTorchEngine` runs nmt's own models."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,21 +23,21 @@ from nmt.decoding.search.phrase_automaton import Group
 from nmt.decoding.search.search import search
 from nmt.device import host_memory_within_reach
 from nmt.errors import NmtError
-from nmt.models.transformer.model import Transformer
+from nmt.models.interface import TranslationModel
 
 Pair = tuple[list[int], list[int]]  # a source and a target, EOS left out
 T = TypeVar("T")
 
-_CELLS_A_WORKER = 4000  # of a batch on the CPU: smaller ones spend more time per cell
-_NARROWEST = 16  # positions of a batch: a softmax over fewer is ten times slower on a CPU
+_WORKER_TOKENS = 4000  # in a batch on the CPU, padding included: smaller batches take more time per token
+_NARROWEST = 16  # source positions of a batch: a softmax over fewer is ten times slower on a CPU
 
 
 @dataclass(frozen=True)
-class Source:
-    """One sentence to translate: its subwords, and what its outputs must be like. EOS is not counted in any length.
+class SearchInput:
+    """One sentence to translate: its subwords, and constraints on its outputs. EOS is not counted in any length.
 
-    longest and shortest: subwords of an output; prefix: those that it begins with; seed: of its samples; required:
-    groups of phrases in subwords, of each of which one is to appear.
+    longest, shortest: length of an output in subwords; prefix: subwords that it starts with; seed: for sampling;
+    required: groups of phrases in subwords: one phrase of each group must appear.
     """
 
     ids: list[int]
@@ -49,16 +49,16 @@ class Source:
 
 
 class Searcher(Protocol):
-    """Searches for the translations of sentences, as many at once as it likes."""
+    """Searches for translations and scores them."""
 
     @property
     def positions(self) -> int | None:
-        """The longest source or output, EOS left out, that the model has positions for; None: any."""
+        """The longest source or output, without EOS, that the model has positions for; None: no limit."""
 
-    def search(self, sources: Sequence[Source], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
-        """The hypotheses for each source, in order, best first; none where nothing has a probability.
+    def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+        """The hypotheses for each source, in order, best first; none if the model gives no probabilities.
 
-        At most batch_tokens cells are searched at once: sentences × beam × source subwords.
+        batch_tokens: the most that are searched at once: sentences × beam size × source subwords, padding included.
         """
 
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
@@ -66,45 +66,45 @@ class Searcher(Protocol):
 
 
 class Engine(Searcher, Protocol):
-    """What stands behind a translator."""
+    """What a translator needs."""
 
     @property
     def aligns(self) -> bool:
-        """Whether `align` can be asked."""
+        """Whether `align` works."""
 
     def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
-        """How much each token of a target looks at each of its source: rows of 1 in sum; EOS last in both."""
+        """How much each target token attends to each source token: rows sum to 1; EOS last on both sides."""
 
     def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list[Tensor]:
-        """The encoder's output for each source, EOS last: float32 on the CPU, [its tokens + 1, d_model]."""
+        """The encoder's output for each source, EOS last: float32 on the CPU, [source length + 1, d_model]."""
 
 
-class TransformerEngine:
-    """Our own models and search."""
+class PyTorchEngine:
+    """nmt's own models and search."""
 
-    def __init__(self, models: Sequence[Transformer], device: torch.device, precision: str = "float32"):
-        """Models of one vocabulary on `device`, live in training or loaded, left in the mode (train or eval) that
-        they are in; several translate as one, by the mean of their probabilities. `precision` is what they were
-        trained in: on CUDA a bfloat16 model translates in bfloat16."""
+    def __init__(self, models: Sequence[TranslationModel], device: torch.device, precision: str = "float32"):
+        """models: with one vocabulary, on `device`; several translate as an ensemble. They may be in training: their
+        mode (train or eval) is restored. precision: what they were trained in: on CUDA a bfloat16 model translates in
+        bfloat16."""
         self.models, self.device = models, device
         self.bfloat16 = precision == "bfloat16" and device.type == "cuda"
 
     @property
     def positions(self) -> int | None:
-        sizes = [model.sizes for model in self.models]
-        return min((size.max_positions - 1 for size in sizes if size.positions == "learned"), default=None)
+        limits = [model.longest_position for model in self.models]
+        return min((limit - 1 for limit in limits if limit is not None), default=None)
 
     @property
     def aligns(self) -> bool:
         return True
 
-    def search(self, sources: Sequence[Source], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+    def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
         if options.coverage_penalty:
-            return self._covered(sources, options, batch_tokens)
+            return self._rank_by_coverage(sources, options, batch_tokens)
         workers = self._workers(batch_tokens)
         order = sorted(range(len(sources)), key=lambda i: len(sources[i].ids), reverse=True)
-        order.sort(key=lambda i: not sources[i].required)  # phrases need wider beams, and a search of their own
-        batches: list[list[Source]] = []
+        order.sort(key=lambda i: not sources[i].required)  # required phrases need wider beams and their own search
+        batches: list[list[SearchInput]] = []
         for bound, group in groupby([sources[i] for i in order], key=lambda source: bool(source.required)):
             together = list(group)
             width = (
@@ -112,15 +112,17 @@ class TransformerEngine:
                 if bound
                 else options.beam_size
             )
-            batches += _cut(together, batch_tokens // (workers * width), lambda source: len(source.ids))
+            batches += _batches(together, batch_tokens // (workers * width), lambda source: len(source.ids))
         self._check_memory(batches, options, workers, batch_tokens)
-        with _evaluating(self.models):
+        with _eval_mode(self.models):
             results = self._search_all(batches, options, workers)
         return _in_order(order, chain(*results))
 
-    def _check_memory(self, batches: list[list[Source]], options: Options, workers: int, batch_tokens: int) -> None:
-        """Raise NmtError where batches cannot fit into the memory of this machine: a system that finds it out later
-        kills, and no program can catch that. On a GPU its allocator says so."""
+    def _check_memory(
+        self, batches: list[list[SearchInput]], options: Options, workers: int, batch_tokens: int
+    ) -> None:
+        """Raise NmtError if batches cannot fit into this machine's memory: the system would kill this process, which
+        cannot be caught. On a GPU the allocator raises an error."""
         within = host_memory_within_reach() if self.device.type == "cpu" else None
         if within is None:
             return
@@ -131,77 +133,78 @@ class TransformerEngine:
                 f"{sum(together) / 2**30:,.1f} GiB of memory here, and there are {within / 2**30:,.1f} GiB: lower one"
             )
 
-    def _least_bytes(self, batch: list[Source], options: Options) -> int:
-        """What searching a batch takes at once, at the very least: the widest layer of the encoder; or each decoder
-        layer's keys and values of the source, and scores of next tokens, of parts of the batch where that is enough."""
-        model, number = self.models[0], self.models[0].target_embedding.weight.element_size()
-        sizes = model.sizes
-        cells = len(batch) * max(_NARROWEST, len(batch[0].ids) + 1)
-        width = sizes.heads * sum(size or sizes.d_model // sizes.heads for size in (sizes.key_size, sizes.value_size))
+    def _least_bytes(self, batch: list[SearchInput], options: Options) -> int:
+        """The least memory that searching a batch needs: to encode it; or for what decoding keeps of the source, and
+        the scores of the next tokens, computed for parts of the batch where the search allows that."""
+        longest = max(_NARROWEST, len(batch[0].ids) + 1)
+        needs = [model.search_bytes(len(batch), longest) for model in self.models]
         rows = len(batch) * options.beam_size
-        ruled = options.no_repeat_ngram or options.banned or any(one.shortest or one.prefix for one in batch)
-        if not (ruled or options.sampling or any(one.required for one in batch)):
+        if not (options.sampling or any(one.required for one in batch)):
             rows = min(rows, max(SCORED_AT_ONCE, options.beam_size))
-        decoding = number * len(self.models) * cells * width * len(model.decoder) + 4 * rows * model.output.out_features
-        return max(number * cells * sizes.feed_forward, decoding)
+        decoding = sum(kept for _, kept in needs) + 4 * rows * self.models[0].target_vocabulary
+        return max(decoding, *(encoding for encoding, _ in needs))
 
-    def _covered(self, sources: Sequence[Source], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
-        """All that ends in the beam, ranked once more by what it covers of the source."""
-        whole = replace(options, n_best=options.beam_size, scores=True, coverage_penalty=0.0)
-        found = self.search(sources, whole, batch_tokens)
+    def _rank_by_coverage(
+        self, sources: Sequence[SearchInput], options: Options, batch_tokens: int
+    ) -> list[list[Hypothesis]]:
+        """Search without the coverage penalty, then rank all hypotheses of the beam with it."""
+        all_ended = replace(options, n_best=options.beam_size, scores=True, coverage_penalty=0.0)
+        found = self.search(sources, all_ended, batch_tokens)
         pairs = [(source.ids, one.tokens) for source, ones in zip(sources, found, strict=True) for one in ones]
         alignments = iter(self.align(pairs, batch_tokens))
-        ranked = [coverage.ranked(ones, [next(alignments) for _ in ones], options.coverage_penalty) for ones in found]
+        ranked = [coverage.rank(ones, [next(alignments) for _ in ones], options.coverage_penalty) for ones in found]
         return [ones[: options.n_best] for ones in ranked]
 
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
-        def found(source: Tensor, target: Tensor) -> list[list[float]]:
+        def compute(source: Tensor, target: Tensor) -> list[list[float]]:
             scores: list[list[float]] = scoring.token_scores(self.models, source, target, BOS).tolist()
             return scores
 
-        return [
-            row[: len(target) + 1]
-            for row, (_, target) in zip(self._forced(found, pairs, batch_tokens), pairs, strict=True)
-        ]
+        scored = self._in_batches(compute, pairs, batch_tokens)
+        return [row[: len(target) + 1] for row, (_, target) in zip(scored, pairs, strict=True)]
 
     def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
-        def found(source: Tensor, target: Tensor) -> list[list[list[float]]]:
+        def compute(source: Tensor, target: Tensor) -> list[list[list[float]]]:
             weights: list[list[list[float]]] = scoring.alignment(self.models, source, target, BOS).tolist()
             return weights
 
         return [
             [row[: len(source) + 1] for row in rows[: len(target) + 1]]
-            for rows, (source, target) in zip(self._forced(found, pairs, batch_tokens), pairs, strict=True)
+            for rows, (source, target) in zip(self._in_batches(compute, pairs, batch_tokens), pairs, strict=True)
         ]
 
     def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list[Tensor]:
-        def found(source: Tensor, _: Tensor) -> list[Tensor]:
+        def compute(source: Tensor, _: Tensor) -> list[Tensor]:
             return list(scoring.states(self.models[0], source).cpu())
 
-        states = self._forced(found, [(source, []) for source in sources], batch_tokens)
+        states = self._in_batches(compute, [(source, []) for source in sources], batch_tokens)
         return [one[: len(source) + 1].clone() for one, source in zip(states, sources, strict=True)]
 
-    def _forced(self, found: Callable[[Tensor, Tensor], list[T]], pairs: Sequence[Pair], batch_tokens: int) -> list[T]:
-        """What `found` gives for padded batches of pairs of similar length, for each pair in order."""
+    def _in_batches(
+        self, compute: Callable[[Tensor, Tensor], list[T]], pairs: Sequence[Pair], batch_tokens: int
+    ) -> list[T]:
+        """Call `compute` on padded batches of pairs of similar length. Returns one result for each pair, in order."""
         order = sorted(range(len(pairs)), key=lambda i: max(map(len, pairs[i])), reverse=True)
         results: list[T] = []
-        with _evaluating(self.models), torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
-            for batch in _cut([pairs[i] for i in order], batch_tokens, lambda pair: max(map(len, pair))):
-                source, target = (_padded([pair[side] for pair in batch], self.device) for side in (0, 1))
-                results += found(source, target)
+        with _eval_mode(self.models), torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
+            for batch in _batches([pairs[i] for i in order], batch_tokens, lambda pair: max(map(len, pair))):
+                source, target = (_pad([pair[side] for pair in batch], self.device) for side in (0, 1))
+                results += compute(source, target)
         return _in_order(order, results)
 
     def _workers(self, batch_tokens: int) -> int:
-        """Batches searched at the same time: several on the CPU, each large enough to be worth its operations."""
+        """How many batches are searched at the same time: on the CPU several, none too small to be efficient."""
         if self.device.type != "cpu":
             return 1
-        return max(1, min(torch.get_num_threads(), batch_tokens // _CELLS_A_WORKER))
+        return max(1, min(torch.get_num_threads(), batch_tokens // _WORKER_TOKENS))
 
-    def _search_all(self, batches: list[list[Source]], options: Options, workers: int) -> list[list[list[Hypothesis]]]:
+    def _search_all(
+        self, batches: list[list[SearchInput]], options: Options, workers: int
+    ) -> list[list[list[Hypothesis]]]:
         """The hypotheses for each source of each batch.
 
-        A step of decoding is many small operations. Threads that share every one of them wait for each
-        other most of the time, so each has a batch to itself instead.
+        A decoding step is many small operations. Threads that share each operation mostly wait for each other, so
+        each thread searches batches of its own instead.
         """
         workers, threads = min(workers, len(batches)), torch.get_num_threads()
         if workers <= 1:
@@ -211,11 +214,11 @@ class TransformerEngine:
             return list(pool.map(self._search, batches, repeat(options)))
         finally:
             pool.shutdown(cancel_futures=True)
-            torch.set_num_threads(threads)  # threads yet to come would take over the workers' number
+            torch.set_num_threads(threads)  # new threads would otherwise inherit the workers' number
 
     @torch.inference_mode()
-    def _search(self, batch: list[Source], options: Options) -> list[list[Hypothesis]]:
-        ids = _padded([source.ids for source in batch], self.device)  # [B, S]
+    def _search(self, batch: list[SearchInput], options: Options) -> list[list[Hypothesis]]:
+        ids = _pad([source.ids for source in batch], self.device)  # [B, S]
         ids = F.pad(ids, (0, max(0, _NARROWEST - ids.shape[1])), value=PAD)
         limits = torch.tensor([max(source.longest, len(source.prefix)) for source in batch])  # [B]
         limiting, seeds = self._rules(batch, options), [source.seed for source in batch]
@@ -225,44 +228,44 @@ class TransformerEngine:
                 return search(Ensemble(self.models), ids, limits, options, limiting, seeds, required)
             return search(self.models[0], ids, limits, options, limiting, seeds, required)
 
-    def _rules(self, batch: list[Source], options: Options) -> list[LogitsProcessor]:
-        """What outputs of these sentences may not hold; none where there is nothing."""
+    def _rules(self, batch: list[SearchInput], options: Options) -> list[LogitsProcessor]:
+        """The logits processors for these sentences: an empty list if no token is forbidden."""
         found: list[LogitsProcessor] = []
         if any(source.shortest for source in batch):
             shortest = [min(source.shortest, source.longest) for source in batch]
-            found.append(logits_processors.Shortest(torch.tensor(shortest, device=self.device), EOS))
+            found.append(logits_processors.MinLength(torch.tensor(shortest, device=self.device), EOS))
         if options.no_repeat_ngram is not None:
-            found.append(logits_processors.NoRepeat(options.no_repeat_ngram, len(batch), self.device))
+            found.append(logits_processors.NoRepeatNgram(options.no_repeat_ngram, len(batch), self.device))
         if options.banned is not None:
-            found.append(logits_processors.Banned(options.banned, len(batch), self.device))
+            found.append(logits_processors.NoBannedWords(options.banned, len(batch), self.device))
         if any(source.prefix for source in batch):
-            return [logits_processors.Prefix([source.prefix for source in batch], found, self.device)]
+            return [logits_processors.ForcedPrefix([source.prefix for source in batch], found, self.device)]
         return found
 
 
-def _padded(rows: Sequence[Sequence[int]], device: torch.device) -> Tensor:
-    """Rows of ids, EOS behind each → [B, longest]."""
+def _pad(rows: Sequence[Sequence[int]], device: torch.device) -> Tensor:
+    """Rows of ids, EOS added to each → [B, longest]."""
     tensors = [torch.tensor([*row, EOS]) for row in rows]
     return pad_sequence(tensors, batch_first=True, padding_value=PAD).to(device)
 
 
-def _cut(items: list[T], cells: int, length: Callable[[T], int]) -> Iterator[list[T]]:
-    """Batches of at most so many cells, of items that come longest first."""
+def _batches(items: list[T], tokens: int, length: Callable[[T], int]) -> Iterator[list[T]]:
+    """Batches of at most `tokens` tokens, padding and EOS included; items must be sorted, longest first."""
     start = 0
     while start < len(items):
-        size = max(1, cells // (length(items[start]) + 1))  # EOS
+        size = max(1, tokens // (length(items[start]) + 1))  # EOS
         yield items[start : start + size]
         start += size
 
 
 def _in_order(order: list[int], results: Iterable[T]) -> list[T]:
-    """Results that come in this order, back in their own."""
+    """results[n] belongs to item order[n]: the results by item."""
     return [result for _, result in sorted(zip(order, results, strict=True), key=lambda pair: pair[0])]
 
 
 @contextmanager
-def _evaluating(models: Sequence[Transformer]) -> Iterator[None]:
-    """The models without dropout; in the mode that they were in, afterwards."""
+def _eval_mode(models: Sequence[TranslationModel]) -> Iterator[None]:
+    """Models in eval mode, without dropout; afterwards their mode is restored."""
     training = [model.training for model in models]
     for model in models:
         model.eval()

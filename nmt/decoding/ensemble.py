@@ -1,4 +1,4 @@
-"""Several models as one: the mean of their probabilities."""
+"""Ensembles: the mean of several models' probabilities."""
 
 import math
 from collections.abc import Sequence
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nmt.models.transformer.model import Memory, State, Transformer
+from nmt.models.interface import Memory, State, TranslationModel
 
 
 class Ensemble:
-    """Models of one target vocabulary, searched together: P(y) is the mean of theirs at each step."""
+    """Models with one target vocabulary, searched as one: at each step P(y) is the mean of theirs."""
 
-    def __init__(self, models: Sequence[Transformer]):
+    def __init__(self, models: Sequence[TranslationModel]):
         self.models = models
 
     def encode(self, source: Tensor) -> list[Memory]:
@@ -22,7 +22,7 @@ class Ensemble:
         return [model.start(one) for model, one in zip(self.models, memory, strict=True)]
 
     def step(self, state: list[State], tokens: Tensor) -> tuple[Tensor, list[State]]:
-        """[B, K] → the models' outputs side by side, [B, K, sum of D], and the states after."""
+        """[B, K] → the models' outputs side by side, [B, K, sum of D], and the next states."""
         hidden, states = zip(
             *(model.step(one, tokens) for model, one in zip(self.models, state, strict=True)), strict=True
         )
@@ -30,7 +30,7 @@ class Ensemble:
 
     def scores(self, hidden: Tensor) -> Tensor:
         """log of the mean probabilities, [B, K, V]."""
-        each = torch.split(hidden, [model.sizes.d_model for model in self.models], dim=-1)
+        each = torch.split(hidden, [model.config.d_model for model in self.models], dim=-1)
         scores = (model.scores(one) for model, one in zip(self.models, each, strict=True))
         return mean_probability([torch.log_softmax(one, dim=-1) for one in scores])
 
@@ -39,5 +39,5 @@ class Ensemble:
 
 
 def mean_probability(log_p: Sequence[Tensor]) -> Tensor:
-    """log of the mean of exp(log_p), of as many tensors of one shape as there are."""
+    """log of the mean of exp(log_p) over tensors of one shape."""
     return log_p[0] if len(log_p) == 1 else torch.stack(list(log_p)).logsumexp(dim=0) - math.log(len(log_p))

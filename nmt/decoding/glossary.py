@@ -1,4 +1,4 @@
-"""A glossary: what terms of the source are to be called in the translation."""
+"""A glossary: prescribed translations of source terms."""
 
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -9,20 +9,20 @@ from nmt.decoding.search.scripts import is_unspaced
 from nmt.errors import NmtError
 from nmt.files.text import read_lines
 
-_JOINERS = "\u200c\u200d"  # inside the words of Persian and of Indian languages
+_JOINERS = "\u200c\u200d"  # occur inside words of Persian and Indian languages
 _SPACE, _WORD, _ALONE, _MARK, _OTHER = range(5)
 
 
 class Glossary:
-    """Source terms, each with the target terms of which any one will do."""
+    """Source terms, each with one or more target terms, of which the translation must contain one."""
 
     def __init__(self, entries: Iterable[tuple[str, str]]):
-        """Pairs (source term, target term). Raises ValueError for a source term that is nothing but space."""
+        """entries: pairs (source term, target term). Raises ValueError for a source term that is only white space."""
         self._as_written, self._in_any_case = _Terms(), _Terms()
         for source, target in entries:
             units = _units(source)
             if not units:
-                raise ValueError(f"no source term: {source!r}")
+                raise ValueError(f"empty source term: {source!r}")
             if _is_cased(source):
                 self._as_written.add(tuple(units), target)
             else:
@@ -30,25 +30,25 @@ class Glossary:
 
     @classmethod
     def load(cls, path: Path) -> "Glossary":
-        """From a UTF-8 file of lines `source term TAB target term`; empty lines and those after `#` say nothing.
+        """Read a UTF-8 file of lines `source term TAB target term`. Empty lines and lines with # first are ignored.
 
-        Raises NmtError where the file is missing or not UTF-8, or a line has other than these two.
+        Raises NmtError if the file is missing or not UTF-8, or a line does not have exactly two terms.
         """
         return cls(_entries(path))
 
     @property
     def targets(self) -> list[str]:
-        """All target terms, each once."""
+        """All distinct target terms."""
         both = (self._as_written, self._in_any_case)
         return list(dict.fromkeys(target for terms in both for some in terms.targets.values() for target in some))
 
     def terms(self, line: str) -> list[list[str]]:
-        """For each source term in the line, in order, the target terms of which one is to be in the translation.
+        """For each source term in the line, in order, the target terms of which the translation must contain one.
 
-        A term is found as whole words; among letters written without spaces (Chinese, Japanese, Korean, Thai, …)
-        anywhere. Case counts for a term with capitals beyond its first letter (NASA, New York), and neither the
-        kind nor the number of spaces does. Of terms that overlap the longest is taken, then the first. A term
-        that occurs twice is named once.
+        Terms match complete words; in scripts without spaces (Chinese, Japanese, Korean, Thai, …) they match
+        anywhere. Matching is case-sensitive if a term has capitals after its first letter (NASA, New York), and
+        ignores the kind and number of spaces. Of overlapping terms the longest is taken, then the first. A term that
+        occurs twice is returned once.
         """
         units = _units(line)
         folded = [unit.casefold() for unit in units]
@@ -56,7 +56,7 @@ class Glossary:
         if not matches:
             return []
         sizes = [len(unit) for unit in units]
-        # a stable sort: of two terms in one place, the one whose case counts
+        # The sort is stable: of two equal terms, the case-sensitive one comes first.
         matches.sort(key=lambda match: (-sum(sizes[match[0] : match[1]]), match[0]))
         free = [True] * len(units)
         taken = {}
@@ -69,16 +69,16 @@ class Glossary:
 
 
 def continues_word(piece: str) -> bool:
-    """Whether a subword (▁ for a space) goes on with the word before it, so that a term before it is no whole word."""
+    """Whether a subword (▁ stands for a space) continues the word before it, so that a term before it is incomplete."""
     return bool(piece) and _kind(piece[0]) in (_WORD, _MARK)
 
 
 class _Terms:
-    """Terms as units of text. To look at a place costs as many look-ups as terms that begin alike have lengths."""
+    """Terms as tuples of units. Matching at a place takes one lookup for each length of the terms that begin there."""
 
     def __init__(self) -> None:
         self.targets: dict[tuple[str, ...], list[str]] = {}
-        self.lengths: dict[str, set[int]] = {}  # of terms, in units, by their first one
+        self.lengths: dict[str, set[int]] = {}  # by first unit: the lengths of terms, in units
 
     def add(self, term: tuple[str, ...], target: str) -> None:
         targets = self.targets.setdefault(term, [])
@@ -87,7 +87,7 @@ class _Terms:
         self.lengths.setdefault(term[0], set()).add(len(term))
 
     def matches(self, units: list[str]) -> Iterator[tuple[int, int, list[str]]]:
-        """Every term in a text: where it begins, where it ends, its targets."""
+        """Every term in a text: its start, its end, its targets."""
         for start, unit in enumerate(units):
             for length in self.lengths.get(unit, ()):
                 targets = self.targets.get(tuple(units[start : start + length]))
@@ -101,7 +101,7 @@ def _entries(path: Path) -> Iterator[tuple[str, str]]:
             continue
         terms = [term.strip() for term in line.split("\t")]
         if len(terms) != 2 or not all(terms):
-            raise NmtError(f"{path}:{number}: {line[:80]!r}: write it as a source term, one tab and a target term")
+            raise NmtError(f"{path}:{number}: {line[:80]!r}: write a source term, one tab and a target term")
         yield terms[0], terms[1]
 
 
@@ -111,7 +111,7 @@ def _is_cased(term: str) -> bool:
 
 
 def _units(text: str) -> list[str]:
-    """Text in units that terms consist of: words, single letters where words have no spaces, other characters."""
+    """Split a text into the units of terms: words, single letters of scripts without spaces, other characters."""
     units: list[str] = []
     last = _SPACE
     for letter in unicodedata.normalize("NFKC", text).replace("’", "'"):

@@ -1,4 +1,4 @@
-"""Sources longer than the model was trained on: split into parts that it knows how to translate, and rejoined."""
+"""Splits sources longer than the model was trained on into parts, and joins the translations of the parts."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -11,8 +11,8 @@ Encode = Callable[[list[str]], list[list[int]]]
 Decode = Callable[[list[list[int]]], list[str]]
 
 _CLOSING = "[\"'”’»›)\\]}」』）】》〉]*"
-# What ends a sentence: before a space in most scripts, anywhere in those that do without. A row of stops is looked at
-# from its beginning alone, or a line of nothing else would take time by its square.
+# The end of a sentence: before a space in most scripts, anywhere in scripts without spaces. A match begins only at
+# the first of several stops: otherwise a line of stops would take quadratic time.
 _SENTENCE_END = re.compile(
     rf"(?:(?<![.!?…؟۔।॥])[.!?…؟۔।॥]++{_CLOSING}(?=\s)|(?<![。！？｡…])[。！？｡…]*[。！？｡]{_CLOSING})\s*"
 )
@@ -27,26 +27,27 @@ _UNSPACED = re.compile(
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of a text and its subwords, without EOS."""
+    """A part of a text and its subwords, without EOS."""
 
     text: str
     ids: list[int]
 
 
 def split(text: str, limit: int, encode: Encode) -> list[Part]:
-    """A text as parts of at most `limit` subwords each, whose texts joined are the text again.
+    """Split a text into parts of at most `limit` subwords each; their texts concatenated are the text.
 
-    A part is a sentence. One that is too long is halved until it fits: near its middle at the end of a clause, else
-    at white space, else between characters. The subwords of a character that alone has too many are parted, and the
-    first part has its text. `encode` gives each text's subwords; a part without words may have none.
+    A part is a sentence. A sentence that is too long is halved until the parts fit: near its middle at the end of a
+    clause, else at white space, else between characters. If one character has too many subwords, these are split,
+    and the first part has the text. `encode` returns each text's subwords; a part without words may have none.
     """
-    return [part for sentence in sentences(text) for part in _fitting(sentence, limit, encode)]
+    return [part for sentence in sentences(text) for part in _fit(sentence, limit, encode)]
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences of a text, each with the white space behind it; joined they are the text again.
+    """The sentences of a text, each with the white space after it; concatenated they are the text.
 
-    A full stop ends none after a single letter (an initial, most abbreviations) or before a small letter.
+    A full stop does not end a sentence after a single letter (an initial, most abbreviations) or before a lowercase
+    letter.
     """
     start = 0
     for end in _SENTENCE_END.finditer(text):
@@ -66,18 +67,18 @@ def _is_abbreviation(text: str, end: re.Match[str]) -> bool:
     )
 
 
-def _fitting(text: str, limit: int, encode: Encode) -> list[Part]:
+def _fit(text: str, limit: int, encode: Encode) -> list[Part]:
     [ids] = encode([text])
     if len(ids) <= limit:
         return [Part(text, ids)]
     if len(text) > 1:
         middle = _middle(text)
-        return [*_fitting(text[:middle], limit, encode), *_fitting(text[middle:], limit, encode)]
+        return [*_fit(text[:middle], limit, encode), *_fit(text[middle:], limit, encode)]
     return [Part("" if start else text, ids[start : start + limit]) for start in range(0, len(ids), limit)]
 
 
 def _middle(text: str) -> int:
-    """Where to halve a text of two characters or more: as near the middle as there is a good place."""
+    """Where to halve a text of two characters or more: at the best boundary near its middle."""
     least, most = len(text) // 4, len(text) - len(text) // 4
     for boundary in (_CLAUSE_END, _SPACE):
         places = [found.end() for found in boundary.finditer(text, least, most)]
@@ -86,12 +87,12 @@ def _middle(text: str) -> int:
     return len(text) // 2
 
 
-def joined(parts: Sequence[list[Hypothesis]]) -> list[Hypothesis]:
-    """The hypotheses for a line from those for its parts, each best first: the i-th of a line is made of the i-th
-    of each part, or its last where it has fewer.
+def join_hypotheses(parts: Sequence[list[Hypothesis]]) -> list[Hypothesis]:
+    """Join the hypotheses for the parts of a line, each best first. The i-th for the line consists of the i-th for
+    each part, or of the part's last if it has fewer.
 
-    EOS stands between the parts' tokens, so that token_scores stay log P of each; log_probability is the sum of the
-    parts', and so is score, which is therefore not comparable with that of a line translated as it is.
+    EOS separates the parts' tokens, so that token_scores are still log P of each token. log_probability is the sum
+    over the parts, and so is score, which therefore cannot be compared with that of a line translated in one part.
     """
     if len(parts) == 1:
         return parts[0]
@@ -111,14 +112,14 @@ def joined(parts: Sequence[list[Hypothesis]]) -> list[Hypothesis]:
 
 
 def decode(outputs: list[list[int]], by: Decode) -> list[str]:
-    """The text of each output: its parts, which EOS separates, decoded for themselves and rejoined."""
-    parts = [parted(output) for output in outputs]
+    """The text of each output. Its parts, which EOS separates, are decoded with `by` and joined."""
+    parts = [split_output(output) for output in outputs]
     texts = iter(by([part for output in parts for part in output]))
-    return [rejoin([next(texts) for _ in output]) for output in parts]
+    return [join_texts([next(texts) for _ in output]) for output in parts]
 
 
-def parted(tokens: list[int]) -> list[list[int]]:
-    """The parts' tokens in a joined hypothesis."""
+def split_output(tokens: list[int]) -> list[list[int]]:
+    """The tokens of each part in a joined hypothesis."""
     parts: list[list[int]] = [[]]
     for token in tokens:
         if token == EOS:
@@ -128,8 +129,8 @@ def parted(tokens: list[int]) -> list[list[int]]:
     return parts
 
 
-def rejoin(texts: Sequence[str]) -> str:
-    """Translations of parts as one line: with a space in between, but none beside a script that has no spaces."""
+def join_texts(texts: Sequence[str]) -> str:
+    """Join translations of parts with spaces, but without a space next to a script that has none."""
     line = ""
     for text in texts:
         spaced = line and text and not _UNSPACED.match(line[-1]) and not _UNSPACED.match(text)

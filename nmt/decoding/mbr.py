@@ -1,4 +1,4 @@
-"""Minimum Bayes risk: of many translations the one that the others agree with most (Kumar and Byrne 2004)."""
+"""Minimum Bayes risk decoding: choose the translation most similar to the others (Kumar and Byrne 2004)."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 
-def by_agreement(texts: Sequence[str], metric: Literal["chrf", "bleu"]) -> list[int]:
-    """The places of the distinct texts, the one first that is likest to all of them on average.
+def rank_by_agreement(texts: Sequence[str], metric: Literal["chrf", "bleu"]) -> list[int]:
+    """Indices of the distinct texts, highest mean similarity to all texts first.
 
-    Each text is as probable as the times it stands there. Alikeness is sentence chrF, or sentence BLEU with
-    exponential smoothing; of texts that score the same, the first comes first.
+    A text that occurs several times counts as often. Similarity is sentence chrF, or sentence BLEU with exponential
+    smoothing. Of texts with equal scores, the first comes first.
     """
     scorer: CHRF | BLEU = CHRF() if metric == "chrf" else BLEU(effective_order=True)
     times = Counter(texts)

@@ -1,46 +1,38 @@
-"""Models made ready to translate: laid out for search, in the numbers that were asked for."""
+"""Preparing models for search: their precision, and how their weights are stored."""
 
 import warnings
 from typing import Literal
 
 import torch
-from torch import nn
 
 from nmt.errors import NmtError
-from nmt.models.transformer.model import Transformer
+from nmt.models.interface import TranslationModel
 
 Precision = Literal["model", "float32", "bfloat16", "int8"]
 
 
-def prepared(model: Transformer, device: torch.device, precision: Precision) -> Transformer:
-    """The model on the device, not to be trained any more.
+def prepare(model: TranslationModel, device: torch.device, precision: Precision) -> TranslationModel:
+    """Move the model to the device and change it for search; it cannot be trained after that.
 
-    bfloat16: weights and states; int8, on the CPU alone: projections, whose inputs are quantised as they come, by
-    the range of each batch. `model` and float32 leave the weights as they are. Raises NmtError where int8 cannot be.
+    bfloat16: weights and states; int8: linear layers, on the CPU only, with inputs quantised by the range of each
+    batch. `model` and float32 keep the weights' values. Raises NmtError where int8 is not possible.
     """
     model = model.to(device)
     if precision == "bfloat16":
         model = model.bfloat16()
-    model.lay_out_for_search()
-    return _quantised(model, device) if precision == "int8" else model
+    model.prepare_for_search()
+    return _quantize(model, device) if precision == "int8" else model
 
 
-def _quantised(model: Transformer, device: torch.device) -> Transformer:
+def _quantize(model: TranslationModel, device: torch.device) -> TranslationModel:
     if device.type != "cpu":
-        raise NmtError(f"decoding.precision: int8 is for the CPU, and the device is {device}: take bfloat16")
+        raise NmtError(f"decoding.precision: int8 needs the CPU, and the device is {device}: use bfloat16")
     try:
         from torch.ao.quantization import default_dynamic_qconfig, quantize_dynamic
     except ImportError:
-        raise NmtError("decoding.precision: int8: this PyTorch cannot quantise any more: take bfloat16") from None
-    # Cross-attention takes parts of its projection, and stays.
-    names = [
-        name
-        for name, module in model.named_modules()
-        if isinstance(module, nn.Linear) and not name.endswith("cross_attention.projection")
-    ]
+        raise NmtError("decoding.precision: int8: this version of PyTorch cannot quantise: use bfloat16") from None
+    layers = dict.fromkeys(model.int8_layers(), default_dynamic_qconfig)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PyTorch will drop this way of quantising some day, and says so
-        quantised: Transformer = quantize_dynamic(  # type: ignore[no-untyped-call]
-            model, dict.fromkeys(names, default_dynamic_qconfig), inplace=True
-        )
-    return quantised
+        warnings.simplefilter("ignore")  # PyTorch warns that a later version will not have it
+        quantized: TranslationModel = quantize_dynamic(model, layers, inplace=True)  # type: ignore[no-untyped-call]
+    return quantized

@@ -1,4 +1,4 @@
-"""Outputs that are given: how probable a model finds them, and what of the source it looks at for each token.
+"""Scores and alignments of outputs that are given, not searched for.
 
 Shapes: B sentences, S source and T target positions, EOS counted in both.
 """
@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from nmt.decoding.ensemble import mean_probability
-from nmt.models.transformer.model import Transformer
+from nmt.models.interface import TranslationModel
 
 
 @torch.inference_mode()
-def token_scores(models: Sequence[Transformer], source: Tensor, target: Tensor, bos: int) -> Tensor:
+def token_scores(models: Sequence[TranslationModel], source: Tensor, target: Tensor, bos: int) -> Tensor:
     """log P of each target token given those before it: source [B, S], target [B, T] → [B, T].
 
-    Of several models, of the mean of their probabilities.
+    With several models: of the mean of their probabilities.
     """
     before = _before(target, bos)
     log_p = [
@@ -27,23 +27,18 @@ def token_scores(models: Sequence[Transformer], source: Tensor, target: Tensor, 
 
 
 @torch.inference_mode()
-def alignment(models: Sequence[Transformer], source: Tensor, target: Tensor, bos: int) -> Tensor:
-    """How much each target token looks at each source token: [B, T, S], 1 in sum over S.
-
-    The mean over heads (and models) of the cross-attention in the last decoder layer but one, which follows word
-    alignments better than the last does (Garg et al. 2019, section 4.1); in the only one, of one.
-    """
+def alignment(models: Sequence[TranslationModel], source: Tensor, target: Tensor, bos: int) -> Tensor:
+    """How much each target token attends to each source token, the mean over models: [B, T, S], each row sums to 1."""
     before = _before(target, bos)
-    weights = [model.cross_attention(source, before, max(0, len(model.decoder) - 2)).mean(dim=1) for model in models]
-    return torch.stack(weights).mean(dim=0).float()
+    return torch.stack([model.alignment(source, before) for model in models]).mean(dim=0).float()
 
 
 @torch.inference_mode()
-def states(model: Transformer, source: Tensor) -> Tensor:
+def states(model: TranslationModel, source: Tensor) -> Tensor:
     """The encoder's output in float32, [B, S, D]."""
     return model.encode(source).states.float()
 
 
 def _before(target: Tensor, bos: int) -> Tensor:
-    """What the decoder is given: BOS, then all tokens but the last."""
+    """The decoder's input: BOS, then all tokens but the last."""
     return torch.cat([target.new_full((len(target), 1), bos), target[:, :-1]], dim=1)

@@ -1,6 +1,6 @@
-"""What the launcher that started this process, as one rank of a job, has said to it: by environment variables.
+"""What a launcher tells this process by environment variables: which rank of a job it is, and since when it runs.
 
-Known without PyTorch, before that is loaded.
+Does not import PyTorch, so that a command can look before it loads that.
 """
 
 import ctypes
@@ -15,75 +15,77 @@ from pathlib import Path
 
 from nmt.errors import NmtError
 
-STARTED = "NMT_STARTED"  # seconds since 1970, set by a launcher that starts ranks again
-FILE_JOB = "NMT_FILE_JOB"  # set for ranks that translate a file together: which one
-_LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+STARTED = "NMT_STARTED"  # seconds since 1970, set by a launcher that restarts ranks
+FILE_JOB = "NMT_FILE_JOB"  # set for ranks that translate a file together: the name of that job
+_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
-def launched() -> bool:
-    """Whether a launcher has started this process."""
+def is_launched() -> bool:
+    """Whether a launcher started this process."""
     return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
 
 
 def rank() -> int:
-    """Which process of a job with several this is; 0 if it is the first, or alone."""
-    return _whole("RANK") or 0 if launched() else 0
+    """The number of this process in its job, from 0; 0 without a launcher."""
+    return _number("RANK") or 0 if is_launched() else 0
 
 
-def forget_launcher() -> None:
-    """Take no part in a job, whatever some schedulers tell every process that they start.
+def ignore_launcher() -> None:
+    """Remove the launcher's variables, which some schedulers set for every process: this command is no rank.
 
-    The ranks that nmt has started itself, to translate a file, stay what they are.
+    Ranks that nmt itself started to translate a file keep them.
     """
     if FILE_JOB not in os.environ:
-        for name in [name for name in os.environ if name in _LAUNCHERS or name.startswith("TORCHELASTIC_")]:
+        for name in [name for name in os.environ if name in _VARIABLES or name.startswith("TORCHELASTIC_")]:
             del os.environ[name]
 
 
-def check_launched() -> None:
-    """Raises NmtError where what a launcher has said cannot be."""
-    if not launched():
+def check_variables() -> None:
+    """Raises NmtError where the launcher's variables are not possible."""
+    if not is_launched():
         return
-    remedy = "a launcher sets these variables; unset RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT to train alone"
+    remedy = (
+        "a launcher sets these variables; to train in one process, unset RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT"
+    )
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT"):
-        if name in os.environ and _whole(name) is None:
+        if name in os.environ and _number(name) is None:
             raise NmtError(f"{name}={os.environ[name]}: not a whole number: {remedy}")
-    for one, of in (("RANK", "WORLD_SIZE"), ("LOCAL_RANK", "LOCAL_WORLD_SIZE")):
-        if (_whole(one) or 0) >= (1 if _whole(of) is None else _whole(of) or 0):
+    for number, count in (("RANK", "WORLD_SIZE"), ("LOCAL_RANK", "LOCAL_WORLD_SIZE")):
+        if (_number(number) or 0) >= (1 if _number(count) is None else _number(count) or 0):
             raise NmtError(
-                f"{one}={os.environ.get(one)} with {of}={os.environ.get(of)}: ranks count from 0 and "
-                f"end below {of}: {remedy}"
+                f"{number}={os.environ.get(number)} with {count}={os.environ.get(count)}: {number} must be less than "
+                f"{count}: {remedy}"
             )
 
 
-def _whole(name: str) -> int | None:
-    """The whole number that a variable holds, if it holds one."""
+def _number(name: str) -> int | None:
+    """A variable's value if it is a whole number, otherwise None."""
     value = os.environ.get(name, "")
     return int(value) if re.fullmatch("[0-9]{1,9}", value) else None
 
 
-def said_by_another(message: str) -> bool:
-    """Whether another rank on this machine has said this; if not, it counts as said by this one from now on.
+def logged_by_another_rank(message: str) -> bool:
+    """Whether another rank on this machine has logged this message; if not, this rank is registered as having done so.
 
-    PyTorch's launcher gives each rank a folder, in one that they share; without it, nobody knows: False.
+    Uses a folder that PyTorch's launcher gives to the ranks of a machine. Without that launcher: False.
     """
     error_file = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if not error_file:
         return False
     shared = Path(error_file).parent.parent
     try:
-        (shared / f"said-{hashlib.sha256(message.encode()).hexdigest()}").touch(exist_ok=False)
+        (shared / f"logged-{hashlib.sha256(message.encode()).hexdigest()}").touch(exist_ok=False)
     except FileExistsError:
         return True
     except OSError:
-        pass  # better said twice than never
+        pass  # better logged twice than never
     return False
 
 
-def seconds_gone() -> float:
-    """How long the job has been running before this process, its restarts included; 0 where nobody says.
+def seconds_since_launch() -> float:
+    """How long the job had been running when this is called, restarts included; 0 where NMT_STARTED is not set.
 
-    Raises NmtError where the variable that says it is not a number.
+    Raises NmtError where that variable is not a number.
     """
     if STARTED not in os.environ:
         return 0.0
@@ -96,11 +98,11 @@ def seconds_gone() -> float:
     return max(0.0, time.time() - started)
 
 
-def end_with_the_launcher() -> None:
-    """Have Linux send this process SIGTERM when its launcher is gone, however that came; training saves and ends then.
+def terminate_with_launcher() -> None:
+    """Ask Linux to send this process SIGTERM when its launcher ends, even if killed; training then saves and ends.
 
-    The earlier the better: one that is gone already goes unnoticed. Without PyTorch's launcher, as where a scheduler
-    starts the ranks, it does nothing: the parent may be a shell.
+    Call it early: a launcher that has already ended is not noticed. Does nothing without PyTorch's launcher, as where
+    a scheduler starts the ranks: the parent may be a shell.
     """
     if sys.platform == "linux" and "TORCHELASTIC_RUN_ID" in os.environ:
         pr_set_pdeathsig = 1  # sys/prctl.h

@@ -1,4 +1,4 @@
-"""Starting the ranks of a job on this machine, by PyTorch's own launcher: what `torchrun` does, from a command."""
+"""Starts the ranks of a job on this machine with PyTorch's launcher, as `torchrun` does."""
 
 import logging
 import os
@@ -19,42 +19,42 @@ from nmt.distributed.stopping import SIGNALS as STOPPING
 
 log = logging.getLogger("nmt")
 
-# Asked to stop, a rank finishes its step or validation and saves. PyTorch's default, 30 seconds, is for less.
+# A rank that is asked to stop finishes its step or validation and saves. PyTorch's default of 30 s is too short.
 _SECONDS_TO_SAVE = "3600"
 _FORWARDED = {*STOPPING, signal.SIGQUIT}
 
 
 def launch(arguments: Sequence[str], ranks: int, restarts: int, *, saves: bool = True) -> int:
-    """Run `nmt ARGUMENTS` in so many processes, each a rank; returns the exit status of the whole.
+    """Run `nmt ARGUMENTS` in `ranks` processes, each of them a rank; returns the exit status of the job.
 
-    A rank that is killed, by the system or a crash below Python, ends the others, and all start again, at most
-    `restarts` times. A rank that ends with an error of its own has said why, and ends the job.
-    `saves`: ranks that a signal asks to stop save, and have then ended well.
+    If a rank is killed, by the system or a crash below Python, the others end and all are restarted, at most
+    `restarts` times. If a rank ends with an error, which it has logged, the job ends.
+    `saves`: a rank that is stopped by a signal has saved, so the exit status is 0.
     """
     os.environ.setdefault(STARTED, str(time.time()))  # training.max_seconds counts from the first start
     os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", _SECONDS_TO_SAVE)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, usable_cores() // ranks)))
     for name in list(logging.root.manager.loggerDict):
         if name.startswith("torch.distributed.elastic"):
-            logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters of it is said here
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # the messages below replace its own
     for restart in range(restarts + 1):
         try:
             with tempfile.TemporaryDirectory(prefix="nmt-ranks-") as folder:
                 elastic_launch(_one_machine(ranks, folder), sys.executable)("-m", "nmt", *arguments)
-        except SignalException as stopped:  # passed on to the ranks, which have ended
+        except SignalException as stopped:  # the ranks were sent it too, and have ended
             well = saves and stopped.sigval in STOPPING and stopped.sigval != signal.SIGINT
             return 0 if well else 128 + stopped.sigval
         except ChildFailedError as failed:
             ended = {rank: failure.exitcode for rank, failure in failed.failures.items()}
-            # The launcher itself ends the others by SIGTERM: one that was sent by others comes alone.
-            by_others = [-signal.SIGTERM] if any(status != -signal.SIGTERM for status in ended.values()) else []
-            killed = {rank: -status for rank, status in ended.items() if status < 0 and status not in by_others}
+            # The launcher ends the other ranks by SIGTERM: then a SIGTERM is not the cause.
+            by_launcher = [-signal.SIGTERM] if any(status != -signal.SIGTERM for status in ended.values()) else []
+            killed = {rank: -status for rank, status in ended.items() if status < 0 and status not in by_launcher}
             for rank, number in killed.items():
                 log.error("rank %d was killed by %s", rank, signal.Signals(number).name)
             if not killed:
                 return 130 if 130 in ended.values() else 1
             if restart < restarts:
-                log.warning("all ranks start again from the last save (restart %d of %d)", restart + 1, restarts)
+                log.warning("restarting all ranks from the last save (restart %d of %d)", restart + 1, restarts)
         else:
             return 0
     return 1
@@ -65,11 +65,11 @@ def _one_machine(ranks: int, folder: str) -> LaunchConfig:
         min_nodes=1,
         max_nodes=1,
         nproc_per_node=ranks,
-        logs_specs=DefaultLogsSpecs(log_dir=folder),  # which it would leave behind
+        logs_specs=DefaultLogsSpecs(log_dir=folder),  # which the launcher does not delete
         run_id=uuid.uuid4().hex,
         rdzv_backend="c10d",
         rdzv_endpoint="localhost:0",  # a free port
-        max_restarts=0,  # the launcher's own restarts cannot tell a killed rank from a wrong setting
-        # What was to be ignored (by nohup, or a shell for what runs in its background) stays so.
+        max_restarts=0,  # its own restarts do not distinguish a killed rank from a wrong setting
+        # Signals that are ignored here (by nohup, or a shell for background jobs) stay ignored.
         signals_to_handle=",".join(n.name for n in _FORWARDED if signal.getsignal(n) != signal.SIG_IGN),
     )

@@ -1,4 +1,4 @@
-"""Requests to stop, by signal or by the clock: training finishes its step, saves, and ends."""
+"""Requests to stop training, by a signal or because time is up: it finishes its step, saves and ends."""
 
 import logging
 import signal
@@ -7,17 +7,17 @@ from types import FrameType
 
 log = logging.getLogger("nmt")
 
-# Ctrl-C, what schedulers send before they take the machine away, and what a terminal sends that is closed.
+# Ctrl-C, what schedulers send before they end a job, and what a terminal sends when it is closed.
 _NAMES = ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP")
 SIGNALS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
 _OUT_OF_TIME = 1000
 
 
 class StopRequest:
-    """While entered, notes the first of SIGNALS, and the deadline; a second SIGINT interrupts at once.
+    """Within its `with` block, catches SIGNALS and watches the deadline. A second SIGINT interrupts at once.
 
-    A request is a number, so that ranks can agree on the largest: 0 for none, a signal's, or one beyond them
-    for the deadline. `asked` is what this process was asked, `agreed` what all ranks are to do.
+    A request is a number, so that ranks can agree on the largest: 0 for none, a signal's number, or a larger one for
+    the deadline. `requested` is this process's own request, `agreed` that of all ranks, which is acted on.
     """
 
     def __init__(self, deadline: float = float("inf")) -> None:
@@ -27,25 +27,25 @@ class StopRequest:
         self.agreed = 0
 
     @property
-    def asked(self) -> int:
-        """What this process was asked so far."""
+    def requested(self) -> int:
+        """This process's request so far."""
         return self._signal or (_OUT_OF_TIME if time.monotonic() >= self._deadline else 0)
 
     @property
     def interrupted(self) -> bool:
-        """Whether training ends for Ctrl-C: what schedulers send is an ordinary end."""
+        """Whether training ends because of Ctrl-C; a signal from a scheduler is an ordinary end."""
         return self.agreed == signal.SIGINT
 
     @property
     def reason(self) -> str:
-        """Why training ends before its time; empty if it does not."""
+        """Why training ends early; empty if it does not."""
         if self.agreed == _OUT_OF_TIME:
             return "training.max_seconds reached"
         return signal.Signals(self.agreed).name if self.agreed else ""
 
     def __enter__(self) -> "StopRequest":
-        heard = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # else under nohup
-        self._before = {number: signal.signal(number, self._note) for number in heard}
+        caught = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # ignored under nohup
+        self._before = {number: signal.signal(number, self._note) for number in caught}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -56,5 +56,5 @@ class StopRequest:
         if self._signal and number == signal.SIGINT:
             raise KeyboardInterrupt
         self._signal = number
-        if number == signal.SIGINT:  # someone is waiting
-            log.warning("SIGINT: saving after this step; Ctrl-C again stops at once, back to the last save")
+        if number == signal.SIGINT:  # a person is waiting
+            log.warning("SIGINT: saving after this step; press Ctrl-C again to stop at once, without saving")

@@ -1,1 +1,1 @@
-"""Files: written whole or not at all."""
+"""Reading and writing files. A file appears only when it is complete."""

@@ -1,9 +1,9 @@
-"""Files and folders that appear whole or not at all, whatever fails and whoever else writes.
+"""Atomic writes: a file or folder appears only when it is complete, even if the process is killed.
 
-What is written is first made in a folder `.nmt-….part` beside its place, synced to the disk, and then renamed. Such a
-folder belongs to one writer, so two that write the same file at once do not meet: the last one that is done wins. A
-process that is killed leaves its folder behind, and the next one that writes there removes it. It removes nothing
-else: the folder's name carries a checksum that no other program computes, and its lock shows that no process uses it.
+Content is first written in a folder `.nmt-….part` next to its destination, synced to the disk, and then renamed. Each
+writer has its own such folder, so processes that write the same file do not disturb one another: the last to finish
+wins. A killed process leaves its folder behind, and the next writer there removes it. No other folder is removed: the
+name has a checksum that no other program computes, and the lock in it shows that no process uses it.
 """
 
 import errno
@@ -23,7 +23,7 @@ from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
 
-LOCK = ".nmt-lock"  # the name of a lock file, of our own lest it be the user's
+LOCK = ".nmt-lock"  # the name of lock files, which no file of a user has
 _UNFINISHED = re.compile(r"\.nmt-([0-9a-f]{16})([0-9a-f]{16})\.part")
 _CONTENT = "content"
 _NO_FOLDER_SYNC = {errno.EINVAL, errno.EACCES, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP}
@@ -37,10 +37,10 @@ class HeldByAnother(Exception):
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path at which to write a file; on leaving, that file takes the place of `path`, where links lead.
+    """Gives a temporary path to write to; on exit the file there replaces `path`. Symbolic links are followed.
 
-    It is on the disk before it has the name. After an exception everything is as it was before. A file that is replaced
-    keeps its permissions. Raises OSError where a folder, a device or a pipe is at `path`, and what the system raises.
+    The content is synced to the disk before it is renamed. After an exception nothing has changed. A file that is
+    replaced keeps its permissions. Raises OSError if `path` is a folder, a device or a pipe, and for any other failure.
     """
     place = followed(path)
     if place.exists() and not place.is_file():
@@ -49,29 +49,29 @@ def replacing(path: Path) -> Iterator[Path]:
         content.touch()
         mode = (place if place.exists() else content).stat().st_mode & 0o777
         yield content
-        content.chmod(mode)  # some libraries let the owner alone read
+        content.chmod(mode)  # some libraries write files that only the owner can read
         sync(content)
         content.replace(place)
         _sync_folder(place.parent)
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Have a file hold these bytes; see `replacing`."""
+    """Write a file as `replacing` does."""
     with replacing(path) as content:
         content.write_bytes(data)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Have a file hold this text, in UTF-8; see `replacing`."""
+    """Write a file in UTF-8 as `replacing` does."""
     write_bytes(path, text.encode())
 
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """A folder in which to write files; on leaving, it takes the name `path`, all of it on the disk by then.
+    """Gives a temporary folder to write files in; on exit it is synced to the disk and renamed to `path`.
 
-    Its parents are made. After an exception there is no such folder. Raises OSError where `path` is there and not
-    empty, and what the system raises.
+    Missing parent folders are made. After an exception there is no folder `path`. Raises OSError if `path` exists and
+    is not empty, and for any other failure.
     """
     make_folder(path.parent)
     with _unfinished(path.parent) as content:
@@ -86,7 +86,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and its parents where they are missing; they are on the disk when this returns."""
+    """Make a folder and its parents if they are missing, and sync them to the disk."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for one in reversed(missing):
@@ -94,7 +94,7 @@ def make_folder(folder: Path) -> None:
 
 
 def followed(path: Path) -> Path:
-    """Where a path's links lead. Raises OSError for links that lead to one another in a circle."""
+    """The path with symbolic links resolved. Raises OSError for links that form a loop."""
     place = Path(os.path.realpath(path))
     if place.is_symlink():
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
@@ -102,7 +102,7 @@ def followed(path: Path) -> Path:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file's content, or a folder's list of names, is on the disk."""
+    """Sync a file's content, or a folder's list of names, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -111,7 +111,7 @@ def sync(path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Wait until a folder's list of names is on the disk, where the file system and the permissions allow it."""
+    """Sync a folder's list of names to the disk, if the file system and the permissions allow it."""
     try:
         sync(folder)
     except OSError as error:
@@ -121,13 +121,11 @@ def _sync_folder(folder: Path) -> None:
 
 @contextmanager
 def locked(folder: Path, waiting: Callable[[], None] | None = None) -> Iterator[int]:
-    """Have a folder that is there to oneself, among those who ask for this lock; the system frees it if one dies.
+    """Lock an existing folder; gives the descriptor of the lock file. The system releases the lock if the process dies.
 
-    Gives the descriptor of the lock file.
-
-    Where another process has it: call `waiting` and wait, or without that raise HeldByAnother. Raises OSError where
-    the lock file cannot be made, or the folder was removed meanwhile. Where the file system has no locks, a warning
-    says so.
+    If another process has the lock: calls `waiting` and waits, or raises HeldByAnother if there is no `waiting`. Raises
+    OSError if the lock file cannot be made, or if the folder was removed meanwhile. Logs a warning if the file system
+    has no locks.
     """
     descriptor = _open_lock(folder)
     try:
@@ -142,7 +140,7 @@ def locked(folder: Path, waiting: Callable[[], None] | None = None) -> Iterator[
             if error.errno not in _NO_LOCKS:
                 raise
             _warn_of_no_locks()
-        if os.fstat(descriptor).st_nlink == 0:  # whoever had the lock has removed it, with the folder
+        if os.fstat(descriptor).st_nlink == 0:  # the process that had the lock has removed the folder
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
         yield descriptor
     finally:
@@ -151,15 +149,15 @@ def locked(folder: Path, waiting: Callable[[], None] | None = None) -> Iterator[
 
 @cache
 def _warn_of_no_locks() -> None:
-    """Once a process."""
+    """Only once in a process, because of the cache."""
     log.warning("this file system has no locks: do not run two commands that write into one folder at the same time")
 
 
 @contextmanager
 def reporting(path: Path, setting: str) -> Iterator[None]:
-    """Turn an error of the file system into an NmtError that says what could not be written and what to do.
+    """Turn an OSError into an NmtError that says what could not be written and how to fix it.
 
-    setting: what the user can change to have it written elsewhere, such as --output.
+    setting: the option or setting that decides where it is written, such as --output.
     """
     try:
         yield
@@ -174,7 +172,7 @@ def not_written(path: Path, error: OSError, setting: str) -> NmtError:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what killed processes have left unfinished in a folder, as far as the system lets us."""
+    """Remove unfinished content that killed processes have left in a folder, if permissions allow it."""
     with suppress(OSError):
         for one in list(folder.iterdir()):
             if _is_ours(one.name) and not one.is_symlink():
@@ -182,12 +180,12 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def _remove_if_left(unfinished: Path) -> None:
-    """Remove such a folder if its writer has died, which is known by its lock."""
+    """Remove an unfinished folder if no process has its lock."""
     with suppress(OSError):
         descriptor = _open_lock(unfinished)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(descriptor).st_nlink:  # else another process has removed it
+            if os.fstat(descriptor).st_nlink:  # otherwise another process has removed it
                 shutil.rmtree(unfinished)
         finally:
             os.close(descriptor)
@@ -195,7 +193,7 @@ def _remove_if_left(unfinished: Path) -> None:
 
 @contextmanager
 def _unfinished(parent: Path) -> Iterator[Path]:
-    """A path in a new folder beside the place that it is meant for, to make something at."""
+    """Gives a path in a new locked folder in `parent`, for content that is not complete yet."""
     remove_unfinished(parent)
     with ExitStack() as held:
         while True:
@@ -203,7 +201,7 @@ def _unfinished(parent: Path) -> Iterator[Path]:
             folder = parent / f".nmt-{random}{_checksum(random)}.part"
             folder.mkdir(mode=0o700)
             held.callback(shutil.rmtree, folder, ignore_errors=True)
-            # Until we have the lock, another process may take the folder for left behind, and remove it.
+            # Before it is locked, another process may remove the folder, because it looks unused.
             with suppress(FileNotFoundError, HeldByAnother):
                 held.enter_context(locked(folder))
                 break

@@ -1,4 +1,4 @@
-"""Files of JSON objects, one a line, that a run appends to as it goes: each says at which step it was written."""
+"""JSON Lines files that a run appends to: each line is an object with the `step` at which it was written."""
 
 import json
 from pathlib import Path
@@ -7,13 +7,13 @@ from typing import Any
 from nmt.errors import NmtError
 from nmt.files import atomic
 
-_MOST_STEPS = 2**53
+_MOST_STEPS = 2**53  # up to here a float is exact
 
 
 class JsonLines:
-    """Appends rows to a file, cut back first to `size` bytes (None: not at all), what a resumed run had written.
+    """Appends rows to a file. path None writes nothing, for ranks other than the first.
 
-    Without a path (None: a rank that does not write) nothing is written anywhere.
+    size: the file is first cut to this many bytes, what the run had written when it was saved; None keeps all of it.
     """
 
     def __init__(self, path: Path | None, size: int | None = None):
@@ -30,12 +30,12 @@ class JsonLines:
             raise atomic.not_written(self._path, error, "run_dir") from None
 
     def write(self, row: dict[str, Any]) -> None:
-        """Append one row at once. NmtError when the disk refuses."""
+        """Append one row at once. Raises NmtError when the file cannot be written."""
         if self._file is None:
             return
         try:
             line = json.dumps(row, allow_nan=False, ensure_ascii=False).encode() + b"\n"
-            while line:  # a disk that is almost full takes a part, and refuses the rest
+            while line:  # a disk that is almost full takes only a part of it
                 line = line[self._file.write(line) :]
         except OSError as error:
             raise atomic.not_written(self._path, error, "run_dir") from None
@@ -54,11 +54,10 @@ class JsonLines:
 
 
 def read(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
-    """The rows of such a file, none where it is missing, and the numbers, from 1, of lines that are damaged.
+    """The rows of a file, and the numbers (from 1) of damaged lines. A missing file has no rows.
 
-    A row is an object with a `step`, a whole number that is exact as a float too. A last line that is still being
-    written is neither.
-    Raises NmtError when the file cannot be read.
+    A row is an object whose `step` is a whole number that a float can hold. A last line without its end is still being
+    written: if it is not a row, it does not count as damaged. Raises NmtError when the file cannot be read.
     """
     try:
         *lines, rest = path.read_bytes().split(b"\n")

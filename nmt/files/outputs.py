@@ -1,4 +1,4 @@
-"""Whether what a command is asked to write can be written: known before the work, with nothing left behind."""
+"""Check before a command does its work that its output can be written. No file is left behind."""
 
 import errno
 import tempfile
@@ -10,11 +10,11 @@ from nmt.files import atomic
 
 
 def check_folder(output: Path, folder: Path) -> None:
-    """Raises NmtError unless a file can be made in `folder`, in which `output` is to be written."""
+    """Raises NmtError unless a file can be made in `folder`, where `output` will be written."""
     if not folder.is_dir():
         raise NmtError(f"{output}: no folder {folder}: make it first, or choose another --output")
     try:
-        tempfile.TemporaryFile(dir=folder).close()  # has no name where the system allows that
+        tempfile.TemporaryFile(dir=folder).close()  # on most systems it never has a name
     except OSError as error:
         reason = "the folder is not writable" if error.errno in (errno.EACCES, errno.ENOENT) else error.strerror
         raise NmtError(f"{output}: cannot be written: {reason}: choose another --output") from None
@@ -32,29 +32,24 @@ def check_new_folder(output: Path) -> None:
 
 
 def check_output(path: Path, read: Iterable[Path] = ()) -> Path:
-    """The file that an --output stands for, where links lead.
+    """The path of an --output with symbolic links resolved.
 
-    Raises NmtError for a folder, where no file can be made, for the name of a packed file, and for one of the files
-    that are `read` to make it. Nothing is left behind.
+    Raises NmtError if it is a folder, if no file can be made there, if the name ends in .gz, and if it is one of the
+    files that the command reads.
     """
     if path.is_dir():
         raise NmtError(f"{path}: a folder: choose another --output")
     with atomic.reporting(path, "--output"):
-        whole = atomic.followed(path)
-    check_not_read(path, read)
+        place = atomic.followed(path)
+    if path.is_file() and any(other.exists() and path.samefile(other) for other in read):
+        raise NmtError(f"{path}: is an input of this command and would be overwritten: choose another --output")
     if not is_special(path):
         if path.suffix == ".gz":
-            raise NmtError(f"{path}: results are written unpacked: leave out .gz, and run gzip afterwards")
-        check_folder(path, whole.parent)
-    return whole
-
-
-def check_not_read(path: Path, read: Iterable[Path]) -> None:
-    """Raises NmtError for an output that would take the place of a file that is read; devices may be both."""
-    if path.is_file() and any(other.exists() and path.samefile(other) for other in read):
-        raise NmtError(f"{path}: is read here, and would be lost: choose another --output")
+            raise NmtError(f"{path}: output is not compressed: leave out .gz, and run gzip afterwards")
+        check_folder(path, place.parent)
+    return place
 
 
 def is_special(path: Path) -> bool:
-    """Whether a path is a device or a pipe: something to write into, that no file may take the place of."""
+    """Whether a path is a device or a pipe, which is written to and never replaced by a file."""
     return path.exists() and not path.is_file()

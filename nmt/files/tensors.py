@@ -1,4 +1,4 @@
-"""Safetensors files written whole or not at all, and read only when they are what was written."""
+"""Write and read safetensors files with a checksum."""
 
 import contextlib
 import hashlib
@@ -22,8 +22,8 @@ from nmt.errors import NmtError, no_such_file
 from nmt.files import atomic
 
 _CHECKSUM = "crc32"
-_LONGEST_HEADER = 100_000_000  # bytes, as in the library safetensors
-_MOST_DIMENSIONS = 64  # of a tensor in PyTorch
+_LONGEST_HEADER = 100_000_000  # bytes; the limit of the library safetensors
+_MOST_DIMENSIONS = 64  # PyTorch's limit
 _DTYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
     "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool,
@@ -31,17 +31,17 @@ _DTYPES = {
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write tensors and metadata to a file that appears whole or not at all, in a folder that is made if it is missing.
+    """Write tensors and metadata, with a checksum of both, to a file that appears only when it is complete.
 
-    A checksum of both goes into the metadata. Raises NmtError when the disk refuses; the file that was at `path` is
-    then still there.
+    Its folder is made if it is missing. Raises NmtError if the file cannot be written; an older file at `path` is then
+    unchanged.
     """
-    ours = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
+    on_cpu = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
     with atomic.reporting(path, "folder"):
         atomic.make_folder(path.parent)
         with atomic.replacing(path) as content:
             try:
-                save_file(ours, content, {**metadata, _CHECKSUM: _checksum(ours, metadata)})
+                save_file(on_cpu, content, {**metadata, _CHECKSUM: _checksum(on_cpu, metadata)})
             except SafetensorError as error:
                 raise NmtError(
                     f"{path}: cannot be written: {error}: free some space, or choose another folder"
@@ -49,22 +49,22 @@ def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors and metadata of a file. Raises NmtError if it is missing, cut short, foreign or damaged."""
+    """The tensors and metadata of a file. Raises NmtError if it is missing, damaged or of another kind."""
     with opened(path) as file:
         return file.tensors(), file.metadata
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """The metadata alone, unchecked, without reading the tensors. Raises NmtError if it can't be read."""
+    """The metadata alone, without reading the tensors or testing the checksum. Raises NmtError as `read` does."""
     with opened(path) as file:
         return file.metadata
 
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator["TensorFile"]:
-    """A file whose header is read: one open file, whatever is renamed over it meanwhile.
+    """Open a file and read its header. If another file is renamed over it, this one stays open and unchanged.
 
-    Raises NmtError if it is missing, cut short, foreign or damaged.
+    Raises NmtError if it is missing, damaged or of another kind.
     """
     try:
         kind = path.stat().st_mode
@@ -72,7 +72,7 @@ def opened(path: Path) -> Iterator["TensorFile"]:
             stream = path.open("rb")
     except (FileNotFoundError, NotADirectoryError):
         raise no_such_file(path) from None
-    except (OSError, ValueError) as error:  # the latter of a name with a NUL
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL character
         raise _unreadable(path, error) from None
     if not stat.S_ISREG(kind):
         raise NmtError(f"{path}: {'a folder' if stat.S_ISDIR(kind) else 'a device or a pipe'}, not a file")
@@ -82,7 +82,7 @@ def opened(path: Path) -> Iterator["TensorFile"]:
 
 @dataclass(frozen=True)
 class Entry:
-    """What the header says of a tensor: its type, its shape, and how many bytes it has."""
+    """A tensor in the header: its type, its shape, and its size in bytes."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -90,10 +90,10 @@ class Entry:
 
 
 class TensorFile:
-    """An open file: `metadata` and `entries`, by the tensors' names in the file's order, are known before any is read.
+    """An open file, whose header has been read: `metadata`, and `entries` by the tensors' names in the file's order.
 
-    The format: 8 bytes with the length of the header, little-endian; the header, a JSON object; the tensors' bytes one
-    after the other without a gap. Nothing here takes more memory than the file has bytes, whatever the header says.
+    The format: 8 bytes with the length of the header, little-endian; the header, a JSON object; the bytes of the
+    tensors one after the other without a gap. A damaged header cannot make this use more memory than the file's size.
     Source: https://github.com/huggingface/safetensors#format
     """
 
@@ -101,12 +101,12 @@ class TensorFile:
     entries: dict[str, Entry]
 
     def __init__(self, path: Path, stream: BufferedReader):
-        """Raises NmtError where it is not a whole safetensors file."""
+        """Raises NmtError if it is not a complete safetensors file."""
         self.path, self._stream, self._digest = path, stream, hashlib.sha256()
         size = os.fstat(stream.fileno()).st_size - 8
         length = int.from_bytes(self._bytes(8), "little")
         if length > min(_LONGEST_HEADER, size):
-            raise _unreadable(path, "its header is longer than the file, or than any header is")
+            raise _unreadable(path, "its header is too long")
         try:
             header = json.loads(self._bytes(length), object_pairs_hook=_no_name_twice)
             self.metadata = _metadata(header)
@@ -115,30 +115,27 @@ class TensorFile:
             raise _unreadable(path, error) from None
 
     def tensors(self) -> dict[str, Tensor]:
-        """All tensors, each in memory of its own. To be called once. Raises NmtError where they do not match their
-        checksum; it is then no longer in the metadata."""
+        """All tensors, each in its own memory. To be called once: it reads on to the end of the file.
+
+        The checksum is then removed from `metadata`. Raises NmtError if the content does not match the checksum.
+        """
         found = {}
         for name, entry in self.entries.items():
             try:
                 found[name] = torch.empty(entry.shape, dtype=entry.dtype)
-            except (RuntimeError, TypeError, OverflowError):  # of a shape that no tensor has; it has no bytes, then
-                raise _unreadable(self.path, f"{name[:100]!r} has an conflicts shape") from None
-            self._fill(found[name])
+            except (RuntimeError, TypeError, OverflowError):  # one length is 0, and the others are too large
+                raise _unreadable(self.path, f"{name[:100]!r} has an impossible shape") from None
+            self._read_into(_bytes_of(found[name]))
         if self.metadata.pop(_CHECKSUM, None) != _checksum(found, self.metadata):
             raise NmtError(
-                f"{self.path}: damaged: its contents do not match its checksum: use another copy or checkpoint"
+                f"{self.path}: damaged: its content does not match its checksum: use another copy or checkpoint"
             )
         return found
 
     @property
     def digest(self) -> str:
-        """After `tensors`: the SHA-256 of the bytes that were read, all that the file has."""
+        """The SHA-256 of the bytes that were read; after `tensors` that is the whole file."""
         return self._digest.hexdigest()
-
-    def _fill(self, tensor: Tensor) -> None:
-        """Read the next bytes into a tensor."""
-        if tensor.numel():
-            self._read_into(tensor.reshape(-1).view(torch.uint8).numpy().data)
 
     def _bytes(self, count: int) -> bytes:
         found = bytearray(count)
@@ -158,45 +155,45 @@ class TensorFile:
 def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name is there twice in its header")
+        raise ValueError("its header has the same name twice")
     return found
 
 
 def _metadata(header: object) -> dict[str, str]:
-    """Of a header, taken out of it. Raises ValueError where it is none."""
+    """Take the metadata out of a header. Raises ValueError if it is not a valid header."""
     if not isinstance(header, dict):
-        raise ValueError("its header is no JSON object")
+        raise ValueError("its header is not a JSON object")
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise ValueError("its metadata are no texts")
+        raise ValueError("its metadata are not text")
     return metadata
 
 
 def _entries(header: dict[str, Any], size: int) -> dict[str, Entry]:
-    """The tensors that a header names, in the order of their bytes. Raises ValueError where these are not `size`."""
+    """The tensors in a header, in the order of their bytes. Raises ValueError if these are not `size` bytes."""
     placed = []
     for name, fields in header.items():
         match fields:
             case {"dtype": str(kind), "shape": list(shape), "data_offsets": [int(start), int(end)]}:
                 pass
             case _:
-                raise ValueError(f"its header says nothing that is known of {name[:100]!r}")
+                raise ValueError(f"its header has no valid entry for {name[:100]!r}")
         sizes = len(shape) <= _MOST_DIMENSIONS and all(type(length) is int and 0 <= length < 2**63 for length in shape)
         if kind not in _DTYPES or not sizes:
-            raise ValueError(f"its header gives {name[:100]!r} a type or shape that is not known")
+            raise ValueError(f"its header has an unknown type or shape for {name[:100]!r}")
         placed.append((start, end, name, Entry(_DTYPES[kind], tuple(shape), end - start)))
     before = 0
     for start, end, name, entry in sorted(placed, key=lambda one: one[:2]):
         if start != before or end - start != math.prod(entry.shape) * entry.dtype.itemsize:
-            raise ValueError(f"the bytes of {name[:100]!r} are not those of its type and shape")
+            raise ValueError(f"the size of {name[:100]!r} does not fit its type and shape")
         before = end
     if before != size:
-        raise ValueError(f"{size} bytes of tensors, and its header says {before}")
+        raise ValueError(f"it has {size} bytes of tensors, but {before} in its header")
     return {name: entry for *_, name, entry in sorted(placed, key=lambda one: one[:2])}
 
 
 def _unreadable(path: Path, why: object) -> NmtError:
-    return NmtError(f"{path}: not a whole safetensors file ({why}): it is cut short, damaged or of another kind")
+    return NmtError(f"{path}: not a model (safetensors) file, or one that is cut short or damaged: {why}")
 
 
 def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
@@ -204,6 +201,9 @@ def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str
     for name in sorted(tensors):
         tensor = tensors[name]
         checksum = zlib.crc32(f"{name} {tensor.dtype} {list(tensor.shape)}".encode(), checksum)
-        if tensor.numel():
-            checksum = zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy().data, checksum)
+        checksum = zlib.crc32(_bytes_of(tensor), checksum)
     return f"{checksum:08x}"
+
+
+def _bytes_of(tensor: Tensor) -> memoryview:
+    return tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else memoryview(bytearray())

@@ -1,7 +1,7 @@
-"""Text in and out: files, packed or not, standard input and standard output.
+"""Read and write lines of text: files, compressed or not, standard input and standard output.
 
-A line ends at a line feed and nowhere else: U+2028, U+0085 and the form feed, at which Python's own
-splitting would break a line and so shift one side against the other, are text like any other.
+Only a line feed ends a line. Python's own splitting also ends one at U+2028, U+0085 and the form feed, which would
+misalign the two sides of a corpus.
 """
 
 import codecs
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nmt")
 
-Digests = dict[Path, str]  # of files, by what was read of them
+Digests = dict[Path, str]  # SHA-256 of the bytes that were read from each file
 _BLOCK_BYTES = 1 << 20
 
 
 class ReaderGone(Exception):
-    """Who reads standard output has closed it, as `head` does: no error, but there is no use in writing more."""
+    """The program that reads standard output, such as `head`, has closed it. This is not an error; writing stops."""
 
 
 # --------------------------------------------------------------------------- in
 
 
 def read_lines(path: Path, digests: Digests | None = None) -> Iterator[str]:
-    """The lines of a UTF-8 file, unpacked if its name ends in .gz; see `decoded_lines`.
+    """The lines of a UTF-8 file, decompressed if its name ends in .gz; see `decoded_lines`.
 
-    After the last line the digest of the file's bytes, as they were read, is put into `digests` under its path.
-    Raises NmtError where the file is missing, damaged or not UTF-8.
+    After the last line, the digest of the bytes that were read is added to `digests`. Raises NmtError if the file is
+    missing, damaged or not UTF-8.
     """
     with reading(path), _HashedFile(path) as raw, io.BufferedReader(raw, _BLOCK_BYTES) as file:
         if path.suffix == ".gz":
@@ -54,7 +54,7 @@ def read_lines(path: Path, digests: Digests | None = None) -> Iterator[str]:
 
 
 class _HashedFile(io.FileIO):
-    """A file whose bytes are hashed as they are read: by a digest of the path, another content could be meant."""
+    """Hashes the bytes as they are read: a later digest of the path could be of other content."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -67,15 +67,15 @@ class _HashedFile(io.FileIO):
 
 
 def survey(path: Path, digests: Digests) -> int:
-    """How many lines `read_lines` finds in a file; all else is as there."""
+    """The number of lines in a file, read as `read_lines` does."""
     return sum(1 for _ in read_lines(path, digests))
 
 
 def decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
-    """The lines of a binary stream such as `sys.stdin.buffer`, without their ends (`\\n` or `\\r\\n`).
+    """The lines of a binary stream such as `sys.stdin.buffer`, without line ends (`\\n` or `\\r\\n`).
 
-    A last line needs no end. A byte order mark at the start is not text. `name` names the stream in the
-    NmtError raised at bytes that are not UTF-8.
+    The last line needs no line end. A byte order mark at the start is removed. Raises NmtError, with `name` for the
+    stream, for bytes that are not UTF-8.
     """
     for number, line in enumerate(stream, start=1):
         if number == 1:
@@ -91,26 +91,26 @@ def decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Say what is wrong with a file that cannot be read."""
+    """Turn an exception in reading a file into an NmtError."""
     try:
         yield
     except FileNotFoundError:
         raise no_such_file(path) from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise NmtError(f"{path}: damaged gzip file ({error}): fetch or pack it again") from None
+        raise NmtError(f"{path}: damaged gzip file ({error}): download or compress it again") from None
     except OSError as error:
         raise NmtError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
 def file_digest(path: Path) -> str:
-    """A digest of a file's bytes. Raises NmtError where it cannot be read."""
+    """The SHA-256 of a file's bytes. Raises NmtError if it cannot be read."""
     with reading(path), path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @contextmanager
 def lines_in(path: Path | None) -> Iterator[tuple[Iterator[str], bool]]:
-    """The lines of a file or of standard input (None), and whether someone types them."""
+    """The lines of a file or of standard input (None), and whether they are typed at a terminal."""
     if path is not None:
         yield read_lines(path), False
         return
@@ -118,7 +118,7 @@ def lines_in(path: Path | None) -> Iterator[tuple[Iterator[str], bool]]:
         raise NmtError("standard input is closed: give INPUT, a file to translate")
     interactive = sys.stdin.isatty()
     if interactive:
-        log.info("type a sentence and Enter; Ctrl-D ends")
+        log.info("type a sentence and press Enter; Ctrl-D ends")
     yield decoded_lines(sys.stdin.buffer, "standard input"), interactive
 
 
@@ -127,32 +127,33 @@ def lines_in(path: Path | None) -> Iterator[tuple[Iterator[str], bool]]:
 
 @contextmanager
 def lines_out(path: Path | None, read: Iterable[Path] = ()) -> Iterator[Callable[[str], None]]:
-    """A function that writes a line to a file, there once all are written, or to standard output at once.
+    """A function that writes one line to a file or to standard output (None).
 
-    Raises NmtError as `check_output`, and where standard output is closed; writing to it raises as `result`.
+    The file appears on exit. Raises NmtError as `check_output` does, and if standard output is closed; the function
+    raises as `result` does.
     """
     if path is None:
         check_output_open()
         yield result
         return
-    whole = check_output(path, read)
+    place = check_output(path, read)
     with atomic.reporting(path, "--output"), ExitStack() as opened:
-        content = path if is_special(path) else opened.enter_context(atomic.replacing(whole))
+        content = path if is_special(path) else opened.enter_context(atomic.replacing(place))
         file = opened.enter_context(content.open("w", encoding="utf-8", newline="\n"))
         yield lambda line: print(line, file=file)
 
 
 def check_output_open() -> None:
-    """Raises NmtError where standard output is closed: before a result is computed that nobody would see."""
+    """Raises NmtError if standard output is closed. Call it before computing a result."""
     if sys.stdout is None:
-        raise NmtError("standard output is closed: direct it to a file, as by > FILE")
+        raise NmtError("standard output is closed: redirect it to a file with > FILE")
 
 
 def result(line: object) -> None:
-    """Write a line, or several, of a command's result to standard output at once.
+    """Write a command's result, one line or several, to standard output and flush it.
 
-    Raises NmtError where standard output is closed or refuses it, as a full disk does, and ReaderGone where who
-    read it has left.
+    Raises NmtError if standard output is closed or cannot be written, as on a full disk, and ReaderGone if its reader
+    has closed it.
     """
     check_output_open()
     try:
@@ -167,7 +168,7 @@ def result(line: object) -> None:
 
 
 def discard(descriptor: int) -> None:
-    """Let what is written to a stream, by whatever means, go nowhere."""
+    """Redirect a file descriptor to the null device."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)
     os.close(nowhere)

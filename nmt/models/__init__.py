@@ -1,1 +1,1 @@
-"""Ids to scores: the Transformer."""
+"""Ids to scores."""

@@ -1,10 +1,9 @@
-"""Dropout, and dropout before a residual sum, with masks drawn cheaply on the CPU.
+"""Dropout, and dropout followed by a residual sum, with fast random masks on the CPU.
 
-PyTorch draws a CPU mask one Bernoulli number at a time (about 8 ns an element, a fifth of a small
-model's step). Here four elements share each 64-bit draw from the same generator: 16 random bits
-below a threshold keep an element. The threshold rounds the keep probability to a multiple of 2^-16
-and the survivors are scaled by the inverse of that rounded probability, so the expectation is exact.
-Other devices use PyTorch's own kernels.
+PyTorch draws a CPU mask one Bernoulli number at a time: about 8 ns per element, a fifth of a small model's step. Here
+four elements share each 64-bit number from the same generator: an element is kept if its 16 bits are below a threshold.
+The keep probability is thus rounded to a multiple of 2^-16; kept elements are divided by the rounded probability, so
+that the expectation is exact. Other devices use PyTorch's own kernels.
 """
 
 from typing import Any
@@ -17,24 +16,24 @@ _LEVELS = 1 << 16
 
 
 def _kept_levels(probability: float) -> int:
-    """How many of the 2^16 equally likely values keep an element: neither none nor all of them."""
+    """How many of the 2^16 equally likely values keep an element: at least 1, at most 2^16 - 1."""
     return min(max(round((1 - probability) * _LEVELS), 1), _LEVELS - 1)
 
 
 def _draw(like: Tensor) -> Tensor:
-    """16 random bits an element, int16 in the shape of `like`, from PyTorch's global generator."""
+    """16 random bits per element, int16 in the shape of `like`, from PyTorch's global generator."""
     quads = torch.empty((like.numel() + 3) // 4, dtype=torch.int64).random_(-(1 << 63), None)
     return quads.view(torch.int16)[: like.numel()].view(like.shape)
 
 
 def _mask(bits: Tensor, levels: int, dtype: torch.dtype) -> Tensor:
     """1 where an element is kept, else 0, in `dtype`."""
-    # Writing the comparison as floats at once is several times as fast as a bool mask that is then cast.
+    # Writing the result as floats is several times faster than a bool mask that is cast afterwards.
     return torch.lt(bits, levels - _LEVELS // 2, out=torch.empty(bits.shape, dtype=dtype))
 
 
 class _Dropout(torch.autograd.Function):
-    """x · mask / keep. Saves the random bits (2 bytes an element), not the mask."""
+    """x · mask / keep. Saves the random bits (2 bytes per element), not the mask."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, levels: int) -> Tensor:
@@ -67,21 +66,21 @@ class _ResidualSum(torch.autograd.Function):
 
 
 def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
-    """x with each element zeroed with `probability` and the rest scaled up; x itself outside training."""
+    """x with each element set to 0 with `probability`, and the others scaled up; in eval mode x itself."""
     if not training or probability == 0:
         return x
-    if _ours(x):
+    if _drawn_here(x):
         return _Dropout.apply(x, _kept_levels(probability))  # type: ignore[no-any-return, no-untyped-call]
     return F.dropout(x, probability)
 
 
 def residual_sum(residual: Tensor, x: Tensor, probability: float, training: bool) -> Tensor:
-    """residual + dropout(x): what surrounds every sub-layer (section 5.4, residual dropout)."""
-    if training and probability > 0 and _ours(x) and x.dtype == residual.dtype:
+    """residual + dropout(x), after every sub-layer (section 5.4, residual dropout)."""
+    if training and probability > 0 and _drawn_here(x) and x.dtype == residual.dtype:
         return _ResidualSum.apply(residual, x, _kept_levels(probability))  # type: ignore[no-any-return, no-untyped-call]
     return residual + dropout(x, probability, training)
 
 
-def _ours(x: Tensor) -> bool:
-    """Whether masks are drawn here: on the CPU, unless torch.compile makes a kernel with a generator of its own."""
+def _drawn_here(x: Tensor) -> bool:
+    """Whether masks are drawn here: on the CPU, unless torch.compile generates its own random numbers."""
     return x.device.type == "cpu" and not torch.compiler.is_compiling()

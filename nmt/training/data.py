@@ -1,43 +1,41 @@
 """What a run trains and validates on."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from nmt.data.token_store import Sequences
+from nmt.data.token_store import TokenStore
 from nmt.data.vocabulary import Vocabulary
-from nmt.models.transformer.model import Transformer
-
-
-class SearchScores(Protocol):
-    """What translating the validation set gives; samples are (source, reference, translation).
-
-    signatures: sacreBLEU's, by the score's name.
-    """
-
-    @property
-    def bleu(self) -> float: ...
-    @property
-    def chrf(self) -> float: ...
-    @property
-    def samples(self) -> Sequence[tuple[str, str, str]]: ...
-    @property
-    def signatures(self) -> Mapping[str, str]: ...
+from nmt.models.interface import TranslationModel
 
 
 @dataclass(frozen=True)
-class Material:
-    """What a run trains and validates on; each key stands for the content that it names.
+class TranslationScores:
+    """Scores of the translated validation set.
 
-    validation_key: of all that best_metric is measured by; scores under two keys do not compare.
-    data_report: the report on the training data, as JSON values.
+    samples: (source, reference, translation) of some sentences; signatures: sacreBLEU's, by the score's name.
+    """
+
+    bleu: float
+    chrf: float
+    samples: list[tuple[str, str, str]]
+    signatures: dict[str, str]
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What a run trains and validates on. Each key is a hash of the content that it names.
+
+    translate_validation: translates the validation set with a model and scores the result; collective.
+    validation_key: of all that best_metric depends on; scores with different keys cannot be compared.
+    report: the report on the training data, as JSON values.
     """
 
     vocabulary: Vocabulary
-    train: Sequences
-    validation: Sequences | None
-    translate_validation: Callable[[Transformer], SearchScores] | None
+    train: TokenStore
+    validation: TokenStore | None
+    translate_validation: Callable[[TranslationModel], TranslationScores] | None
     data_key: str
     vocabulary_key: str
     validation_key: str
-    data_report: Mapping[str, Any]
+    report: Mapping[str, Any]

@@ -1,6 +1,6 @@
-"""What training runs on, by model and version and never by name: what its speed and its numbers depend on.
+"""What training runs on, as its speed and its numbers depend on it: models and versions, never the machine's name.
 
-And the folder in which it was started, from which relative paths lead.
+And the folder in which it was started, to which relative paths refer.
 """
 
 import os
@@ -20,7 +20,7 @@ _PACKAGES = ("torch", "sentencepiece", "sacrebleu")
 
 
 def environment(device: torch.device, ranks: Ranks) -> dict[str, Any]:
-    """Versions and hardware, as JSON values. GPU and cores are the first rank's."""
+    """Versions and hardware, as JSON values; GPU and cores of this rank."""
     versions = {package: metadata.version(package) for package in _PACKAGES}
     facts: dict[str, Any] = {"nmt": __version__, "python": platform.python_version(), **versions}
     facts |= {
@@ -45,14 +45,14 @@ def environment(device: torch.device, ranks: Ranks) -> dict[str, Any]:
 
 
 def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """The model of the processor, as Linux names it; elsewhere what Python knows of it."""
+    """The model of the processor, from Linux; elsewhere what Python knows about it."""
     lines = cpuinfo.read_text(encoding="utf-8", errors="replace").split("\n") if cpuinfo.is_file() else []
     named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return next(filter(None, [*named, platform.processor(), platform.machine()]), "unknown")
 
 
 def _memory() -> float | None:
-    """Of this machine, in GiB; None where the system does not say."""
+    """Memory of this machine in GiB; None where the system does not report it."""
     names = getattr(os, "sysconf_names", {})
     if "SC_PAGE_SIZE" not in names or "SC_PHYS_PAGES" not in names:
         return None

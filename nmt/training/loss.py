@@ -1,6 +1,6 @@
-"""Label-smoothed cross-entropy as a sum and, beside it, the plain negative log-likelihood.
+"""Label-smoothed cross-entropy, and the negative log-likelihood, as sums over tokens.
 
-Shapes: N tokens (padding left out), D d_model, V subwords.
+Shapes: N tokens (no padding), D d_model, V subwords.
 """
 
 from typing import Any
@@ -8,20 +8,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Rows of logits held at once: the part that is being worked on stays near the processor's caches,
-# and no [N, V] matrix is ever held.
+# Logits computed at once: a part that stays near the processor's caches. The [N, V] matrix is never held.
 CHUNK_ELEMENTS = {"cpu": 1 << 24}
 _DEFAULT_CHUNK_ELEMENTS = 1 << 28
-_LEAST_LOGIT = 80.0  # below the largest: e^-80 of its probability, 2e-35, adds nothing to a sum in float32
+_LEAST_LOGIT = 80.0  # below the largest: e^-80 = 2e-35 of its probability adds nothing to a float32 sum
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
     """The loss and, in the same pass over the logits, its gradients.
 
-    With p = softmax(h Wᵀ) and the smoothed target q = (1-ε) δ_y + ε/V, the gradient of the loss for the
-    logits is p - q. It overwrites the logits in float32 and is rounded to `dtype` only then: where p is near q,
-    rounding p first would leave little but the rounding error. In float32 there is nothing to round, and the
-    products of the constant ε/V with W and h, which are two sums, are subtracted afterwards: that is faster.
+    With p = softmax(h Wᵀ) and the smoothed target q = (1-ε) δ_y + ε/V, the gradient of the loss with respect to the
+    logits is p - q. It is computed in float32, in place of the logits, and then rounded to `dtype`: if p were rounded
+    first, little but rounding error would be left where p is near q. In float32 nothing is rounded, and the products
+    of the constant ε/V with W and h, which are two sums, are subtracted afterwards, because that is faster.
     """
 
     @staticmethod
@@ -33,7 +32,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         wide = torch.promote_types(dtype, torch.float32)
         row_sum = weight.sum(dim=0)  # [D]: the mean logit over the vocabulary is h · row_sum / V
         mean_target = smoothing / vocabulary
-        # In float32 whatever `hidden` is: the loss scale of float16 comes in the backward pass.
+        # Always in float32: the loss scale of float16 is applied in the backward pass.
         grad_hidden = torch.empty_like(hidden, dtype=wide) if ctx.needs_input_grad[0] else None
         grad_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
         loss = hidden.new_zeros((), dtype=torch.float64 if hidden.device.type == "cpu" else torch.float32)
@@ -44,10 +43,10 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             logits = (h @ w.t()).to(wide)  # [n, V]
             of_target = logits.gather(1, y[:, None])[:, 0]
             largest = logits.amax(dim=1)
-            # Probabilities too small for a normal float32 would slow a CPU's products down many times.
+            # Denormal probabilities would make a CPU's products many times slower.
             torch.maximum(logits, (largest - _LEAST_LOGIT)[:, None], out=logits)
             p = torch.softmax(logits, dim=1, out=logits)
-            # p at the largest logit is at least 1/V, so its logarithm is safe where p's at y may not be.
+            # p at the largest logit is at least 1/V, so its logarithm is finite; p at y may be 0.
             log_z = largest - p.amax(dim=1).log()
             mean_logit = hidden[start : start + rows].to(wide) @ (row_sum / vocabulary)
             nll += (log_z - of_target).sum(dtype=nll.dtype)
@@ -64,7 +63,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
                     grad_weight.addmm_(difference.t(), h)
                 else:
                     grad_weight += _product(difference.t(), h, unit)
-            del logits, p, difference  # before the next rows have theirs
+            del logits, p, difference  # before the next rows need the memory
         if dtype == wide:
             if grad_hidden is not None:
                 grad_hidden.sub_(row_sum * mean_target)
@@ -77,7 +76,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        if ctx.gradients is None:  # scaled in place by the first
+        if ctx.gradients is None:  # the first backward pass has scaled them in place
             raise RuntimeError("a second backward pass through one loss: compute the loss again")
         grad_hidden, grad_weight = (g if g is None else g.mul_(gradient) for g in ctx.gradients)
         ctx.gradients = None
@@ -85,10 +84,10 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 
 
 def _rounded(difference: Tensor, h: Tensor, w: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Rows [n, V] in the dtype of h [n, D] and w [V, D], and the unit, a number in float32, that they are given in.
+    """Rows [n, V] divided by a unit, in the dtype of h [n, D] and w [V, D]; and the unit, None for 1.
 
-    float16 has nothing below 6e-8 and few digits below 6e-5: there the unit is the smallest power of two with
-    which no product with h or w can exceed 2^15, half of what float16 holds. Otherwise None, for 1.
+    float16 has no numbers below 6e-8 and few digits below 6e-5: for it the unit is the smallest power of two with which
+    no product with h or w can exceed 2^15, half of float16's largest number.
     """
     if h.dtype != torch.float16:
         return difference.to(h.dtype), None
@@ -99,22 +98,21 @@ def _rounded(difference: Tensor, h: Tensor, w: Tensor) -> tuple[Tensor, Tensor |
 
 
 def _product(a: Tensor, b: Tensor, unit: Tensor | None) -> Tensor:
-    """a b, in float32 where `a` is in a unit: in float16 what is small would be lost again."""
+    """a b, multiplied by the unit in float32: in float16 small values would be lost again."""
     return a @ b if unit is None else (a @ b).to(unit.dtype).mul_(unit)
 
 
 def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """Sum over the tokens of the cross-entropy with smoothed targets, and of -log p(y); both in nats.
 
-    hidden [N, D] are the decoder's states where there are tokens, weight [V, D] the output layer, target
-    [N] the right ids. The target distribution is Szegedy et al.'s (2015), whom section 5.4 cites: 1-ε on
-    the right subword and ε spread evenly over all V subwords, the right one among them; up to the
-    constant entropy of that distribution the sum is its KL divergence from the model's. Divide by the
-    token count of the whole step, once. The second value carries no gradient.
+    hidden [N, D]: decoder states at tokens; weight [V, D]: the output layer; target [N]: the reference ids. The
+    target distribution is that of Szegedy et al. (2015), cited in section 5.4: 1-ε on the reference and ε spread evenly
+    over all V subwords, including the reference. The sum is the KL divergence from the model's distribution plus a
+    constant, the entropy. Divide it once, by the token count of the complete step. The second value has no gradient.
     """
     kind = hidden.device.type
     dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
-    if not torch.is_grad_enabled():  # what requires a gradient would have it computed even here
+    if not torch.is_grad_enabled():  # otherwise gradients would be computed even without grad mode
         hidden, weight = hidden.detach(), weight.detach()
     with torch.autocast(kind, enabled=False):
         loss, nll = _SmoothedCrossEntropy.apply(hidden, weight, target, smoothing, dtype)  # type: ignore[no-untyped-call]

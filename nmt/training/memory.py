@@ -1,10 +1,12 @@
-"""Whether a step fits into a device's memory, and how many cells do: `training.micro_batch_tokens: auto`."""
+"""Does a training step fit into memory? And `training.micro_batch_tokens: auto`: the largest micro-batch that fits.
+
+Cells are tokens of the longer side, padding included.
+"""
 
 import logging
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import accumulate
 from typing import Any
 
@@ -14,29 +16,29 @@ from numpy.typing import NDArray
 from torch.profiler import ProfilerActivity, profile
 
 from nmt.config import schema
+from nmt.data.vocabulary import PAD
 from nmt.device import available_host_memory
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
+from nmt.models import build
 from nmt.training.objective import Objective
 
 log = logging.getLogger("nmt")
 
 Lengths = NDArray[np.integer[Any]]
 
-# Of the memory that is free at the start, what a step may take: shapes that vary fragment the rest.
-_SHARE = 0.9
-_PROBE_CELLS = 2048  # on the CPU, whose memory cannot be tried out: beyond it the system kills
+_SHARE = 0.9  # of the memory that is free at the start: shapes that vary fragment the rest
+_PROBE_CELLS = 2048  # size of the small batches measured on the CPU, where running out of memory kills the process
 
 
 def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, ranks: Ranks, chosen: int = 0) -> int:
-    """The most cells of a micro-batch such that a forward and backward pass fits, a whole part of `batch_cells`.
+    """The largest micro-batch, in cells, that fits: `batch_cells` divided by a whole number, rounded up.
 
-    longest: the longer side of the longest pair, at most `batch_cells`. Tried with pairs of that length, both
-    sides of them full: nothing in the corpus takes more. On a GPU the passes are run; on a CPU what they take is
-    measured on a small batch, for memory that is not there is found out too late. Every rank gets the smallest
-    result. Raises NmtError where even the longest pair alone does not fit.
-    chosen: when the run began, or 0. It stays: dropout's masks depend on the split, so that another one would make
-    the resumed run another run. Only a warning says that it does not fit into the memory that is free now.
+    longest: the longer side of the longest pair, at most `batch_cells`. The passes are tried with pairs of that length
+    on both sides: no batch of the corpus needs more. On a GPU they are run; on a CPU their memory is estimated from a
+    small batch. All ranks get the smallest result. Raises NmtError if not even the longest pair fits.
+    chosen: the result when the run began, or 0. It does not change on resuming, because dropout's masks depend on how
+    a step is divided; there is only a warning if it does not fit into the memory that is free now.
     """
     where = next(objective.parameters()).device
     on_gpu = where.type == "cuda"
@@ -46,7 +48,7 @@ def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, rank
         if ranks.all_reduce_max_async(lambda: int(not fits(chosen)))():
             log.warning(
                 "training.micro_batch_tokens: auto: %s cells, as when the run began, may not fit into the memory that "
-                "is free now: free some, or set a smaller number (the results are then not the same bit for bit)",
+                "is free now: free some memory, or set a smaller number (results are then not equal bit for bit)",
                 f"{chosen:,}",
             )
         else:
@@ -56,7 +58,7 @@ def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, rank
     def cells_of(parts: int) -> int:
         return max(longest, -(-batch_cells // parts))
 
-    most = -(-batch_cells // longest)  # parts: each holds the longest pair then, and no more
+    most = -(-batch_cells // longest)  # parts: each of them holds the longest pair only
     fewest = bisect_left(range(1, most + 1), True, key=lambda parts: fits(cells_of(parts))) + 1
     fewest = ranks.all_reduce_max_async(lambda: fewest)()
     if fewest > most:
@@ -64,32 +66,35 @@ def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, rank
             f"training.micro_batch_tokens: auto: one pair of {longest} subwords does not fit into this device's "
             "memory: lower data.max_length, or set training.activation_checkpointing: true"
         )
-    whole = ", a whole step" if fewest == 1 else f", {fewest} to a step"
+    share = ", a complete step" if fewest == 1 else f", {fewest} to a step"
     if ranks.size > 1:
-        whole = f" at most on each of {ranks.size} ranks"
-    log.info("training.micro_batch_tokens: auto: %s cells%s", f"{cells_of(fewest):,}", whole)
+        share = f" at most on each of {ranks.size} ranks"
+    log.info("training.micro_batch_tokens: auto: %s cells%s", f"{cells_of(fewest):,}", share)
     return cells_of(fewest)
 
 
-def check_step(settings: schema.Config, objective: Objective, cells: int, longer: Lengths, ranks_here: int) -> None:
-    """Raises NmtError where a micro-batch of so many cells needs more memory than this CPU has left for a rank.
+def check_step(
+    training: schema.TrainingConfig, objective: Objective, cells: int, longer: Lengths, ranks_here: int
+) -> None:
+    """Raises NmtError if a micro-batch of this size needs more memory than this CPU has left for a rank.
 
-    longer: the longer side of each pair [N]. Most often a count that errs on the large side is enough; only where
-    that does not fit is memory measured, on small batches of pairs as long as those that fill most of a step.
+    longer: the longer side of each pair [N]. Most often the model's upper bound is enough. Only if that does not fit is
+    memory measured, on small batches of pairs as long as those that fill most of a step.
     """
-    cells = min(cells, int(longer.sum(dtype=np.int64)))  # there are no more, however large a batch may be
+    cells = min(cells, int(longer.sum(dtype=np.int64)))  # a batch cannot be larger than the data
     weights = sum(weight.nbytes for weight in objective.parameters())
-    free = available_memory() // ranks_here - 3 * weights  # gradients and two moments are yet to come
-    if most_bytes(settings.model, cells, int(longer.max(initial=1))) <= free:
+    free = available_memory() // ranks_here - 3 * weights  # room for gradients and two moments
+    most = objective.model.activation_bytes(cells, int(longer.max(initial=1)))
+    if most is not None and most <= free:
         return
     length = max(1, round(float((longer.astype(np.float64) ** 2).sum() / longer.sum(dtype=np.int64))))
     few = max(1, min(_PROBE_CELLS, cells // 2) // length) * length
     log.info("training: measuring on small batches whether a step of %s cells fits into memory", f"{cells:,}")
-    _passes(objective, few, length)  # whatever is made once
+    _passes(objective, few, length)  # allocates what is kept
     one, two = (peak_bytes(objective, count, length) for count in (few, 2 * few))
     need = one - weights + (cells - few) * (two - one) / few
     if need > free:
-        key = "batch_tokens" if settings.training.micro_batch_tokens is None else "micro_batch_tokens"
+        key = "batch_tokens" if training.micro_batch_tokens is None else "micro_batch_tokens"
         raise NmtError(
             f"training.{key}: {cells:,} cells at once need about {_gib(need + 3 * weights)} GiB of memory, and "
             f"{_gib(free + 3 * weights)} GiB are free: set training.micro_batch_tokens to a smaller number or to auto, "
@@ -97,26 +102,16 @@ def check_step(settings: schema.Config, objective: Objective, cells: int, longer
         )
 
 
-def most_bytes(sizes: schema.ModelConfig, cells: int, longest: int) -> int:
-    """What both passes over so many cells, on either side, need at most on the CPU, beside weights and gradients.
-
-    Numbers of float32 that are kept for a cell, counted on models of many sizes, and three chunks of logits.
-    """
-    width = max(sizes.d_model, sizes.heads * max(sizes.key_size or 0, sizes.value_size or 0))
-    inner = 3.5 + 3.5 * (sizes.activation_dropout > 0) + 2.5 * (sizes.activation != "relu")
-    weights = 24 * sizes.heads * longest * (sizes.attention_dropout > 0)  # attention without dropout keeps none
-    layers = max(sizes.encoder_layers or sizes.layers, sizes.decoder_layers or sizes.layers)
-    numbers = layers * (28 * width + inner * sizes.feed_forward + weights) + 40 * width
-    return int(4 * cells * numbers) + (192 << 20)
-
-
 def check_model(settings: schema.Config, where: torch.device, ranks_here: int) -> None:
-    """Raises NmtError where a model of these sizes, with what training keeps beside it, cannot fit: before it is made.
+    """Raises NmtError if the model, and what training keeps with it, cannot fit: before it is built.
 
-    Weights are made in the machine's memory; on a CPU their gradients and Adam's two moments are there too.
+    Weights are built in the machine's memory; on a CPU their gradients and Adam's two moments are there too. A
+    vocabulary that is given (vocabulary.source_model) is not counted: its size is not known here.
     """
-    count, layers = parameters(settings), sum(_layers(settings.model))
-    need = (4 * count * (4 if where.type == "cpu" else 1) + (layers << 16)) * ranks_here  # and modules, 64 KiB each
+    given = settings.vocabulary.source_model or settings.vocabulary.target_model
+    size = 1 if given else settings.vocabulary.size
+    count = build.build_on_meta(settings.model, size, size, PAD).parameter_counts()["total"]
+    need = 4 * count * (4 if where.type == "cpu" else 1) * ranks_here
     if need > (free := available_memory()):
         raise NmtError(
             f"the model has about {count:,} parameters: it needs {_gib(need)} GiB of memory, and {_gib(free)} GiB are "
@@ -124,42 +119,12 @@ def check_model(settings: schema.Config, where: torch.device, ranks_here: int) -
         )
 
 
-def parameters(settings: schema.Config) -> int:
-    """About how many a model has, without biases and norms; its vocabulary not counted where one is given."""
-    sizes, size = settings.model, settings.vocabulary.size
-    keys, values = (
-        sizes.heads * (given or sizes.d_model // sizes.heads) for given in (sizes.key_size, sizes.value_size)
-    )
-    attention, feed_forward = sizes.d_model * 2 * (keys + values), 2 * sizes.d_model * sizes.feed_forward
-    encoder, decoder = _layers(sizes)
-    matrices = {"all": 1, "target": 2, "none": 3}[sizes.tie]
-    known = not (settings.vocabulary.source_model or settings.vocabulary.target_model)
-    embeddings = matrices * size * sizes.d_model * known
-    return embeddings + encoder * (attention + feed_forward) + decoder * (2 * attention + feed_forward)
-
-
-def _layers(sizes: schema.ModelConfig) -> tuple[int, int]:
-    return sizes.encoder_layers or sizes.layers, sizes.decoder_layers or sizes.layers
-
-
-@contextmanager
-def explaining(what: Callable[[], str]) -> Iterator[None]:
-    """Raise NmtError, saying what to do, where memory runs out inside, that of a GPU or the machine's."""
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        on_cpu = isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error)
-        if not on_cpu and not isinstance(error, torch.OutOfMemoryError):
-            raise
-        raise NmtError(what()) from None
-
-
 def _gib(size: float) -> str:
     return f"{size / (1 << 30):,.1f}"
 
 
 def _passes(objective: Objective, cells: int, longest: int) -> None:
-    """Forward and backward over at least so many cells."""
+    """Forward and backward over at least this many cells."""
     where = next(objective.parameters()).device
     shape = -(-cells // longest), longest
     source, target = (torch.ones(shape, dtype=torch.int64, device=where) for _ in range(2))
@@ -170,7 +135,7 @@ def _passes(objective: Objective, cells: int, longest: int) -> None:
 
 
 def _runs(objective: Objective, longest: int) -> Callable[[int], bool]:
-    """Whether the passes leave a margin on this GPU, Adam's moments (two more copies of the weights) beside them."""
+    """A function: do both passes fit on this GPU with a margin, and with Adam's moments, two copies of the weights?"""
 
     def fits(cells: int) -> bool:
         free, _ = torch.cuda.mem_get_info()
@@ -191,17 +156,18 @@ def _runs(objective: Objective, longest: int) -> Callable[[int], bool]:
 
 
 def _estimate(objective: Objective, longest: int, ranks_here: int) -> Callable[[int], bool]:
+    """A function: do both passes fit on this CPU, by what a small batch needs for each cell?"""
     probed = -(-_PROBE_CELLS // longest) * longest
-    _passes(objective, probed, longest)  # whatever is made once
+    _passes(objective, probed, longest)  # allocates what is kept
     weights = sum(weight.numel() * weight.element_size() for weight in objective.parameters())
-    a_cell = (peak_bytes(objective, probed, longest) - weights) / probed  # their gradients do not grow with the cells
-    free = _SHARE * available_memory() / ranks_here - 3 * weights  # gradients and two moments are yet to come
+    a_cell = (peak_bytes(objective, probed, longest) - weights) / probed  # the gradients' size is constant
+    free = _SHARE * available_memory() / ranks_here - 3 * weights  # room for gradients and two moments
     return lambda cells: cells * a_cell <= free
 
 
 def peak_bytes(objective: Objective, cells: int, longest: int) -> int:
-    """The most memory that PyTorch holds at once on the CPU in both passes, beyond what it held before."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or the profiler speaks of itself
+    """Peak memory of both passes on the CPU, besides what PyTorch held before."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or the profiler logs its own messages
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
         _passes(objective, cells, longest)
     assert profiled.profiler is not None and profiled.profiler.kineto_results is not None
@@ -210,6 +176,6 @@ def peak_bytes(objective: Objective, cells: int, longest: int) -> int:
 
 
 def available_memory() -> int:
-    """Bytes of memory that are left here; an assumption where the system does not say."""
+    """Bytes of free memory on this machine; 4 GiB if the system does not tell."""
     found = available_host_memory()
     return 4 << 30 if found is None else found

@@ -1,4 +1,4 @@
-"""A run's files written while training goes on: it waits for the copy in memory, not for the disk."""
+"""States and checkpoints written by a thread: training waits for the copy in memory, not for the disk."""
 
 import dataclasses
 import logging
@@ -18,7 +18,7 @@ from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.training import state
 from nmt.training.state import Identity, Progress, Snapshot
-from nmt.training.train_step import Learner
+from nmt.training.train_step import TrainStep
 
 log = logging.getLogger("nmt")
 
@@ -26,9 +26,8 @@ log = logging.getLogger("nmt")
 class Saver:
     """Writes states and checkpoints in a thread, one after the other. Leaving the `with` block waits for the last.
 
-    The first rank alone writes; others take part where they hold a share of the weights.
-    What writing raises is raised by `check`, by the next save or on leaving, as an NmtError that says from where the
-    run can go on.
+    Only the first rank writes; the others take part if the weights are sharded. An error in the thread is raised by
+    `check`, by the next save or on leaving, as an NmtError that names the state from which the run can be resumed.
     """
 
     def __init__(self, run: Path, identity: Identity, vocabulary: Vocabulary, ranks: Ranks) -> None:
@@ -37,15 +36,15 @@ class Saver:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="saver")
         self._writing: Future[None] | None = None
 
-    def save_state(self, progress: Progress, learner: Learner) -> None:
-        """Save what resuming needs."""
-        self._save(progress, learner, None, best=False)
+    def save_state(self, progress: Progress, train_step: TrainStep) -> None:
+        """Save what resuming needs, without a checkpoint."""
+        self._save(progress, train_step, None, best=False)
 
-    def save_all(self, progress: Progress, learner: Learner, scores: Mapping[str, Any]) -> None:
-        """Save that, and a checkpoint: the best one so far if the scores (and what goes with them; empty
-        without a validation) made it that.
+    def save_all(self, progress: Progress, train_step: TrainStep, scores: Mapping[str, Any]) -> None:
+        """Save the state and a checkpoint, also as the best one if this step's scores are the best so far.
 
-        Checkpoints that keep_last and keep_best no longer keep are deleted.
+        scores: what goes into the checkpoint's provenance; empty without a validation at this step. Deletes the
+        checkpoints that training.keep_last and keep_best do not keep.
         """
         settings = self._identity.config.training
         provenance = {
@@ -60,19 +59,21 @@ class Saver:
             **scores,
         }
         best = bool(scores) and progress.best_step == progress.step
-        self._save(progress, learner, provenance, best=best)
+        self._save(progress, train_step, provenance, best=best)
 
     def check(self) -> None:
-        """Raise what writing has raised, if it is over; to be asked after each step. Costs nothing."""
+        """Raise the error of a save that has ended with one. Call it after each step; it does not wait."""
         if self._writing is not None and self._writing.done():
             self._wait()
 
-    def _save(self, progress: Progress, learner: Learner, provenance: Mapping[str, Any] | None, *, best: bool) -> None:
-        if not (self._ranks.first or learner.sharded):
+    def _save(
+        self, progress: Progress, train_step: TrainStep, provenance: Mapping[str, Any] | None, *, best: bool
+    ) -> None:
+        if not (self._ranks.first or train_step.sharded):
             return
-        self._wait()  # one copy in memory is enough
+        self._wait()  # so that there is only one copy in memory
         start = time.perf_counter()
-        saved = state.snapshot(self._identity, progress, learner)
+        saved = state.snapshot(self._identity, progress, train_step)
         if self._ranks.first:
             log.debug("state of step %s: %.1f MiB copied in %.3f s", f"{saved.step:,}", saved.mebibytes, _since(start))
             self._writing = self._thread.submit(self._write, saved, provenance, best)
@@ -92,7 +93,7 @@ class Saver:
         state.write(self._run, saved)
         if provenance is not None:
             self._discard_checkpoints()
-        log.debug("state of step %s: written in %.3f s, beside training", f"{saved.step:,}", _since(start))
+        log.debug("state of step %s: written in %.3f s, during training", f"{saved.step:,}", _since(start))
 
     def _discard_checkpoints(self) -> None:
         settings = self._identity.config.training
@@ -109,8 +110,8 @@ class Saver:
         except (NmtError, OSError) as error:
             newest = state.newest(self._run)
             good = f"the last good state is {newest}" if newest else "no state had been saved"
-            on = "goes on from there" if newest else "then starts again"
-            raise NmtError(f"{error}: training ends; {good}, and the same command {on}") from None
+            then = "resumes from there" if newest else "then starts again"
+            raise NmtError(f"{error}: training ends; {good}, and the same command {then}") from None
 
     def __enter__(self) -> "Saver":
         return self

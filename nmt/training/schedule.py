@@ -6,11 +6,11 @@ from nmt.config import schema
 
 
 def learning_rate(step: int, training: schema.TrainingConfig, d_model: int) -> float:
-    """The rate of optimizer step 1, 2, 3, …
+    """The learning rate of optimizer step 1, 2, 3, …
 
-    `paper`, equation 3: d_model^-0.5 · min(step^-0.5, step · warmup^-1.5). Every other schedule rises
-    in a straight line from 0 to the peak over the warmup and then goes as its name says: inverse_sqrt
-    as peak · sqrt(warmup / step); cosine and linear down to `final_learning_rate` at max_steps.
+    `paper`, equation 3: d_model^-0.5 · min(step^-0.5, step · warmup^-1.5). All other schedules rise
+    linearly from 0 to the peak in warmup_steps. Then `constant` stays there, `inverse_sqrt` is
+    peak · sqrt(warmup / step), and `cosine` and `linear` fall to `final_learning_rate` at max_steps.
     """
     warmup = training.warmup_steps
     if training.schedule == "paper":

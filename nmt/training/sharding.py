@@ -1,7 +1,7 @@
-"""Each rank holds a share of every weight, gradient and moment: PyTorch's FSDP2, for models too large for one device.
+"""Sharding with PyTorch's FSDP2: each rank holds a part of every weight, gradient and moment of Adam.
 
-A tensor here is one that is shared out (a DTensor, whose shape is the whole one's) or an ordinary one, which every
-function lets pass.
+For models too large for one device. Tensors here are sharded (DTensors, whose shape is that of the full tensor) or
+ordinary ones, which every function accepts too.
 """
 
 import torch
@@ -15,41 +15,40 @@ from nmt.training.objective import Objective
 
 
 def shard(objective: Objective, device: torch.device, ranks: Ranks) -> None:
-    """Share the weights out, layer by layer, and bring the shares to their devices.
+    """Shard the weights layer by layer, and move the shards to their devices.
 
-    A layer's weights are gathered when it computes and let go after it; the embeddings' stay until the
-    backward pass.
+    A layer's weights are gathered when it computes and freed after it; all others stay until the backward pass.
     """
     mesh = init_device_mesh(device.type, (ranks.size,))
-    for layer in (*objective.model.encoder, *objective.model.decoder):
+    for layer in objective.model.layers():
         fully_shard(layer, mesh=mesh)
     fully_shard(objective, mesh=mesh)
 
 
-def reduce_gradients(objective: nn.Module, wanted: bool) -> None:
-    """Whether the coming backward pass sums gradients over the ranks: it should in a step's last micro-batch."""
+def reduce_gradients(objective: nn.Module, enabled: bool) -> None:
+    """Whether the next backward pass sums gradients over the ranks: it should in a step's last micro-batch."""
     assert isinstance(objective, FSDPModule)
-    objective.set_requires_gradient_sync(wanted)
+    objective.set_requires_gradient_sync(enabled)
 
 
 def reshard(objective: nn.Module) -> None:
-    """Keep the shares alone: a forward pass without a backward one, in validation, leaves the embeddings whole."""
+    """Free the gathered weights: after a forward pass without a backward pass the embeddings are still gathered."""
     assert isinstance(objective, FSDPModule)
     objective.reshard()
 
 
 def gather(tensor: Tensor) -> Tensor:
-    """All of it, on every rank. Collective."""
+    """The full tensor, on every rank. Collective."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def local_shard(tensor: Tensor) -> Tensor:
-    """What this rank holds of it."""
+    """This rank's shard."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def shard_like(tensor: Tensor, parameter: Tensor) -> Tensor:
-    """A whole tensor shared out as the parameter is, or brought to its device. Collective."""
+    """A full tensor, sharded as the parameter is, or moved to its device. Collective."""
     tensor = tensor.to(parameter.device)
     if isinstance(parameter, DTensor):
         return distribute_tensor(tensor, parameter.device_mesh, parameter.placements)

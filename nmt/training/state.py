@@ -1,7 +1,7 @@
 """What resuming needs: weights, optimizer and the position in the data, in one file.
 
-Random numbers are no part of it: each step draws its own from the seed and its number.
-`RUN/state` holds the newest two; a damaged one is passed over, aloud, for the one before.
+It holds no random numbers: each step draws its own from the seed and its number.
+`RUN/state` holds the newest two. If one is damaged, a warning says so and the one before is used.
 """
 
 import contextlib
@@ -17,11 +17,12 @@ from torch import Tensor
 from nmt.checkpoints import model_file
 from nmt.config import reader
 from nmt.config.schema import Config
+from nmt.data.batching import Step
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
 from nmt.training import sharding
-from nmt.training.train_step import Learner
+from nmt.training.train_step import TrainStep
 
 log = logging.getLogger("nmt")
 
@@ -30,7 +31,7 @@ FORMAT = "nmt-state"
 _SETTINGS_OF_THE_STATE = (
     "model.", "vocabulary.", "seed", "data.pool_pairs", "training.batch_tokens", "training.best_metric"
 )  # fmt: skip
-# The name of the training data stands for these too: with another value it is other data.
+# With another value of these the training data is different.
 _SETTINGS_OF_THE_DATA = (
     "data.source_language", "data.target_language", "data.max_length", "data.drop_copies", "data.drop_duplicates"
 )  # fmt: skip
@@ -39,15 +40,15 @@ _FREE_SETTINGS = ("model.dropout", "model.attention_dropout", "model.activation_
 
 @dataclass
 class Progress:
-    """How far a run has come; with the weights, all that tells two runs apart.
+    """How far a run is; together with the weights, everything in which two states of a run can differ.
 
-    step: optimizer steps done; epoch, step_in_epoch: the position in the data, both from 0;
-    target_tokens: real target subwords trained on; seconds: spent training, over all sessions;
-    best, best_step, without_best: the best validation (higher is better, a loss negated), and how many
-    have passed since; losses and interval_…: sums over the steps since the last line of metrics, of which
-    interval_waiting is the seconds spent waiting for data; overflows: steps that float16 left out;
-    metrics_bytes, samples_bytes: how long metrics.jsonl and samples.jsonl were; micro_cells, ranks: what
-    training.micro_batch_tokens: auto chose (0 where it was not asked), and for how many ranks.
+    step: optimizer steps done; epoch, step_in_epoch: the position in the data, both from 0.
+    target_tokens: target subwords trained on, without padding; seconds: spent training, over all sessions.
+    best, best_step, without_best: the best validation (higher is better, a loss negated), and how many validations
+    came after it. losses and interval_…: sums over the steps since the last row of metrics; interval_cells are padded
+    tokens of both sides, interval_waiting seconds spent waiting for data. overflows: steps that float16 skipped.
+    metrics_bytes, samples_bytes: the sizes of metrics.jsonl and samples.jsonl. micro_cells, ranks: the padded tokens
+    that training.micro_batch_tokens: auto chose (0 without auto), and for how many ranks.
     """
 
     step: int = 0
@@ -71,8 +72,20 @@ class Progress:
     micro_cells: int = 0
     ranks: int = 1
 
+    def count(self, step: Step, *, updated: bool, seconds: float, waiting: float) -> None:
+        """Add a step that was trained on; updated: float16 did not overflow; waiting: seconds of it without data."""
+        self.overflows += not updated
+        self.seconds += seconds
+        self.target_tokens += step.target_tokens
+        self.interval_target_tokens += step.target_tokens
+        self.interval_source_tokens += step.source_tokens
+        self.interval_cells += step.padded_tokens
+        self.interval_sentences += step.sentences
+        self.interval_seconds += seconds
+        self.interval_waiting += waiting
+
     def start_interval(self) -> None:
-        """Forget the sums: a line of metrics has been written."""
+        """Set the sums to zero: a row of metrics has been written."""
         self.losses = [0.0, 0.0]
         self.interval_target_tokens = self.interval_source_tokens = self.interval_cells = self.interval_sentences = 0
         self.interval_seconds = self.interval_waiting = 0.0
@@ -80,9 +93,9 @@ class Progress:
 
 @dataclass(frozen=True)
 class Identity:
-    """What a run's state belongs to: its settings and the content of its data and vocabulary.
+    """The settings of a run, and hashes of its training data, its vocabulary and what its validation scores depend on.
 
-    validation_key: of what its validation scores were measured by.
+    A saved state can only be resumed by a run with the same vocabulary and data, and with settings that fit.
     """
 
     config: Config
@@ -91,33 +104,41 @@ class Identity:
     validation_key: str
 
     def check_resumable(self, saved: "Identity", run: Path) -> None:
-        """Say which settings changed; raise NmtError for those that the saved state cannot follow."""
+        """Log which settings changed. Raises NmtError for a change with which the saved state cannot be resumed."""
         check_settings(self.config, saved.config, run)
-        mend = f"put it back, or choose another run_dir than {run}"
+        changed = reader.differences(saved.config, self.config)
         if self.vocabulary_key != saved.vocabulary_key:
-            raise NmtError(f"{run} holds a run with another vocabulary (vocabulary.* or its text has changed): {mend}")
+            raise _not_resumable(run, "another vocabulary", changed, ("data.train",))
         if self.data_key != saved.data_key:
-            causes = "data.* or the files have changed, or training.micro_batch_tokens leaves out other pairs"
-            raise NmtError(f"{run} holds a run on other training data ({causes}): {mend}")
-        for row in reader.differences(saved.config, self.config):
-            log.info("setting changed since the run was saved: %s", row)
+            causes = ("data.train", "training.micro_batch_tokens")
+            raise _not_resumable(run, "other training data", changed, causes)
+        for path, (before, now) in changed.items():
+            log.info("setting changed: %s: %s in the saved run, %s now", path, before, now)
 
 
 def check_settings(config: Config, saved: Config, run: Path) -> None:
-    """Raises NmtError naming the settings with which the state in `run`, of a run with those saved, cannot go on."""
-    fixed = _SETTINGS_OF_THE_STATE + _SETTINGS_OF_THE_DATA
+    """Raises NmtError naming the changed settings with which the saved state in `run` cannot be resumed."""
     changed = reader.differences(saved, config)
-    fatal = [row for row in changed if row.startswith(fixed) and not row.startswith(_FREE_SETTINGS)]
+    fixed = _SETTINGS_OF_THE_STATE + _SETTINGS_OF_THE_DATA
+    fatal = tuple(path for path in changed if path.startswith(fixed) and not path.startswith(_FREE_SETTINGS))
     if fatal:
-        raise NmtError(
-            f"{run} holds a run with other settings ({'; '.join(fatal)}): "
-            f"put it back, or choose another run_dir than {run}"
-        )
+        raise _not_resumable(run, "other settings", changed, fatal)
+
+
+def _not_resumable(run: Path, what: str, changed: Mapping[str, tuple[str, str]], causes: tuple[str, ...]) -> NmtError:
+    """The error for a run with `what`; causes: how the settings begin that can be the reason."""
+    found = {path: values for path, values in changed.items() if path.startswith(causes)}
+    reasons = [f"{path}: {before} in the saved run, {now} now" for path, (before, now) in found.items()]
+    restore = [f"{path}={before}" for path, (before, _) in found.items()]
+    return NmtError(
+        f"{run} holds a run with {what} ({'; '.join(reasons) or 'the files of data.train have changed'}): "
+        f"restore {' '.join(restore) or 'them'}, or set a new run_dir"
+    )
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A state apart from the training that goes on: tensors on the CPU that nobody changes."""
+    """A copy of the state, on the CPU, which training that continues does not change."""
 
     step: int
     tensors: dict[str, Tensor]
@@ -125,26 +146,26 @@ class Snapshot:
 
     @property
     def mebibytes(self) -> float:
-        """How large it is."""
+        """The size of the tensors."""
         return sum(tensor.nbytes for tensor in self.tensors.values()) / 2**20
 
     def part(self, kind: str) -> dict[str, Tensor]:
-        """The tensors of `model`, `optimizer` or `average` by their names there; none where there is no such part."""
+        """The tensors of `model`, `optimizer` or `average` by their names in it; empty where there is no such part."""
         return {name.partition(".")[2]: tensor for name, tensor in self.tensors.items() if name.startswith(f"{kind}.")}
 
 
-def snapshot(identity: Identity, progress: Progress, learner: Learner) -> Snapshot:
-    """A copy of what resuming needs after this step. Collective where the learner's weights are shared out."""
-    names: dict[Tensor, str] = {parameter: name for name, parameter in learner.model.named_parameters()}
-    tensors = {f"model.{name}": weight for name, weight in model_file.weights_of(learner.model).items()}
-    for parameter, moments in learner.optimizer.state.items():
+def snapshot(identity: Identity, progress: Progress, train_step: TrainStep) -> Snapshot:
+    """A copy of what resuming needs after this step. Collective if the weights are sharded."""
+    names: dict[Tensor, str] = {parameter: name for name, parameter in train_step.model.named_parameters()}
+    tensors = {f"model.{name}": weight for name, weight in model_file.weights_of(train_step.model).items()}
+    for parameter, moments in train_step.optimizer.state.items():
         tensors |= {f"optimizer.{key}.{names[parameter]}": value for key, value in moments.items()}
-    if learner.average is not None:
-        tensors |= {f"average.{name}": weight for name, weight in model_file.weights_of(learner.average).items()}
+    if train_step.average is not None:
+        tensors |= {f"average.{name}": weight for name, weight in model_file.weights_of(train_step.average).items()}
     metadata = {
         "format": FORMAT,
         "progress": json.dumps(dataclasses.asdict(progress)),
-        "scaler": json.dumps(learner.scaler.state_dict()),
+        "scaler": json.dumps(train_step.scaler.state_dict()),
         "config": reader.to_yaml(identity.config),
         "data_key": identity.data_key,
         "vocabulary_key": identity.vocabulary_key,
@@ -155,14 +176,14 @@ def snapshot(identity: Identity, progress: Progress, learner: Learner) -> Snapsh
 
 
 def write(run: Path, saved: Snapshot) -> None:
-    """Write a state and delete all but the newest two. NmtError when the disk refuses."""
+    """Write a state and delete all but the newest two. Raises NmtError when it cannot be written."""
     tensor_file.write(run / "state" / f"step-{saved.step:08d}.safetensors", saved.tensors, saved.metadata)
     for old in _states(run)[:-KEPT]:
         old.unlink()
 
 
 def newest(run: Path) -> Path | None:
-    """The state to resume from, if there is one; whether it is whole is found out when it is read."""
+    """The state to resume from, if there is one. It may be damaged: `restore` checks that."""
     return max(_states(run), default=None)
 
 
@@ -172,7 +193,7 @@ def exists(run: Path) -> bool:
 
 
 def data_key(run: Path) -> str | None:
-    """The name of the token store that the run trains on, by its newest readable state; None where there is none."""
+    """The key of the training data in the newest readable state; None if there is none."""
     for metadata in _readable_metadata(run):
         if "data_key" in metadata:
             return metadata["data_key"].partition(",")[0]
@@ -180,51 +201,51 @@ def data_key(run: Path) -> str | None:
 
 
 def saved(run: Path) -> tuple[Identity, Progress] | None:
-    """What the newest readable state of the run says of itself, without its tensors; None where there is none."""
+    """The newest readable state without its tensors; None if there is none."""
     for metadata in _readable_metadata(run):
-        with contextlib.suppress(NmtError, KeyError, TypeError, ValueError):  # `restore` says what is wrong with it
-            return _described(run, metadata)
+        with contextlib.suppress(NmtError, KeyError, TypeError, ValueError):  # `restore` reports what is wrong
+            return _parse(run, metadata)
     return None
 
 
 def _readable_metadata(run: Path) -> Iterator[dict[str, str]]:
-    """Of the states, newest first, without those that are damaged or deleted by training that goes on."""
+    """Of each state, newest first, without those that are damaged or that training is deleting right now."""
     for path in reversed(_states(run)):
         with contextlib.suppress(NmtError):
             yield tensor_file.read_metadata(path)
 
 
-def _described(run: Path, metadata: Mapping[str, str]) -> tuple[Identity, Progress]:
+def _parse(run: Path, metadata: Mapping[str, str]) -> tuple[Identity, Progress]:
     identity = Identity(
         reader.parse(Config, metadata["config"], f"{run / 'state'}: settings inside"),
         metadata["data_key"],
         metadata["vocabulary_key"],
-        metadata.get("validation_key", ""),  # states had none once
+        metadata.get("validation_key", ""),  # the first states had none
     )
     return identity, Progress(**json.loads(metadata["progress"]))
 
 
-def restore(run: Path, identity: Identity, learner: Learner, ranks: Ranks) -> Progress:
-    """Load the newest whole state into the learner of every rank; the first rank alone reads it.
+def restore(run: Path, identity: Identity, train_step: TrainStep, ranks: Ranks) -> Progress:
+    """Load the newest readable state into every rank's TrainStep; only the first rank reads files.
 
-    Passes over damaged states with a warning each. Raises NmtError when none is whole, or when the
-    state belongs to other settings, data or vocabulary.
+    Skips damaged states with a warning each. Raises NmtError where all are damaged, or where the state belongs to
+    other settings, data or vocabulary.
     """
     tensors: dict[str, Tensor] = {}
     metadata: dict[str, str] = {}
     progress = Progress()
     if ranks.first:
-        tensors, metadata = _newest_whole(run)
-        belongs_to, progress = _described(run, metadata)
+        tensors, metadata = _read_newest(run)
+        belongs_to, progress = _parse(run, metadata)
         identity.check_resumable(belongs_to, run)
         if belongs_to.validation_key != identity.validation_key:
-            progress.best, progress.without_best = None, 0  # other sentences or another search: nothing compares
+            progress.best, progress.without_best = None, 0  # other sentences or another search
     progress = ranks.broadcast(progress)
-    _load(Snapshot(progress.step, ranks.broadcast_tensors(tensors), ranks.broadcast(metadata)), learner)
+    _load(Snapshot(progress.step, ranks.broadcast_tensors(tensors), ranks.broadcast(metadata)), train_step)
     return progress
 
 
-def _newest_whole(run: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+def _read_newest(run: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     for path in reversed(_states(run)):
         try:
             tensors, metadata = tensor_file.read(path)
@@ -235,28 +256,28 @@ def _newest_whole(run: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
             continue
         return tensors, metadata
     raise NmtError(
-        f"{run / 'state'}: no state there is whole: choose another run_dir, or delete that folder to start "
-        "again from step 0 (the checkpoints are then moved aside)"
+        f"{run / 'state'}: all states there are damaged: set a new run_dir, or delete that folder to start again from "
+        "step 0 (the checkpoints are then moved aside)"
     )
 
 
-def _load(saved: Snapshot, learner: Learner) -> None:
-    parameters = dict(learner.model.named_parameters())
+def _load(saved: Snapshot, train_step: TrainStep) -> None:
+    parameters = dict(train_step.model.named_parameters())
     weights = {
-        n: sharding.shard_like(w, parameters[n]) if n in parameters else w for n, w in saved.part("model").items()
+        name: sharding.shard_like(weight, parameters[name]) if name in parameters else weight
+        for name, weight in saved.part("model").items()
     }
-    model_file.load_weights(learner.model, weights)
+    model_file.load_weights(train_step.model, weights)
     for name, tensor in saved.part("optimizer").items():
         key, _, parameter_name = name.partition(".")
         parameter = parameters[parameter_name]
-        moment = (
-            sharding.shard_like(tensor, parameter) if tensor.shape else tensor.to(parameter.device)
-        )  # else step counts
-        learner.optimizer.state[parameter][key] = moment
-    if scale := json.loads(saved.metadata["scaler"]):  # none was saved in another precision than float16
-        learner.scaler.load_state_dict(scale)
-    if learner.average is not None:  # begun by a changed setting: from the weights
-        model_file.load_weights(learner.average, saved.part("average") or saved.part("model"))
+        is_step_count = not tensor.shape
+        value = tensor.to(parameter.device) if is_step_count else sharding.shard_like(tensor, parameter)
+        train_step.optimizer.state[parameter][key] = value
+    if scale := json.loads(saved.metadata["scaler"]):  # empty if saved in another precision than float16
+        train_step.scaler.load_state_dict(scale)
+    if train_step.average is not None:  # switched on since: it starts from the weights
+        model_file.load_weights(train_step.average, saved.part("average") or saved.part("model"))
 
 
 def _states(run: Path) -> list[Path]:

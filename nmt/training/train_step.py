@@ -1,10 +1,9 @@
-"""One optimizer step: the model and all that changes with it."""
+"""One optimizer step: the model and everything that a step changes."""
 
 import copy
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,33 +13,33 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from nmt.checkpoints import model_file
-from nmt.config import schema
-from nmt.config.schema import Config
+from nmt.config.schema import TrainingConfig
 from nmt.data.batching import Batch, Step
-from nmt.data.vocabulary import PAD, Vocabulary
+from nmt.data.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
-from nmt.models.transformer.model import Transformer
+from nmt.models import build
+from nmt.models.interface import TranslationModel
 from nmt.training import sharding
 from nmt.training.objective import Objective, compile_layers
 
 Phase = Callable[[str], AbstractContextManager[Any]]
 
+_MIN_LOSS_SCALE = 2.0**-14  # float16 starts at 65,536 and halves it at each overflow; below this nothing can be learned
 
-class Learner:
-    """Weights, Adam's moments, float16's loss scale, the weights' moving average.
 
-    losses: the sums of this rank's loss and of its -log p since someone last set them to zero, on the device.
-    gradient_norm: of the last step that was asked for it.
+class TrainStep:
+    """The model, its optimizer, float16's loss scaler and the moving average of the weights (None without one).
+
+    losses: this rank's sums of the loss and of -log p since they were last set to zero, on the device.
+    gradient_norm: the norm of the whole gradient in the last step that computed it.
     """
 
-    def __init__(self, settings: Config, vocabulary: Vocabulary, device: torch.device, ranks: Ranks):
-        training = settings.training
-        self.training, self.device, self.ranks, self.seed = training, device, ranks, settings.seed
-        torch.manual_seed(settings.seed)
+    def __init__(
+        self, model: TranslationModel, training: TrainingConfig, seed: int, device: torch.device, ranks: Ranks
+    ):
+        self.model, self.training, self.seed, self.device, self.ranks = model, training, seed, device, ranks
         torch.set_float32_matmul_precision("high" if training.precision == "tf32" else "highest")
         self.sharded = training.sharded and ranks.size > 1
-        self._new_model = partial(model_file.new_model, settings, vocabulary)
-        self.model = self._new_model()
         self.model.recompute = training.activation_checkpointing
         self.objective = Objective(self.model, training)
         if self.sharded:
@@ -53,72 +52,75 @@ class Learner:
         self.losses = torch.zeros(2, device=device, dtype=torch.float32 if device.type == "mps" else torch.float64)
         self.gradient_norm: Tensor | None = None
 
-    def connect(self) -> None:
-        """Before the first step: compile where that is wanted, and join the ranks, all with the first one's weights."""
+    def prepare(self) -> None:
+        """Call once before the first step: compiles if wanted, and sends the first rank's weights to all ranks."""
         if self.training.compile:
             compile_layers(self.objective, self.device, sharded=self.sharded)
-        if self.ranks.size > 1 and not self.sharded:  # sums gradients while the backward pass goes on
-            with warnings.catch_warnings():  # PyTorch 2.13 has another name for an argument that those before need
+        if self.ranks.size > 1 and not self.sharded:  # sums gradients while the backward pass is running
+            with warnings.catch_warnings():  # PyTorch 2.13 renamed an argument that older versions need
                 warnings.simplefilter("ignore", FutureWarning)
                 self.parallel = DistributedDataParallel(
                     self.objective, broadcast_buffers=False, gradient_as_bucket_view=True
                 )
 
-    def learn(self, step: Step, number: int, rate: float, phase: Phase, *, norm: bool = False) -> bool:
-        """The update of step `number` (from 1) at a learning rate; `norm`: find the gradient's norm as well.
+    def run(
+        self, step: Step, number: int, learning_rate: float, phase: Phase = nullcontext, *, norm: bool = False
+    ) -> bool:
+        """Update the weights: step `number`, counted from 1. `norm`: compute `gradient_norm` even without clipping.
 
-        The gradient is that of the sum of all its tokens' losses over their count, however the step is cut
-        into ranks and micro-batches. Returns False where float16 overflowed and the weights stayed as they were.
+        The gradient is that of the sum of all target tokens' losses divided by their number, however the step is
+        split into ranks and micro-batches. Returns False where float16 overflowed and the weights did not change.
         """
-        # The masks of dropout follow from the step and the rank: a resumed run needs no saved generator.
+        # Dropout depends on seed, step and rank only: a resumed run needs no saved generator state.
         generated = np.random.SeedSequence((self.seed, number, self.ranks.rank)).generate_state(1, np.uint64)
         torch.manual_seed(int(generated[0]))
         self.objective.train()
-        # DDP and FSDP take the mean over the ranks where the sum is wanted.
-        share = self.ranks.size / step.target_tokens
+        share = self.ranks.size / step.target_tokens  # DDP and FSDP compute the mean over the ranks, not the sum
         for i, batch in enumerate(step.micro_batches, start=1):
-            with self._reduced(last=i == len(step.micro_batches)):
+            with self._synchronized(last=i == len(step.micro_batches)):
                 with phase("forward"):
-                    loss, nll = self.measure(batch, self.parallel)
+                    loss, nll = self.parallel(*inputs(batch, self.device))
                 with phase("backward"):
-                    self.scaler.scale(loss * share).backward()  # type: ignore[no-untyped-call]
+                    self.scaler.scale(loss * share).backward()
             sums = torch.stack([loss, nll]).detach()
-            # float16 overflows now and then: the scaler leaves such a step out, so its sums must not spoil the others.
+            # The scaler skips a step in which float16 overflowed: its sums must not spoil those of other steps.
             self.losses += sums.where(sums.isfinite(), 0) if self.scaler.is_enabled() else sums
         with phase("optimizer"):
-            learned = self._update(rate, norm)
-        if learned and self.average is not None:
+            updated = self._update(learning_rate, norm)
+        if updated and self.average is not None:
             self._update_ema(self.average, number)
-        return learned
+        return updated
 
-    def measure(self, batch: Batch, objective: nn.Module | None = None) -> tuple[Tensor, Tensor]:
-        """The sums over a micro-batch's tokens of the smoothed loss and of -log p."""
-        # Found on the CPU, where the batch was made: the loss is taken only where there are tokens.
-        tokens = (batch.target.flatten() != PAD).nonzero()[:, 0]  # [N]
-        here = (tensor.to(self.device, non_blocking=True) for tensor in (batch.source, batch.target, tokens))
-        loss, nll = (objective or self.objective)(*here)
-        return loss, nll
+    def is_finite(self) -> bool:
+        """Whether all losses and weights are finite numbers, and float16's loss scale is not too small. Collective."""
+        weights = map(sharding.local_shard, model_file.weights_of(self.model).values())
+        finite = torch.stack([tensor.isfinite().all() for tensor in (self.losses, *weights)]).all()
+        lost = self.scaler.is_enabled() and self.scaler.get_scale() < _MIN_LOSS_SCALE
+        return not self.ranks.all_reduce_max_async(lambda: int(lost or not finite))()
 
-    def _reduced(self, *, last: bool) -> AbstractContextManager[Any]:
-        """Gradients are summed over the ranks once a step: in its last micro-batch."""
+    def _synchronized(self, *, last: bool) -> AbstractContextManager[Any]:
+        """Gradients are summed over the ranks once per step: in its last micro-batch."""
         if self.sharded:
             sharding.reduce_gradients(self.objective, last)
         if last or not isinstance(self.parallel, DistributedDataParallel):
             return nullcontext()
         return self.parallel.no_sync()
 
-    def unsharded_model(self) -> Transformer:
-        """The model as one that can be called on this rank alone. Collective where weights are shared out."""
+    def unsharded_model(self) -> TranslationModel:
+        """The model with all its weights, which this rank can call without the others. Collective if sharded."""
         if not self.sharded:
             return self.model
-        plain = self._new_model().to(self.device)
-        weights = model_file.weights_of(self.model)
-        model_file.load_weights(plain, {name: sharding.gather(weight) for name, weight in weights.items()})
-        return plain.eval()
+        model = self.model
+        whole = build.build(model.config, model.source_vocabulary, model.target_vocabulary, model.padding).to(
+            self.device
+        )
+        weights = model_file.weights_of(model)
+        model_file.load_weights(whole, {name: sharding.gather(weight) for name, weight in weights.items()})
+        return whole.eval()
 
-    def _update(self, rate: float, norm: bool) -> bool:
+    def _update(self, learning_rate: float, norm: bool) -> bool:
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = learning_rate
         clip = self.training.clip_norm
         if norm or clip is not None:
             self.scaler.unscale_(self.optimizer)
@@ -131,19 +133,26 @@ class Learner:
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
-        return self.scaler.get_scale() >= scale  # lowered where it overflowed
+        return self.scaler.get_scale() >= scale  # it is lowered after an overflow
 
     @torch.no_grad()
-    def _update_ema(self, average: Transformer, number: int) -> None:
-        """average ← d average + (1-d) weights, d growing to ema_decay lest the first weights be remembered long."""
+    def _update_ema(self, average: TranslationModel, number: int) -> None:
+        """average ← d average + (1-d) weights. d grows to ema_decay, so that the first weights are soon forgotten."""
         assert self.training.ema_decay is not None
         decay = min(self.training.ema_decay, (1 + number) / (10 + number))
-        follow = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
-        follow(list(average.parameters()), list(self.model.parameters()), number)
+        update = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
+        update(list(average.parameters()), list(self.model.parameters()), number)
 
 
-def _optimizer(model: nn.Module, training: schema.TrainingConfig) -> torch.optim.Optimizer:
-    """Adam as in section 5.3; with weight_decay, AdamW's, on matrices only."""
+def inputs(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """A micro-batch as `Objective.forward` takes it: source, target, and the places of the target's tokens."""
+    tokens = (batch.target.flatten() != PAD).nonzero()[:, 0]  # [N]; found on the CPU, as a GPU would have to wait
+    source, target, tokens = (tensor.to(device, non_blocking=True) for tensor in (batch.source, batch.target, tokens))
+    return source, target, tokens
+
+
+def _optimizer(model: nn.Module, training: TrainingConfig) -> torch.optim.Optimizer:
+    """Adam as in section 5.3 of the paper; with weight_decay AdamW, which decays matrices only."""
     matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
     vectors = [parameter for parameter in model.parameters() if parameter.dim() <= 1]
     return torch.optim.AdamW(

@@ -61,7 +61,7 @@ def test_files_of_different_runs_are_worth_a_word(files: list[Path], caplog: pyt
     assert not caplog.text
     respoil(files[1], provenance={"run_dir": "s"})
     averaging.average(files)
-    assert "these are of different runs (r, s)" in caplog.text
+    assert "these checkpoints are from different runs (r, s)" in caplog.text
 
 
 def test_one_file_is_its_own_mean(files: list[Path]) -> None:
@@ -150,7 +150,7 @@ def test_shapes_that_differ(files: list[Path], make_config: MakeConfig) -> None:
 @pytest.mark.parametrize("order", [1, -1])
 def test_names_that_differ(files: list[Path], make_config: MakeConfig, order: int) -> None:
     save(files[1], make_config("model.layers=2"), 1)
-    with pytest.raises(NmtError, match=r"(1\.safetensors: alone has|0\.safetensors: lacks) weight decoder\.1\."):
+    with pytest.raises(NmtError, match=r"(1\.safetensors: has|0\.safetensors: lacks) weight decoder\.1\."):
         averaging.average(files[:2][::order])
 
 
@@ -160,7 +160,7 @@ def test_settings_that_give_the_same_weights_another_meaning(
 ) -> None:
     save(files[1], make_config(override), 1)
     key, value = override.split("=")
-    with pytest.raises(NmtError, match=rf"1\.safetensors: its settings differ .*{key}: .* -> {value}"):
+    with pytest.raises(NmtError, match=rf"1\.safetensors: its settings differ .*{key}: .* there, {value} here"):
         averaging.average(files)
 
 
@@ -211,8 +211,12 @@ def test_last_and_best(run: Path, last: int | None, best: int | None, expected: 
 @pytest.mark.parametrize(
     ("last", "best", "message"),
     [
-        (6, None, "run: 5 checkpoints there, 6 asked for: .*training.checkpoint_every .*training.keep_last"),
-        (None, 5, "run: 4 validated checkpoints there, 5 asked for: .*training.validate_every .*training.keep_best"),
+        (6, None, "run: has 5 checkpoints, not 6: use --last 5, or .*training.checkpoint_every .*training.keep_last"),
+        (
+            None,
+            5,
+            "run: has 4 validated checkpoints, not 5: use --best 4, .*training.validate_every .*training.keep_best",
+        ),
     ],
 )
 def test_fewer_checkpoints_than_asked_for(run: Path, last: int | None, best: int | None, message: str) -> None:
@@ -221,5 +225,5 @@ def test_fewer_checkpoints_than_asked_for(run: Path, last: int | None, best: int
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(NmtError, match="0 checkpoints there, 3 asked for"):
+    with pytest.raises(NmtError, match="no checkpoints in this folder: give a model file or a run's folder"):
         averaging.of_run(tmp_path, last=3, best=None)

@@ -30,7 +30,7 @@ def test_a_ctranslate2_folder_is_told_by_its_weights(tmp_path: Path) -> None:
 
 def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     settings = make_settings()
-    with pytest.raises(NmtError, match=r"nmt\.yaml: missing: .* is not a folder that `nmt export` wrote"):
+    with pytest.raises(NmtError, match=r"nmt\.yaml: missing: .* was not written by `nmt export`"):
         export_folder.load_config(tmp_path)
     export_folder.write(tmp_path, settings, make_vocabulary(settings))
     (tmp_path / "nmt.yaml").write_bytes(b"\xff\xfe")
@@ -40,7 +40,7 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     with pytest.raises(NmtError, match="d_model"):
         export_folder.load_config(tmp_path)
     (tmp_path / "nmt.yaml").write_text("a: " * 1_000_000)
-    with pytest.raises(NmtError, match=r"nmt\.yaml: 3,000,000 characters, more than"):
+    with pytest.raises(NmtError, match=r"nmt\.yaml: 3,000,000 characters: settings have at most"):
         export_folder.load_config(tmp_path)
     (tmp_path / "nmt.yaml").write_text("[" * 100_000)
     with pytest.raises(NmtError, match=r"nmt\.yaml: .*nested"):
@@ -54,4 +54,4 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
 
 
 def test_positions_reach_from_the_longest_source_to_its_longest_output() -> None:
-    assert export_folder.table_length(make_settings()) == 40 + 12 + 1
+    assert export_folder.longest_position(make_settings()) == 40 + 12 + 1

@@ -133,12 +133,12 @@ def test_what_is_moved_aside_is_on_the_disk_there(run: Path, monkeypatch: pytest
 
 def test_one_process_at_a_time_trains(run: Path) -> None:
     with (
-        run_folder.alone(run),
+        run_folder.locked(run),
         pytest.raises(NmtError, match="another process is training there"),
-        run_folder.alone(run),
+        run_folder.locked(run),
     ):
         pass
-    with run_folder.alone(run):
+    with run_folder.locked(run):
         assert names(run / "state") == [atomic.LOCK]
 
 

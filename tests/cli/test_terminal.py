@@ -18,8 +18,7 @@ import os, sys
 from pathlib import Path
 from tqdm import tqdm
 import typer
-from nmt import terminal
-from nmt.errors import NmtError
+from nmt.cli import terminal
 
 app = terminal.application()
 
@@ -78,14 +77,15 @@ def test_a_log_that_cannot_be_written_is_given_up_with_one_warning(tmp_path: Pat
     done = subprocess.run([sys.executable, "-c", SAYS_MUCH, str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 0
     assert done.stderr.count("warning: ") == done.stderr.count("No space left") == 1
-    assert f"{tmp_path}/train.log: cannot be written: No space left on device: going on without" in done.stderr
+    assert f"{tmp_path}/train.log: cannot be written: No space left on device: continuing without" in done.stderr
     assert "Traceback" not in done.stderr and done.stderr.count("message ") == 100
 
 
 PRINTS = """
 import sys
 import typer
-from nmt import terminal
+from nmt.cli import terminal
+from nmt.files import text
 
 app = terminal.application()
 
@@ -96,8 +96,8 @@ def command(line: str) -> None:
         raise KeyboardInterrupt
     if line == "broken":
         raise BrokenPipeError(32, "Broken pipe")
-    terminal.result(line)
-    terminal.result(line)
+    text.result(line)
+    text.result(line)
 
 terminal.run(app)
 """
@@ -114,7 +114,7 @@ def test_a_result_that_cannot_be_written_is_an_error() -> None:
     done = printed(">&-")
     assert (done.returncode, done.stderr) == (
         1,
-        "error: standard output is closed: direct it to a file, as by > FILE\n",
+        "error: standard output is closed: redirect it to a file with > FILE\n",
     )
     for line in ("näive", "--help"):
         done = printed(">/dev/full", line)
@@ -124,10 +124,10 @@ def test_a_result_that_cannot_be_written_is_an_error() -> None:
 
 ANSWERS = """
 import sys
-from nmt import terminal
+from nmt.files import text
 
 for line in sys.stdin:
-    terminal.result(line.strip() + "!")
+    text.result(line.strip() + "!")
 """
 
 

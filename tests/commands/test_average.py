@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from nmt.checkpoints import averaging, model_file
 from nmt.cli import app
 from nmt.commands import average, train
-from nmt.commands.validate import Validator, is_validated_on, validation_key
+from nmt.commands.validate import Validator, recorded_text_key, text_key, validation_key
 from nmt.config import reader, schema
 from nmt.config.schema import Config, Corpus
 from nmt.errors import NmtError
@@ -81,8 +81,10 @@ def test_the_winner_is_the_mean_of_its_files(trained: Path) -> None:
     assert (winner.provenance["bleu"], winner.provenance["validation_loss"]) == (best.bleu, best.loss)
     mean = averaging.average(best.candidate.paths)
     assert all(torch.equal(weight, winner.weights[name]) for name, weight in mean.weights.items())
-    pairs = average._validation(trained, schema.load(trained / "config.yaml"), winner.provenance.get("none"))
-    assert Validator(winner.vocabulary, pairs, winner.config)(winner.build()).bleu == best.bleu
+    of = winner.config
+    pairs = average._validation(trained, schema.load(trained / "config.yaml"), {})
+    validator = Validator(pairs, winner.vocabulary, of.search, of.training, of.data.target_language)
+    assert validator(winner.build()).bleu == best.bleu
     assert {"last 1", "moving average"} <= {name for one in tried for name in one.candidate.name.split(", ")}
 
 
@@ -90,7 +92,9 @@ def test_of_equal_ones_the_fewest_files_win(
     make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bleu = {"last 1": 1.0, "last 3": 7.0, "last 5": 7.0, "best 1": 2.0, "best 3": 7.0, "best 5": 6.0}
-    monkeypatch.setattr(average, "_try", lambda candidate, *_: average.Tried(candidate, 1.0, bleu[candidate.name], 0.0))
+    monkeypatch.setattr(
+        average, "_score", lambda candidate, *_: average.CandidateScores(candidate, 1.0, bleu[candidate.name], 0.0)
+    )
     winner, tried = average.select(run_of(tmp_path / "run", make_config(), 6), "cpu")
     assert winner.provenance["selected"] == "last 3"
     assert average.to_text(tried, "last 3").split("\n")[2] == "* last 3         3  1.0000  7.00  0.00"
@@ -120,7 +124,7 @@ def test_interrupted_it_leaves_nothing(trained: Path, tmp_path: Path, monkeypatc
         if len(calls) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(average, "_try", lambda *given: interrupted() or average.Tried(given[0], 1, 1, 1))
+    monkeypatch.setattr(average, "_score", lambda *given: interrupted() or average.CandidateScores(given[0], 1, 1, 1))
     output = tmp_path / "winner.safetensors"
     done = CliRunner().invoke(app.app, ["average-checkpoints", str(trained), "--select", "--output", str(output)])
     assert (done.exit_code, len(calls)) == (130, 2)
@@ -163,7 +167,7 @@ def test_another_text_of_the_same_name_is_refused(
     run = run_of(tmp_path / "run", of, 1)
     with_relative_paths(run, of)
     pairs = list(zip(*(read_lines(corpus / f"validation.{side}") for side in ("en", "de")), strict=True))
-    key = validation_key(pairs, of)
+    key = validation_key(pairs, of.training, of.decoding)
     model_file.save(model_file.checkpoint_path(run, 2), make_checkpoint(of, 2, step=2, validation_key=key))
     sessions = ({"event": "started", "step": step, "folder": folder} for step, folder in ((0, "/"), (1, str(corpus))))
     (run / "sessions.jsonl").write_text("".join(f"{json.dumps(session)}\n" for session in sessions))
@@ -188,7 +192,7 @@ def test_pairs_with_an_empty_side_are_left_out_as_in_training(
     with_relative_paths(run, of)
     for name, lines in (("validation.en", "one\n\ntwo\n"), ("validation.de", "eins\nzwei\n \n")):
         (tmp_path / name).write_text(lines)
-    key = validation_key([("one", "eins")], of)
+    key = validation_key([("one", "eins")], of.training, of.decoding)
     model_file.save(model_file.checkpoint_path(run, 2), make_checkpoint(of, 2, step=2, validation_key=key))
     monkeypatch.chdir(tmp_path)
     average.select(run, "cpu")
@@ -196,13 +200,26 @@ def test_pairs_with_an_empty_side_are_left_out_as_in_training(
 
 def test_other_settings_of_the_search_are_no_other_text(make_config: MakeConfig) -> None:
     pairs = [("one", "eins")]
-    by_loss, by_bleu, wider = (
-        validation_key(pairs, make_config(*overrides))
+    configs = (
+        make_config(*overrides)
         for overrides in ([], ["training.best_metric=bleu"], ["training.best_metric=bleu", "decoding.beam_size=7"])
     )
-    assert len({by_loss, by_bleu, wider}) == 3
-    assert all(is_validated_on(key, pairs) for key in (by_loss, by_bleu, wider))
-    assert not any(is_validated_on(key, [("one", "zwei")]) for key in (by_loss, by_bleu, wider))
+    keys = {validation_key(pairs, of.training, of.decoding): of.training.best_metric for of in configs}
+    assert len(keys) == 3
+    assert {recorded_text_key(key, metric) for key, metric in keys.items()} == {text_key(pairs)}
+    assert text_key(pairs) != text_key([("one", "zwei")])
+
+
+@pytest.mark.parametrize("recorded", [{}, {"best_metric": "bleu", "validation_key": "0123456789abcdef"}])
+def test_a_run_that_does_not_record_its_text_is_selected_from_with_a_warning(
+    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture, recorded: dict[str, str]
+) -> None:
+    """By BLEU, older runs recorded one hash of text and search together: whether the text is the same is not known."""
+    of = make_config()
+    run = run_of(tmp_path / "run", of, 1)
+    model_file.save(model_file.checkpoint_path(run, 2), make_checkpoint(of, 2, step=2, **recorded))
+    average.select(run, "cpu")
+    assert "do not record the text they were validated on" in caplog.text
 
 
 def test_a_run_that_trained_can_be_selected_from_where_it_was_started(trained: Path) -> None:
@@ -211,7 +228,7 @@ def test_a_run_that_trained_can_be_selected_from_where_it_was_started(trained: P
 
 
 def test_a_folder_without_checkpoints(tmp_path: Path) -> None:
-    with pytest.raises(NmtError, match="no checkpoints to choose from"):
+    with pytest.raises(NmtError, match=r"no best\.safetensors and no checkpoints in this folder"):
         average.select(tmp_path, "cpu")
 
 
@@ -227,10 +244,12 @@ def test_what_is_no_folder(tmp_path: Path, name: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["RUN", "--select", "--last", "2"], "one of --last N and --best N, or --select"),
+        (["RUN", "--select", "--last", "2"], "RUN: a run folder: add one of --last N, --best N and --select"),
+        (["RUN"], "RUN: a run folder: add one of --last N, --best N and --select, which choose its files"),
+        (["RUN", "RUN", "--last", "2"], "RUN: a run folder: give one run only, or model files only"),
         (["RUN", "--select", "--output", "RUN"], "a folder: name the model file"),
-        (["RUN/config.yaml", "--select"], "--select chooses from a run's folder, and RUN/config.yaml is not a folder"),
-        (["RUN/nope", "--last", "2"], "--last chooses from a run's folder, and RUN/nope does not exist"),
+        (["RUN/config.yaml", "--select"], "--select chooses from a run folder, and RUN/config.yaml is not a folder"),
+        (["RUN/nope", "--last", "2"], "--last chooses from a run folder, and RUN/nope does not exist"),
     ],
 )
 def test_options_that_do_not_go_together(

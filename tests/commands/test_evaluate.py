@@ -133,7 +133,7 @@ def test_models_of_several_languages_leave_the_language_to_be_said(
 ) -> None:
     model_file.save(models[1], make_checkpoint(make_config("data.target_language=zh")))
     request = {"models": models, "source": texts["source"], "references": [texts["reference"]]}
-    with pytest.raises(NmtError, match=r"models of several target languages \(de, zh\): say with --language"):
+    with pytest.raises(NmtError, match=r"models with different target languages \(de, zh\): give --language"):
         evaluate(Request(**request))
     scores, _ = evaluate(Request(**request, language="zh"))
     assert "|tok:zh|" in scores[0].signature
@@ -167,7 +167,7 @@ def test_comet_is_asked_for_before_any_work(texts: dict[str, Path], monkeypatch:
     with pytest.raises(NmtError, match=r"pip install 'nmt\[comet\]'"):
         evaluate(request)
     monkeypatch.setattr(comet, "check_installed", lambda: None)
-    with pytest.raises(NmtError, match=r"--comet x: looks at the source too: give --source"):
+    with pytest.raises(NmtError, match=r"--comet x: needs the source too: give --source"):
         evaluate(request)
 
 

@@ -23,14 +23,14 @@ from hypothesis import strategies as st
 from nmt.checkpoints import model_file
 from nmt.commands import file_job, translate_file
 from nmt.commands.file_job import FileJob
-from nmt.commands.output_format import Form
+from nmt.commands.output_format import OutputFormat
+from nmt.decoding import chunks
 from nmt.decoding.chunks import LineCounts, chunked
 from nmt.decoding.translator import Translator
 from nmt.distributed import launch as launching
 from nmt.distributed.environment import FILE_JOB
 from nmt.errors import NmtError
 from nmt.files import atomic
-from nmt.files import text as lines
 from nmt.files.outputs import check_output
 from nmt.files.text import lines_out, read_lines, survey
 
@@ -146,7 +146,7 @@ def test_killed_and_run_again_it_gives_the_same_bytes(model: Path, tmp_path: Pat
     assert kept and not (tmp_path / "out").exists()
     kept[0].write_text(kept[0].read_text().replace("\t", "\tkept ", 1))
     done = run(model, source, "--output", tmp_path / "out", "--scores", *many)
-    assert done.returncode == 0 and "of 12,000 lines are translated: going on from there" in done.stderr
+    assert done.returncode == 0 and "of 12,000 lines are translated: continuing" in done.stderr
     whole = run(model, source, "--output", tmp_path / "whole", "--scores")
     assert whole.returncode == 0
     text = (tmp_path / "out").read_text()
@@ -167,14 +167,14 @@ def test_what_is_half_written_is_not_continued_with_anything_else(
     caplog.set_level("INFO", "nmt")
     old = job_of(model, tmp_path, name, beam_size=2)
     with old.held():
-        old.translate(translator, Form().rows)
+        old.translate(translator, OutputFormat().texts)
     new = job_of(model, tmp_path, name, beam_size=3)
     with new.held():
         assert "another model, input or options" in caplog.text
         assert "2 of 2 lines" not in caplog.text
         with pytest.raises(NmtError, match="another nmt is writing it"), new.held():
             pass
-        new.translate(translator, Form().rows)
+        new.translate(translator, OutputFormat().texts)
         new.finish()
     assert names(tmp_path) == {"in", name}
     keys = {job_of(model, tmp_path, name).key, old.key, new.key}
@@ -231,7 +231,7 @@ def test_another_command_with_the_same_output_keeps_its_part(
     other, mine = job_of(model, tmp_path, n=1), job_of(model, tmp_path, n=2)
     other.folder.mkdir()
     with atomic.locked(other.folder), mine.held():
-        mine.translate(translator, Form().rows)
+        mine.translate(translator, OutputFormat().texts)
         mine.finish()
         assert other.folder.is_dir()
 
@@ -246,7 +246,7 @@ def test_an_input_that_changes_is_found(
     job = job_of(model, tmp_path)
     write(source, other)
     with pytest.raises(NmtError, match="in: has changed while it was translated"), job.held():
-        job.translate(translator, Form().rows)
+        job.translate(translator, OutputFormat().texts)
         if undone:
             write(source, ["one", "two"])
         job.finish()
@@ -256,7 +256,7 @@ def test_an_input_that_changes_is_found(
     write(source, ["one", "two"])
     again = job_of(model, tmp_path)
     with again.held():
-        again.translate(translator, Form().rows)
+        again.translate(translator, OutputFormat().texts)
         again.finish()
     assert list(read_lines(tmp_path / "out")) == translator.translate(["one", "two"])
     assert names(tmp_path) == {"in", "out"}
@@ -268,7 +268,7 @@ def test_prefixes_that_change_are_found(model: Path, translator: Translator, tmp
     job = translate_file.job(model, source, tmp_path / "out", {}, prefixes=prefixes)
     with pytest.raises(NmtError, match="has changed"), job.held():
         write(prefixes, ["b"])
-        job.translate(translator, Form().rows)
+        job.translate(translator, OutputFormat().texts)
         if undone:
             write(prefixes, ["a"])
         job.finish()
@@ -305,7 +305,7 @@ def test_a_model_that_changes_before_it_is_loaded_is_found(model: Path, tmp_path
         return loaded
 
     with pytest.raises(NmtError, match=r"model\.safetensors: has changed since the command was started"):
-        translate_file.translate(job, load, Form().rows, "cpu", None)
+        translate_file.translate(job, load, OutputFormat().texts, "cpu", None)
     assert not (tmp_path / "out").exists()
 
 
@@ -318,11 +318,28 @@ def test_what_is_translated_is_not_translated_again(
     with pytest.raises(KeyboardInterrupt), job.held():
         job.translate(translator, echo)
         raise KeyboardInterrupt
-    assert "out: 2 of 2 lines are translated: the same command goes on from there" in caplog.text
+    assert "out: 2 of 2 lines are translated: run the same command to continue" in caplog.text
     with job.held():
         job.translate(translator, lambda *_, **more: pytest.fail("again"))
         job.finish()
     assert list(read_lines(tmp_path / "out")) == ["1 one.", "2 two."]
+
+
+def test_chunks_of_other_text_are_not_counted(
+    model: Path, translator: Translator, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = write(tmp_path / "in", ["one", "two", "three"])
+    caplog.set_level("INFO", "nmt")
+    job = replace(job_of(model, tmp_path), chunk_lines=1)
+    with job.held():
+        write(source, ["one", "other"])  # and as before, when the command is run again
+        job.translate(translator, echo)
+    write(source, ["one", "two", "three"])
+    with job.held():
+        assert "1 of 3 lines are translated: continuing" in caplog.text
+        job.translate(translator, echo)
+        job.finish()
+    assert list(read_lines(tmp_path / "out")) == ["1 one.", "2 two.", "3 three."]
 
 
 def test_where_nothing_is_translated_nothing_is_left(model: Path, tmp_path: Path) -> None:
@@ -333,7 +350,7 @@ def test_where_nothing_is_translated_nothing_is_left(model: Path, tmp_path: Path
 
 
 def test_very_long_lines_are_fewer_to_a_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "_CHUNK_CHARACTERS", 10)
+    monkeypatch.setattr(chunks, "_CHUNK_CHARACTERS", 10)
     assert list(chunked(["abcd"] * 4 + ["a"] * 7, 4)) == [["abcd"] * 3, ["abcd", "a", "a", "a"], ["a"] * 4]
     texts = ["abcd"] * 5 + ["x" * 20, "a", "b"]
     job = FileJob(write(tmp_path / "in", texts), tmp_path / "out", "0" * 16, len(texts), 4)
@@ -375,7 +392,7 @@ def test_a_rank_of_another_job_is_refused(
     for name, value in (("RANK", "0"), ("WORLD_SIZE", "1"), ("MASTER_ADDR", "localhost"), ("MASTER_PORT", "1")):
         monkeypatch.setenv(name, value)
     monkeypatch.setenv(FILE_JOB, "0" * 16)
-    with pytest.raises(NmtError, match="the model or the input is not the one that the job was started with"):
+    with pytest.raises(NmtError, match="the model or the input has changed since the job was started"):
         translate_file.translate(job_of(model, tmp_path), lambda _: translator, echo, "cpu", None)
 
 
@@ -389,10 +406,10 @@ def test_an_error_while_lines_are_written_leaves_the_old_output(tmp_path: Path) 
 
 def test_outputs_that_would_be_lost_or_have_no_place(tmp_path: Path) -> None:
     source, link = write(tmp_path / "in", ["one"]), tmp_path / "link"
-    with pytest.raises(NmtError, match="in: is read here, and would be lost"):
+    with pytest.raises(NmtError, match="in: is an input of this command and would be overwritten"):
         check_output(source, [source])
     link.symlink_to(source)
-    with pytest.raises(NmtError, match="link: is read here, and would be lost"):
+    with pytest.raises(NmtError, match="link: is an input of this command and would be overwritten"):
         check_output(link, [source])
     link.unlink()
     link.symlink_to(tmp_path / "none" / "out")
@@ -406,7 +423,7 @@ def test_a_damaged_chunk_is_translated_again(model: Path, translator: Translator
     job.folder.mkdir()
     (job.folder / "1-2").write_text("half of a chu")
     with job.held():
-        job.translate(translator, Form().rows)
+        job.translate(translator, OutputFormat().texts)
         job.finish()
     assert list(read_lines(tmp_path / "out")) == translator.translate(["one", "two"])
 
@@ -472,7 +489,7 @@ def test_a_folder_of_the_users_with_the_name_of_a_jobs_stays(
     for folder in (half, another):
         (folder / atomic.LOCK).touch()
     with job.held():
-        job.translate(translator, Form().rows)
+        job.translate(translator, OutputFormat().texts)
         job.finish()
     assert (theirs / "thesis").read_text() == (half / "thesis").read_text() == "mine"
     assert not (half / "1-2000").exists()
@@ -540,9 +557,9 @@ def test_a_job_that_begins_while_another_ends_keeps_its_folder(
     first, second = job_of(model, tmp_path), job_of(model, tmp_path)
     with ExitStack() as held:
         with first.held():
-            first.translate(translator, Form().rows)
+            first.translate(translator, OutputFormat().texts)
             first.finish()
             held.enter_context(second.held())
-        second.translate(translator, Form().rows)
+        second.translate(translator, OutputFormat().texts)
         second.finish()
     assert names(tmp_path) == {"in", "out"}

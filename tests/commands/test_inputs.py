@@ -48,7 +48,7 @@ def test_a_setting_without_its_section(here: Path) -> None:
     for arguments in (["translate", "model", "beam_size=8"], ["evaluate", "model", "beam_size=8", *texts()]):
         assert error(*arguments) == f"beam_size=8: no such file in {here}: " + ("did you mean decoding.beam_size=8?")
     for arguments in (["translate", "model", "text", "beam_size=8"], ["inspect", "model", "one", "beam_size=8"]):
-        assert error(*arguments).startswith("beam_size=8: names no section; did you mean decoding.beam_size=8?")
+        assert error(*arguments) == "beam_size=8: did you mean decoding.beam_size=8?"
 
 
 def texts() -> list[str]:
@@ -68,7 +68,10 @@ def test_a_sentence_in_the_place_of_a_file(here: Path) -> None:
 
 
 def test_an_output_without_its_option(here: Path) -> None:
-    assert error("translate", "model", "text", "out.de").startswith("out.de: unexpected; ")
+    assert (
+        error("translate", "model", "text", "out.de")
+        == "out.de: unexpected argument; to write a file, use --output out.de"
+    )
 
 
 def test_a_relative_path_is_told_with_the_folder_in_which_it_was_looked_for(here: Path) -> None:
@@ -137,8 +140,8 @@ def table(row: str) -> bytes:
         ("text.en", b"one\nca\xe9t\n", "text.en:2: byte 3 is not UTF-8"),
         ("text.en", b"one\n\xed\xa0\x80\n", "text.en:2: byte 1 is not UTF-8"),  # half of a surrogate pair
         ("text.en", "one\ntwo\n".encode("utf-16"), "text.en:1: byte 1 is not UTF-8"),
-        ("text.en.gz", gzip.compress(b"one\n\xff\n"), "text.en.gz:2: byte 1 is not UTF-8"),
-        ("text.en.gz", gzip.compress(b"one\ntwo\n" * 99)[:-9], "damaged gzip file"),
+        ("text.en.gz", gzip.compress(b"one\n\xff\n", mtime=0), "text.en.gz:2: byte 1 is not UTF-8"),
+        ("text.en.gz", gzip.compress(b"one\ntwo\n" * 99, mtime=0)[:-9], "damaged gzip file"),
         ("text.en.gz", b"one\ntwo\n", "damaged gzip file"),
         ("table.tsv", b"one\teins\ntwo\tz\xfc\n", "table.tsv:2: byte 6 is not UTF-8"),
         ("table.jsonl", table('"\\ud800"'), "table.jsonl:1: column 'de' holds half of a surrogate pair"),

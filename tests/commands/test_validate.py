@@ -11,7 +11,7 @@ from nmt.commands.validate import Validator
 from nmt.config import schema
 from nmt.data import vocabulary as vocabularies
 from nmt.data.vocabulary import PAD, Vocabulary
-from nmt.decoding.engine import TransformerEngine
+from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
 from nmt.models.transformer.model import Transformer
 
@@ -38,7 +38,7 @@ def model(vocabulary: Vocabulary) -> Transformer:
 
 
 def translator_of(model: Transformer, vocabulary: Vocabulary) -> Translator:
-    return Translator(TransformerEngine([model], torch.device("cpu")), vocabulary, CONFIG.decoding)
+    return Translator(PyTorchEngine([model], torch.device("cpu")), vocabulary, CONFIG.decoding)
 
 
 def pairs_of(model: Transformer, vocabulary: Vocabulary) -> list[tuple[str, str]]:
@@ -52,8 +52,8 @@ def pairs_of(model: Transformer, vocabulary: Vocabulary) -> list[tuple[str, str]
 @pytest.mark.parametrize("sentences", [None, 5])
 def test_scores_the_translations(model: Transformer, vocabulary: Vocabulary, sentences: int | None) -> None:
     pairs = pairs_of(model, vocabulary)
-    settings = replace(CONFIG, training=replace(CONFIG.training, validation_sentences=sentences, validation_samples=2))
-    scores = Validator(vocabulary, pairs, settings)(model)
+    settings = replace(CONFIG.training, validation_sentences=sentences, validation_samples=2)
+    scores = Validator(pairs, vocabulary, CONFIG.search, settings, "de")(model)
     sources, references = ([pair[side] for pair in pairs[:sentences]] for side in (0, 1))
     translations = translator_of(model, vocabulary).translate(sources)
     assert scores.bleu == sacrebleu.corpus_bleu(translations, [references]).score
@@ -67,7 +67,7 @@ def test_scores_the_translations(model: Transformer, vocabulary: Vocabulary, sen
 
 def test_training_is_left_as_it_was(model: Transformer, vocabulary: Vocabulary) -> None:
     """The model stays in its mode, and random numbers are drawn as without validation."""
-    validator = Validator(vocabulary, pairs_of(model, vocabulary), CONFIG)
+    validator = Validator(pairs_of(model, vocabulary), vocabulary, CONFIG.search, CONFIG.training, "de")
     before = torch.get_rng_state()
     first, second = validator(model), validator(model)
     assert model.training

@@ -13,6 +13,7 @@ from pytest import approx
 
 from nmt.cli import app
 from nmt.config import reader, schema
+from nmt.config.declaration import all_settings
 from nmt.config.schema import Config
 from nmt.errors import NmtError
 from nmt.models.transformer.model import Transformer
@@ -190,7 +191,7 @@ def test_a_reference_that_is_not_current_is_noticed_and_mended(
 
 def test_the_reference_names_every_setting_and_every_config(script: ModuleType) -> None:
     page = script.page()
-    for path in reader.setting_paths(Config):
+    for path in all_settings(Config):
         section, _, name = path.rpartition(".")
         part = page.split(f"\n## {section}\n")[1] if section else page
         assert f"\n| `{name}` | " in part.split("\n## ")[0 if section else 1]

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.config import reader
-from nmt.config.reader import required, section, setting
+from nmt.config.declaration import all_settings, required, section, setting
+from nmt.config.reference import reference
 from nmt.errors import NmtError
 
 
@@ -126,6 +127,12 @@ def test_whole_numbers(written: str, value: int) -> None:
     assert read(f"{ROOM}shelf: {{height: {written}}}").shelf.height == value
 
 
+@pytest.mark.parametrize("value", ["1" + "0" * 18, "-" + "9" * 19, "1_000_000_000_000_000_000"])
+def test_whole_numbers_with_too_many_digits(value: str) -> None:
+    (problem,) = problems(f"{ROOM}shelf: {{height: {value}}}")
+    assert problem.endswith(f"; found {value}: a whole number has at most 18 digits")
+
+
 @pytest.mark.parametrize("null", ["null", "~", "", "Null"])
 def test_null(null: str) -> None:
     assert read(f"{ROOM}note: {null}\n").note is None
@@ -185,9 +192,11 @@ def test_wrong_numbers_choices_and_ranges(value: str, message: str) -> None:
 
 
 def test_long_values_are_shortened() -> None:
-    for value in ("x" * 10_000, "9" * 10_000, "[" + "x, " * 5000 + "]"):
+    for value in ("x" * 10_000, "0." + "9" * 10_000, "[" + "x, " * 5000 + "]"):
         (problem,) = problems(f"{ROOM}shelf: {{height: {value}}}")
         assert problem.endswith("…") and len(problem) < 150
+    (problem,) = problems(f"{ROOM}shelf: {{height: {'9' * 10_000}}}")
+    assert problem.endswith("9…: a whole number has at most 18 digits") and len(problem) < 200
     (problem,) = problems(f"{ROOM}? {'k' * 10_000}\n: 3\n")
     assert len(problem) < 150
 
@@ -227,7 +236,7 @@ def test_neither_such_a_number_nor_such_a_word(written: str, found: str) -> None
 
 def test_the_reference_shows_numbers_and_words_of_one_setting() -> None:
     row = "| `chimes` | whole number or auto \\| never or null, at least 1, at most 24 | `null` | a day |"
-    assert row in reader.reference(Clock).split("\n")
+    assert row in reference(Clock).split("\n")
 
 
 # --------------------------------------------------------------------------- keys
@@ -336,7 +345,7 @@ def test_invalid_yaml(line: str, message: str) -> None:
 )  # fmt: skip
 def test_anchors_aliases_and_tags_are_refused(hidden: str) -> None:
     (problem,) = problems(f"{ROOM}{hidden}\n")
-    assert re.fullmatch(r"line \d, column \d+: anchors, aliases and tags .* are not read: .*", problem)
+    assert re.fullmatch(r"line \d, column \d+: anchors, aliases and tags .* are not allowed: .*", problem)
 
 
 @pytest.mark.parametrize("text", ["a: " + "[" * 5000, "{a: " * 5000, "- " * 5000 + "a", "a: " + "[" * 90 + "]" * 90])
@@ -419,8 +428,8 @@ def test_the_last_override_wins_and_one_key_of_a_mapping_leaves_the_others() -> 
         ("note.x=3", "override note: expected text or null; found a mapping"),
         ("note=a: b: c", "override 'note=a: b: c': not valid YAML: a second colon in a line: put a value with a "
                          "colon in quotes"),
-        ("note=*x", "override 'note=*x': anchors, aliases and tags (&, *, !) are not read: write the value out, or put "
-                    "text in quotes"),
+        ("note=*x", "override 'note=*x': anchors, aliases and tags (&, *, !) are not allowed: write the value itself, "
+                    "or put text in quotes"),
         ("note=\udcff", "override 'note=\\udcff': not valid YAML: delete the character U+DCFF"),
     ],
 )  # fmt: skip
@@ -486,10 +495,10 @@ def test_written_settings_are_read_back_equal(room: Room) -> None:
 
 @given(rooms, rooms)
 def test_differences_are_named_with_both_values(old: Room, new: Room) -> None:
-    changed = {row.partition(":")[0] for row in reader.differences(old, new)}
-    paths = {path: operator(path) for path in reader.setting_paths(Room)}
+    changed = reader.differences(old, new).keys()
+    paths = {path: operator(path) for path in all_settings(Room)}
     assert changed == {path for path, value in paths.items() if value(old) != value(new)}
-    assert reader.differences(old, old) == []
+    assert reader.differences(old, old) == {}
 
 
 def operator(path: str) -> Any:
@@ -504,17 +513,17 @@ def operator(path: str) -> Any:
 def test_differences_are_short_and_in_the_order_declared() -> None:
     old = read(f"{ROOM}note: x\nshelf: {{limits: [0, 0.25]}}")
     new = read("name: no\nbooks: [{title: A}, {title: B, pages: 3}]\ndoor: {lock: D, handles: 4}")
-    assert reader.differences(old, new) == [
-        "name: study -> 'no'",
-        "books: [] -> [{title: A}, {title: B, pages: 3}]",
-        "note: x -> null",
-        "shelf.limits: [0.0, 0.25] -> [0.0, 0.5]",
-        "door.handles: null -> 4",
+    assert list(reader.differences(old, new).items()) == [
+        ("name", ("study", "'no'")),
+        ("books", ("[]", "[{title: A}, {title: B, pages: 3}]")),
+        ("note", ("x", "null")),
+        ("shelf.limits", ("[0.0, 0.25]", "[0.0, 0.5]")),
+        ("door.handles", ("null", "4")),
     ]
 
 
 def test_the_reference_has_a_row_for_every_setting_and_a_table_for_every_declaration() -> None:
-    text = reader.reference(Room)
+    text = reference(Room)
     assert re.findall("^#+ .*", text, re.MULTILINE) == ["### Book", "## shelf", "### Lamp", "## door"]
     assert "| `name` | text | **required** | of the room |" in text
     assert "| `books` | list of [Book](#book) | `[]` | on the floor |" in text

@@ -12,6 +12,7 @@ from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 from nmt.config import reader, schema
+from nmt.config.declaration import all_settings
 from nmt.config.schema import Config, Corpus
 from nmt.errors import NmtError
 
@@ -102,8 +103,8 @@ def test_numbers_beyond_what_a_computer_holds_are_refused() -> None:
 
 def test_a_difference_is_one_line_however_long_the_value() -> None:
     corpora = ", ".join(f"{{source: part-{i}.en, target: part-{i}.no}}" for i in range(9))
-    (row,) = reader.differences(read(), read(f"data.train=[{corpora}]"))
-    assert row == f"data.train: [{{source: train.en, target: train.no}}] -> [{corpora}]"
+    changed = reader.differences(read(), read(f"data.train=[{corpora}]"))
+    assert changed == {"data.train": ("[{source: train.en, target: train.no}]", f"[{corpora}]")}
 
 
 # --------------------------------------------------------------------------- what cannot go together
@@ -249,7 +250,7 @@ def builds(declaration: type) -> st.SearchStrategy[Any]:
 def configs(draw: st.DrawFn) -> Config:
     """The least config with a few settings changed, possible together or not."""
     value = read()
-    for path in draw(st.lists(st.sampled_from(list(reader.setting_paths(Config))), max_size=6)):
+    for path in draw(st.lists(st.sampled_from(list(all_settings(Config))), max_size=6)):
         owner_name, _, name = path.rpartition(".")
         owner = getattr(value, owner_name) if owner_name else value
         (field,) = (field for field in dataclasses.fields(owner) if field.name == name)
@@ -282,7 +283,7 @@ EXTREMES = [
     "[1e-320, 0.5]", "{}", "{a: 1}", "~nobody-of-this-name/x", "\u202e", "a" * 100_000, "[" * 100, "{" * 30, "\t", "@",
     "|\n x", "? a", "a: b: c", "'", "!!python/object 1", "&a 1", "*a", "2020-01-01",
 ]  # fmt: skip
-PATHS = list(reader.setting_paths(Config))
+PATHS = list(all_settings(Config))
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec="utf-8")),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", min_size=1), inner, max_size=3),
@@ -361,7 +362,7 @@ def test_a_home_of_nobody_is_refused() -> None:
     [problem] = problems("run_dir=~nobody-of-this-name/x")
     assert problem == (
         "override run_dir: ~nobody-of-this-name/x: no user nobody-of-this-name on this machine; "
-        "for a file of that name write ./~nobody-of-this-name/x"
+        "for a file with that name write ./~nobody-of-this-name/x"
     )
 
 
@@ -371,16 +372,13 @@ def test_a_home_of_nobody_is_refused() -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("beam_size=8", "beam_size=8: names no section; did you mean decoding.beam_size=8?"),
-        (
-            "out.de",
-            "out.de: unexpected; settings are written as decoding.key=value, and a file to write as --output FI",
-        ),
+        ("beam_size=8", "beam_size=8: did you mean decoding.beam_size=8?"),
+        ("out.de", "out.de: unexpected argument; to write a file, use --output out.de"),
         ("training.max_steps=2", "training.max_steps=2: only decoding settings can be changed for a trained model: d"),
         ("beem=8", "beem=8: only decoding settings can be changed for a trained model: decoding.key=value"),
     ],
 )
 def test_what_is_no_decoding_setting(override: str, message: str) -> None:
     with pytest.raises(NmtError) as refused:
-        schema.overridden(read(), [override])
+        schema.override(read(), [override])
     assert str(refused.value).startswith(message)

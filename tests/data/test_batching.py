@@ -51,7 +51,7 @@ def contents(store: Store, batches: Batches, epoch: int = 0, first_step: int = 0
     return steps
 
 
-def cells(store: Store, pairs: list[int]) -> int:
+def padded_tokens(store: Store, pairs: list[int]) -> int:
     """Sentences × the longest side among them."""
     return len(pairs) * int(max(store.source_lengths[pairs].max(), store.target_lengths[pairs].max()))
 
@@ -70,7 +70,7 @@ def test_an_epoch_has_every_pair_once_within_the_budget(
     batches = make(store, batch_tokens, pool_pairs=pool_pairs)
     steps = [only for (only,) in contents(store, batches, epoch)]
     assert sorted(itertools.chain(*steps)) == sorted(fits)
-    assert all(pairs and cells(store, pairs) <= batch_tokens for pairs in steps)
+    assert all(pairs and padded_tokens(store, pairs) <= batch_tokens for pairs in steps)
     assert batches.steps_in_epoch(epoch) == len(steps)
     assert batches.skipped == len(lengths) - len(fits)
 
@@ -90,12 +90,12 @@ def test_a_step_is_the_same_however_it_is_split(
         micro_batches = [pairs for rank in per_rank for pairs in rank]
         assert sorted(itertools.chain(*micro_batches)) == sorted(unsplit)
         assert len({len(rank) for rank in per_rank}) == 1
-        assert all(cells(store, pairs) <= micro_batch_tokens for pairs in micro_batches if pairs)
+        assert all(padded_tokens(store, pairs) <= micro_batch_tokens for pairs in micro_batches if pairs)
         assert all(micro_batches) or len(unsplit) < len(micro_batches)
         in_order = [pair for shares in zip(*per_rank, strict=True) for share in shares for pair in share]
         longest = np.maximum(store.source_lengths, store.target_lengths)[in_order]
         assert (np.diff(longest) >= 0).all()  # so that every part is tight
-        assert len({(s.sentences, s.source_tokens, s.target_tokens, s.cells) for s in steps}) == 1
+        assert len({(s.sentences, s.source_tokens, s.target_tokens, s.padded_tokens) for s in steps}) == 1
 
 
 @given(corpus, st.integers(40, 400), st.integers(40, 400), st.integers(1, 3))
@@ -112,7 +112,7 @@ def test_a_step_counts_what_all_its_tensors_hold(
         assert steps[0].sentences == sum(len(batch.source) for batch in held)
         assert steps[0].source_tokens == sum(int((batch.source != PAD).sum()) for batch in held)
         assert steps[0].target_tokens == sum(int((batch.target != PAD).sum()) for batch in held)
-        assert steps[0].cells == sum(batch.source.numel() + batch.target.numel() for batch in held)
+        assert steps[0].padded_tokens == sum(batch.source.numel() + batch.target.numel() for batch in held)
 
 
 def test_the_tensors_hold_the_rows_of_the_store() -> None:
@@ -212,7 +212,7 @@ def test_micro_batches_are_tighter_than_their_batch() -> None:
     padding = []
     for micro_batch_tokens in (None, 1000):
         steps = list(make(store, 8000, micro_batch_tokens=micro_batch_tokens, pool_pairs=3000).epoch(0))
-        padding.append(1 - sum(s.source_tokens + s.target_tokens for s in steps) / sum(s.cells for s in steps))
+        padding.append(1 - sum(s.source_tokens + s.target_tokens for s in steps) / sum(s.padded_tokens for s in steps))
     assert padding[1] < 0.6 * padding[0]
 
 
@@ -366,7 +366,7 @@ def numbered(log: list[int], fail_at: int | None = None) -> Iterator[Step]:
         if i == fail_at:
             raise NmtError("the disk is gone")
         log.append(i)
-        yield Step([], sentences=i, source_tokens=0, target_tokens=0, cells=0)
+        yield Step([], sentences=i, source_tokens=0, target_tokens=0, padded_tokens=0)
 
 
 def test_an_exception_arrives_in_its_turn() -> None:

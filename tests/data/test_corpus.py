@@ -28,7 +28,7 @@ HOSTILE = st.text(
 ).map(lambda text: text.replace("\n", "").rstrip("\r"))
 
 
-def data(*train: Corpus) -> Data:
+def data(*train: Corpus) -> DataConfig:
     return DataConfig(source_language="en", target_language="de", train=train)
 
 
@@ -209,7 +209,7 @@ def test_misaligned_files_state_both_counts(tmp_path: Path, source: int, target:
 @pytest.mark.parametrize(
     ("name", "content", "columns", "message"),
     [
-        ("a.tsv", b"", {}, "a.tsv: holds no sentence pairs"),
+        ("a.tsv", b"", {}, "a.tsv: has no sentence pairs"),
         ("a.tsv", b"a\tb\na\n", {}, r"a.tsv:2: no column 2: the line has 1"),
         ("a.tsv", b"a\tb\n", {"source_column": "0"}, "no column '0': columns of a .tsv file are numbered from 1"),
         ("a.tsv", b"a\tb\n", {"source_column": "en"}, "no column 'en'"),
@@ -222,8 +222,8 @@ def test_misaligned_files_state_both_counts(tmp_path: Path, source: int, target:
         ("a.jsonl", b'{"en": "a", "de": ["b"]}\n', {}, r"a.jsonl:1: column 'de' must hold text, not \[\"b\"\]"),
         ("a.jsonl", b'{"en": "a", "de": "\\ud800"}\n', {}, "a.jsonl:1: column 'de' holds half of a surrogate pair"),
         ("a.jsonl", b'{"en": "a"}\n', {"source_column": "q"}, "no source column 'q'; there are 'en'"),
-        ("a.parquet", b"PAR1 and no more", {}, "a.parquet: not a whole Parquet file"),
-        ("a.csv", b"a,b\n", {}, "a.csv: a table's name ends in .tsv, .jsonl"),
+        ("a.parquet", b"PAR1 and no more", {}, "a.parquet: not a complete Parquet file"),
+        ("a.csv", b"a,b\n", {}, "a.csv: the name of a table must end in .tsv"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_table(

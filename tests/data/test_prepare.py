@@ -25,9 +25,9 @@ from pyarrow import parquet
 from nmt.config import schema, reader
 from nmt.config.schema import Config, Corpus, DataConfig
 from nmt.data import cleaning, store_folder, token_store, vocabulary
-from nmt.files.text import read_lines
-from nmt.data.prepare import Prepared, evenly, prepare
+from nmt.data.prepare import PreparedData, prepare, sample_evenly
 from nmt.errors import NmtError
+from nmt.files.text import read_lines
 
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu"]
 
@@ -55,7 +55,7 @@ def changed(run: Config, **sections: dict[str, Any]) -> Config:
     return dataclasses.replace(run, **new)
 
 
-def contents(prepared: Prepared) -> list[object]:
+def contents(prepared: PreparedData) -> list[object]:
     """All that a run could notice of its data."""
     everything = np.arange(len(prepared.train))
     ids = [[row.tolist() for row in side] for side in prepared.train.pairs(everything)]
@@ -278,17 +278,15 @@ def test_sampling_reads_every_corpus(run: Config) -> None:
     assert third.vocabulary.source.proto == alone.proto
 
 
-@given(st.lists(st.integers(0, 5), max_size=40), st.data())
-def test_evenly_takes_as_many_as_wanted_at_equal_distances(sizes: list[int], draw: st.DataObject) -> None:
-    total = sum(sizes)
-    wanted = draw.draw(st.integers(0, total))
-    numbers = iter(range(total))
-    chunks = [[(str(next(numbers)), "") for _ in range(size)] for size in sizes]
-    taken = [int(number) for number, _ in evenly(chunks, total, wanted)]
-    assert len(taken) == wanted
+@given(st.integers(0, 100), st.data())
+def test_a_sample_has_the_size_wanted_at_equal_distances(total: int, draw: st.DataObject) -> None:
+    size = draw.draw(st.integers(0, total))
+    pairs = [(str(number), "") for number in range(total)]
+    taken = [int(number) for number, _ in sample_evenly(pairs, total, size)]
+    assert len(taken) == size
     gaps = set(np.diff(taken).tolist())
     assert max(gaps, default=1) - min(gaps, default=1) <= 1
-    assert not wanted or total - taken[-1] <= max(gaps, default=total) + 1
+    assert not size or total - taken[-1] <= max(gaps, default=total) + 1
 
 
 # --------------------------------------------------------------------------- validation
@@ -355,9 +353,9 @@ def test_half_a_vocabulary_is_never_found(run: Config, monkeypatch: pytest.Monke
 
 KILLED = """
 import os, signal, sys
-from nmt import settings
+from nmt.config import reader
 from nmt.config.schema import Config
-from nmt.data import preparation, token_store
+from nmt.data import prepare, token_store
 
 write = token_store._write
 def killed(file, numbers, dtype):
@@ -366,7 +364,7 @@ def killed(file, numbers, dtype):
     if file.name.endswith("target.ids"):
         os.kill(os.getpid(), signal.SIGKILL)
 token_store._write = killed
-preparation.prepare(settings.parse(Config, sys.argv[1], "config"))
+prepare.prepare(reader.parse(Config, sys.argv[1], "config"))
 """
 
 
@@ -385,7 +383,7 @@ def test_killed_build_is_swept_away(run: Config, caplog: pytest.LogCaptureFixtur
 
 
 def test_processes_wait_for_the_one_that_builds(run: Config, caplog: pytest.LogCaptureFixture) -> None:
-    results: list[Prepared] = []
+    results: list[PreparedData] = []
     threads = [threading.Thread(target=lambda: results.append(prepare(run))) for _ in range(2)]
     with store_folder.locked(Path(run.run_dir) / "data"):
         for thread in threads:
@@ -452,7 +450,7 @@ def test_a_corpus_that_changes_while_another_process_prepares_is_read_as_it_is_t
 ) -> None:
     path, whole = Path(str(run.data.train[0].source)), Path(str(run.data.train[0].source)).read_bytes()
     target = Path(str(run.data.train[0].target))
-    whole_target, results = target.read_bytes(), list[Prepared]()
+    whole_target, results = target.read_bytes(), list[PreparedData]()
     thread = threading.Thread(target=lambda: results.append(prepare(run)))
     with store_folder.locked(Path(run.run_dir) / "data"):
         thread.start()
@@ -480,7 +478,7 @@ def test_misaligned_corpus_stops_before_anything_is_kept(run: Config) -> None:
 def test_no_pair_left_for_the_vocabulary(run: Config, tmp_path: Path) -> None:
     path = tmp_path / "empty.tsv"
     path.write_text("a\ta\n\tb\n")
-    with pytest.raises(NmtError, match=r"none of the pairs.*: 1 empty on a side, 1 copies \(data.drop_copies\)"):
+    with pytest.raises(NmtError, match=r"none of the 2 pairs.*: 1 empty on a side, 1 copies \(data.drop_copies\)"):
         prepare(changed(run, data={"train": (Corpus(file=str(path)),), "drop_copies": True}))
 
 

@@ -13,9 +13,11 @@ import pytest
 from nmt.config import schema
 from nmt.config.schema import Corpus, DataConfig
 from nmt.data import cleaning, token_store, vocabulary
-from nmt.data.cleaning import Counts, SideCounts
+from nmt.data.cleaning import TrainingText
 from nmt.data.corpus import Pair, fingerprint
-from nmt.data.token_store import TokenStore, encode_pairs
+from nmt.data.encoding import encode_pairs, encode_text
+from nmt.data.report import CorpusCounts, SideCounts
+from nmt.data.token_store import TokenStore
 from nmt.data.vocabulary import EOS, UNK, Tokenizer, Vocabulary
 from nmt.errors import NmtError
 
@@ -43,23 +45,24 @@ def write_pairs(folder: Path, name: str, pairs: list[Pair]) -> Corpus:
     return Corpus(file=str(path))
 
 
-def data(*corpora: Corpus, **changed: Any) -> Data:
+def data(*corpora: Corpus, **changed: Any) -> DataConfig:
     limits = {"max_length_ratio": None} | changed
     return DataConfig(source_language="en", target_language="de", train=corpora, **limits)
 
 
-def write(folder: Path, text: DataConfig, subwords: Vocabulary, dropout: float = 0.0, segmentations: int = 1) -> None:
-    fingerprints = [fingerprint(corpus, "train") for corpus in text.train]
-    token_store.write(folder, text, subwords, fingerprints, dropout, segmentations)
+def write(folder: Path, text: DataConfig, subwords: Vocabulary, dropout: float = 0.0, samples: int = 1) -> None:
+    settings = schema.VocabularyConfig(bpe_dropout=dropout, bpe_dropout_samples=samples)
+    training = TrainingText(text, tuple(fingerprint(corpus, "train") for corpus in text.train))
+    token_store.write(folder, encode_text(training, subwords, settings))
 
 
 @pytest.fixture
-def build(tmp_path: Path) -> Callable[..., tuple[TokenStore, tuple[Counts, ...]]]:
+def build(tmp_path: Path) -> Callable[..., tuple[TokenStore, tuple[CorpusCounts, ...]]]:
     """A function from lists of pairs, one a corpus, and settings of `data` to the store and its counts."""
 
     def built(
         *corpora: list[Pair], subwords: Vocabulary = SHARED, dropout: tuple[float, int] = (0.0, 1), **changed: Any
-    ) -> tuple[TokenStore, tuple[Counts, ...]]:
+    ) -> tuple[TokenStore, tuple[CorpusCounts, ...]]:
         written = [write_pairs(tmp_path, f"corpus{i}", pairs) for i, pairs in enumerate(corpora)]
         folder = tmp_path / f"store{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
@@ -109,7 +112,7 @@ def test_pairs_in_any_order(build: Callable[..., Any]) -> None:
 
 def test_in_memory_is_on_disk(build: Callable[..., Any]) -> None:
     pairs = [*random_pairs(100), ("", "leer"), ("\u200b", "")]  # in memory nothing is left out
-    memory = encode_pairs(pairs, SEPARATE, threads=2)
+    memory = encode_pairs(pairs, SEPARATE)
     disk, _ = build(pairs[:100], subwords=SEPARATE)
     assert rows(memory)[:100] == rows(disk)
     assert rows(memory)[100:] == [([EOS], rows(memory)[100][1]), ([EOS], [EOS])]
@@ -217,7 +220,7 @@ def test_counts_describe_the_pairs_kept(build: Callable[..., Any]) -> None:
 
 
 def test_nothing_left_says_why(build: Callable[..., Any]) -> None:
-    message = r"none of the pairs read is left to train on: 1 empty on a side, 2 too long \(data.max_length\)"
+    message = r"none of the 3 pairs can be used for training: 1 empty on a side, 2 too long \(data.max_length\)"
     with pytest.raises(NmtError, match=message):
         build([("", "alpha"), ("alpha beta", "mu"), ("alpha", "mu eta")], max_length=1)
 

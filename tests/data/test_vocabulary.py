@@ -124,7 +124,7 @@ def test_no_sentence_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("size", "message"),
     [
-        (5000, r"vocabulary.size: 5000 is more than the training text gives: set it to at most (\d+)"),
+        (5000, r"vocabulary.size: 5000 is too large for the training text: set it to at most (\d+)"),
         (100, r"vocabulary.size: 100 is too small for the characters of the training text: set it to at least (\d+)"),
     ],
 )

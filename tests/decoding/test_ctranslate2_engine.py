@@ -15,7 +15,7 @@ from nmt.commands.export import ctranslate2
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
 from nmt.decoding import ctranslate2_engine
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
-from nmt.decoding.engine import Source
+from nmt.decoding.engine import SearchInput
 from nmt.decoding.search.interface import Options
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
@@ -53,7 +53,7 @@ def test_n_best_are_ours(beam_size: int, alpha: float, folder: Path) -> None:
 
 def test_a_batch_does_not_change_what_a_source_gets_nor_its_longest_length(folder: Path) -> None:
     engine = CTranslate2Engine(folder, "cpu")
-    sources = [Source(ids, 1 + 2 * n) for n, ids in enumerate(MADE.vocabulary.source.encode(LINES * 2)) if ids]
+    sources = [SearchInput(ids, 1 + 2 * n) for n, ids in enumerate(MADE.vocabulary.source.encode(LINES * 2)) if ids]
     together = engine.search(sources, OPTIONS, 16_000)
     narrow = engine.search(sources, OPTIONS, 1)
     for source, found, again in zip(sources, together, narrow, strict=True):
@@ -70,7 +70,7 @@ def test_a_batch_does_not_change_what_a_source_gets_nor_its_longest_length(folde
 
 def test_without_token_scores_the_choice_is_the_same(folder: Path) -> None:
     engine = CTranslate2Engine(folder, "cpu")
-    sources = [Source(ids, 20) for ids in MADE.vocabulary.source.encode(LINES) if ids]
+    sources = [SearchInput(ids, 20) for ids in MADE.vocabulary.source.encode(LINES) if ids]
     quick = engine.search(sources, replace(OPTIONS, scores=False), 1000)
     for [found], [whole] in zip(quick, engine.search(sources, OPTIONS, 1000), strict=True):
         assert found.tokens == whole.tokens
@@ -148,7 +148,7 @@ def test_subwords_of_another_model_are_refused(name: str, overrides: tuple[str, 
     ctranslate2.write(tmp_path, make_model(*overrides))
     CTranslate2Engine(tmp_path, "cpu")
     (tmp_path / name).write_bytes(tokenizer(290).proto)
-    with pytest.raises(NmtError, match=rf"{name}: 290 subwords that are not the \d+ of .*: export it again"):
+    with pytest.raises(NmtError, match=rf"{name}: its 290 subwords differ from the \d+ of .*: export it again"):
         CTranslate2Engine(tmp_path, "cpu")
 
 

@@ -58,7 +58,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_a_term_of_nothing() -> None:
-    with pytest.raises(ValueError, match="no source term"):
+    with pytest.raises(ValueError, match="empty source term"):
         Glossary([(" ", "x")])
 
 

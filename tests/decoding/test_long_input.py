@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from nmt.data.vocabulary import EOS
 from nmt.decoding import long_input
-from nmt.decoding.long_input import Part, joined, rejoin, sentences, split
+from nmt.decoding.long_input import Part, join_hypotheses, join_texts, sentences, split
 from nmt.decoding.search.interface import Hypothesis
 
 ENCODE = tokenizer().encode
@@ -90,12 +90,12 @@ def test_a_character_of_too_many_subwords_is_parted_too() -> None:
 def test_hypotheses_of_parts_are_joined_the_ith_with_the_ith() -> None:
     one = [Hypothesis([5], -1.0, -2.0, [-0.5, -1.5]), Hypothesis([6], -3.0, -4.0, [-2.0, -2.0])]
     two = [Hypothesis([], -0.5, -0.25, [-0.25])]
-    assert joined([one]) == one
-    assert joined([one, two]) == [
+    assert join_hypotheses([one]) == one
+    assert join_hypotheses([one, two]) == [
         Hypothesis([5, EOS], -1.5, -2.25, [-0.5, -1.5, -0.25]),
         Hypothesis([6, EOS], -3.5, -4.25, [-2.0, -2.0, -0.25]),
     ]
-    assert joined([]) == []
+    assert join_hypotheses([]) == []
 
 
 def test_parts_are_decoded_for_themselves() -> None:
@@ -105,10 +105,10 @@ def test_parts_are_decoded_for_themselves() -> None:
 
 
 def test_a_space_between_parts_but_beside_scripts_without_spaces() -> None:
-    assert rejoin(["One.", "Two.", "", "Three."]) == "One. Two. Three."
-    assert rejoin(["你好。", "再见。"]) == "你好。再见。"
-    assert rejoin(["สวัสดี", "ครับ"]) == "สวัสดีครับ"
-    assert rejoin([]) == ""
+    assert join_texts(["One.", "Two.", "", "Three."]) == "One. Two. Three."
+    assert join_texts(["你好。", "再见。"]) == "你好。再见。"
+    assert join_texts(["สวัสดี", "ครับ"]) == "สวัสดีครับ"
+    assert join_texts([]) == ""
 
 
 @pytest.mark.parametrize("unit", [".", "…", "。…", "a. B ", "Hello there you. ", '!" ', ") ", ", "])

@@ -7,7 +7,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from nmt.decoding import coverage
-from nmt.decoding.mbr import by_agreement
+from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.interface import Hypothesis
 
 TEXTS = ["a dog runs", "the dog runs fast", "a dog runs fast", "completely other words", "a dog runs", ""]
@@ -17,21 +17,21 @@ TEXTS = ["a dog runs", "the dog runs fast", "a dog runs fast", "completely other
 def test_the_likest_to_all_comes_first(metric: str) -> None:
     scorer = CHRF() if metric == "chrf" else BLEU(effective_order=True)
     expected = [sum(scorer.sentence_score(one, [other]).score for other in TEXTS) for one in TEXTS]
-    order = by_agreement(TEXTS, metric)  # type: ignore[arg-type]
+    order = rank_by_agreement(TEXTS, metric)  # type: ignore[arg-type]
     assert sorted(order) == [0, 1, 2, 3, 5], "each text once, where it stands first"
     assert [expected[i] for i in order] == sorted((expected[i] for i in (0, 1, 2, 3, 5)), reverse=True)
 
 
 def test_one_text_and_none() -> None:
-    assert by_agreement(["same", "same"], "chrf") == [0]
-    assert by_agreement([], "chrf") == []
+    assert rank_by_agreement(["same", "same"], "chrf") == [0]
+    assert rank_by_agreement([], "chrf") == []
 
 
 def test_the_coverage_penalty_is_equation_14() -> None:
     half, whole = Hypothesis([5], -1.0, -1.0, [-0.5, -0.5]), Hypothesis([6], -1.2, -1.2, [-0.6, -0.6])
     alignments = [[[0.9, 0.1], [0.8, 0.2]], [[0.9, 0.1], [0.1, 0.9]]]
-    assert coverage.ranked([half, whole], alignments, 0.0) == [half, whole]
-    first, second = coverage.ranked([half, whole], alignments, 0.5)
+    assert coverage.rank([half, whole], alignments, 0.0) == [half, whole]
+    first, second = coverage.rank([half, whole], alignments, 0.5)
     assert (first.tokens, second.tokens) == ([6], [5])
     assert first.score == pytest.approx(-1.2)
     assert second.score == pytest.approx(-1.0 + 0.5 * math.log(0.3))

@@ -11,7 +11,7 @@ from nmt.commands import output_format
 from nmt.config import schema
 from nmt.data.vocabulary import BOS, EOS
 from nmt.decoding import scoring
-from nmt.decoding.engine import TransformerEngine
+from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.ensemble import mean_probability
 from nmt.errors import NmtError
 from nmt.models.transformer.model import Transformer
@@ -29,7 +29,7 @@ def other_model() -> Transformer:
 @pytest.mark.parametrize("models", [1, 2])
 def test_the_score_of_a_translation_is_its_search_score(models: int) -> None:
     translator = new_translator()
-    translator.engine = TransformerEngine([MODEL, other_model()][:models], CPU)
+    translator.engine = PyTorchEngine([MODEL, other_model()][:models], CPU)
     for line, [found] in zip(LINES, translator.hypotheses(LINES), strict=True):
         if found.log_probability < -30:
             continue
@@ -85,16 +85,17 @@ def test_alignment_is_the_mean_over_heads_of_the_last_layer_but_one(layers: int)
     torch.testing.assert_close(weights_found.sum(dim=2), torch.ones(2, 3))
     assert not weights_found[1, :, 2:].any()
     # The weights give the layer's own heads, from its values.
-    number = max(0, layers - 2)
+    number = model.alignment_layer
+    assert number == max(0, layers - 2)
     memory = model.encode(source)
-    weights = model.cross_attention(source, torch.tensor([[BOS, 11, 12], [BOS, 6, EOS]]), number)
+    weights = model.attention_weights(source, torch.tensor([[BOS, 11, 12], [BOS, 6, EOS]])).cross[number]
     values = model.decoder[number].cross_attention.keys_values(memory.states)[1]
     torch.testing.assert_close((weights @ values).transpose(1, 2).flatten(2), seen[number])
     torch.testing.assert_close(weights.mean(dim=1), weights_found)
 
 
 def test_what_is_too_long_for_the_model_is_not_scored_but_counted() -> None:
-    sizes = dataclasses.replace(MODEL.sizes, positions="learned", max_positions=8)
+    sizes = dataclasses.replace(MODEL.config, positions="learned", max_positions=8)
     translator = new_translator(new_model(sizes))
     long = "one two three four " * 5
     found = translator.score(["one", long, "two", "one"], ["one", "two", long, "three"])
@@ -114,7 +115,7 @@ def test_an_empty_translation_of_a_line_without_words_is_its_translation() -> No
     translated = new_translator().hypotheses(sources)
     for place in (0, 1, 2, 5):
         assert found[place] == dataclasses.replace(translated[place][0], text=targets[place])
-        assert output_format.scored(1, found[place], "text") == "0.000000\t0.000000\t0.000000"
+        assert output_format.score_row(1, found[place], "text") == "0.000000\t0.000000\t0.000000"
     for place in (3, 4):
         source = torch.tensor([[*VOCABULARY.source.encode([sources[place]])[0], EOS]])
         target = torch.tensor([[*VOCABULARY.target.encode([targets[place]])[0], EOS]])
@@ -131,5 +132,5 @@ def test_score_takes_as_many_targets_as_sources() -> None:
     with pytest.raises(NmtError, match="2 sources and 1 targets"):
         new_translator().score(["one", "two"], ["one"])
     for sources, targets in (("one", ["one"]), (["one"], "one")):
-        with pytest.raises(TypeError, match=r"\[text\] for one"):
+        with pytest.raises(TypeError, match=r"for one line, give \[line\]"):
             new_translator().score(sources, targets)

@@ -40,17 +40,17 @@ from nmt.config import schema
 from nmt.data import vocabulary as vocabularies
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding import engine as engine_module
-from nmt.decoding.chunks import LineCounts
-from nmt.decoding.engine import TransformerEngine
+from nmt.decoding.chunks import LineCounts, log_counts
+from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.long_input import split
-from nmt.decoding.mbr import by_agreement
+from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.interface import Options
 from nmt.decoding.search.search import search
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
-from nmt.files import text as line_counts
-from nmt.models.transformer.model import Memory, State, Transformer
+from nmt.models.interface import Memory
+from nmt.models.transformer.model import DecoderState, Transformer
 
 
 @cache
@@ -180,7 +180,7 @@ def test_several_batches_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
                 all_at_once.wait()
             return super().encode(source)
 
-    monkeypatch.setattr(engine_module, "_CELLS_A_WORKER", 60)
+    monkeypatch.setattr(engine_module, "_WORKER_TOKENS", 60)
     lines = LINES * 10
     found = new_translator(new_model(kind=Watched), batch_tokens=180).hypotheses(lines, 2)
     assert len(seen) == 3
@@ -205,7 +205,7 @@ def test_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
             time.sleep(0.01 * random.random())  # so that searches that are not kept apart end in any order
             return super().encode(source)
 
-    monkeypatch.setattr(engine_module, "_CELLS_A_WORKER", 60)
+    monkeypatch.setattr(engine_module, "_WORKER_TOKENS", 60)
     model = new_model(kind=Slow).train()
     translator = new_translator(model, batch_tokens=180)
     expected = [alone(line)[0].text for line in LINES]
@@ -238,7 +238,7 @@ class Script(Transformer):
 
     words: Sequence[int] = ()
 
-    def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
+    def step(self, state: DecoderState, tokens: Tensor) -> tuple[Tensor, DecoderState]:
         hidden, after = super().step(state, tokens)
         said = self.words[state.length] if state.length < len(self.words) else EOS
         return torch.full_like(hidden, said), after
@@ -391,15 +391,15 @@ def test_a_prefix_that_the_vocabulary_cannot_write(caplog: pytest.LogCaptureFixt
     tokenizer = vocabularies.learn([" ".join(WORDS)] * 20, schema.VocabularyConfig(size=40, byte_fallback=False))
     torch.manual_seed(4)
     model = Transformer(SIZES, len(tokenizer), len(tokenizer), PAD).eval()
-    translator = Translator(TransformerEngine([model], CPU), Vocabulary(tokenizer, tokenizer), DECODING)
+    translator = Translator(PyTorchEngine([model], CPU), Vocabulary(tokenizer, tokenizer), DECODING)
     lines = ["one two", "red", "the old barn", "two"]
     prefixes = ["one Ł", "北京", "in the", "Łthreeź 北 four"]
     found = list(translator.stream(lines, prefixes=prefixes, first=11))
     assert found[0].startswith("one") and found[2].startswith("in the")
     assert found[3].startswith("three") and "four" in found[3]
     [record] = caplog.records
-    assert "line 11: its prefix 'one Ł' (and of 2 lines behind it)" in record.getMessage()
-    assert "left out, as in 'one" in record.getMessage()
+    assert "line 11: its prefix 'one Ł' (and those of 2 later lines)" in record.getMessage()
+    assert "left out, which gives 'one" in record.getMessage()
     assert translator.counts == LineCounts(lines=4, prefixes=3)
     assert list(translator.stream(["the old barn"], prefixes=["in the"])) == found[2:3]
 
@@ -499,7 +499,7 @@ def test_no_repeats_and_banned_words() -> None:
     for [one] in translator.hypotheses(LINES):
         assert not {word.casefold() for word in banned} & {word.casefold() for word in one.text.split()}
         assert len(set(one.pieces)) == len(one.pieces)
-    assert translator.counts.unruly == 0
+    assert translator.counts.unconstrained == 0
 
 
 @pytest.mark.parametrize(("said", "banned"), [("a naïve b", "Naïve"), ("Łódź", "łódź"), ("我住在北京市", "北京")])
@@ -513,13 +513,13 @@ def test_banned_words_that_are_written_with_bytes(said: str, banned: str) -> Non
     [found] = translator.translate(["one"])
     assert found != said
     assert found.startswith(said[0]) and banned.casefold() not in re.split(r"\W", found.casefold())
-    assert translator.counts.unruly == 0
+    assert translator.counts.unconstrained == 0
 
 
 def test_rules_that_nothing_meets_are_given_up_and_counted() -> None:
     translator = new_translator(no_repeat_ngram=1, min_length=len(VOCABULARY.target) + 5, max_length_ratio=500.0)
     assert translator.translate(["one", "two"]) == new_translator(max_length_ratio=500.0).translate(["one", "two"])
-    assert translator.counts.unruly == 2
+    assert translator.counts.unconstrained == 2
 
 
 def test_samples_follow_the_seed_and_the_line() -> None:
@@ -538,7 +538,7 @@ def test_consensus_takes_the_likest(decoding: dict[str, object]) -> None:
     translator = new_translator(consensus="chrf", **decoding)
     chosen = translator.translate(LINES)
     for texts, text in zip(([one.text for one in found] for found in candidates), chosen, strict=True):
-        assert text == texts[by_agreement(texts, "chrf")[0]]
+        assert text == texts[rank_by_agreement(texts, "chrf")[0]]
     assert [found[0].text for found in translator.hypotheses(LINES, 2)] == chosen
 
 
@@ -572,7 +572,7 @@ def test_alignments() -> None:
 
 def test_a_model_with_itself_translates_as_alone() -> None:
     translator = new_translator()
-    translator.engine = TransformerEngine([MODEL, MODEL, MODEL], CPU)
+    translator.engine = PyTorchEngine([MODEL, MODEL, MODEL], CPU)
     for line, found in zip(LINES, translator.hypotheses(LINES, 2), strict=True):
         assert_close(found, alone(line))
 
@@ -595,7 +595,7 @@ def test_a_glossarys_terms_are_said(tmp_path: Path) -> None:
     assert translator.counts.terms == sum("two" in line.split() for line in LINES) + sum(
         "six" in line.split() for line in LINES
     )
-    assert translator.counts.unmet == 0
+    assert translator.counts.missing == 0
     assert translator.counts.searched == len(LINES)
     translator.decoding = replace(translator.decoding, method="sample")
     with pytest.raises(NmtError, match=r"a glossary needs decoding\.method: beam"):
@@ -604,13 +604,13 @@ def test_a_glossarys_terms_are_said(tmp_path: Path) -> None:
 
 def test_glossary_terms_that_the_vocabulary_cannot_write(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     tokenizer = vocabularies.learn([" ".join(WORDS)] * 20, schema.VocabularyConfig(size=40, byte_fallback=False))
-    translator = Translator(TransformerEngine([MODEL], CPU), Vocabulary(tokenizer, tokenizer), DECODING)
+    translator = Translator(PyTorchEngine([MODEL], CPU), Vocabulary(tokenizer, tokenizer), DECODING)
     translator.use_glossary(
         Glossary([("two", "pears"), ("red", "Łódź"), ("one", "Łódź"), ("old", "apples")]), "terms.tsv"
     )
     assert [record.getMessage() for record in caplog.records] == [
         "terms.tsv: 1 of 3 target terms have characters that the model's vocabulary lacks, such as 'Łódź': "
-        "translations cannot have them"
+        "translations cannot contain them"
     ]
     caplog.clear()
     translator.use_glossary(Glossary([("two", "pears")]), "terms.tsv")
@@ -623,12 +623,12 @@ def test_a_glossary_of_which_nothing_is_found_is_said(caplog: pytest.LogCaptureF
     translator.use_glossary(Glossary([("zebra", "pears")]), "terms.tsv")
     translator.translate(LINES)
     with caplog.at_level("INFO"):
-        line_counts.say_counts(translator.counts, None)
-        line_counts.say_counts(LineCounts(lines=3, prefixes=2), None)
-        line_counts.say_counts(LineCounts(lines=3), None)
+        log_counts(translator.counts, None)
+        log_counts(LineCounts(lines=3, prefixes=2), None)
+        log_counts(LineCounts(lines=3), None)
     assert [record.getMessage() for record in caplog.records] == [
-        f"glossary: none of its source terms is in any of {len(LINES)} lines",
-        "2 of 3 prefixes have characters that the model's vocabulary lacks: translated with these left out",
+        f"glossary: none of its source terms occurs in the {len(LINES)} lines",
+        "2 of 3 prefixes have characters that the model's vocabulary lacks: translated without these characters",
     ]
 
 

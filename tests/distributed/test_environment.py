@@ -11,12 +11,12 @@ from nmt.cli import terminal
 from nmt.distributed.environment import (
     FILE_JOB,
     STARTED,
-    check_launched,
-    forget_launcher,
-    launched,
+    check_variables,
+    ignore_launcher,
+    is_launched,
+    logged_by_another_rank,
     rank,
-    said_by_another,
-    seconds_gone,
+    seconds_since_launch,
 )
 from nmt.errors import NmtError
 
@@ -37,11 +37,11 @@ def launch(monkeypatch: pytest.MonkeyPatch, **more: str) -> None:
 
 
 def test_a_rank_knows_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not launched() and rank() == 0
-    check_launched()
+    assert not is_launched() and rank() == 0
+    check_variables()
     launch(monkeypatch)
-    check_launched()
-    assert launched() and rank() == 3
+    check_variables()
+    assert is_launched() and rank() == 3
 
 
 @pytest.mark.parametrize(
@@ -55,47 +55,47 @@ def test_a_rank_knows_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_cannot_be_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     launch(monkeypatch, **{name: value})
     with pytest.raises(NmtError, match=rf"{name}={value}.*unset RANK, WORLD_SIZE"):
-        check_launched()
+        check_variables()
     assert rank() in (0, 3, 4)  # the error itself is said with it
 
 
 def test_who_takes_no_part_forgets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     launch(monkeypatch, TORCHELASTIC_RUN_ID="x")
-    forget_launcher()
-    assert not launched() and not any(name in os.environ for name in (*OF_A_LAUNCHER, "TORCHELASTIC_RUN_ID"))
+    ignore_launcher()
+    assert not is_launched() and not any(name in os.environ for name in (*OF_A_LAUNCHER, "TORCHELASTIC_RUN_ID"))
 
 
 @pytest.mark.parametrize("takes_part", [False, True])
 def test_a_command_says_whether_it_takes_part(monkeypatch: pytest.MonkeyPatch, takes_part: bool) -> None:
     launch(monkeypatch)
     with terminal.reporting(rank_of_a_job=takes_part):
-        assert launched() == takes_part
+        assert is_launched() == takes_part
 
 
 def test_what_one_rank_has_said_is_known_to_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert not said_by_another("a mistake") and not said_by_another("a mistake"), "alone"
+    assert not logged_by_another_rank("a mistake") and not logged_by_another_rank("a mistake"), "alone"
     for rank_ in (0, 1):
         (tmp_path / str(rank_)).mkdir()
     said = []
     for rank_, message in ((0, "a mistake"), (1, "a mistake"), (1, "another"), (0, "another")):
         monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / str(rank_) / "error.json"))
-        said.append(said_by_another(message))
+        said.append(logged_by_another_rank(message))
     assert said == [False, True, False, True]
 
 
 def test_a_rank_of_a_files_translation_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
     launch(monkeypatch, **{FILE_JOB: "a job"})
-    forget_launcher()
-    assert launched() and rank() == 3
+    ignore_launcher()
+    assert is_launched() and rank() == 3
 
 
 def test_the_start_of_the_job_is_a_number_of_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert seconds_gone() == 0
+    assert seconds_since_launch() == 0
     monkeypatch.setenv(STARTED, str(time.time() - 100))
-    assert 100 <= seconds_gone() < 1000
+    assert 100 <= seconds_since_launch() < 1000
     monkeypatch.setenv(STARTED, "9e12")
-    assert seconds_gone() == 0
+    assert seconds_since_launch() == 0
     for nonsense in ("abc", "", "nan", "inf"):
         monkeypatch.setenv(STARTED, nonsense)
         with pytest.raises(NmtError, match=f"NMT_STARTED={nonsense}: not a time in seconds"):
-            seconds_gone()
+            seconds_since_launch()

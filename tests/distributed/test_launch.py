@@ -22,7 +22,7 @@ from torch.distributed.elastic.multiprocessing import SignalException
 
 from nmt.checkpoints import model_file
 from nmt.cli import terminal
-from nmt.commands.train import material
+from nmt.commands.train import training_data
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.device import usable_cores
@@ -112,7 +112,7 @@ def write_config(corpus: Path, folder: Path) -> Path:
 def run_here(config: Path, *overrides: str) -> Path:
     """The folder of a run of one rank, in this process."""
     whole = reader.load(Config, config, overrides)
-    Trainer(whole, material(whole), torch.device("cpu")).run()
+    Trainer(whole, training_data(whole), torch.device("cpu")).run()
     return Path(whole.run_dir)
 
 
@@ -406,7 +406,7 @@ def test_four_ranks_lose_no_pair_of_an_uneven_corpus(tmp_path: Path) -> None:
     assert done.status == 0, done.stderr
     assert done.stdout == f"{tmp_path}/run/best.safetensors\n"
     one = reader.load(Config, config, [*epoch, f"run_dir={tmp_path}/one"])
-    trainer = Trainer(one, material(one), torch.device("cpu"))
+    trainer = Trainer(one, training_data(one), torch.device("cpu"))
     sentences = [step.sentences for step in trainer.batches.epoch(0)]
     assert sum(sentences) == 61 and min(sentences) < 4 and any(count % 4 for count in sentences)
     trainer.run()

@@ -18,18 +18,18 @@ import torch
 import torch.distributed as dist
 from helpers.rank_processes import RankProcesses
 from helpers.runs import config_text, rows_without_clock
+from helpers.train_steps import before_step
 
 from nmt.checkpoints import model_file
-from nmt.commands.train import material, train
+from nmt.commands.train import train, training_data
 from nmt.config import reader
 from nmt.config.schema import Config
-from nmt.data.batching import Batches, Step
+from nmt.data.batching import Batches
 from nmt.distributed import ranks as distributed
-from nmt.distributed.ranks import Ranks, meeting
+from nmt.distributed.ranks import Ranks, store_of_this_start
 from nmt.errors import NmtError
-from nmt.training.records import Records
-from nmt.training.state import Progress
 from nmt.training.trainer import Trainer
+from nmt.training.validation import validate
 
 Arrays = dict[str, npt.NDArray[Any]]
 ALONE = Ranks()
@@ -48,7 +48,7 @@ def config_of(corpus: Path, run: Path, *overrides: str) -> Config:
 
 
 def trainer(config: Config, ranks: Ranks) -> Trainer:
-    return Trainer(config, material(config, ranks), CPU, ranks)
+    return Trainer(config, training_data(config, ranks), CPU, ranks)
 
 
 @contextmanager
@@ -79,7 +79,7 @@ def assert_close(ours: Arrays, theirs: Arrays, tolerance: float) -> None:
 
 def test_alone_everything_answers_at_once() -> None:
     given = torch.tensor([1.0, 2.0])
-    total = ALONE.total(given)
+    total = ALONE.all_reduce_sum(given)
     assert torch.equal(total, given) and total.data_ptr() != given.data_ptr()
     assert ALONE.first
     assert ALONE.broadcast("mine") == "mine"
@@ -183,7 +183,7 @@ def test_ranks_of_one_start_meet_where_those_before_left_their_addresses() -> No
         with ThreadPoolExecutor(size) as threads:
             coming = []
             for rank in range(size):
-                coming.append(threads.submit(meeting, store, rank, size))
+                coming.append(threads.submit(store_of_this_start, store, rank, size))
                 time.sleep(0.1)
                 assert rank == size - 1 or not any(one.done() for one in coming), "met a rank of the start before"
             met = [one.result(timeout=60) for one in coming]
@@ -194,12 +194,12 @@ def test_ranks_of_one_start_meet_where_those_before_left_their_addresses() -> No
 
 def test_a_rank_that_does_not_come_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether it has never been there or was, at a start before."""
-    monkeypatch.setattr(distributed, "_MEETING", datetime.timedelta(seconds=0.2))
+    monkeypatch.setattr(distributed, "_START_TIMEOUT", datetime.timedelta(seconds=0.2))
     store = dist.HashStore()
     store.set_timeout(datetime.timedelta(seconds=0.2))
     for rank in (0, 1, 0):
-        with pytest.raises(NmtError, match="not all of the 2 ranks came within"):
-            meeting(store, rank, 2)
+        with pytest.raises(NmtError, match="not all of the 2 ranks started within"):
+            store_of_this_start(store, rank, 2)
 
 
 # --------------------------------------------------------------------------- the gradient
@@ -210,10 +210,10 @@ def gradient(ranks: Ranks, config: Config, index: int) -> tuple[int, list[int], 
     with float64():
         one_step = trainer(config, ranks)
         assert one_step.batches.skipped == 0  # or this would be another step
-        one_step.learner.connect()
-        one_step.learner.optimizer.zero_grad = lambda set_to_none=True: None  # type: ignore[method-assign]
+        one_step.train_step.prepare()
+        one_step.train_step.optimizer.zero_grad = lambda set_to_none=True: None  # type: ignore[method-assign]
         step = next(one_step.batches.epoch(0, index))
-        one_step._train_step(step)
+        one_step.train_step.run(step, 1, 0.01)
         found = {name: weight.grad for name, weight in one_step.model.named_parameters() if weight.grad is not None}
         return step.sentences, [len(batch.source) for batch in step.micro_batches], arrays(found)
 
@@ -239,7 +239,7 @@ def steps_with_nothing_for_a_rank(config: Config, micro_batches: int) -> list[in
     """Those that two ranks take in so many micro-batches, and that leave the second rank an empty one."""
     alone = trainer(config, ALONE)
     alone.ranks = Ranks(1, 2)
-    batches: Batches = alone._batches(alone.material.train, config.training.batch_tokens, alone.micro_cells)
+    batches: Batches = alone._batches(alone.data.train, config.training.batch_tokens, alone.micro_batch_tokens)
     sizes = [[len(batch.source) for batch in step.micro_batches] for step in batches.epoch(0)]
     return [i for i, parts in enumerate(sizes) if 0 in parts and len(parts) == micro_batches]
 
@@ -275,7 +275,7 @@ def run_of(ranks: Ranks, config: Config) -> tuple[int, int, Arrays]:
     with float64():
         ended = trainer(config, ranks)
         ended.run()
-        whole = ended.learner.unsharded_model()
+        whole = ended.train_step.unsharded_model()
         return ended.progress.step, ended.progress.target_tokens, arrays(model_file.weights_of(whole))
 
 
@@ -310,14 +310,8 @@ def test_two_ranks_give_the_weights_of_one(
 def stopped_run(ranks: Ranks, config: Config) -> tuple[int, int]:
     """The second rank alone is sent SIGTERM, in its third step: what all agreed on, and where this one stopped."""
     stopped = trainer(config, ranks)
-    train_step = stopped._train_step
-
-    def train_step_and_signal(step: Step) -> None:
-        if ranks.rank == 1 and stopped.progress.step + 1 == 3:
-            os.kill(os.getpid(), signal.SIGTERM)
-        train_step(step)
-
-    stopped._train_step = train_step_and_signal  # type: ignore[method-assign]
+    if ranks.rank == 1:
+        before_step(stopped, 3, lambda: os.kill(os.getpid(), signal.SIGTERM))
     return stopped.run().agreed, stopped.progress.step
 
 
@@ -332,7 +326,7 @@ def test_a_signal_to_one_rank_stops_all_at_one_step(two_ranks: RankProcesses, co
 def run_out_of_time(ranks: Ranks, config: Config) -> tuple[str, int]:
     """The second rank alone is out of time, from the start."""
     deadline = 0.0 if ranks.rank == 1 else float("inf")
-    stopped = Trainer(config, material(config, ranks), CPU, ranks, deadline=deadline)
+    stopped = Trainer(config, training_data(config, ranks), CPU, ranks, deadline=deadline)
     return stopped.run().reason, stopped.progress.step
 
 
@@ -397,9 +391,10 @@ def learned(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def validation_of(ranks: Ranks, config: Config, model: Path) -> tuple[dict[str, float], list[tuple[str, str, str]]]:
     validating = trainer(config, ranks)
     model_file.load_weights(validating.model, model_file.load(model).weights)
-    assert validating.material.translate_validation
-    samples = validating.material.translate_validation(validating.model).samples
-    return validating._validate(Records(None, Progress(), tensorboard=False)), list(samples)
+    assert validating.validation is not None
+    scores, translated = validate(validating.train_step, validating.validation, validating.data.translate_validation)
+    assert translated is not None
+    return scores, translated.samples
 
 
 @pytest.mark.parametrize("sentences", [20, 19, 1])

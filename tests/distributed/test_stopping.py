@@ -13,23 +13,23 @@ from nmt.distributed.stopping import StopRequest
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP])
 def test_the_first_signal_is_a_request(number: signal.Signals) -> None:
     with StopRequest() as stop:
-        assert stop.asked == 0
+        assert stop.requested == 0
         os.kill(os.getpid(), number)
-        assert stop.asked == number
-    assert stop.asked == number
+        assert stop.requested == number
+    assert stop.requested == number
     assert stop.reason == "" and not stop.interrupted  # nothing is done before all ranks agree
-    stop.agreed = stop.asked
+    stop.agreed = stop.requested
     assert stop.reason == number.name
     assert stop.interrupted == (number is signal.SIGINT)
 
 
 def test_the_deadline_is_a_request_after_signals() -> None:
-    assert StopRequest(time.monotonic() + 1000).asked == 0
+    assert StopRequest(time.monotonic() + 1000).requested == 0
     with StopRequest(time.monotonic()) as stop:
-        stop.agreed = stop.asked
+        stop.agreed = stop.requested
         assert stop.reason == "training.max_seconds reached" and not stop.interrupted
         os.kill(os.getpid(), signal.SIGINT)
-        assert stop.asked == signal.SIGINT
+        assert stop.requested == signal.SIGINT
 
 
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
@@ -44,7 +44,7 @@ def test_sigterm_twice_is_still_a_request() -> None:
     with StopRequest() as stop:
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)
-    assert stop.asked == signal.SIGTERM
+    assert stop.requested == signal.SIGTERM
 
 
 def test_the_handlers_before_are_put_back_even_after_an_error() -> None:
@@ -61,6 +61,6 @@ def test_what_was_to_be_ignored_stays_ignored() -> None:
     try:
         with StopRequest() as stop:
             os.kill(os.getpid(), signal.SIGHUP)
-            assert stop.asked == 0
+            assert stop.requested == 0
     finally:
         signal.signal(signal.SIGHUP, before)

@@ -114,7 +114,7 @@ def test_a_file_is_no_folder(run: Path, command: str, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("command", ["translate", "by line", "score", "evaluate", "report"])
 def test_the_name_of_a_packed_file(run: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     line = assert_refused_before_the_work(command, run.parent / "x.gz", run, monkeypatch)
-    assert "x.gz: results are written unpacked: leave out .gz" in line
+    assert "x.gz: output is not compressed: leave out .gz" in line
 
 
 @pytest.mark.parametrize("command", ["average", "select"])

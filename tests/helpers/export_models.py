@@ -14,7 +14,7 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
-from nmt.decoding.engine import TransformerEngine
+from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
 
 LINES = [
@@ -60,8 +60,8 @@ def make_vocabulary(of: Config) -> Vocabulary:
     return Vocabulary(tokenizer(301), tokenizer(297))  # odd, and not the same
 
 
-def engine_of(made: Checkpoint) -> TransformerEngine:
-    return TransformerEngine([made.build()], torch.device("cpu"))
+def engine_of(made: Checkpoint) -> PyTorchEngine:
+    return PyTorchEngine([made.build()], torch.device("cpu"))
 
 
 @functools.cache

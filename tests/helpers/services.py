@@ -24,7 +24,7 @@ from nmt.commands.serve.hosts import AllowedHosts
 from nmt.commands.serve.languages import Languages
 from nmt.commands.serve.requests import Limits
 from nmt.config import schema
-from nmt.decoding.engine import TransformerEngine
+from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translation, Translator
 
 SERVING = "serving"  # the thread of the service's event loop
@@ -46,7 +46,7 @@ class Gated(Translator):
 
     def __init__(self, **decoding: Any):
         of = small_checkpoint()
-        engine = TransformerEngine([of.build()], torch.device("cpu"))
+        engine = PyTorchEngine([of.build()], torch.device("cpu"))
         super().__init__(engine, shared_vocabulary(), replace(of.config.decoding, **decoding))
         self.calls: list[tuple[list[str], int]] = []
         self.inside = threading.Event()

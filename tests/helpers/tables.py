@@ -35,6 +35,7 @@ class Table:
         generator = torch.Generator().manual_seed(seed)
         self.table = torch.randn(rows, vocabulary, generator=generator, dtype=torch.float64) * spread
         self.steps: list[int] = []  # sentences in each step
+        self.scored: list[int] = []  # sentences scored together
 
     def after(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
         """sentences [...], prefixes [..., T], BOS first → [..., V]."""
@@ -56,6 +57,7 @@ class Table:
         return self.after(state.sentences, state.tokens), state
 
     def scores(self, hidden: Tensor) -> Tensor:
+        self.scored.append(len(hidden))
         return hidden
 
     def reorder(self, state: Prefixes, rows: Tensor) -> Prefixes:

@@ -10,7 +10,7 @@ import torch
 from nmt.config import schema
 from nmt.data import vocabulary as vocabularies
 from nmt.data.vocabulary import PAD, Vocabulary
-from nmt.decoding.engine import TransformerEngine
+from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translation, Translator
 from nmt.models.transformer.model import Transformer
 
@@ -62,7 +62,7 @@ MODEL = new_model()
 
 
 def new_translator(model: Transformer = MODEL, **decoding: object) -> Translator:
-    return Translator(TransformerEngine([model], CPU), VOCABULARY, replace(DECODING, **decoding))  # type: ignore[arg-type]
+    return Translator(PyTorchEngine([model], CPU), VOCABULARY, replace(DECODING, **decoding))  # type: ignore[arg-type]
 
 
 def assert_close(found: Sequence[Translation], expected: Sequence[Translation]) -> None:

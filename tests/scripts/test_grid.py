@@ -88,7 +88,7 @@ def test_an_override_that_a_row_gives_way_to_is_said(grid: Any, recipe: Path, ca
     [wide] = plan(grid, recipe, "wide", "model.feed_forward=64", "model.heads=2")
     assert "model.feed_forward=64" in wide.overrides
     assert caplog.messages == [
-        "row wide: its model.feed_forward=96 gives way to model.feed_forward=64: it is not what its name says"
+        "row wide: its model.feed_forward=96 is overridden by model.feed_forward=64, so its name does not describe it"
     ]
 
 
@@ -168,7 +168,7 @@ def test_rows_without_a_figure_are_compared_with_the_base_model_shown_or_not(
     lines, notes = counted(script, "--rows", names)
     bracketed = [line for row, line in lines.items() if PAPERS_TABLE[row][-1] is None]
     assert bracketed and all(re.search(r" \(65\)   -[13]\.[03]%$", line) for line in bracketed)
-    assert "In brackets is the\nbase model's" in notes
+    assert "In brackets:\nthe base model's" in notes
 
 
 @pytest.mark.parametrize(
@@ -181,9 +181,7 @@ def test_models_that_are_not_the_papers_are_counted_and_not_compared(
     lines, notes = counted(script, "--rows", "base,C6", *arguments)
     assert lines["base"].split()[-2] == "100,000", "the last but the millions"
     assert "%" not in "".join(lines.values()) + notes
-    assert notes.endswith(
-        f"not compared: the paper's figures are of its\nown models, from which these differ in {changed}\n"
-    )
+    assert notes.endswith(f"Not compared with the paper: these models differ\nfrom the paper's in {changed}\n")
 
 
 def test_other_vocabularies_are_compared(script: Callable[[str], ModuleType]) -> None:
@@ -294,7 +292,9 @@ def test_rows_are_trained_scored_written_down_and_not_done_again(
 
     monkeypatch.setattr(grid.subprocess, "Popen", no)
     assert grid.train_and_score(runs, output, "cpu", None, 1, test) == found
-    with pytest.raises(NmtError, match=r"--average 11: of row first only the last 10 are kept: training\.keep_last"):
+    with pytest.raises(
+        NmtError, match=r"--average 11: row first keeps only its last 10 checkpoints: raise training\.keep_last"
+    ):
         grid.train_and_score(runs, output, "cpu", None, 11, test)
     other = plan(grid, recipe, "first", "training.checkpoint_every=2", "training.max_steps=9")
     with pytest.raises(NmtError, match=r"other settings \(training\.max_steps: 8 -> 9\): choose another --output"):
@@ -322,9 +322,9 @@ def test_a_row_is_done_anew_where_a_text_holds_something_else(
 
     assert [number(), number()] == [1, 1]
     write_corpus(tmp_path, "test", 3, seed=2)
-    assert number() == 2 and caplog.messages == ["first seed 1: another text behind --test: done anew"]
+    assert number() == 2 and caplog.messages == ["first seed 1: new text in --test: done again"]
     write_corpus(tmp_path, "validation", 3, seed=2)
-    assert number() == 3 and caplog.messages == ["first seed 1: another text behind data.validation: done anew"]
+    assert number() == 3 and caplog.messages == ["first seed 1: new text in data.validation: done again"]
     write_corpus(tmp_path, "test", 3, seed=1)
     write_corpus(tmp_path, "validation", 3, seed=1)
     assert number() == 1, "a text that is back"
@@ -333,11 +333,11 @@ def test_a_row_is_done_anew_where_a_text_holds_something_else(
     with pytest.raises(NmtError, match=r"first-seed1 holds a run on other training data .*: choose another --output"):
         number()
     runs[0].folder.rmdir()
-    assert number() == 4 and "first seed 1: another text behind data.train" in caplog.messages[0]
+    assert number() == 4 and "first seed 1: new text in data.train" in caplog.messages[0]
     results = tmp_path / "out" / "results.jsonl"
     lines = [{key: row[key] for key in row if key != "texts"} for row in rows_of(results)]
     results.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    assert number() == 5 and caplog.messages == ["first seed 1: not known by which texts it was: done anew"]
+    assert number() == 5 and caplog.messages == ["first seed 1: its texts are not recorded: done again"]
 
 
 def test_more_checkpoints_than_a_run_will_write_are_refused_before_it_is_trained(
@@ -352,7 +352,7 @@ def test_more_checkpoints_than_a_run_will_write_are_refused_before_it_is_trained
     monkeypatch.setattr(grid, "train", trained)
     few = "training.max_steps=10", "training.checkpoint_every=10", "training.validate_every=4"  # at 4, 8 and 10
     runs = plan(grid, recipe, "first", *few)
-    message = r"--average 4: row first writes only 3 in training\.max_steps: 10: lower training\.checkpoint_every: 10"
+    message = r"--average 4: row first writes only 3 checkpoints .*: lower training\.checkpoint_every: 10"
     with pytest.raises(NmtError, match=message):
         grid.train_and_score(runs, recipe.parent / "out", "cpu", None, 4, None)
     with pytest.raises(Trained):
@@ -405,7 +405,7 @@ def test_perplexity_tells_of_pairs_that_are_too_long(
     model_file.save(model, make_checkpoint(make_config(*limits), 1))
     assert perplexity(model, pairs, "cpu") == approx(perplexity(model, pairs[:1], "cpu"))
     [said] = caplog.messages
-    assert "leaves out 1 of 2 pairs, longer than the model takes: 8 subwords (decoding.max_source_tokens)" in said
+    assert "leaves out 1 of 2 pairs, longer than the model accepts: 8 subwords (decoding.max_source_tokens)" in said
     with pytest.raises(NmtError, match=r"each of 1 pairs is longer .*: raise it"):
         perplexity(model, pairs[1:], "cpu")
 

@@ -54,7 +54,7 @@ def test_answers_are_compared(load_test: ModuleType, capsys: pytest.CaptureFixtu
             assert seen.statuses["200"] == len(seen.seconds) > 0
             assert bool(seen.different) == wrong
             assert load_test.report(seen, 0.5) == int(wrong)
-    assert "answers compared: " in capsys.readouterr().out
+    assert "translations compared: " in capsys.readouterr().out
 
 
 def test_a_text_without_lines_is_refused(tmp_path: Path) -> None:

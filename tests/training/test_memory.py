@@ -16,13 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt import device
-from nmt.commands.train import material, train
+from nmt.commands.train import train, training_data
 from nmt.config import schema
 from nmt.config.schema import Config
 from nmt.data.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors
+from nmt.models import build
 from nmt.models.transformer.model import Transformer
 from nmt.training import memory, state
 from nmt.training.memory import micro_batch_cells, peak_bytes
@@ -109,6 +110,7 @@ def test_every_rank_gets_what_the_smallest_device_holds() -> None:
 @pytest.mark.parametrize("recompute", [False, True])
 def test_what_the_passes_take_grows_linearly(recompute: bool) -> None:
     of = objective(recompute=recompute)
+    peak_bytes(of, 512, 16)  # whatever is made once
     one, two, three = (peak_bytes(of, cells, 16) for cells in (512, 1024, 1536))
     assert 0 < one < two
     assert three - two == pytest.approx(two - one, rel=0.02)
@@ -179,15 +181,15 @@ SMALL = {"d_model": 32, "feed_forward": 64, "layers": 2, "heads": 2}
     ],
 )  # fmt: skip
 def test_the_count_is_never_less_than_what_is_measured_nor_far_more(sizes: dict[str, Any]) -> None:
-    whole, of = sized(**SMALL | sizes)
+    _, of = sized(**SMALL | sizes)
     peak_bytes(of, 2048, 32)  # whatever is made once
     needed = peak_bytes(of, 4096, 32) - peak_bytes(of, 2048, 32)
-    counted = memory.most_bytes(whole.model, 4096, 32) - memory.most_bytes(whole.model, 2048, 32)
+    counted = of.model.activation_bytes(4096, 32) - of.model.activation_bytes(2048, 32)
     assert needed <= counted <= 4 * needed
 
 
 def check(whole: Config, of: Objective, cells: int, lengths: tuple[int, ...] = (20,) * 100_000, ranks: int = 1) -> None:
-    memory.check_step(whole, of, cells, np.array(lengths, np.int32), ranks)
+    memory.check_step(whole.training, of, cells, np.array(lengths, np.int32), ranks)
 
 
 def test_a_step_that_cannot_fit_is_refused_before_it_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +214,7 @@ def test_a_step_that_fits_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     whole, of = sized(**SMALL)
     peak_bytes(of, 1000, 20)
     enough = peak_bytes(of, 20_000, 20) + 3 * sum(weight.nbytes for weight in of.parameters())
-    assert memory.most_bytes(whole.model, 20_000, 20) > 1.1 * enough
+    assert of.model.activation_bytes(20_000, 20) > 1.1 * enough
     monkeypatch.setattr(memory, "_PROBE_CELLS", 512)
     for share, ranks, fits in ((1.1, 1, True), (0.8, 1, False), (1.1, 2, False), (2.2, 2, True)):
         monkeypatch.setattr(memory, "available_memory", lambda share=share: int(share * enough))
@@ -222,7 +224,8 @@ def test_a_step_that_fits_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_ranks_on_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     whole, of = sized(**SMALL)
-    of_a_model = 16 * memory.parameters(whole)  # weights, gradients and two moments in float32
+    built = build.build_on_meta(whole.model, whole.vocabulary.size, whole.vocabulary.size, PAD)
+    of_a_model = 16 * built.parameter_counts()["total"]  # weights, gradients and two moments in float32
     monkeypatch.setattr(memory, "available_memory", lambda: int(1.5 * of_a_model))
     memory.check_model(whole, torch.device("cpu"), 1)
     with pytest.raises(NmtError, match="lower model"):
@@ -242,14 +245,6 @@ def test_where_there_is_plenty_nothing_is_measured(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(memory, "available_memory", lambda: 64 * GIBIBYTE)
     monkeypatch.setattr(memory, "_passes", no)
     check(whole, of, 25_000)  # the paper's base model and batch
-
-
-@pytest.mark.parametrize("tie", ["all", "target", "none"])
-def test_parameters_are_counted_without_making_them(tie: str) -> None:
-    sizes = {**SMALL, "d_model": 128, "feed_forward": 500, "encoder_layers": 3, "tie": tie, "key_size": 24}
-    whole, of = sized(**sizes)
-    whole = dataclasses.replace(whole, vocabulary=schema.VocabularyConfig(size=300))
-    assert memory.parameters(whole) == pytest.approx(of.model.parameter_counts()["total"], rel=0.03)
 
 
 @pytest.mark.parametrize(
@@ -273,21 +268,23 @@ def test_a_model_that_cannot_fit_is_refused_before_anything_is_built(
     "error", [RuntimeError("[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: not enough memory"), MemoryError()]
 )
 def test_memory_that_runs_out_is_one_line(make_config: MakeConfig, error: Exception) -> None:
-    def learn(*_: object, **__: object) -> bool:
+    def run_out(*_: object, **__: object) -> bool:
         raise error
 
-    trainer = Trainer(make_config(), material(make_config()), torch.device("cpu"))
-    trainer.learner.learn = learn  # type: ignore[method-assign]
-    with pytest.raises(NmtError, match=r"out of memory at step 1 with 512 cells .* lower training\.micro_batch_tokens"):
+    trainer = Trainer(make_config(), training_data(make_config()), torch.device("cpu"))
+    trainer.train_step.run = run_out  # type: ignore[method-assign]
+    with pytest.raises(
+        NmtError, match=r"out of memory at step 1 with 512 padded tokens .* lower training\.micro_batch_tokens"
+    ):
         trainer.run()
 
 
 def test_another_error_is_not_taken_for_it(make_config: MakeConfig) -> None:
-    def learn(*_: object, **__: object) -> bool:
+    def run_out(*_: object, **__: object) -> bool:
         raise RuntimeError("another")
 
-    trainer = Trainer(make_config(), material(make_config()), torch.device("cpu"))
-    trainer.learner.learn = learn  # type: ignore[method-assign]
+    trainer = Trainer(make_config(), training_data(make_config()), torch.device("cpu"))
+    trainer.train_step.run = run_out  # type: ignore[method-assign]
     with pytest.raises(RuntimeError, match="another"):
         trainer.run()
 
@@ -339,7 +336,7 @@ def test_what_a_process_has_is_within_its_reach() -> None:
 
 
 def run(config: Config) -> Trainer:
-    trainer = Trainer(config, material(config), torch.device("cpu"))
+    trainer = Trainer(config, training_data(config), torch.device("cpu"))
     trainer.run()
     return trainer
 
@@ -355,8 +352,8 @@ def test_with_plenty_of_memory_a_run_is_that_without_micro_batches(
     monkeypatch.setattr(memory, "available_memory", lambda: 64 * GIBIBYTE)
     whole = run(make_config(f"run_dir={tmp_path / 'whole'}"))
     auto = run(make_config(f"run_dir={tmp_path / 'auto'}", "training.micro_batch_tokens=auto"))
-    assert auto.micro_cells == whole.micro_cells == 512
-    assert "training.micro_batch_tokens: auto: 512 cells, a whole step" in caplog.text
+    assert auto.micro_batch_tokens == whole.micro_batch_tokens == 512
+    assert "training.micro_batch_tokens: auto: 512 cells, a complete step" in caplog.text
     one, other = (
         tensors.read(tmp_path / name / "state" / "step-00000020.safetensors")[0] for name in ("whole", "auto")
     )
@@ -369,11 +366,11 @@ def test_with_little_memory_a_run_has_the_same_steps_in_smaller_parts(
 ) -> None:
     settings = ("model.dropout=0", "training.log_every=1", "training.validation_bleu=false")
     whole = run(make_config(f"run_dir={tmp_path / 'whole'}", *settings))
-    of = whole.learner.objective
+    of = whole.train_step.objective
     free = 150 * a_cell(of, 2048, 16)
     monkeypatch.setattr(memory, "available_memory", lambda: int((free + adam_bytes(of)) / 0.9))
     auto = run(make_config(f"run_dir={tmp_path / 'auto'}", *settings, "training.micro_batch_tokens=auto"))
-    assert auto.micro_cells < 200
+    assert auto.micro_batch_tokens < 200
     assert max(len(step.micro_batches) for step in auto.batches.epoch(0)) > 2
     assert auto.batches.skipped == 0
     for one, other in zip(rows(tmp_path / "whole"), rows(tmp_path / "auto"), strict=True):
@@ -395,7 +392,7 @@ def test_a_run_keeps_the_split_that_it_began_with(
 
     free(150)
     whole = run(make_config(f"run_dir={tmp_path / 'whole'}", *some))
-    assert whole.micro_cells == 128
+    assert whole.micro_batch_tokens == 128
     parts = make_config(f"run_dir={tmp_path / 'parts'}", *some)
     for cells, steps in ((150, 5), (10_000, 10), (100, 20)):
         free(cells)
@@ -418,12 +415,12 @@ def test_for_another_number_of_ranks_the_split_is_chosen_anew(
     first = run(config)
     before = dataclasses.replace(first.progress, ranks=2, micro_cells=128)
     monkeypatch.setattr(state, "saved", lambda _: (first.identity, before))
-    assert run(config).micro_cells == first.micro_cells == 512
-    assert "auto: 128 cells for 2 ranks when the run began; chosen anew for 1" in caplog.text
+    assert run(config).micro_batch_tokens == first.micro_batch_tokens == 512
+    assert "auto: 128 tokens for 2 ranks when the run was started; chosen again for 1" in caplog.text
 
 
 def test_a_number_asked_for_is_nothing_to_keep(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     some = ("training.max_steps=5", "training.validation_bleu=false")
     assert run(make_config(*some)).progress.micro_cells == 0
     monkeypatch.setattr(memory, "_estimate", lambda *_: lambda cells: cells <= 150)
-    assert run(make_config(*some, "training.micro_batch_tokens=auto", "training.max_steps=6")).micro_cells == 128
+    assert run(make_config(*some, "training.micro_batch_tokens=auto", "training.max_steps=6")).micro_batch_tokens == 128

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch._dynamo.utils import counters
 
 from nmt.checkpoints import model_file
-from nmt.commands.train import material
+from nmt.commands.train import training_data
 from nmt.config import schema
 from nmt.config.schema import Config
 from nmt.data.batching import Step
@@ -97,17 +97,18 @@ def test_the_precision_is_that_of_the_products_and_never_of_loss_and_gradients(
 
 def train(config: Config, after_step: Callable[[], object] = lambda: None) -> list[float]:
     """Run it all and give the mean loss of every step."""
-    trainer = Trainer(config, material(config), torch.device("cpu"))
+    trainer = Trainer(config, training_data(config), torch.device("cpu"))
     losses = []
-    train_step = trainer._train_step
+    run, sums = trainer.train_step.run, trainer.train_step.losses
 
-    def noted(step: Step) -> None:
-        before = float(trainer.learner.losses[0])
-        train_step(step)
-        losses.append((float(trainer.learner.losses[0]) - before) / step.target_tokens)
+    def run_and_note(step: Step, *arguments: Any, **named: Any) -> bool:
+        before = float(sums[0])
+        updated = run(step, *arguments, **named)
+        losses.append((float(sums[0]) - before) / step.target_tokens)
         after_step()
+        return updated
 
-    trainer._train_step = noted  # type: ignore[method-assign]
+    trainer.train_step.run = run_and_note  # type: ignore[method-assign]
     trainer.run()
     return losses
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from helpers.runs import rows_of
 
-from nmt.commands.train import material
+from nmt.commands.train import training_data
 from nmt.config.schema import Config
 from nmt.files import tensors
 from nmt.training import profiling
@@ -33,7 +33,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 def run(config: Config, *, profile: bool) -> None:
-    Trainer(config, material(config), torch.device("cpu"), profile=profile).run()
+    Trainer(config, training_data(config), torch.device("cpu"), profile=profile).run()
 
 
 def test_a_run_with_a_profile_is_that_without_and_says_where_its_time_went(
@@ -44,7 +44,7 @@ def test_a_run_with_a_profile_is_that_without_and_says_where_its_time_went(
     table, share, place = [text for text in logged.messages if text.startswith("profile: ")]
 
     header, *lines = table.split("\n")
-    (whole,) = map(float, re.findall(rf"profile: ([\d.]+) ms a step, the mean of {TIMED}", header))
+    (whole,) = map(float, re.findall(rf"profile: ([\d.]+) ms per step, the mean of {TIMED}", header))
     found = [re.fullmatch(r"  (\S+) +(-?[\d.]+) ms +(-?[\d.]+)%", line) for line in lines]
     rows = {match[1]: (float(match[2]), float(match[3])) for match in found if match}
     assert list(rows) == [*PHASES, "other"] and len(rows) == len(lines)
@@ -53,7 +53,7 @@ def test_a_run_with_a_profile_is_that_without_and_says_where_its_time_went(
     assert min(percent for _, percent in rows.values()) >= 0
     assert rows["forward"][1] > 0 and rows["backward"][1] > 0 and rows["optimizer"][1] > 0
 
-    assert "of the 1000.000 that a large float32 product reaches here" in share
+    assert "of the 1000.000 that a large float32 matrix product reaches here" in share
     trace = tmp_path / "run" / "profile" / "trace-rank0.json.gz"
     assert str(trace) in place
     events = json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]

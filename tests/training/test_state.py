@@ -1,6 +1,5 @@
 """Resuming: the next step is the one that would have come, from the newest whole state, of the same run."""
 
-import contextlib
 import copy
 import dataclasses
 import json
@@ -10,7 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers.model_files import make_checkpoint, shared_vocabulary
+from helpers.model_files import make_checkpoint
+from helpers.train_steps import make_train_step
 
 from nmt.checkpoints import model_file
 from nmt.config import reader
@@ -21,7 +21,7 @@ from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
 from nmt.training import state
 from nmt.training.state import Identity, Progress
-from nmt.training.train_step import Learner
+from nmt.training.train_step import TrainStep
 
 MakeConfig = Callable[..., Config]
 
@@ -32,7 +32,7 @@ class Session:
 
     config: Config
     run: Path
-    learner: Learner
+    train_step: TrainStep
     steps: int = 0
 
     @property
@@ -45,33 +45,33 @@ class Session:
             generator = torch.Generator().manual_seed(self.steps)
             source, target = torch.randint(4, 300, (2, 3, 6), generator=generator)
             step = Step([Batch(source, target)], 3, source.numel(), target.numel(), 36)
-            self.learner.learn(step, self.steps, 0.01, lambda _: contextlib.nullcontext())
+            self.train_step.run(step, self.steps, 0.01)
 
     def save(self, step: int) -> None:
-        state.write(self.run, state.snapshot(self.identity, Progress(step=step), self.learner))
+        state.write(self.run, state.snapshot(self.identity, Progress(step=step), self.train_step))
 
     def restore(self) -> Progress:
-        progress = state.restore(self.run, self.identity, self.learner, Ranks())
+        progress = state.restore(self.run, self.identity, self.train_step, Ranks())
         self.steps = progress.step
         return progress
 
     def everything(self) -> dict[str, torch.Tensor]:
         """All that the next step depends on."""
-        names = dict(self.learner.model.named_parameters())
+        names = dict(self.train_step.model.named_parameters())
         moments = {
             f"{key} of {name}": value
             for name, parameter in names.items()
-            for key, value in self.learner.optimizer.state[parameter].items()
+            for key, value in self.train_step.optimizer.state[parameter].items()
         }
         assert len(moments) == 3 * len(names)
-        average = dict(self.learner.average.named_parameters()) if self.learner.average else {}
+        average = dict(self.train_step.average.named_parameters()) if self.train_step.average else {}
         return {**names, **moments, **{f"average of {name}": weight for name, weight in average.items()}}
 
 
 def start(run: Path, config: Config, seed: int = 0) -> Session:
-    learner = Learner(dataclasses.replace(config, seed=seed), shared_vocabulary(), torch.device("cpu"), Ranks())
-    learner.seed = 0  # of dropout; the seed given is of the weights alone
-    return Session(config, run, learner)
+    train_step = make_train_step(dataclasses.replace(config, seed=seed))
+    train_step.seed = 0  # of dropout; `seed` is only that of the weights
+    return Session(config, run, train_step)
 
 
 def assert_same(one: Session, other: Session) -> None:
@@ -111,14 +111,14 @@ def test_the_next_steps_are_those_that_would_have_come(
     whole.save(3)
     at_save = {name: tensor.detach().clone() for name, tensor in whole.everything().items()}
     whole.train(2)
-    after, scale = {n: t.detach().clone() for n, t in whole.everything().items()}, whole.learner.scaler.state_dict()
+    after, scale = {n: t.detach().clone() for n, t in whole.everything().items()}, whole.train_step.scaler.state_dict()
 
     resumed = start(tmp_path, config, seed=99)
     assert resumed.restore() == Progress(step=3)
     assert all(torch.equal(tensor, at_save[name]) for name, tensor in resumed.everything().items())
     resumed.train(2)
     assert all(torch.equal(tensor, after[name]) for name, tensor in resumed.everything().items())
-    assert resumed.learner.scaler.state_dict() == scale
+    assert resumed.train_step.scaler.state_dict() == scale
 
 
 def test_saving_changes_nothing(make_config: MakeConfig, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_tied_models_stay_tied_and_save_each_matrix_once(make_config: MakeConfig
     ]
     resumed = start(tmp_path, make_config("model.tie=all"), seed=9)
     resumed.restore()
-    assert resumed.learner.model.output.weight is resumed.learner.model.source_embedding.weight
+    assert resumed.train_step.model.output.weight is resumed.train_step.model.source_embedding.weight
 
 
 def test_all_of_the_progress_comes_back(make_config: MakeConfig, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_all_of_the_progress_comes_back(make_config: MakeConfig, tmp_path: Path)
         samples_bytes=678, micro_cells=128, ranks=2,
     )  # fmt: skip
     assert all(value != getattr(Progress(), name) for name, value in dataclasses.asdict(progress).items())
-    state.write(tmp_path, state.snapshot(session.identity, progress, session.learner))
+    state.write(tmp_path, state.snapshot(session.identity, progress, session.train_step))
     assert session.restore() == progress
 
 
@@ -170,10 +170,10 @@ def test_other_validation_scores_start_the_count_of_patience_anew(make_config: M
     session = start(tmp_path, make_config())
     session.train()
     progress = Progress(step=1, best=2.0, best_step=1, without_best=3)
-    state.write(tmp_path, state.snapshot(session.identity, progress, session.learner))
+    state.write(tmp_path, state.snapshot(session.identity, progress, session.train_step))
     assert session.restore() == progress
     other = dataclasses.replace(session.identity, validation_key="another")
-    restored = state.restore(tmp_path, other, session.learner, Ranks())
+    restored = state.restore(tmp_path, other, session.train_step, Ranks())
     assert (restored.best, restored.without_best) == (None, 0)
 
 
@@ -254,13 +254,13 @@ def test_a_damaged_state_is_passed_over_aloud_for_the_one_before(
     session = start(tmp_path, make_config())
     session.train()
     session.save(1)
-    at_1 = copy.deepcopy(session.learner.model.state_dict())
+    at_1 = copy.deepcopy(session.train_step.model.state_dict())
     session.train()
     session.save(2)
     damage(tmp_path / "state" / "step-00000002.safetensors", how)
     resumed = start(tmp_path, make_config(), seed=9)
     assert resumed.restore().step == 1
-    assert all(torch.equal(tensor, at_1[name]) for name, tensor in resumed.learner.model.state_dict().items())
+    assert all(torch.equal(tensor, at_1[name]) for name, tensor in resumed.train_step.model.state_dict().items())
     (warning,) = [record for record in logged.records if record.levelno == logging.WARNING]
     assert "step-00000002.safetensors: " in warning.getMessage()
     assert "the state before it" in warning.getMessage()
@@ -271,10 +271,10 @@ def test_when_all_are_damaged_nothing_is_guessed(make_config: MakeConfig, tmp_pa
     for step in (1, 2):
         session.save(step)
         damage(tmp_path / "state" / f"step-{step:08d}.safetensors", "cut")
-    before = copy.deepcopy(session.learner.model.state_dict())
-    with pytest.raises(NmtError, match=r"state: no state there is whole: choose another run_dir"):
+    before = copy.deepcopy(session.train_step.model.state_dict())
+    with pytest.raises(NmtError, match=r"state: all states there are damaged: set a new run_dir"):
         session.restore()
-    assert all(torch.equal(tensor, before[name]) for name, tensor in session.learner.model.state_dict().items())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in session.train_step.model.state_dict().items())
 
 
 def test_a_disk_that_refuses_leaves_the_states_before(
@@ -314,7 +314,9 @@ def test_settings_that_the_state_cannot_follow_are_refused_by_name(
     session = start(tmp_path, make_config())
     session.save(1)
     key, value = override.split("=")
-    with pytest.raises(NmtError, match=rf"other settings \({key}: .* -> {value}\): put it back, or .* run_dir"):
+    with pytest.raises(
+        NmtError, match=rf"other settings \({key}: .* in the saved run, {value} now\): restore {key}=\S+, or set"
+    ):
         change(session, make_config(override)).restore()
 
 
@@ -324,8 +326,8 @@ def test_every_refused_setting_is_named_and_no_other(make_config: MakeConfig, tm
     other = make_config("seed=2", "model.activation=gelu", "training.max_steps=99", "model.dropout=0.4")
     with pytest.raises(NmtError) as caught:
         change(session, other).restore()
-    assert "seed: 1 -> 2" in str(caught.value)
-    assert "model.activation: relu -> gelu" in str(caught.value)
+    assert "seed: 1 in the saved run, 2 now; model.activation: relu in the saved run, gelu now" in str(caught.value)
+    assert "restore seed=1 model.activation=relu, or set a new run_dir" in str(caught.value)
     assert "max_steps" not in str(caught.value)
     assert "dropout" not in str(caught.value)
 
@@ -342,7 +344,10 @@ def test_free_settings_may_change_and_are_said(
     overrides = [f"{key}={row.split(' -> ')[1]}" for key, row in free.items()]
     assert change(session, make_config(*overrides)).restore().step == 1
     said = [record.getMessage() for record in logged.records]
-    assert sorted(said) == sorted(f"setting changed since the run was saved: {key}: {row}" for key, row in free.items())
+    pairs = {key: row.split(" -> ") for key, row in free.items()}
+    assert sorted(said) == sorted(
+        f"setting changed: {key}: {a} in the saved run, {b} now" for key, (a, b) in pairs.items()
+    )
 
 
 def test_unchanged_settings_are_not_worth_a_word(
@@ -364,7 +369,7 @@ def test_other_data_and_another_vocabulary_are_refused(
     session.save(1)
     identity = dataclasses.replace(session.identity, **{field: "another"})
     with pytest.raises(NmtError, match=f"holds a run .*{what}"):
-        state.restore(tmp_path, identity, session.learner, Ranks())
+        state.restore(tmp_path, identity, session.train_step, Ranks())
 
 
 @pytest.mark.parametrize(

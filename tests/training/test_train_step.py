@@ -1,6 +1,5 @@
 """A step: a plain one's weights, whatever it is cut into, clipped, averaged, kept small or computed in."""
 
-import contextlib
 import copy
 import dataclasses
 import time
@@ -10,11 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.model_files import shared_vocabulary
 from helpers.runs import rows_of
+from helpers.train_steps import make_train_step
 from torch import Tensor
 
-from nmt.commands.train import material, train
+from nmt.commands.train import train, training_data
 from nmt.config.schema import Config
 from nmt.data.batching import Batch, Step
 from nmt.data.vocabulary import BOS, PAD
@@ -23,7 +22,7 @@ from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors
 from nmt.models.transformer.model import Transformer
-from nmt.training.train_step import Learner
+from nmt.training.train_step import TrainStep
 from nmt.training.trainer import Trainer
 
 MakeConfig = Callable[..., Config]
@@ -33,14 +32,10 @@ V = 300
 
 @pytest.fixture(autouse=True)
 def matmul_precision() -> Iterator[None]:
-    """A learner sets it for the whole process."""
+    """A TrainStep sets it for the whole process."""
     before = torch.get_float32_matmul_precision()
     yield
     torch.set_float32_matmul_precision(before)
-
-
-def learner(config: Config, ranks: Ranks = Ranks()) -> Learner:  # noqa: B008 (frozen)
-    return Learner(config, shared_vocabulary(), CPU, ranks)
 
 
 def make_step(number: int = 1, micro_batches: int = 2, longest: int = 7) -> Step:
@@ -57,15 +52,15 @@ def make_step(number: int = 1, micro_batches: int = 2, longest: int = 7) -> Step
     return Step(batches, 5 * micro_batches, *counts, 10 * longest * micro_batches)
 
 
-def learn(of: Learner, step: Step, number: int = 1, rate: float = 0.01, *, norm: bool = False) -> bool:
-    return of.learn(step, number, rate, lambda _: contextlib.nullcontext(), norm=norm)
+def learn(of: TrainStep, step: Step, number: int = 1, rate: float = 0.01, *, norm: bool = False) -> bool:
+    return of.run(step, number, rate, norm=norm)
 
 
-def weights(of: Learner) -> dict[str, Tensor]:
+def weights(of: TrainStep) -> dict[str, Tensor]:
     return {name: weight.detach().clone() for name, weight in of.model.named_parameters()}
 
 
-def gradients(of: Learner, step: Step, number: int = 1) -> dict[str, Tensor]:
+def gradients(of: TrainStep, step: Step, number: int = 1) -> dict[str, Tensor]:
     """Those that the optimizer was given, without a loss scale."""
     of.optimizer.zero_grad = lambda set_to_none: None  # type: ignore[assignment, method-assign]
     learn(of, step, number, norm=True)
@@ -109,7 +104,7 @@ def test_steps_are_those_of_a_plain_loop(make_config: MakeConfig, overrides: tup
     """In float64, where the two ways differ by rounding alone: weights, norms, losses."""
     config = make_config("model.dropout=0", *overrides)
     training = config.training
-    ours = learner(config)
+    ours = make_train_step(config)
     ours.model.double()
     model = copy.deepcopy(ours.model)
     optimizer = torch.optim.AdamW(
@@ -142,7 +137,7 @@ def test_steps_are_those_of_a_plain_loop(make_config: MakeConfig, overrides: tup
 
 
 def test_the_norm_is_found_where_it_is_asked_for_or_clipped(make_config: MakeConfig) -> None:
-    unasked, clipped = learner(make_config()), learner(make_config("training.clip_norm=1e9"))
+    unasked, clipped = make_train_step(make_config()), make_train_step(make_config("training.clip_norm=1e9"))
     for one in (unasked, clipped):
         learn(one, make_step())
     assert unasked.gradient_norm is None
@@ -156,7 +151,7 @@ def test_the_norm_is_found_where_it_is_asked_for_or_clipped(make_config: MakeCon
 
 def test_finding_the_norm_changes_nothing(make_config: MakeConfig) -> None:
     for precision in ("float32", "float16"):
-        with_norm, without = (learner(make_config(f"training.precision={precision}")) for _ in range(2))
+        with_norm, without = (make_train_step(make_config(f"training.precision={precision}")) for _ in range(2))
         for number in (1, 2):
             learn(with_norm, make_step(number), number, norm=True)
             learn(without, make_step(number), number)
@@ -173,7 +168,7 @@ def test_recomputed_layers_give_the_same_gradients_bit_for_bit(make_config: Make
     """The masks of dropout are drawn a second time, and must be the same ones."""
     config = make_config(*DROPOUT, f"training.precision={precision}")
     again = make_config(*DROPOUT, f"training.precision={precision}", "training.activation_checkpointing=true")
-    kept, recomputed = learner(config), learner(again)
+    kept, recomputed = make_train_step(config), make_train_step(again)
     runs = 0
 
     def ran(*_: object) -> None:
@@ -187,7 +182,7 @@ def test_recomputed_layers_give_the_same_gradients_bit_for_bit(make_config: Make
 
 def test_masks_follow_from_the_seed_the_step_and_the_rank(make_config: MakeConfig) -> None:
     def masked(seed: int = 1, number: int = 1, rank: int = 0) -> dict[str, Tensor]:
-        of = learner(make_config(*DROPOUT), Ranks(rank, 2))
+        of = make_train_step(make_config(*DROPOUT), Ranks(rank, 2))
         of.seed = seed  # of dropout alone: the weights are the same
         torch.manual_seed(time.perf_counter_ns())  # what was drawn before does not matter
         return gradients(of, make_step(), number)
@@ -202,9 +197,9 @@ def test_micro_batches_have_masks_of_their_own(make_config: MakeConfig) -> None:
     batch = make_step().micro_batches[0]
     once = Step([batch], 5, 1, int((batch.target != PAD).sum()), 70)
     twice = Step([batch, batch], 10, 2, 2 * once.target_tokens, 140)
-    assert relative(*(gradients(learner(make_config(*DROPOUT)), step) for step in (once, twice))) > 0.1
+    assert relative(*(gradients(make_train_step(make_config(*DROPOUT)), step) for step in (once, twice))) > 0.1
     exact = make_config("model.dropout=0")
-    assert relative(*(gradients(learner(exact), step) for step in (once, twice))) < 1e-5
+    assert relative(*(gradients(make_train_step(exact), step) for step in (once, twice))) < 1e-5
 
 
 # ------------------------------------------------------------------------ the moving average
@@ -212,7 +207,7 @@ def test_micro_batches_have_masks_of_their_own(make_config: MakeConfig) -> None:
 
 def test_the_average_follows_its_recurrence(make_config: MakeConfig) -> None:
     """Its memory is short at first, or the random weights of the beginning would stay in it for long."""
-    of = learner(make_config("training.ema_decay=0.3", "model.tie=all"))
+    of = make_train_step(make_config("training.ema_decay=0.3", "model.tie=all"))
     assert of.average is not None
     average = {name: weight.double() for name, weight in weights(of).items()}
     for number in range(1, 6):
@@ -226,7 +221,7 @@ def test_the_average_follows_its_recurrence(make_config: MakeConfig) -> None:
 
 
 def test_averaging_changes_nothing_in_training(make_config: MakeConfig) -> None:
-    with_average, without = learner(make_config("training.ema_decay=0.5")), learner(make_config())
+    with_average, without = make_train_step(make_config("training.ema_decay=0.5")), make_train_step(make_config())
     for number in (1, 2, 3):
         for one in (with_average, without):
             learn(one, make_step(number), number)
@@ -235,7 +230,7 @@ def test_averaging_changes_nothing_in_training(make_config: MakeConfig) -> None:
 
 def test_a_sentence_longer_than_any_before_can_be_averaged_over(make_config: MakeConfig) -> None:
     """Positions make their table longer when such a sentence comes; the average has a table of its own."""
-    of = learner(make_config("training.ema_decay=0.5"))
+    of = make_train_step(make_config("training.ema_decay=0.5"))
     for number, longest in enumerate((7, 700, 7), start=1):
         assert learn(of, make_step(number, longest=longest), number)
 
@@ -248,7 +243,7 @@ def test_a_step_in_half_precision_comes_near_one_in_float32(
     make_config: MakeConfig, precision: str, least: float, most: float
 ) -> None:
     whole, half = (
-        learner(make_config("model.dropout=0", f"training.precision={kind}")) for kind in ("float32", precision)
+        make_train_step(make_config("model.dropout=0", f"training.precision={kind}")) for kind in ("float32", precision)
     )
     error = relative(gradients(half, make_step()), gradients(whole, make_step()))
     assert least < error < most  # not float32 in disguise
@@ -258,8 +253,8 @@ def test_a_step_in_half_precision_comes_near_one_in_float32(
     assert {weight.dtype for weight in weights(half).values()} == {torch.float32}
 
 
-def test_tf32_trains_on_a_cpu_and_the_next_learner_is_exact_again(make_config: MakeConfig) -> None:
-    of = learner(make_config("training.precision=tf32", "model.dropout=0"))
+def test_tf32_trains_on_a_cpu_and_the_next_one_is_exact_again(make_config: MakeConfig) -> None:
+    of = make_train_step(make_config("training.precision=tf32", "model.dropout=0"))
     assert torch.get_float32_matmul_precision() == "high"
     losses = []
     for number in range(1, 9):
@@ -267,11 +262,11 @@ def test_tf32_trains_on_a_cpu_and_the_next_learner_is_exact_again(make_config: M
         assert learn(of, make_step(), number)
         losses.append(float(of.losses[0]))
     assert losses[-1] < 0.9 * losses[0]
-    learner(make_config())
+    make_train_step(make_config())
     assert torch.get_float32_matmul_precision() == "highest"
 
 
-def scaled(of: Learner, scale: float) -> Learner:
+def scaled(of: TrainStep, scale: float) -> TrainStep:
     of.scaler = torch.amp.GradScaler("cpu", init_scale=scale)
     return of
 
@@ -280,11 +275,11 @@ def scaled(of: Learner, scale: float) -> Learner:
 def test_the_norm_does_not_depend_on_the_loss_scale(make_config: MakeConfig, clip: float | None) -> None:
     """Nor does what is clipped: the gradient is freed of the scale before."""
     overrides = ("model.dropout=0", f"training.clip_norm={'null' if clip is None else clip}")
-    exact = learner(make_config(*overrides))
+    exact = make_train_step(make_config(*overrides))
     expected = gradients(exact, make_step())
     assert exact.gradient_norm is not None
     for scale in (2.0**8, 2.0**14):
-        of = scaled(learner(make_config("training.precision=float16", *overrides)), scale)
+        of = scaled(make_train_step(make_config("training.precision=float16", *overrides)), scale)
         got = gradients(of, make_step())
         assert of.gradient_norm is not None
         torch.testing.assert_close(of.gradient_norm, exact.gradient_norm, rtol=5e-3, atol=0)
@@ -293,20 +288,20 @@ def test_the_norm_does_not_depend_on_the_loss_scale(make_config: MakeConfig, cli
         assert relative(got, expected) < 5e-3
 
 
-def overflowing_scale(of: Learner) -> None:
+def overflowing_scale(of: TrainStep) -> None:
     scaled(of, 2.0**60)
 
 
-def overflowing_weights(of: Learner) -> None:
+def overflowing_weights(of: TrainStep) -> None:
     of.model.encoder[0].feed_forward.outer.weight.data.mul_(1e6)
 
 
 @pytest.mark.parametrize("break_it", [overflowing_scale, overflowing_weights])
 @pytest.mark.parametrize("overrides", [(), ("training.clip_norm=1",)])
 def test_a_step_that_overflows_is_left_out_and_the_scale_halved(
-    make_config: MakeConfig, break_it: Callable[[Learner], None], overrides: tuple[str, ...]
+    make_config: MakeConfig, break_it: Callable[[TrainStep], None], overrides: tuple[str, ...]
 ) -> None:
-    of = learner(make_config("training.precision=float16", *overrides))
+    of = make_train_step(make_config("training.precision=float16", *overrides))
     learn(of, make_step())
     break_it(of)
     before, moments = weights(of), copy.deepcopy([*of.optimizer.state.values()])
@@ -322,7 +317,7 @@ def test_a_step_that_overflows_is_left_out_and_the_scale_halved(
 
 
 def test_training_goes_on_after_an_overflow(make_config: MakeConfig) -> None:
-    of = learner(make_config("training.precision=float16"))
+    of = make_train_step(make_config("training.precision=float16"))
     scaled(of, 2.0**60)
     assert not learn(of, make_step(1), 1)
     scaled(of, 2.0**10)
@@ -335,7 +330,7 @@ def test_training_goes_on_after_an_overflow(make_config: MakeConfig) -> None:
 
 
 def trainer(config: Config, **more: Any) -> Trainer:
-    return Trainer(config, material(config), CPU, **more)
+    return Trainer(config, training_data(config), CPU, **more)
 
 
 def rows(run: Path) -> list[dict[str, float]]:
@@ -359,23 +354,23 @@ def test_a_row_of_metrics_says_how_training_does(make_config: MakeConfig, tmp_pa
         assert ({"loss_scale", "overflows"} <= row.keys()) == (precision == "float16")
     steps = [step for step, _ in zip(ended.batches.epoch(0), range(4), strict=False)]
     tokens = sum(step.source_tokens + step.target_tokens for step in steps)
-    assert logged[0]["padding"] == pytest.approx(1 - tokens / sum(step.cells for step in steps))
-    assert ended.learner.gradient_norm is not None
-    assert logged[-1]["gradient_norm"] == float(ended.learner.gradient_norm)
+    assert logged[0]["padding"] == pytest.approx(1 - tokens / sum(step.padded_tokens for step in steps))
+    assert ended.train_step.gradient_norm is not None
+    assert logged[-1]["gradient_norm"] == float(ended.train_step.gradient_norm)
 
 
 def overflowing(config: Config, scale: float) -> tuple[Trainer, list[bool]]:
     """A trainer that begins with a loss scale, and whether each of its steps was learned."""
     run = trainer(config)
-    scaled(run.learner, scale)
+    scaled(run.train_step, scale)
     learned: list[bool] = []
-    learn_step = run.learner.learn
+    learn_step = run.train_step.run
 
     def noted(*arguments: Any, **more: Any) -> bool:
         learned.append(learn_step(*arguments, **more))
         return learned[-1]
 
-    run.learner.learn = noted  # type: ignore[method-assign]
+    run.train_step.run = noted  # type: ignore[method-assign]
     return run, learned
 
 
@@ -401,7 +396,7 @@ def test_an_overflow_in_a_step_that_is_logged_does_not_end_training(make_config:
 def test_a_scale_that_falls_without_end_stops_training(make_config: MakeConfig, tmp_path: Path) -> None:
     config = make_config("training.precision=float16", "training.max_steps=100", *QUICK)
     run, learned = overflowing(config, 2.0**-12)
-    overflowing_weights(run.learner)
+    overflowing_weights(run.train_step)
     with pytest.raises(NmtError, match=r"no longer a number at step 4; no checkpoint .* bfloat16"):
         run.run()
     assert learned == [False] * 4

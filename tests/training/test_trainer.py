@@ -15,18 +15,19 @@ from typing import Any
 import pytest
 import torch
 from helpers.runs import rows_of, rows_without_clock
+from helpers.train_steps import before_step
 
 from nmt.checkpoints import model_file, run_folder
-from nmt.commands.train import material, train
+from nmt.commands.train import train, training_data
 from nmt.config import reader
 from nmt.config.schema import Config
-from nmt.data.batching import Step
 from nmt.data.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
 from nmt.training import state
 from nmt.training.saving import Saver
+from nmt.training.state import Progress
 from nmt.training.trainer import Trainer
 
 MakeConfig = Callable[..., Config]
@@ -35,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("time_limit")
 
 
 def trainer(config: Config) -> Trainer:
-    return Trainer(config, material(config), torch.device("cpu"))
+    return Trainer(config, training_data(config), torch.device("cpu"))
 
 
 def newest_state(run: Path) -> dict[str, torch.Tensor]:
@@ -57,7 +58,7 @@ def assert_same_run(one: Path, other: Path) -> None:
 
 
 def test_a_run_with_bpe_dropout_learns_from_another_segmentation_each_epoch_and_resumes(
-    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_config: MakeConfig, tmp_path: Path
 ) -> None:
     some = ("vocabulary.bpe_dropout=0.2", "vocabulary.bpe_dropout_samples=2")
     whole = trainer(make_config(f"run_dir={tmp_path / 'whole'}", *some))
@@ -67,34 +68,27 @@ def test_a_run_with_bpe_dropout_learns_from_another_segmentation_each_epoch_and_
     whole.run()
     parts = make_config(f"run_dir={tmp_path / 'parts'}", *some)
     interrupted = trainer(parts)
-    stop_at(interrupted, 16, signal.SIGTERM, monkeypatch)
+    stop_at(interrupted, 16, signal.SIGTERM)
     assert interrupted.run().agreed and interrupted.progress.epoch > 0
     trainer(parts).run()
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
-def stop_at(trainer: Trainer, step: int, number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+def stop_at(trainer: Trainer, step: int, number: signal.Signals) -> None:
     """Send this process a signal in the middle of a step."""
-    train_step = trainer._train_step
-
-    def train_step_and_signal(batch: object) -> None:
-        if trainer.progress.step + 1 == step:
-            os.kill(os.getpid(), number)
-        train_step(batch)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(trainer, "_train_step", train_step_and_signal)
+    before_step(trainer, step, lambda: os.kill(os.getpid(), number))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_and_resumed_run_equals_an_uninterrupted_one(
-    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+    make_config: MakeConfig, tmp_path: Path, number: signal.Signals
 ) -> None:
     whole = make_config(f"run_dir={tmp_path / 'whole'}")
     trainer(whole).run()
     parts = make_config(f"run_dir={tmp_path / 'parts'}")
     for step in (3, 10, 14):  # between saves, at a validation, within a later epoch
         interrupted = trainer(parts)
-        stop_at(interrupted, step, number, monkeypatch)
+        stop_at(interrupted, step, number)
         assert interrupted.run().agreed == number
         assert interrupted.progress.step == step
     assert not trainer(parts).run().agreed
@@ -135,13 +129,15 @@ def test_a_finished_run_does_nothing_and_a_longer_one_goes_on(make_config: MakeC
 
 def test_resuming_with_other_sizes_or_data_is_refused(make_config: MakeConfig) -> None:
     trainer(make_config("training.max_steps=5")).run()
-    with pytest.raises(NmtError, match=r"model\.d_model: 32 -> 64"):
+    with pytest.raises(
+        NmtError, match=r"model\.d_model: 32 in the saved run, 64 now\): restore model\.d_model=32, or set"
+    ):
         trainer(make_config("model.d_model=64")).run()
-    with pytest.raises(NmtError, match=r"training\.batch_tokens: 512 -> 256"):
+    with pytest.raises(NmtError, match=r"training\.batch_tokens: 512 in the saved run, 256 now"):
         trainer(make_config("training.batch_tokens=256")).run()
-    with pytest.raises(NmtError, match=r"data\.max_length: 256 -> 8"):
+    with pytest.raises(NmtError, match=r"data\.max_length: 256 in the saved run, 8 now"):
         trainer(make_config("data.max_length=8")).run()
-    with pytest.raises(NmtError, match="other training data"):
+    with pytest.raises(NmtError, match=r"other training data .*restore training\.micro_batch_tokens=null"):
         trainer(make_config("training.micro_batch_tokens=12")).run()
 
 
@@ -152,11 +148,11 @@ def test_settings_that_cannot_change_are_refused_before_anything_is_built(
     train(make_config(here, "training.max_steps=5", "training.validation_bleu=false"), "cpu")
     before = sorted((tmp_path / "store").rglob("*"))
     for override, said in [
-        ("vocabulary.size=200", "vocabulary.size: 300 -> 200"),
-        ("data.max_length=8", "data.max_length: 256 -> 8"),
-        ("model.layers=2", "model.layers: 1 -> 2"),
+        ("vocabulary.size=200", "vocabulary.size: 300 in the saved run, 200 now): restore vocabulary.size=300, or set"),
+        ("data.max_length=8", "data.max_length: 256 in the saved run, 8 now): restore data.max_length=256, or set"),
+        ("model.layers=2", "model.layers: 1 in the saved run, 2 now): restore model.layers=1, or set a new run_dir"),
     ]:
-        with pytest.raises(NmtError, match=said):
+        with pytest.raises(NmtError, match=re.escape(said)):
             train(make_config(here, override), "cpu")
         assert sorted((tmp_path / "store").rglob("*")) == before
 
@@ -167,10 +163,10 @@ def test_the_gradient_of_micro_batches_is_that_of_one_batch(
 ) -> None:
     def gradients(*overrides: str) -> dict[str, torch.Tensor]:
         one_step = trainer(make_config("model.dropout=0", *overrides))
-        monkeypatch.setattr(one_step.learner.optimizer, "zero_grad", lambda set_to_none: None)
+        monkeypatch.setattr(one_step.train_step.optimizer, "zero_grad", lambda set_to_none: None)
         step = next(one_step.batches.epoch(0))
         assert len(step.micro_batches) > 1 or not overrides
-        one_step._train_step(step)
+        one_step.train_step.run(step, 1, 0.01)
         return {name: weight.grad for name, weight in one_step.model.named_parameters() if weight.grad is not None}
 
     whole, parts = gradients(), gradients(f"training.micro_batch_tokens={micro}")
@@ -185,7 +181,7 @@ def test_a_loss_that_is_no_number_stops_and_leaves_the_last_checkpoint(make_conf
     before = saved.read_bytes()
     exploding = trainer(make_config("training.learning_rate=1e30", "training.schedule=constant"))
     with pytest.raises(
-        NmtError, match=r"no longer a number at step .*step-00000005.*learning_rate.*goes on from the last save"
+        NmtError, match=r"no longer a number at step .*step-00000005.*learning_rate.*resumes from the last save"
     ):
         exploding.run()
     assert saved.read_bytes() == before
@@ -196,14 +192,14 @@ def test_weights_that_the_last_update_broke_are_not_saved(
     make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = trainer(make_config("training.max_steps=5"))
-    step = broken.learner.optimizer.step
+    step = broken.train_step.optimizer.step
 
     def step_and_break() -> None:
         step()
         if broken.progress.step == 5:
             broken.model.target_embedding.weight.data[0, 0] = torch.nan
 
-    monkeypatch.setattr(broken.learner.optimizer, "step", step_and_break)
+    monkeypatch.setattr(broken.train_step.optimizer, "step", step_and_break)
     with pytest.raises(NmtError, match="no longer a number at step 5; no checkpoint") as raised:
         broken.run()
     assert "last save" not in str(raised.value)
@@ -211,16 +207,10 @@ def test_weights_that_the_last_update_broke_are_not_saved(
 
 
 def test_a_loss_that_is_no_number_is_found_where_the_weights_still_are_numbers(
-    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_config: MakeConfig, tmp_path: Path
 ) -> None:
     broken = trainer(make_config("training.max_steps=5"))
-    train_step = broken._train_step
-
-    def train_and_break(step: Step) -> None:
-        train_step(step)
-        broken.learner.losses[0] = torch.nan
-
-    monkeypatch.setattr(broken, "_train_step", train_and_break)
+    before_step(broken, 4, lambda: broken.train_step.losses.fill_(torch.nan))
     with pytest.raises(NmtError, match="no longer a number at step 4"):
         broken.run()
     assert all(weight.isfinite().all() for weight in broken.model.parameters())
@@ -235,18 +225,16 @@ def test_a_save_that_fails_ends_training_at_the_next_step(
     trainer(whole).run()
     config = dataclasses.replace(whole, run_dir=str(tmp_path / "parts"))
     failing = trainer(config)
-    write, train_step = state.write, failing._train_step
+    write = state.write
 
     def full(run: Path, saved: state.Snapshot) -> None:
         if saved.step == 10:
             raise OSError(errno.ENOSPC, "No space left on device")
         write(run, saved)
 
-    def wait_and_train(step: Step) -> None:
-        if failing.progress.step == 10:
-            assert saver._writing is not None
-            concurrent.futures.wait([saver._writing])
-        train_step(step)
+    def wait() -> None:
+        assert saver._writing is not None
+        concurrent.futures.wait([saver._writing])
 
     def keep(self: Saver) -> Saver:
         nonlocal saver
@@ -256,9 +244,9 @@ def test_a_save_that_fails_ends_training_at_the_next_step(
     saver: Saver
     monkeypatch.setattr(Saver, "__enter__", keep)
     monkeypatch.setattr(state, "write", full)
-    monkeypatch.setattr(failing, "_train_step", wait_and_train)
+    before_step(failing, 11, wait)
     said = (
-        r"No space left on device: .*state is \S*/step-00000005\.safetensors, and the same command goes on from there"
+        r"No space left on device: .*state is \S*/step-00000005\.safetensors, and the same command resumes from there"
     )
     with pytest.raises(NmtError, match=said):
         failing.run()
@@ -278,7 +266,7 @@ def test_a_run_past_max_steps_says_so(
     trainer(make_config("training.max_steps=10", "training.validation_bleu=false")).run()
     assert "past training.max_steps" not in caplog.text
     trainer(make_config("training.max_steps=4", "training.validation_bleu=false")).run()
-    assert f"{tmp_path / 'run'} is at step 10, past training.max_steps: 4: nothing more is trained" in caplog.text
+    assert f"{tmp_path / 'run'} is at step 10, past training.max_steps: 4: to train more, raise it" in caplog.text
 
 
 @pytest.mark.parametrize("metric", ["validation_loss", "bleu"])
@@ -310,7 +298,7 @@ def test_best_starts_anew_where_scores_do_not_compare(
     by_bleu = (here, "training.best_metric=bleu", "training.keep_last=3", "training.keep_best=1")
     trainer(make_config(*by_bleu, "training.max_steps=10")).run()
     unchanged = trainer(make_config(*by_bleu, "training.max_steps=10"))
-    assert state.restore(tmp_path / "run", unchanged.identity, unchanged.learner, Ranks()).best is not None
+    assert state.restore(tmp_path / "run", unchanged.identity, unchanged.train_step, Ranks()).best is not None
     overrides = [changed]
     if "=" not in changed:
         overrides = []
@@ -359,6 +347,24 @@ def test_max_epochs_stops_at_the_end_of_an_epoch(make_config: MakeConfig) -> Non
     assert ended.progress.step == 2 * ended.batches.steps_in_epoch(0)
 
 
+def test_the_end_is_expected_at_the_steps_or_the_epochs(make_config: MakeConfig) -> None:
+    both = "training.max_steps=100", "training.max_epochs=2"
+    assert trainer(make_config("training.max_steps=7"))._announce() == 7
+    by_epochs = trainer(make_config(*both))
+    steps = [by_epochs.batches.steps_in_epoch(epoch) for epoch in (0, 1)]
+    assert by_epochs._announce() == 2 * steps[0] < 100
+    by_epochs.progress = Progress(step=steps[0] + 1, epoch=1, step_in_epoch=1)
+    assert by_epochs._announce() == sum(steps)
+
+
+def test_an_epoch_without_the_step_to_resume_at_is_an_error(make_config: MakeConfig) -> None:
+    """As after an update that cuts batches in another way: it must not be looked for without end."""
+    started = trainer(make_config("training.validation_bleu=false"))
+    started.progress.step_in_epoch = started.batches.steps_in_epoch(0)
+    with pytest.raises(NmtError, match=r"was saved after step .* of epoch 1, which has no more steps now"):
+        next(started._steps())
+
+
 def test_rows_of_metrics_hold_what_was_trained_on(make_config: MakeConfig, tmp_path: Path) -> None:
     config = make_config()
     ended = trainer(config)
@@ -388,7 +394,7 @@ def test_a_row_of_metrics_is_of_the_steps_since_the_last(make_config: MakeConfig
 def test_a_run_that_is_done_was_not_stopped(make_config: MakeConfig, tmp_path: Path, steps: int, reason: str) -> None:
     """Asked to stop in its last step, it has nothing to go on with."""
     config = make_config(f"training.max_steps={steps}", "training.validation_bleu=false")
-    ended = Trainer(config, material(config), torch.device("cpu"), deadline=0.0).run()
+    ended = Trainer(config, training_data(config), torch.device("cpu"), deadline=0.0).run()
     assert ended.reason == reason
     assert rows_of(tmp_path / "run" / "sessions.jsonl")[-1]["event"] == ("stopped" if reason else "finished")
 
@@ -412,7 +418,7 @@ def test_pairs_longer_than_a_batch_are_counted_and_said(
     make_config: MakeConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     short = trainer(make_config("training.batch_tokens=16", "training.max_steps=2", "training.validation_bleu=false"))
-    lengths = zip(short.material.train.source_lengths, short.material.train.target_lengths, strict=True)
+    lengths = zip(short.data.train.source_lengths, short.data.train.target_lengths, strict=True)
     skipped = sum(1 for pair in lengths if max(pair) > 16)
     assert skipped > 0
     with caplog.at_level("INFO", logger="nmt"):
@@ -428,7 +434,7 @@ def test_no_validation_pair_is_left_out_of_the_loss(make_config: MakeConfig) -> 
         for cells in (512, 12)
     )
     assert whole.validation and tight.validation
-    assert max(max(whole.material.train.source_lengths), max(whole.material.train.target_lengths)) > 12
+    assert max(max(whole.data.train.source_lengths), max(whole.data.train.target_lengths)) > 12
     for batches in (whole.validation, tight.validation):
         assert sum(step.sentences for step in batches.epoch(0)) == 20
 
@@ -448,7 +454,7 @@ def test_a_damaged_checkpoint_is_passed_over(
     ended = trainer(make_config())
     ended.run()
     assert ended.progress.step == 20
-    assert "passed over" in caplog.text
+    assert "skipped" in caplog.text
 
 
 def test_a_folder_without_a_state_is_cleared_without_losing_its_checkpoints(
@@ -472,15 +478,15 @@ def test_a_folder_without_a_state_is_cleared_without_losing_its_checkpoints(
 
 
 def test_two_trainers_do_not_share_a_folder(make_config: MakeConfig, tmp_path: Path) -> None:
-    with run_folder.alone(tmp_path / "run"), pytest.raises(NmtError, match="another process is training there"):
+    with run_folder.locked(tmp_path / "run"), pytest.raises(NmtError, match="another process is training there"):
         trainer(make_config()).run()
 
 
 def test_a_run_stopped_between_checkpoints_and_then_declared_finished_has_a_model(
-    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_config: MakeConfig, tmp_path: Path
 ) -> None:
     stopped = trainer(make_config())
-    stop_at(stopped, 3, signal.SIGINT, monkeypatch)
+    stop_at(stopped, 3, signal.SIGINT)
     stopped.run()
     assert model_file.checkpoints(tmp_path / "run") == []
     trainer(make_config("training.max_steps=2")).run()

@@ -48,8 +48,8 @@ def padded(attention: MultiHeadAttention, width: int, query_scale: float = 1.0) 
     and the output projection multiplies the zeros of the values by zeros.
     """
     joint = linear(attention.projection)
-    weights = torch.split(joint.weight, attention.rows)
-    biases = (None,) * 3 if joint.bias is None else torch.split(joint.bias, attention.rows)
+    weights = torch.split(joint.weight, attention.widths)
+    biases = (None,) * 3 if joint.bias is None else torch.split(joint.bias, attention.widths)
     query, key, value = (
         Linear(_widen(weight, attention.heads, width), None if bias is None else _widen(bias, attention.heads, width))
         for weight, bias in zip(weights, biases, strict=True)

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from nmt.checkpoints import export_folder
 from nmt.checkpoints.model_file import Checkpoint
+from nmt.commands.export.architecture import build_transformer
 from nmt.commands.export.attention_weights import Linear, head_width, linear, padded
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
 from nmt.models.transformer.attention import MultiHeadAttention
@@ -27,7 +28,7 @@ QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float3
 def write(folder: Path, loaded: Checkpoint, quantization: str = "float32") -> None:
     """Write the model, its vocabulary and its settings into an existing empty folder.
 
-    quantization is one of QUANTIZATIONS. Raises NmtError as Checkpoint.build does.
+    quantization is one of QUANTIZATIONS. Raises NmtError as `build_transformer` does.
     """
     spec = _spec(loaded)
     spec.validate()
@@ -39,7 +40,7 @@ def write(folder: Path, loaded: Checkpoint, quantization: str = "float32") -> No
 def _spec(loaded: Checkpoint) -> "TransformerSpec":
     from ctranslate2.specs import common_spec, transformer_spec
 
-    model, sizes, vocabulary = loaded.build(), loaded.config.model, loaded.vocabulary
+    model, sizes, vocabulary = build_transformer(loaded), loaded.config.model, loaded.vocabulary
     first: Any = model.encoder[0]
     activations = common_spec.Activation
     shape = {
@@ -55,7 +56,7 @@ def _spec(loaded: Checkpoint) -> "TransformerSpec":
         transformer_spec.TransformerEncoderSpec(len(model.encoder), **shape),
         transformer_spec.TransformerDecoderSpec(len(model.decoder), **shape),
     )
-    positions = export_folder.table_length(loaded.config)
+    positions = export_folder.longest_position(loaded.config)
     _set_side(spec.encoder, model.encoder, model.encoder_norm, model.source_positions, positions)
     _set_side(spec.decoder, model.decoder, model.decoder_norm, model.target_positions, positions)
     spec.encoder.embeddings[0].weight = model.source_embedding.weight.detach()
@@ -73,7 +74,7 @@ def _spec(loaded: Checkpoint) -> "TransformerSpec":
 
 def _set_side(spec: Any, layers: nn.ModuleList, norm: nn.Module, positions: nn.Module, length: int) -> None:
     """Write the encoder or the decoder, without its embeddings."""
-    spec.position_encodings.encodings = _table(positions, length)
+    spec.position_encodings.encodings = positions(0, length).detach().clone()  # [T, D]
     if isinstance(norm, nn.LayerNorm):
         _set_norm(spec.layer_norm, norm)
     layer: Any  # an EncoderLayer or a DecoderLayer
@@ -116,10 +117,3 @@ def _set_norm(spec: Any, norm: nn.LayerNorm) -> None:
 def _joined(*parts: Linear) -> Linear:
     biases = [part.bias for part in parts if part.bias is not None]
     return Linear(torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None)
-
-
-def _table(positions: nn.Module, length: int) -> Tensor:
-    """The vectors of the positions, [T, D]: all learned ones, or `length` sinusoids."""
-    learned = getattr(positions, "weight", None)
-    table: Tensor = positions(0, length) if learned is None else learned
-    return table.detach().clone()

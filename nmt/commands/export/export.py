@@ -10,12 +10,13 @@ import torch
 
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
+from nmt.commands import models
 from nmt.commands.export import ctranslate2, marian, parity
 from nmt.commands.export.marian_engine import MarianEngine
 from nmt.commands.export.parity import Exported, Parity
 from nmt.decoding import ctranslate2_engine
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
-from nmt.decoding.engine import TransformerEngine
+from nmt.decoding.engine import PyTorchEngine
 from nmt.errors import NmtError
 from nmt.files import atomic
 from nmt.files.outputs import check_new_folder
@@ -44,6 +45,7 @@ def export(
     no line can be compared, or the model cannot be loaded.
     """
     _check(format, output, quantization)
+    models.log_chosen_files(model)
     loaded = model_file.load(model_file.locate(model))
     text = parity.sample(loaded.vocabulary.source) if lines is None else lines
     parity.comparable(text, loaded.config, loaded.vocabulary.source)  # raises before the long work
@@ -93,5 +95,5 @@ def _write(folder: Path, format: Format, loaded: Checkpoint, quantization: str, 
     else:
         marian.write(folder, loaded)
         theirs = MarianEngine(folder)
-    ours = TransformerEngine([loaded.build()], torch.device("cpu"))
+    ours = PyTorchEngine([loaded.build()], torch.device("cpu"))
     return parity.compare(ours, theirs, loaded.vocabulary, loaded.config, lines)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from nmt.checkpoints import export_folder
 from nmt.checkpoints.model_file import Checkpoint
+from nmt.commands.export.architecture import build_transformer
 from nmt.commands.export.attention_weights import Linear, linear, padded, scale_for
 from nmt.config.schema import Config, DecodingConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
@@ -70,11 +71,11 @@ def check(settings: Config) -> None:
 def write(folder: Path, loaded: Checkpoint) -> None:
     """Write model, tokenizer and settings into an existing empty folder, in float32.
 
-    Raises NmtError as `check` and Checkpoint.build do.
+    Raises NmtError as `check` and `build_transformer` do.
     """
     transformers = load_package()
     check(loaded.config)
-    ours = loaded.build()
+    ours = build_transformer(loaded)
     theirs = transformers.MarianMTModel(_config(loaded))
     theirs.generation_config = _generation_config(loaded.config)
     theirs.load_state_dict(dict(_weights(ours)), strict=False)  # the positions are computed, and one bias is zeros
@@ -95,7 +96,7 @@ def _config(loaded: Checkpoint) -> "MarianConfig":
         decoder_vocab_size=len(vocabulary.target),
         share_encoder_decoder_embeddings=sizes.tie == "all",
         tie_word_embeddings=sizes.tie != "none",
-        max_position_embeddings=export_folder.table_length(loaded.config),
+        max_position_embeddings=export_folder.longest_position(loaded.config),
         d_model=sizes.d_model,
         scale_embedding=True,
         encoder_layers=sizes.encoder_layers or sizes.layers,
@@ -126,7 +127,7 @@ def _generation_config(settings: Config) -> "GenerationConfig":
 
     decoding = settings.decoding
     _warn_of_settings_not_exported(decoding)
-    longest = export_folder.table_length(settings)
+    longest = export_folder.longest_position(settings)
     return GenerationConfig(
         max_length=longest if decoding.max_length is None else min(longest, decoding.max_length + 2),  # BOS and EOS
         min_length=decoding.min_length + 1 if decoding.min_length else None,  # BOS
@@ -163,10 +164,10 @@ def _warn_of_settings_not_exported(decoding: DecodingConfig) -> None:
 
 def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
     """Marian's parameters by name."""
-    order = _sines_first(model.sizes.d_model)
+    order = _sines_first(model.config.d_model)
     yield "model.encoder.embed_tokens.weight", model.source_embedding.weight.detach()[:, order]
     yield "model.decoder.embed_tokens.weight", model.target_embedding.weight.detach()[:, order]
-    if model.sizes.tie == "all":
+    if model.config.tie == "all":
         yield "model.shared.weight", model.target_embedding.weight.detach()[:, order]
     yield "lm_head.weight", model.output.weight.detach()[:, order]
     for side, layers in (("encoder", model.encoder), ("decoder", model.decoder)):

@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from nmt.commands.export.marian import load_package
 from nmt.data.vocabulary import BOS, EOS, PAD
-from nmt.decoding.engine import Pair, Source
+from nmt.decoding.engine import Pair, SearchInput
 from nmt.decoding.search.interface import Hypothesis, Options, length_penalties
 
 _SENTENCES = 16  # in a batch
@@ -39,7 +39,7 @@ class MarianEngine:
         """Each line's subword ids, without EOS."""
         return [ids[:-1] for ids in self.tokenizer(list(lines))["input_ids"]]
 
-    def search(self, sources: Sequence[Source], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+    def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
         """As nmt.decoding.engine.Engine, for beam search and greedy search."""
         found: list[list[list[int]]] = []
         for start in range(0, len(sources), _SENTENCES):
@@ -67,7 +67,7 @@ class MarianEngine:
         return scores
 
     @torch.inference_mode()
-    def _outputs(self, sources: Sequence[Source], options: Options) -> list[list[list[int]]]:
+    def _outputs(self, sources: Sequence[SearchInput], options: Options) -> list[list[list[int]]]:
         """The finished outputs of each source, without EOS."""
         source, beam = _padded([[*source.ids, EOS] for source in sources]), options.beam_size
         limits = torch.tensor([source.longest for source in sources]).repeat_interleave(beam)  # [B·K]

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from nmt.checkpoints import export_folder
 from nmt.config import schema
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer, Vocabulary
-from nmt.decoding.engine import Searcher, Source
+from nmt.decoding.engine import Searcher, SearchInput
 from nmt.decoding.search.interface import Hypothesis, Options
 from nmt.errors import NmtError
 from nmt.files.table import table
@@ -98,9 +99,7 @@ def comparable(lines: Sequence[str], settings: schema.Config, tokenizer: Tokeniz
 
     Raises NmtError if none is left.
     """
-    limit = settings.longest_source
-    if settings.model.positions == "learned":
-        limit = min(limit, settings.model.max_positions - 1)
+    limit = min(settings.longest_source, export_folder.longest_position(settings) - 1)
     encoded = dict(enumerate(tokenizer.encode(list(lines)), start=1))
     kept = {number: ids for number, ids in encoded.items() if 0 < len(ids) <= limit}
     if not kept:
@@ -121,7 +120,7 @@ def compare(
     """
     positions = min((engine.positions for engine in (ours, theirs) if engine.positions is not None), default=None)
     decoding, kept = settings.decoding, comparable(lines, settings, vocabulary.source)
-    sources = [Source(ids, _longest(ids, decoding, positions)) for ids in kept.values()]
+    sources = [SearchInput(ids, _longest(ids, decoding, positions)) for ids in kept.values()]
     others = theirs.subwords([lines[number - 1] for number in kept])
 
     def search(engine: Searcher, beam_size: int) -> dict[int, Hypothesis]:
@@ -156,7 +155,7 @@ def compare(
 
 
 def _longest(ids: list[int], decoding: schema.DecodingConfig, positions: int | None) -> int:
-    longest = len(ids) + decoding.max_extra_tokens
+    longest = decoding.longest_output(len(ids))
     return longest if positions is None else min(longest, positions)
 
 

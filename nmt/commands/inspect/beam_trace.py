@@ -14,8 +14,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nmt.decoding.engine import Source, TransformerEngine
-from nmt.decoding.search.beam import best_candidates, candidate_count
+from nmt.decoding.engine import PyTorchEngine, SearchInput
+from nmt.decoding.search.candidates import best_candidates, candidate_count
 from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, length_penalties
 
 # kept: one of the K that the search continued; finished: ended, as one of the K best; dropped: neither; open: it would
@@ -54,7 +54,7 @@ class Recorder:
         self._parents: list[int | None] = [None]  # nodes of the live hypotheses
         self._candidates: dict[tuple[int, int], int] = {}  # in the latest step: (hypothesis, token) → node
 
-    def apply(self, log_p: Tensor, length: int) -> None:
+    def apply(self, log_p: Tensor, length: int, sentences: slice) -> None:
         """Record the best C candidates. Raises ValueError for several sentences at once."""
         if len(log_p) != 1:
             raise ValueError(f"a recorder can follow one sentence, not {len(log_p)}")
@@ -102,18 +102,18 @@ def tokens_of(nodes: Sequence[Node], place: int) -> list[int]:
     return tokens[::-1]
 
 
-class RecordingEngine(TransformerEngine):
+class RecordingEngine(PyTorchEngine):
     """Searches one sentence at a time, and keeps the nodes and hypotheses of the latest search."""
 
     nodes: list[Node]
     hypotheses: list[Hypothesis]
 
-    def search(self, sources: Sequence[Source], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+    def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
         results = super().search(sources, options, batch_tokens)
         [self.hypotheses] = results
         return results
 
-    def _rules(self, batch: list[Source], options: Options) -> list[LogitsProcessor]:
+    def _rules(self, batch: list[SearchInput], options: Options) -> list[LogitsProcessor]:
         recorder = Recorder(options)
         self.nodes = recorder.nodes
         return [*super()._rules(batch, options), recorder]

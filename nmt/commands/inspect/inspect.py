@@ -16,7 +16,7 @@ from nmt.commands.inspect.beam_trace import Node, RecordingEngine, tokens_of
 from nmt.commands.inspect.word_alignment import Word, attention_by_word, to_words
 from nmt.config import schema
 from nmt.data.vocabulary import BOS, EOS, Vocabulary
-from nmt.decoding.quantize import prepared
+from nmt.decoding import quantize
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
 from nmt.models.transformer.model import Transformer
@@ -94,10 +94,15 @@ class Inspector:
             raise NmtError(f"{path}: an exported folder cannot be inspected: give the model file or the run folder")
         file = model_file.locate(path)
         loaded = model_file.load(file)
-        settings = schema.overridden(loaded.config, overrides)
+        settings = schema.override(loaded.config, overrides)
         if settings.decoding.method != "beam":
             raise NmtError("decoding.method: sample: only beam search can be inspected: add decoding.method=beam")
-        model = prepared(loaded.build(), devices.choose(device), "float32")
+        model = quantize.prepare(loaded.build(), devices.choose(device), "float32")
+        if not isinstance(model, Transformer):
+            raise NmtError(
+                f"{file}: a {type(model).__name__}, and only a Transformer can be inspected: for its alignment, use "
+                "nmt translate --format json"
+            )
         return cls(file.name, settings, loaded.vocabulary, model)
 
     def inspect(self, source: str, target: str | None = None) -> Inspection:
@@ -138,7 +143,7 @@ class Inspector:
             node_pieces=vocabulary.target.pieces([node.token for node in self.engine.nodes]),
             ranks=self._ranks(hypotheses),
             beam_size=translator.decoding.beam_size,
-            layout=self.model.sizes.positions,
+            layout=self.model.config.positions,
             positions=position_tables(self.model),
         )
 
@@ -183,9 +188,9 @@ class Inspector:
 
 def position_tables(model: Transformer) -> dict[str, Tensor]:
     """The encodings of the first positions, [P, D] by name: sinusoids in both layouts, or the learned tables."""
-    sizes = model.sizes
-    if sizes.positions == "learned":
-        count = min(_POSITIONS, sizes.max_positions)
+    config = model.config
+    if model.longest_position is not None:
+        count = min(_POSITIONS, model.longest_position)
         learned = {"source": model.source_positions(0, count), "target": model.target_positions(0, count)}
         return {name: table.detach().float().cpu() for name, table in learned.items()}
-    return {layout: sinusoids(_POSITIONS, sizes.d_model, layout) for layout in ("interleaved", "concatenated")}
+    return {layout: sinusoids(_POSITIONS, config.d_model, layout) for layout in ("interleaved", "concatenated")}

@@ -12,7 +12,7 @@ from nmt.commands.report.curves import PROGRESS, Curves, curves, is_number
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.data import token_store
-from nmt.data.cleaning import Report
+from nmt.data.report import DataReport
 from nmt.errors import NmtError
 from nmt.files import json_lines
 from nmt.training import state
@@ -84,7 +84,7 @@ class Run:
     sessions: list[Session]
     best: dict[str, Any]
     evaluations: list[Evaluation]
-    data: Report | None
+    data: DataReport | None
     notes: list[str]
 
 
@@ -226,24 +226,24 @@ class _Reader:
                 self._note(f"{path}: not an output of `nmt evaluate --json`: not shown")
             yield from (Evaluation(path.stem, of, system) for system, of in scores.items())
 
-    def _data(self, config: Config, sessions: Sequence[Session]) -> Report | None:
+    def _data(self, config: Config, sessions: Sequence[Session]) -> DataReport | None:
         """The data report that the run recorded, or else that of the token store of its newest state."""
         recorded = [session.facts["data"] for session in sessions if "data" in session.facts]
         try:
-            report = Report.of(recorded[-1]) if recorded else self._prepared(config)
+            report = DataReport.of(recorded[-1]) if recorded else self._prepared(config)
             str(report)  # fails if its numbers or names are damaged
         except (NmtError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             self._note(f"{self.folder}: the data report cannot be read ({error}): not shown")
             return None
         return report
 
-    def _prepared(self, config: Config) -> Report | None:
+    def _prepared(self, config: Config) -> DataReport | None:
         store = Path(config.data.store_dir or self.folder / "data")
         key = state.data_key(self.folder)
         if key is None or not (store / key).is_dir():
             return None
         languages = (config.data.source_language, config.data.target_language)
-        return Report(languages, tuple(one.label for one in config.data.train), token_store.counts(store / key))
+        return DataReport(languages, tuple(one.label for one in config.data.train), token_store.counts(store / key))
 
 
 def _totals(rows: Iterable[dict[str, Any]], saved: int) -> dict[str, float]:

@@ -15,7 +15,8 @@ from nmt.commands.serve.batching import BatchingQueue
 from nmt.commands.serve.hosts import AllowedHosts
 from nmt.commands.serve.languages import Languages
 from nmt.commands.serve.requests import Limits
-from nmt.decoding.translator import Translator, load_settings
+from nmt.decoding.model_loader import load_settings
+from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")

@@ -1,1 +1,1 @@
-"""Searching: scores of the next token to whole outputs."""
+"""Search: from scores of the next token to complete outputs."""

@@ -1,56 +1,54 @@
-"""Finding words in outputs that grow by subwords, whatever subwords or bytes they are written with.
+"""Finds banned words in outputs that grow by subwords, whichever subwords or bytes a word is written with.
 
-The automaton of Aho and Corasick (1975) over letters. What a subword does to a state is looked up in a row over the
-whole vocabulary, made when a search first comes to that state.
-
-Letters are compared without case. Accents are letters of their own here (Unicode's NFD), so that é is found as one
-character and as e with an accent behind it; full-width forms and ligatures are the letters that they stand for.
+Letters are compared without case. Accents are letters of their own here (Unicode's NFD), so that é is found both as
+one character and as e followed by an accent. Full-width forms and ligatures equal the letters that they stand for.
 """
 
 import codecs
 import itertools
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from nmt.decoding.search.automaton import Automaton
 from nmt.decoding.search.scripts import is_unspaced
 
-# Kinds of characters, and the symbols of those that are in none of the words.
+# The kinds of letters, which are also the symbols of letters that are in none of the words.
 _SEPARATOR, _SPACED, _UNSPACED, _MARK = range(4)
-_ROWS_KEPT = 1000  # by state, each with a byte for every subword
-# Seen by no reader: the soft hyphen, and what chooses between pictures of the same character.
+_ROWS_KEPT = 1000  # results of `completing` that are kept; each has a byte for every subword
+# No reader sees these: the soft hyphen, and the selectors of a character's variants.
 _INVISIBLE = {"\u00ad", *map(chr, range(0xFE00, 0xFE10)), *map(chr, range(0xE0100, 0xE01F0))}
 
 
-class Words:
-    """Words (or phrases) to find as whole words, whatever their case; what is no letter or digit ends a word.
+class BannedWords:
+    """Finds words (or phrases) as complete words, in any case; any character but a letter or digit ends a word.
 
-    Letters of scripts without spaces between words (see `scripts.py`) are words by themselves: a word that
-    ends with such a letter is there as soon as this is written. Other words are there once something follows that does
-    not go on with them: anything but letters of scripts with spaces, digits and accents.
+    Letters of scripts without spaces between words (see `scripts.py`) are words by themselves: a word that ends with
+    such a letter is complete at once. Any other word is complete when the next letter does not continue it, that is,
+    when it is not an accent, a digit, or a letter of a script with spaces.
 
-    A state is a node of the automaton, and the bytes of a character that has begun but is not complete: as a number,
-    node + nodes × those bytes. The first node is the beginning of a text; the second is where nothing of a word has
-    been read and a letter of a script with spaces would go on with another word.
+    The automaton reads the symbols of letters, and a boundary wherever a word may begin or end. A state is a number:
+    node + nodes × the bytes (as a number) of a character that has begun but is not complete. The last node stands for
+    node 0 of the automaton after a letter that a letter of a script with spaces would continue.
     """
 
     def __init__(self, words: Sequence[str], spellings: Sequence[bytes], eos: int):
-        """spellings: what each subword writes, in the order of their ids: UTF-8, or one byte of a character."""
+        """spellings: what each subword writes, in the order of the ids: UTF-8, or one byte of a character."""
         self.eos, self.start = eos, 0
-        self._symbol: dict[str, int] = {}  # of the letters in the words
+        self._symbol: dict[str, int] = {}  # of each letter in the words
         forms = [unicodedata.normalize(form, word) for word in words for form in ("NFC", "NFD")]
         self._build([self._pattern(word) for word in dict.fromkeys(forms)])
         self._spelled = [self._symbols(spelling.decode("utf-8", "replace")) for spelling in spellings]
-        # A byte with which no character begins writes U+FFFD, a separator; one that begins a character waits.
+        # A byte that cannot begin a character writes U+FFFD, a separator; a byte that begins one writes nothing yet.
         self._bytes = {i: one[0] for i, one in enumerate(spellings) if len(one) == 1 and one[0] >= 0x80}
-        self._beginning = [token for token, byte in self._bytes.items() if 0xC2 <= byte <= 0xF4]
-        for token in self._beginning:
+        self._first_bytes = [token for token, byte in self._bytes.items() if 0xC2 <= byte <= 0xF4]
+        for token in self._first_bytes:
             self._spelled[token] = []
-        # By place in a subword: the tokens that have a symbol there, and these symbols.
+        # For each place in a subword: the tokens that have a symbol there, and these symbols.
         self._columns: list[tuple[np.ndarray, np.ndarray]] = []
         for place in range(max(map(len, self._spelled), default=0)):
             tokens = [token for token, symbols in enumerate(self._spelled) if len(symbols) > place]
@@ -62,12 +60,12 @@ class Words:
         return self._read(state, token)[0]
 
     def _completing(self, state: int) -> Tensor | None:
-        """The tokens that would complete a word from here, [V] of bool; None: there are none.
+        """The tokens that would complete a word from here, [V] of bool; None if there are none.
 
-        So would a byte that begins a character if all such characters do: nothing could follow it.
+        These include a byte that begins a character if all characters that begin with it would complete a word.
         """
         begun, node = divmod(state, len(self._complete))
-        if begun:  # what does not go on with the character leaves U+FFFD in its place, a separator
+        if begun:  # a token that does not continue the character leaves U+FFFD in its place, a separator
             found = self.completing(int(self._next[node, _SEPARATOR]))
             completing = np.zeros(len(self._spelled), dtype=bool) if found is None else found.numpy().copy()
             completing |= self._complete[node]
@@ -79,14 +77,14 @@ class Words:
                 at = nodes[tokens]
                 completing[tokens] |= self._completes[at, symbols]
                 nodes[tokens] = self._next[at, symbols]
-            going_on = self._beginning if self._complete[node] else []
+            going_on = self._first_bytes if self._complete[node] else []
         for token in going_on:
             completing[token] = self._read(state, token)[1]
         completing[self.eos] = self._complete[node]
         return torch.from_numpy(completing) if completing.any() else None
 
     def _read(self, state: int, token: int) -> tuple[int, bool]:
-        """The state that a token leads to, and whether it completes a word on the way, or cannot but do so next."""
+        """The state that a token leads to, and whether it completes a word, or makes sure that the next one does."""
         begun, node = divmod(state, len(self._complete))
         byte = self._bytes.get(token)
         if byte is None:
@@ -108,57 +106,66 @@ class Words:
         return [self._symbol.get(letter, _kind(letter)) for letter in _letters(text)]
 
     def _pattern(self, word: str) -> list[int]:
-        """The word's symbols; several separators in a row are one, and none stands around it."""
+        """The word's symbols; several separators in a row become one, and those around the word are left out."""
         pattern: list[int] = []
         for letter in _letters(word):
             kind = _kind(letter)
             if kind == _SEPARATOR:
                 pattern += [_SEPARATOR] * (pattern[-1:] not in ([], [_SEPARATOR]))
-            elif pattern or kind != _MARK:  # an accent on nothing is none
+            elif pattern or kind != _MARK:  # a word does not begin with an accent
                 pattern.append(self._symbol.setdefault(letter, len(self._symbol) + _MARK + 1))
         return pattern[:-1] if pattern[-1:] == [_SEPARATOR] else pattern
 
-    def _build(self, patterns: Iterable[Sequence[int]]) -> None:
-        """By node and symbol: `next`, the node that it leads to, and `completes`, whether a word is there then.
-        By node: `complete`, whether a word is there, should the next letter not go on with it."""
-        kinds = [_SEPARATOR, _SPACED, _UNSPACED, _MARK, *map(_kind, self._symbol)]
-        children: list[dict[int, int]] = [{}, {}]
-        last, spaced, word = [_SEPARATOR, _SPACED], [False, True], [False, False]
-        for pattern in filter(None, patterns):
-            node = 0
-            for symbol in pattern:
-                if symbol not in children[node]:
-                    children[node][symbol] = len(children)
-                    children.append({})
-                    last.append(symbol)
-                    spaced.append(spaced[node] if kinds[symbol] == _MARK else kinds[symbol] == _SPACED)
-                    word.append(False)
-                node = children[node][symbol]
-            word[node] = True
-        self._next = np.zeros((len(children), len(kinds)), dtype=np.int64)
-        # Where nothing of a word has been read: behind a letter of a script with spaces, such letters begin no word.
-        for symbol, kind in enumerate(kinds):
-            self._next[0, symbol] = children[0].get(symbol, int(kind == _SPACED))
-            self._next[1, symbol] = 1 if kind in (_SPACED, _MARK) else self._next[0, symbol]
-        fallback = np.zeros(len(children), dtype=np.int64)
-        queue = list(children[0].values())
-        fallback[queue] = [int(spaced[node]) for node in queue]
-        for node in queue:  # breadth first: what a node falls back to is finished before it
-            word[node] = word[node] or word[fallback[node]]
-            self._next[node] = self._next[fallback[node]]
-            if last[node] == _SEPARATOR:  # several in a row are one
-                self._next[node, _SEPARATOR] = node
-            for symbol, child in children[node].items():
-                fallback[child] = self._next[fallback[node], symbol]
-                self._next[node, symbol] = child
-                queue.append(child)
-        goes_on = np.isin(kinds, (_SPACED, _MARK))
-        self._complete = np.array(word) & np.array(spaced)
-        self._completes = self._complete[:, None] & ~goes_on | (np.array(word) & ~self._complete)[self._next]
+    def _build(self, patterns: Sequence[Sequence[int]]) -> None:
+        """By node and symbol: `next`, the node that it leads to, and `completes`, whether it completes a word.
+        By node: `complete`, whether a word is complete here unless the next letter continues it."""
+        kinds = np.array([_SEPARATOR, _SPACED, _UNSPACED, _MARK, *map(_kind, self._symbol)])
+        symbols, boundary = np.arange(len(kinds)), len(kinds)
+        automaton = Automaton(_with_boundaries(pattern, kinds, boundary) for pattern in patterns if pattern)
+        count = len(automaton.next)
+        found = np.zeros(count, dtype=bool)  # whether a pattern ends at a node
+        found[[path[-1] for path in automaton.paths]] = True
+        table = np.zeros((count, boundary + 1), dtype=np.int64)
+        for node, following in enumerate(automaton.next):
+            table[node, list(following)] = list(following.values())
+        for node, suffix in automaton.suffixes:
+            found[node] |= found[suffix]
+
+        # Whether a letter of a script with spaces, or an accent, would continue the word that a node is in.
+        in_word = np.zeros(count + 1, dtype=bool)
+        in_word[table[:, symbols[kinds == _SPACED]]] = True
+        for node in range(1, count):
+            in_word[table[node, symbols[kinds == _MARK]]] |= in_word[node]
+        in_word[0], in_word[count] = False, True
+        goes_on = in_word[:, None] & np.isin(kinds, (_SPACED, _MARK))
+
+        nodes = np.append(np.arange(count), 0)
+        bounded = table[nodes, boundary]  # the node after a boundary
+        reached = table[np.where(goes_on, nodes[:, None], bounded[:, None]), symbols]
+        self._complete = found[bounded]
+        self._completes = self._complete[:, None] & ~goes_on | found[reached]
+        into_word = goes_on | (kinds == _SPACED)
+        self._next = np.where((reached == 0) & into_word, count, reached)
+        separators = np.setdiff1d(table[:, _SEPARATOR], [0])
+        self._next[separators, _SEPARATOR] = separators  # several in a row are one
+
+
+def _with_boundaries(pattern: Sequence[int], kinds: np.ndarray, boundary: int) -> list[int]:
+    """The pattern with a boundary before each symbol that does not continue a word, and after a word at the end."""
+    found: list[int] = []
+    in_word = False
+    for symbol in pattern:
+        kind = kinds[symbol]
+        if not (in_word and kind in (_SPACED, _MARK)):
+            found.append(boundary)
+        found.append(symbol)
+        in_word = kind == _SPACED or (in_word and kind == _MARK)
+    return [*found, boundary] if in_word else found
 
 
 def _letters(text: str) -> str:
-    """A text in the form in which letters are compared; each character by itself, as subwords part them anywhere."""
+    """The text in the form in which letters are compared, converted character by character, because a subword may end
+    anywhere."""
     return "".join(map(_folded, text))
 
 
@@ -166,7 +173,7 @@ def _folded(character: str) -> str:
     if character in _INVISIBLE:
         return ""
     category, form = unicodedata.category(character), character
-    if category[0] == "L" or category == "Nd":  # not ™, which is no part of a word
+    if category[0] == "L" or category == "Nd":  # but not ™, which is not part of a word
         form = unicodedata.normalize("NFKC", character)
         if form[0] == " ":
             form = character
@@ -184,10 +191,10 @@ def _kind(letter: str) -> int:
 
 @lru_cache(10_000)
 def _may_go_on(begun: bytes) -> bool:
-    """Whether a character that begins with these bytes may go on with a word before it."""
+    """Whether some character that begins with these bytes continues the word before it."""
     missing = (2 if begun[0] < 0xE0 else 3 if begun[0] < 0xF0 else 4) - len(begun)
     if missing > 2:
-        return True  # of so many characters some do
+        return True  # among that many characters, some do
     for rest in itertools.product(range(0x80, 0xC0), repeat=missing):
         character = (begun + bytes(rest)).decode("utf-8", "ignore")
         if character and (character in _INVISIBLE or _kind(_folded(character)[0]) in (_SPACED, _MARK)):

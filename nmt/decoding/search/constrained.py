@@ -1,4 +1,4 @@
-"""Beam search for outputs that hold required phrases: dynamic beam allocation (Post and Vilar 2018).
+"""Beam search for outputs that contain required phrases: dynamic beam allocation (Post and Vilar 2018).
 
 Shapes: B sentences still searched, K live hypotheses a sentence, V subwords, C candidates of a hypothesis.
 """
@@ -13,6 +13,7 @@ from typing import Generic
 import torch
 from torch import Tensor
 
+from nmt.decoding.search.candidates import best_candidates
 from nmt.decoding.search.interface import (
     DROP_SHARE,
     Hypothesis,
@@ -23,23 +24,23 @@ from nmt.decoding.search.interface import (
     Stepper,
     length_penalties,
 )
-from nmt.decoding.search.next_token import NextToken
-from nmt.decoding.search.phrase_automaton import Group, Phrase, Phrases, Said
+from nmt.decoding.search.logits_processors import NextTokenMask
+from nmt.decoding.search.phrase_automaton import Group, Phrase, Phrases, PhraseState
 
-_WIDEST = 32  # hypotheses that phrases add for; longer ones share
+_WIDEST = 32  # the widest beam that phrases ask for; with more tokens than that, banks share hypotheses
 
 
 def beam_width(groups: Sequence[Group], longest: int, options: Options) -> int:
-    """The hypotheses that `constrained_beam_search` keeps of a sentence: options.beam_size, or more for phrases.
+    """The number of hypotheses that `constrained_beam_search` keeps for a sentence: options.beam_size, or more.
 
-    One is kept for each number of tokens that may still be needed, up to 32: fewer would have to say the phrases
-    before anything else.
+    One is kept for each number of phrase tokens that may still be needed, up to 32: with fewer, outputs would have to
+    begin with the phrases.
     """
     return _width(_phrases(groups, longest, options), options)
 
 
 def _width(phrases: Phrases, options: Options) -> int:
-    return max(options.beam_size, min(_WIDEST, phrases.needed(Said()) + 1))
+    return max(options.beam_size, min(_WIDEST, phrases.needed(PhraseState()) + 1))
 
 
 @torch.inference_mode()
@@ -49,54 +50,54 @@ def constrained_beam_search(
     max_lengths: Tensor,
     options: Options,
     required: Sequence[Sequence[Group]],
-    rules: Sequence[LogitsProcessor] = (),
+    processors: Sequence[LogitsProcessor] = (),
 ) -> list[list[Hypothesis]]:
-    """The best outputs found for each sentence that hold its required phrases, best first; at most n_best.
+    """The best outputs found for each sentence that contain its required phrases, best first; at most n_best.
 
-    source [B, S]; max_lengths [B]: the most tokens before EOS; required: for each sentence its groups, for each
-    group its phrases in tokens, of which one is to appear, in one piece; empty: nothing is asked. Phrases may
-    overlap, and one place may meet several groups. Everything else is as in `beam_search`, which this is for
-    sentences without groups. What comes before one of options.continuing is not a phrase's end (▁Haus, es is another
-    word). Raises ValueError where `required` is not as long as `source`.
+    source [B, S]; max_lengths [B]: the most tokens before EOS; required: for each sentence its groups (none: no
+    requirement), for each group its phrases in tokens, of which one must appear, unbroken. Phrases may overlap, and
+    the same tokens may meet several groups. A phrase followed by one of options.continuing does not count (▁Haus
+    followed by es is another word). Everything else is as in `beam_search`, which this equals for sentences without
+    groups. Raises ValueError if `required` is not as long as `source`.
 
-    What leaves a group unmet is returned only where nothing was found that leaves fewer unmet: the caller counts.
-    Groups are not searched for whose phrases all are over the limit, begin amid a word, or hold EOS or one of
-    options.never. Where there is room for the others one after the other, the shortest phrase of each, an output
-    that meets them all is found, unless the model or the rules leave no way to it.
+    An output that leaves groups unmet is returned only if no output was found that leaves fewer unmet: the caller
+    counts. A group is ignored if each of its phrases is over the limit, begins inside a word, or contains EOS or one
+    of options.never. If the limit has room for the others one after the other, taking the shortest phrase of each,
+    an output that meets them all is found, unless the model or the processors exclude all of them.
 
-    Hypotheses compete with those that need as many more tokens to meet all groups: of each such bank the best is
-    kept, then of each the second, and so on, `beam_width` in all (Post and Vilar 2018, section 3, allot the beam
-    alike, but by tokens said). What says the next token of a phrase is a candidate however unlikely it is. An
-    ending counts that is among the kept; as many endings that meet all finish a sentence.
+    Hypotheses compete with those that need as many more tokens to meet all groups: the best of each such bank is
+    kept, then the second of each, and so on, `beam_width` in all (Post and Vilar 2018, section 3, do the same with
+    the tokens already produced). The next token of a phrase is a candidate however unlikely it is. An ending counts
+    if it is among the kept. A sentence is finished when `beam_width` endings meet all groups.
     """
     if len(required) != len(source):
         raise ValueError(f"{len(required)} lists of required phrases for {len(source)} sentences")
-    return _Search(stepper, source, max_lengths, options, required, rules).run() if len(source) else []
+    return _Search(stepper, source, max_lengths, options, required, processors).run() if len(source) else []
 
 
 def _phrases(groups: Sequence[Group], longest: int, options: Options) -> Phrases:
-    """The phrases that an output of up to `longest` tokens can hold, of the groups that ask for something."""
+    """The phrases that an output of up to `longest` tokens can contain, in the groups that need to be met."""
     never, continuing = {options.eos, *options.never}, options.continuing
 
     def possible(phrase: Phrase) -> bool:
         return len(phrase) <= longest and never.isdisjoint(phrase) and not (phrase and phrase[0] in continuing)
 
     kept = [[phrase for phrase in group if possible(phrase)] for group in groups]
-    # an empty phrase is in every output
+    # An empty phrase is in every output.
     return Phrases([group for group in kept if group and all(map(len, group))], continuing)
 
 
 @dataclass(frozen=True, eq=False)
 class _Node:
-    """An output so far: its newest token and the output that this continues; total is log P of all of it."""
+    """An output so far: its newest token and the output that this continues; total is log P of all its tokens."""
 
     before: "_Node | None"
     token: int
     total: float
-    said: Said
+    phrases: PhraseState
 
     def hypothesis(self, score: float, dtype: torch.dtype) -> Hypothesis:
-        """This output, which has ended."""
+        """This output, whose newest token is EOS."""
         nodes = [self]
         while nodes[-1].before is not None:
             nodes.append(nodes[-1].before)
@@ -107,7 +108,7 @@ class _Node:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """One more token for hypothesis `row` of a sentence."""
+    """A continuation of hypothesis `row` of a sentence; needed: tokens that it needs to meet all groups."""
 
     row: int
     node: _Node
@@ -116,7 +117,7 @@ class _Candidate:
 
 @dataclass(frozen=True)
 class _Ended:
-    """An output with EOS: how many groups it leaves unmet."""
+    """An output with EOS; unmet: the number of groups that it leaves unmet."""
 
     unmet: int
     score: float
@@ -128,31 +129,32 @@ class _Sentence:
 
     def __init__(self, number: int, phrases: Phrases, limit: int, options: Options):
         self.number, self.phrases, self.limit, self.options = number, phrases, limit, options
-        self.needed = self.phrases.needed(Said())
+        self.needed = self.phrases.needed(PhraseState())
         self.width = _width(self.phrases, options)
-        self.live = [_Node(None, options.bos, 0.0, Said())]  # none: the search is over
-        self.rows = [0]  # of the step before, that each live one continues
+        self.live = [_Node(None, options.bos, 0.0, PhraseState())]  # empty: the search is over
+        self.rows = [0]  # of the step before, which the live hypotheses continue
         self.ended: list[_Ended] = []  # the n best
         self.ended_count = 0  # of those that meet all
 
     def wanted(self) -> Iterator[tuple[int, int]]:
-        """What is a candidate however unlikely it is: (hypothesis, token), EOS and what phrases go on with."""
+        """(hypothesis, token) of each candidate however unlikely it is: EOS and the next tokens of phrases."""
         for row, node in enumerate(self.live):
             yield row, self.options.eos
-            yield from ((row, token) for token in self.phrases.next[node.said.node])
+            yield from ((row, token) for token in self.phrases.next[node.phrases.node])
 
     def closing(self) -> list[int]:
         """The hypotheses in which a group is met unless the next token continues the word."""
         if not self.phrases.continuing:
             return []
-        return [row for row, node in enumerate(self.live) if self.phrases.closing(node.said)]
+        return [row for row, node in enumerate(self.live) if self.phrases.is_closing(node.phrases)]
 
     def extend(
         self, totals: dict[tuple[int, int], float], penalty: Tensor, longest: Tensor, dtype: torch.dtype
     ) -> None:
-        """One more token for every hypothesis.
+        """Add one token to every hypothesis.
 
-        totals: log P of each candidate (hypothesis, token); penalty: lp of what ends now, longest: of the limit.
+        totals: log P of each candidate (hypothesis, token); penalty: lp of an output that ends now, longest: lp of the
+        longest one.
         """
         candidates = [self._candidate(*at, total) for at, total in totals.items() if total > -math.inf]
         candidates.sort(key=lambda candidate: -candidate.node.total)
@@ -168,13 +170,13 @@ class _Sentence:
 
     def _candidate(self, row: int, token: int, total: float) -> _Candidate:
         before = self.live[row]
-        said = before.said if token == self.options.eos else self.phrases.after(before.said, token)
-        return _Candidate(row, _Node(before, token, total, said), self.phrases.needed(said))
+        state = before.phrases if token == self.options.eos else self.phrases.after(before.phrases, token)
+        return _Candidate(row, _Node(before, token, total, state), self.phrases.needed(state))
 
     def _allot(self, candidates: list[_Candidate]) -> list[_Candidate]:
-        """Those of the candidates, best first, that are kept: of each bank the best, then the second, …
+        """The candidates (given best first) that are kept: the best of each bank, then the second of each, …
 
-        One that needs the fewest tokens is always among them, so that all groups are met in time.
+        One that needs the fewest tokens is always kept, so that all groups can be met in time.
         """
         if len(candidates) <= self.width:
             return candidates
@@ -182,33 +184,33 @@ class _Sentence:
         ranks: Counter[int] = Counter()
         order = []
         for place, candidate in enumerate(candidates):
-            bank = candidate.needed * self.width // (self.needed + 1)  # its own for each number, if there are enough
+            bank = candidate.needed * self.width // (self.needed + 1)  # one for each number, if the beam is wide enough
             order.append((candidate is not nearest, ranks[bank], bank, place))
             ranks[bank] += 1
         return [candidates[place] for *_, place in sorted(order)[: self.width]]
 
     def _end(self, node: _Node, score: float) -> None:
-        unmet = self.phrases.unmet(node.said)
+        unmet = self.phrases.unmet(node.phrases)
         self.ended_count += not unmet
         self.ended.append(_Ended(unmet, score, node))
         self.ended.sort(key=lambda ended: (ended.unmet, -ended.score))
         del self.ended[self.options.n_best :]
 
     def _decided(self, bound: float) -> bool:
-        """Whether the n best are known, if no live hypothesis can come to more than `bound` (see `beam_search`)."""
+        """Whether the n best are known, if no live hypothesis can score more than `bound` (see `beam_search`)."""
         if len(self.ended) < self.options.n_best:
             return False
         last = self.ended[-1]
         return last.unmet == 0 and last.score > bound
 
     def hypotheses(self, dtype: torch.dtype) -> list[Hypothesis]:
-        """What has been found."""
+        """The best outputs found, all with the fewest groups unmet."""
         best = [ended for ended in self.ended if ended.unmet == self.ended[0].unmet]
         return [ended.node.hypothesis(ended.score, dtype) for ended in best]
 
 
 class _Search(Generic[Memory, State]):
-    """One call of `constrained_beam_search`: what is done for all sentences at once."""
+    """One call of `constrained_beam_search`: the computations for all sentences together."""
 
     def __init__(
         self,
@@ -217,10 +219,10 @@ class _Search(Generic[Memory, State]):
         max_lengths: Tensor,
         options: Options,
         required: Sequence[Sequence[Group]],
-        rules: Sequence[LogitsProcessor],
+        processors: Sequence[LogitsProcessor],
     ):
         self.stepper, self.options, self.device = stepper, options, source.device
-        self.next = NextToken(max_lengths, options, rules, source.device)
+        self.mask = NextTokenMask(max_lengths, options, processors, source.device)
         self.state = stepper.start(stepper.encode(source))
         self.tokens = torch.full((len(source), 1), options.bos, device=source.device)  # [B, K]
         self.live = torch.zeros(len(source), 1, device=source.device)  # [B, K]: log P so far; -inf: not live
@@ -235,61 +237,60 @@ class _Search(Generic[Memory, State]):
         found: dict[int, list[Hypothesis]] = {}
         for length in itertools.count():  # tokens that each live hypothesis has
             hidden, self.state = self.stepper.step(self.state, self.tokens)
-            totals = self._totals(self.stepper.scores(hidden), length)
-            for sentence, candidates in zip(self.sentences, self._candidates(totals), strict=True):
+            log_p = self.mask.log_probabilities(self.stepper.scores(hidden), length)
+            for sentence, candidates in zip(self.sentences, self._candidates(log_p), strict=True):
                 longest = self.penalties[sentence.limit + 1]
-                sentence.extend(candidates, self.penalties[length + 1], longest, totals.dtype)
+                sentence.extend(candidates, self.penalties[length + 1], longest, log_p.dtype)
             finished = [i for i, sentence in enumerate(self.sentences) if not sentence.live]
             kept = list(range(len(self.sentences)))
-            if len(finished) * DROP_SHARE >= len(kept):  # what is finished is inert, however long it stays
-                found |= {self.sentences[i].number: self.sentences[i].hypotheses(totals.dtype) for i in finished}
+            if len(finished) * DROP_SHARE >= len(kept):  # the others have no effect, however long they stay
+                found |= {self.sentences[i].number: self.sentences[i].hypotheses(log_p.dtype) for i in finished}
                 kept = [i for i in kept if self.sentences[i].live]
                 if not kept:
                     break
-            self._follow(kept, totals.dtype)
+            self._keep(kept, log_p.dtype)
         return [found[number] for number in sorted(found)]
 
-    def _totals(self, scores: Tensor, length: int) -> Tensor:
-        """Scores [B, K, V] → log P of each hypothesis with each token; -inf where it may not come next."""
-        log_p = self.next.log_probabilities(scores, length)
-        return log_p.add_(self.live[:, :, None]).nan_to_num_(nan=-math.inf, neginf=-math.inf)
-
-    def _candidates(self, totals: Tensor) -> list[dict[tuple[int, int], float]]:
-        """Of each sentence's hypotheses, log P with its likeliest tokens and with those wanted in any case."""
+    def _candidates(self, log_p: Tensor) -> list[dict[tuple[int, int], float]]:
+        """For each sentence, log P of the candidates (hypothesis, token): the likeliest tokens of each hypothesis, and
+        those that are candidates however unlikely they are. log_p [B, K, V]."""
         wanted = [(b, *pair) for b, sentence in enumerate(self.sentences) for pair in sentence.wanted()]
         most = max(Counter(at[:2] for at in wanted).values())
-        # A bank holds no more than `width` of a hypothesis's tokens that are not wanted; and these go by likelihood.
-        count = min(totals.shape[2], most + max(sentence.width for sentence in self.sentences))
+        # Beyond those wanted, a bank holds at most `width` tokens of a hypothesis, the likeliest ones.
+        count = most + max(sentence.width for sentence in self.sentences)
         rows = [(b, row) for b, sentence in enumerate(self.sentences) for row in range(len(sentence.live))]
         closing = [(b, row) for b, sentence in enumerate(self.sentences) for row in sentence.closing()]
         found: list[dict[tuple[int, int], float]] = [{} for _ in self.sentences]
-        for (b, row, token), total in zip(wanted, totals[self._index(wanted)].tolist(), strict=True):
+        sentences, hypotheses, tokens = self._index(wanted)
+        totals = log_p[sentences, hypotheses, tokens] + self.live[sentences, hypotheses]
+        for (b, row, token), total in zip(wanted, totals.tolist(), strict=True):
             found[b][row, token] = total
-        self._likeliest(totals, rows, count, found)
-        if closing:  # the likeliest may all continue the word, and so lead to other banks
-            self._likeliest(totals.index_fill(2, self.continuing, -math.inf), closing, count, found)
+        self._add_likeliest(log_p, rows, count, found)
+        if closing:  # the likeliest may all continue the word, and so be in other banks
+            self._add_likeliest(log_p.index_fill(2, self.continuing, -math.inf), closing, count, found)
         return found
 
-    def _likeliest(
-        self, totals: Tensor, rows: list[tuple[int, int]], count: int, found: list[dict[tuple[int, int], float]]
+    def _add_likeliest(
+        self, log_p: Tensor, rows: list[tuple[int, int]], count: int, found: list[dict[tuple[int, int], float]]
     ) -> None:
         """Add the likeliest tokens of these hypotheses to what has been found."""
-        best = totals[self._index(rows)].topk(count)  # [N, C]
-        for (b, row), values, tokens in zip(rows, best.values.tolist(), best.indices.tolist(), strict=True):
-            pairs = zip(tokens, values, strict=True)
-            found[b].update(((row, token), value) for token, value in pairs if value > -math.inf)
+        index = self._index(rows)
+        totals, _, tokens = best_candidates(log_p[index][:, None], self.live[index][:, None], count)  # [N, C]
+        for (b, row), *candidates in zip(rows, totals.tolist(), tokens.tolist(), strict=True):
+            pairs = zip(*candidates, strict=True)
+            found[b].update(((row, token), total) for total, token in pairs if total > -math.inf)
 
     def _index(self, places: Sequence[tuple[int, ...]]) -> tuple[Tensor, ...]:
         return tuple(torch.tensor(column, device=self.device) for column in zip(*places, strict=True))
 
-    def _follow(self, kept: list[int], dtype: torch.dtype) -> None:
-        """Go on with the live hypotheses of these sentences; behind those of a sentence come others that are inert."""
+    def _keep(self, kept: list[int], dtype: torch.dtype) -> None:
+        """Continue with the live hypotheses of these sentences, padded to the same number with some of log P -inf."""
         old = self.tokens.shape[1]
         sentences = [self.sentences[i] for i in kept]
         size = max(len(sentence.live) for sentence in sentences)
 
-        def padded(values: Sequence[float], filling: float) -> list[float]:
-            return [*values, *[filling] * (size - len(values))]
+        def padded(values: Sequence[float], padding: float) -> list[float]:
+            return [*values, *[padding] * (size - len(values))]
 
         rows, tokens, live = [], [], []
         for i, sentence in zip(kept, sentences, strict=True):
@@ -300,6 +301,6 @@ class _Search(Generic[Memory, State]):
         self.tokens = torch.tensor(tokens, device=self.device)
         self.live = torch.tensor(live, dtype=dtype, device=self.device)
         self.sentences = sentences
-        self.next.keep(torch.tensor(kept, device=self.device))
-        self.next.advance(places, self.tokens)
+        self.mask.keep(torch.tensor(kept, device=self.device))
+        self.mask.advance(places, self.tokens)
         self.state = self.stepper.reorder(self.state, places)

@@ -1,78 +1,66 @@
-"""Greedy search: the likeliest token at each step, straight on."""
+"""Greedy search: the likeliest token at each step.
+
+Shapes: B sentences still searched, V subwords.
+"""
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from nmt.decoding.search.interface import BLOCK, DROP_SHARE, Hypothesis, Memory, Options, State, Stepper, spelled
+from nmt.decoding.search.candidates import best_candidates
+from nmt.decoding.search.interface import (
+    DROP_SHARE,
+    Hypothesis,
+    LogitsProcessor,
+    Memory,
+    Options,
+    State,
+    Stepper,
+    build_hypotheses,
+)
+from nmt.decoding.search.logits_processors import NextTokenMask
 
 
 @torch.inference_mode()
 def greedy(
-    stepper: Stepper[Memory, State], source: Tensor, max_lengths: Tensor, options: Options
+    stepper: Stepper[Memory, State],
+    source: Tensor,
+    max_lengths: Tensor,
+    options: Options,
+    processors: Sequence[LogitsProcessor] = (),
 ) -> list[list[Hypothesis]]:
     """The output of each sentence that `beam_search` finds with a beam of one, in half the time.
 
-    Without options.scores the probabilities are not computed: those of the hypotheses are 0.
+    source [B, S]; max_lengths [B]. Without options.scores no probabilities are computed: those returned are 0.
     """
     if not len(source):
         return []
-    sentences, limits = torch.arange(len(source), device=source.device), max_lengths.to(source.device)  # [B]
-    never = torch.tensor(options.never, dtype=torch.long, device=source.device)
+    sentences = torch.arange(len(source), device=source.device)  # [B]
+    mask = NextTokenMask(max_lengths, options, processors, source.device)
     steps: list[tuple[Tensor, Tensor, Tensor]] = []  # of each: sentences, their tokens, log P of these
-    first_limit, tokens = int(max_lengths.min()), torch.full_like(sentences, options.bos)
-    state = stepper.start(stepper.encode(source))
+    state, tokens = stepper.start(stepper.encode(source)), torch.full_like(source[:, :1], options.bos)  # [B, 1]
     for length in itertools.count():  # tokens that each output has
-        hidden, state = stepper.step(state, tokens[:, None])
-        scores = stepper.scores(hidden)[:, 0]  # [B, V]
-        if options.scores:  # over the whole vocabulary, as these are to be the model's own
-            torch.log_softmax(scores, dim=-1, out=scores)
-        best, tokens = _likeliest(scores.index_fill_(1, never, -math.inf))  # [B]
-        if length >= first_limit:
-            full = limits <= length
-            best = torch.where(full, scores[:, options.eos], best)
-            tokens.masked_fill_(full, options.eos)
+        hidden, state = stepper.step(state, tokens)
+        scores = stepper.scores(hidden)  # [B, 1, V]
+        allowed = mask.log_probabilities(scores, length) if options.scores else mask.apply(scores, length)
+        best, _, tokens = best_candidates(allowed, None, 1)  # [B, 1]
         lost = best == -math.inf
         tokens.masked_fill_(lost, options.eos)
-        # What has ended writes on behind its end, where nobody looks, until it leaves.
+        # An output that has ended is still extended, which is ignored, until its sentence leaves the batch.
         steps.append((sentences, tokens, best if options.scores else torch.where(lost, best, 0.0)))
-        going = tokens != options.eos
+        going = tokens[:, 0] != options.eos
         left = int(going.sum())
         if not left:
-            return _spelled(steps, len(source), options)
-        if (len(going) - left) * DROP_SHARE >= len(going):
-            rows = going.nonzero()  # [B', 1]
-            state, kept = stepper.reorder(state, rows), rows[:, 0]
-            sentences, limits, tokens = sentences[kept], limits[kept], tokens[kept]
-            first_limit = int(limits.min())
+            return build_hypotheses(steps, len(source), options)
+        dropping = (len(going) - left) * DROP_SHARE >= len(going)
+        if dropping or processors:
+            rows = going.nonzero() if dropping else torch.arange(len(going), device=source.device)[:, None]  # [B', 1]
+            tokens = tokens[rows[:, 0]]
+            mask.advance(rows, tokens)
+        if dropping:
+            state, sentences = stepper.reorder(state, rows), sentences[rows[:, 0]]
+            mask.keep(rows[:, 0])
     raise AssertionError("every output ends at its limit")
-
-
-def _spelled(steps: list[tuple[Tensor, Tensor, Tensor]], sentences: int, options: Options) -> list[list[Hypothesis]]:
-    """The output of each sentence; steps: the sentences that it was made for, their tokens and log P, [B] each."""
-    _, tokens, log_p = steps[0]
-    outputs = tokens.new_full((sentences, 1, len(steps)), options.eos)
-    scores = log_p.new_zeros(outputs.shape)
-    for step, (those, tokens, log_p) in enumerate(steps):
-        outputs[those, 0, step], scores[those, 0, step] = tokens, log_p
-    return spelled(outputs, scores, options)
-
-
-def _likeliest(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores [B, V] → the greatest of each row and where it stands, [B] each; NaN counts as -inf.
-
-    By blocks: looking for a maximum without its place is several times as fast as with it.
-    """
-    rows, vocabulary = scores.shape
-    if vocabulary % BLOCK:
-        scores = F.pad(scores, (0, -vocabulary % BLOCK), value=-math.inf)
-    blocks = scores.view(rows, -1, BLOCK)
-    maxima = blocks.amax(dim=2).nan_to_num(nan=-math.inf, neginf=-math.inf)  # [B, G]
-    chosen = maxima.argmax(dim=1)
-    first = blocks.shape[1] * torch.arange(rows, device=scores.device)
-    inside = blocks.view(-1, BLOCK).index_select(0, chosen + first).nan_to_num(nan=-math.inf, neginf=-math.inf)
-    best, place = inside.max(dim=1)
-    return best, chosen * BLOCK + place

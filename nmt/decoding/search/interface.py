@@ -12,31 +12,32 @@ from typing import Literal, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from nmt.decoding.search.banned_words import Words
+from nmt.decoding.search.banned_words import BannedWords
 
 Memory = TypeVar("Memory")
 State = TypeVar("State")
 
-DROP_SHARE = 8  # finished sentences leave the batch together, once they are at least one in so many
-BLOCK = 64  # neighbouring subwords of which first only the maximum is looked at: maxima alone are cheap
+ALL = slice(None)
+DROP_SHARE = 8  # finished sentences leave the batch together, once they are at least 1 in this many
 
 
 class Stepper(Protocol[Memory, State]):
-    """A model as search sees it. Rows of one sentence are always together."""
+    """A model as search sees it. The rows of one sentence are always together."""
 
     def encode(self, source: Tensor) -> Memory:
-        """Source ids [B, S] → what is known of them."""
+        """Encode source ids [B, S]."""
 
     def start(self, memory: Memory) -> State:
         """The state before the first output token: B sentences of one hypothesis each."""
 
     def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
-        """The newest token of each hypothesis [B, K] → what `scores` takes, [B, K, D], and the state after it."""
+        """The newest token of each hypothesis [B, K] → the input of `scores` [B, K, D], and the next state."""
 
     def scores(self, hidden: Tensor) -> Tensor:
-        """What `step` gave for some sentences, [B', K, D] → scores of the next token, [B', K, V].
+        """Outputs of `step` for some of the sentences [B', K, D] → scores of the next token [B', K, V].
 
-        Scores are log-probabilities up to a constant a row, in float32 or float64; search overwrites them.
+        Scores are log-probabilities up to a constant for each hypothesis, in float32 or float64; search overwrites
+        them.
         """
 
     def reorder(self, state: State, rows: Tensor) -> State:
@@ -48,10 +49,17 @@ class Stepper(Protocol[Memory, State]):
 
 
 class LogitsProcessor(Protocol):
-    """Takes tokens away before search chooses. Made for one search, and told of each of its steps."""
+    """Excludes tokens before search chooses. An object serves one search, which calls it at every step.
 
-    def apply(self, log_p: Tensor, length: int) -> None:
-        """Set to -inf, in log_p [B, K, V], what may not be the next token of hypotheses of `length` tokens."""
+    Every search algorithm takes processors and works in the same way with and without them.
+    """
+
+    def apply(self, scores: Tensor, length: int, sentences: slice) -> None:
+        """Set to -inf, in scores [B', K, V], what may not be the next token of hypotheses of `length` tokens.
+
+        sentences: the B' of the B sentences that these are. Scores are log-probabilities, up to a constant for each
+        hypothesis where the search needs no probabilities (Options.scores).
+        """
 
     def advance(self, rows: Tensor, tokens: Tensor) -> None:
         """From now on the hypotheses are those that continue old `rows` (of B·K) with `tokens`, [B', K'] each.
@@ -65,7 +73,7 @@ class Hypothesis:
     """One output for one sentence.
 
     tokens come without EOS; token_scores are log P of each token given those before it, EOS last;
-    log_probability is their sum, log P(Y|X); score is that over the length penalty, what is searched for.
+    log_probability is their sum, log P(Y|X); score is that divided by the length penalty, which search maximizes.
     """
 
     tokens: list[int]
@@ -75,15 +83,17 @@ class Hypothesis:
 
     @classmethod
     def scored(cls, tokens: list[int], token_scores: list[float], penalties: Sequence[float]) -> "Hypothesis":
-        """From what it holds; `penalties` are what `length_penalties` gives."""
+        """Compute the sum and the score; `penalties` are what `length_penalties` returns."""
         total = math.fsum(token_scores)
         return cls(tokens, total / penalties[len(token_scores)], total, token_scores)
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to draw: from the top_k likeliest, of these from the fewest that have top_p together; temperature
-    below 1 sharpens, above 1 flattens the distribution."""
+    """How to sample: from the top_k likeliest tokens, and of these from the fewest that together have top_p.
+
+    A temperature below 1 sharpens the distribution, one above 1 flattens it.
+    """
 
     temperature: float = 1.0
     top_k: int | None = None
@@ -94,11 +104,13 @@ class Sampling:
 class Options:
     """What to search for.
 
-    `never` are ids that no output may hold (padding, BOS, the unknown subword). Without `scores` a search that can
-    do without probabilities gives 0 for all of them. With `sampling`, what is found are n_best samples.
-    An output holds no n-gram of no_repeat_ngram tokens twice, and no `banned` word; `continuing` are
-    the tokens that go on with a word, before which a required phrase has not ended. The coverage penalty is β of Wu
-    et al. 2016, equation 14, by which what has ended is ranked once more.
+    never: ids that no output may contain (padding, BOS, the unknown subword).
+    scores: if False, a search that needs no probabilities does not compute them and returns 0 for each.
+    sampling: return n_best samples instead of the best outputs.
+    no_repeat_ngram: no output contains an n-gram of this many tokens twice.
+    banned: no output contains one of these words.
+    continuing: the tokens that continue a word; a required phrase before one of them is not complete.
+    coverage_penalty: β of Wu et al. 2016, equation 14, by which the hypotheses that have ended are ranked again.
     """
 
     bos: int
@@ -111,7 +123,7 @@ class Options:
     scores: bool = True
     sampling: Sampling | None = None
     no_repeat_ngram: int | None = None
-    banned: Words | None = None
+    banned: BannedWords | None = None
     continuing: frozenset[int] = frozenset()
     coverage_penalty: float = 0.0
 
@@ -123,12 +135,12 @@ class Options:
 
 
 def length_penalties(longest: int, options: Options) -> Tensor:
-    """lp(Y), by which log P(Y|X) is divided, of |Y| = 0 … longest, EOS counted in |Y|.
+    """lp(Y), by which log P(Y|X) is divided, for |Y| = 0 … longest, where |Y| counts EOS.
 
-    gnmt: ((5 + |Y|) / 6)^α (Wu et al. 2016, equation 14); average: |Y|^α; none: 1. Raises ValueError where one is too
-    large for float32, by which scores would be 0 and outputs no longer told apart.
+    gnmt: ((5 + |Y|) / 6)^α (Wu et al. 2016, equation 14); average: |Y|^α; none: 1. Raises ValueError if one is too
+    large for float32: scores would be 0, and outputs could not be compared.
     """
-    lengths = torch.arange(longest + 1, dtype=torch.float64)  # else rounding might not leave them in order
+    lengths = torch.arange(longest + 1, dtype=torch.float64)  # in float32 rounding could change their order
     if options.normalization == "none":
         return torch.ones(longest + 1)
     base = (5 + lengths) / 6 if options.normalization == "gnmt" else lengths.clamp(min=1)
@@ -138,18 +150,26 @@ def length_penalties(longest: int, options: Options) -> Tensor:
     return penalties
 
 
-def spelled(outputs: Tensor, log_p: Tensor, options: Options) -> list[list[Hypothesis]]:
-    """The N outputs of each sentence, best first, those without a probability left out.
+def build_hypotheses(
+    steps: Sequence[tuple[Tensor, Tensor, Tensor]], sentences: int, options: Options
+) -> list[list[Hypothesis]]:
+    """The N outputs of each sentence, best first, without those that have probability 0.
 
-    outputs and log_p [B, N, T]: tokens, and log P of each, that count up to the first EOS.
+    steps: for each step the sentences that it extended [B], their tokens [B, N] and log P of these [B, N]. What
+    follows the first EOS is ignored.
     """
-    lengths = (outputs == options.eos).int().argmax(dim=2)  # [B, N]: EOS left out
+    _, tokens, log_p = steps[0]
+    outputs = tokens.new_full((sentences, tokens.shape[1], len(steps)), options.eos)
+    scores = log_p.new_zeros(outputs.shape)
+    for step, (extended, tokens, log_p) in enumerate(steps):
+        outputs[extended, :, step], scores[extended, :, step] = tokens, log_p
+    lengths = (outputs == options.eos).int().argmax(dim=2)  # [B, N]: without EOS
     penalties = length_penalties(outputs.shape[2], options).tolist()
     found: list[list[Hypothesis]] = []
-    for of_sentence in zip(outputs.tolist(), log_p.tolist(), lengths.tolist(), strict=True):
+    for of_sentence in zip(outputs.tolist(), scores.tolist(), lengths.tolist(), strict=True):
         hypotheses = [
-            Hypothesis.scored(tokens[:length], scores[: length + 1], penalties)
-            for tokens, scores, length in zip(*of_sentence, strict=True)
+            Hypothesis.scored(output[:length], token_scores[: length + 1], penalties)
+            for output, token_scores, length in zip(*of_sentence, strict=True)
         ]
         probable = [one for one in hypotheses if one.log_probability > -math.inf]
         found.append(sorted(probable, key=lambda one: -one.score))

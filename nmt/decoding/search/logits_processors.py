@@ -1,6 +1,7 @@
-"""What an output may not hold: rules that take tokens away before search chooses among them.
+"""Logits processors: what may not be the next token of an output.
 
-Shapes: B sentences still searched, K live hypotheses a sentence, V subwords, T tokens so far, P of a prefix.
+Shapes: B sentences still searched, B' of them in a slice, K live hypotheses a sentence, V subwords, T tokens so far,
+P tokens of the longest prefix.
 """
 
 import math
@@ -9,60 +10,99 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nmt.decoding.search.banned_words import Words
-from nmt.decoding.search.interface import LogitsProcessor
-
-_FORBIDDEN = -math.inf
+from nmt.decoding.search.banned_words import BannedWords
+from nmt.decoding.search.interface import ALL, LogitsProcessor, Options
 
 
-class Shortest:
-    """No end before a sentence's shortest length [B], EOS not counted."""
+class NextTokenMask:
+    """Everything that a search may not choose next: options.never, all but EOS at a sentence's limit, and what the
+    logits processors exclude."""
 
-    def __init__(self, shortest: Tensor, eos: int):
-        self.shortest, self.eos, self.hypotheses = shortest, eos, 1
+    def __init__(
+        self, max_lengths: Tensor, options: Options, processors: Sequence[LogitsProcessor], device: torch.device
+    ):
+        """max_lengths [B]: the most tokens of an output before EOS."""
+        self.limits = max_lengths.to(device)  # [B]
+        self.first_limit = int(max_lengths.min())
+        self.never = torch.tensor(options.never, dtype=torch.long, device=device)
+        self.eos, self.processors = options.eos, processors
 
-    def apply(self, log_p: Tensor, length: int) -> None:
-        log_p[:, :, self.eos].masked_fill_((self.shortest > length)[:, None], _FORBIDDEN)
+    def log_probabilities(self, scores: Tensor, length: int, sentences: slice = ALL) -> Tensor:
+        """Scores [B', K, V], overwritten → the model's own log P of each next token, -inf where it is excluded."""
+        # The softmax is over all subwords: an excluded one keeps its share.
+        return self.apply(torch.log_softmax(scores, dim=-1, out=scores), length, sentences)
+
+    def apply(self, scores: Tensor, length: int, sentences: slice = ALL) -> Tensor:
+        """Set to -inf, in scores [B', K, V] of these sentences, what may not follow hypotheses of `length` tokens."""
+        scores.index_fill_(2, self.never, -math.inf)
+        if length >= self.first_limit:
+            full = self.limits[sentences] <= length  # [B']
+            not_eos = torch.arange(scores.shape[2], device=scores.device) != self.eos  # [V]
+            scores.masked_fill_(full[:, None, None] & not_eos, -math.inf)
+        for processor in self.processors:
+            processor.apply(scores, length, sentences)
+        return scores
+
+    def keep(self, sentences: Tensor) -> None:
+        """Continue with these sentences only (a mask or indices)."""
+        self.limits = self.limits[sentences]
+        self.first_limit = int(self.limits.min())
 
     def advance(self, rows: Tensor, tokens: Tensor) -> None:
-        self.shortest, self.hypotheses = self.shortest[rows[:, 0] // self.hypotheses], tokens.shape[1]
+        """Tell the processors which hypotheses the search continues with (see `LogitsProcessor.advance`)."""
+        for processor in self.processors:
+            processor.advance(rows, tokens)
 
 
-class NoRepeat:
+class MinLength:
+    """No EOS before an output has its sentence's least number of tokens, [B]."""
+
+    def __init__(self, lengths: Tensor, eos: int):
+        self.lengths, self.eos, self.hypotheses = lengths, eos, 1
+
+    def apply(self, scores: Tensor, length: int, sentences: slice) -> None:
+        scores[:, :, self.eos].masked_fill_((self.lengths[sentences] > length)[:, None], -math.inf)
+
+    def advance(self, rows: Tensor, tokens: Tensor) -> None:
+        self.lengths, self.hypotheses = self.lengths[rows[:, 0] // self.hypotheses], tokens.shape[1]
+
+
+class NoRepeatNgram:
     """No n-gram of tokens twice in an output."""
 
     def __init__(self, n: int, sentences: int, device: torch.device):
         self.n = n
         self.history = torch.zeros(sentences, 1, 0, dtype=torch.long, device=device)  # [B, K, T]
 
-    def apply(self, log_p: Tensor, length: int) -> None:
+    def apply(self, scores: Tensor, length: int, sentences: slice) -> None:
         if length < self.n:
             return
-        windows = self.history.unfold(2, self.n, 1)  # [B, K, T-n+1, n]
-        newest = self.history[:, :, None, length - self.n + 1 :]  # [B, K, 1, n-1]: what the next token goes with
+        history = self.history[sentences]
+        windows = history.unfold(2, self.n, 1)  # [B', K, T-n+1, n]
+        newest = history[:, :, None, length - self.n + 1 :]  # [B', K, 1, n-1]: the next token completes its n-gram
         again = (windows[..., :-1] == newest).all(dim=3)
-        nowhere = log_p.shape[2]
-        hits = log_p.new_zeros(*log_p.shape[:2], nowhere + 1, dtype=torch.bool)
-        hits.scatter_(2, windows[..., -1].masked_fill(~again, nowhere), True)
-        log_p.masked_fill_(hits[:, :, :nowhere], _FORBIDDEN)
+        nowhere = scores.shape[2]
+        repeats = scores.new_zeros(*scores.shape[:2], nowhere + 1, dtype=torch.bool)
+        repeats.scatter_(2, windows[..., -1].masked_fill(~again, nowhere), True)
+        scores.masked_fill_(repeats[:, :, :nowhere], -math.inf)
 
     def advance(self, rows: Tensor, tokens: Tensor) -> None:
         self.history = torch.cat([self.history.flatten(0, 1)[rows], tokens[:, :, None]], dim=2)
 
 
-class Banned:
-    """No output that holds one of some words."""
+class NoBannedWords:
+    """No output that contains a banned word."""
 
-    def __init__(self, words: Words, sentences: int, device: torch.device):
+    def __init__(self, words: BannedWords, sentences: int, device: torch.device):
         self.words, self.states = words, torch.full((sentences, 1), words.start, device=device)  # [B, K]
 
-    def apply(self, log_p: Tensor, length: int) -> None:
-        for state in set(self.states.flatten().tolist()):
+    def apply(self, scores: Tensor, length: int, sentences: slice) -> None:
+        states = self.states[sentences]
+        for state in set(states.flatten().tolist()):
             completing = self.words.completing(state)
             if completing is not None:
-                log_p[self.states == state] = log_p[self.states == state].masked_fill(
-                    completing.to(log_p.device), _FORBIDDEN
-                )
+                at = states == state
+                scores[at] = scores[at].masked_fill(completing.to(scores.device), -math.inf)
 
     def advance(self, rows: Tensor, tokens: Tensor) -> None:
         old = self.states.flatten()[rows]
@@ -70,30 +110,30 @@ class Banned:
         self.states = torch.tensor(new, device=old.device).view(old.shape)
 
 
-class Prefix:
-    """Outputs begin with given tokens, whatever the other rules say of these; the rules hold for what follows."""
+class ForcedPrefix:
+    """Outputs begin with given tokens, even if the other processors exclude these; the others hold for the rest."""
 
     def __init__(self, prefixes: Sequence[Sequence[int]], others: Sequence[LogitsProcessor], device: torch.device):
         longest = max(map(len, prefixes), default=0)
         padded = [[*prefix, *[-1] * (longest - len(prefix))] for prefix in prefixes]
-        self.prefixes = torch.tensor(padded, dtype=torch.long, device=device)  # [B, P], -1 behind a prefix
+        self.prefixes = torch.tensor(padded, dtype=torch.long, device=device)  # [B, P], -1 after a prefix
         self.others, self.hypotheses = others, 1
 
-    def apply(self, log_p: Tensor, length: int) -> None:
+    def apply(self, scores: Tensor, length: int, sentences: slice) -> None:
         if length >= self.prefixes.shape[1]:
-            for rule in self.others:
-                rule.apply(log_p, length)
+            for processor in self.others:
+                processor.apply(scores, length, sentences)
             return
-        forced = self.prefixes[:, length]  # [B]
+        forced = self.prefixes[sentences, length]  # [B']
         given = (forced >= 0)[:, None, None]
-        place = forced.clamp(min=0)[:, None, None].expand(-1, log_p.shape[1], 1)
-        own = log_p.gather(2, place)
-        for rule in self.others:
-            rule.apply(log_p, length)
-        log_p.masked_fill_(given, _FORBIDDEN)
-        log_p.scatter_(2, place, torch.where(given, own, log_p.gather(2, place)))
+        place = forced.clamp(min=0)[:, None, None].expand(-1, scores.shape[1], 1)
+        own = scores.gather(2, place)
+        for processor in self.others:
+            processor.apply(scores, length, sentences)
+        scores.masked_fill_(given, -math.inf)
+        scores.scatter_(2, place, torch.where(given, own, scores.gather(2, place)))
 
     def advance(self, rows: Tensor, tokens: Tensor) -> None:
         self.prefixes, self.hypotheses = self.prefixes[rows[:, 0] // self.hypotheses], tokens.shape[1]
-        for rule in self.others:
-            rule.advance(rows, tokens)
+        for processor in self.others:
+            processor.advance(rows, tokens)

@@ -1,4 +1,4 @@
-"""Outputs drawn from the model's distribution, rather than looked for.
+"""Sampling: outputs drawn from the model's distribution.
 
 Shapes: B sentences still sampled, N samples of each, V subwords.
 """
@@ -18,11 +18,11 @@ from nmt.decoding.search.interface import (
     Sampling,
     State,
     Stepper,
-    spelled,
+    build_hypotheses,
 )
-from nmt.decoding.search.next_token import NextToken
+from nmt.decoding.search.logits_processors import NextTokenMask
 
-_STEPS_DRAWN = 64  # at once
+_STEPS_AT_ONCE = 64  # drawn together
 
 
 @torch.inference_mode()
@@ -33,71 +33,70 @@ def sample(
     options: Options,
     sampling: Sampling,
     seeds: Sequence[int],
-    rules: Sequence[LogitsProcessor] = (),
+    processors: Sequence[LogitsProcessor] = (),
 ) -> list[list[Hypothesis]]:
-    """options.n_best independent samples of each sentence, best first; the same one may come twice.
+    """options.n_best independent samples for each sentence, best first; they may contain duplicates.
 
-    source [B, S]; max_lengths [B]; seeds: one a sentence. A sentence's samples follow from its seed alone, whatever
-    else is in the batch. Probabilities are the model's own, before temperature, top-k and top-p. A sample that no
+    source [B, S]; max_lengths [B]; seeds: one for each sentence. A sentence's samples depend on its seed only, not on
+    the rest of the batch. Probabilities are the model's own, before temperature, top-k and top-p. A sample that no
     token can continue is left out.
     """
     if not len(source):
         return []
     device, n, eos = source.device, options.n_best, options.eos
     draws = _Draws(seeds, n, device)
-    next_token = NextToken(max_lengths, options, rules, device)
+    mask = NextTokenMask(max_lengths, options, processors, device)
     sentences = torch.arange(len(source), device=device)
-    outputs: list[Tensor] = []  # of each step [B, N], of all sentences; EOS behind an end
-    log_p_of: list[Tensor] = []
-    ended = torch.zeros(len(source), n, dtype=torch.bool, device=device)
+    steps: list[tuple[Tensor, Tensor, Tensor]] = []  # of each: sentences, their tokens [B, N], log P of these
+    ended = torch.zeros(len(source), n, dtype=torch.bool, device=device)  # [B, N]
     state, tokens = stepper.start(stepper.encode(source)), torch.full((len(source), 1), options.bos, device=device)
     for length in itertools.count():  # tokens that each output has
         hidden, state = stepper.step(state, tokens)
-        log_p = next_token.log_probabilities(stepper.scores(hidden), length)
+        log_p = mask.log_probabilities(stepper.scores(hidden), length)
         old = log_p.shape[1]
         log_p = log_p.expand(-1, n, -1)  # the first token of all samples comes from one distribution
-        tokens = _drawn(log_p, draws.of(length)[sentences], sampling)  # [B, N]
+        tokens = _draw(log_p, draws.of(length)[sentences], sampling)  # [B, N]
         best = log_p.gather(2, tokens[:, :, None])[:, :, 0].nan_to_num(nan=-math.inf, neginf=-math.inf)
         tokens = tokens.masked_fill(best == -math.inf, eos)
-        outputs.append(torch.full_like(ended, eos, dtype=torch.long).index_copy_(0, sentences, tokens))
-        log_p_of.append(torch.zeros_like(ended, dtype=torch.float).index_copy_(0, sentences, best.float()))
-        ended |= outputs[-1] == eos
-        going = ~ended[sentences].all(dim=1)  # [B]
+        steps.append((sentences, tokens, best))
+        ended |= tokens == eos
+        going = ~ended.all(dim=1)  # [B]
         if not going.any():
-            return spelled(torch.stack(outputs, dim=2), torch.stack(log_p_of, dim=2), options)
+            return build_hypotheses(steps, len(source), options)
         column = torch.zeros(1, n, dtype=torch.long, device=device) if old == 1 else torch.arange(n, device=device)
         rows = (old * torch.arange(len(going), device=device)[:, None] + column)[going]
-        sentences, tokens = sentences[going], tokens[going]
+        sentences, tokens, ended = sentences[going], tokens[going], ended[going]
         state = stepper.reorder(state, rows)
-        next_token.keep(going)
-        next_token.advance(rows, tokens)
+        mask.keep(going)
+        mask.advance(rows, tokens)
     raise AssertionError("every output ends at its limit")
 
 
 class _Draws:
-    """A number from 0 to 1 for each token of each of N samples; those of a sentence follow from its seed."""
+    """A random number from 0 to 1 for each token of each of N samples; a sentence's numbers depend on its seed only."""
 
     def __init__(self, seeds: Sequence[int], samples: int, device: torch.device):
         self.generators = [torch.Generator().manual_seed(seed) for seed in seeds]
         self.samples, self.device = samples, device
 
     def of(self, step: int) -> Tensor:
-        """Those of a step, [B, N]; steps are asked for in order, each once."""
-        if step % _STEPS_DRAWN == 0:
-            drawn = [torch.rand(_STEPS_DRAWN, self.samples, generator=one) for one in self.generators]
+        """The numbers of a step, [B, N]; call it for each step in order, once."""
+        if step % _STEPS_AT_ONCE == 0:
+            drawn = [torch.rand(_STEPS_AT_ONCE, self.samples, generator=one) for one in self.generators]
             self.newest = torch.stack(drawn, dim=1).to(self.device)  # [steps, B, N]
-        return self.newest[step % _STEPS_DRAWN]
+        return self.newest[step % _STEPS_AT_ONCE]
 
 
-def _drawn(log_p: Tensor, draws: Tensor, sampling: Sampling) -> Tensor:
-    """One token of each distribution: log_p [B, N, V], draws [B, N] → [B, N].
+def _draw(log_p: Tensor, draws: Tensor, sampling: Sampling) -> Tensor:
+    """Draw one token of each distribution: log_p [B, N, V], draws [B, N] → [B, N].
 
-    The draw is a share of the probability: the token is the first, likeliest first, up to which there is as much.
+    The tokens are sorted, likeliest first; the draw chooses the first token at which the cumulative probability
+    exceeds it.
     """
     count = min(sampling.top_k or log_p.shape[2], log_p.shape[2])
     values, tokens = log_p.nan_to_num(nan=-math.inf, neginf=-math.inf).topk(count, dim=2)
-    shares = torch.softmax(values.double() / sampling.temperature, dim=2).cumsum(dim=2)  # NaN: none may come
-    if sampling.top_p is not None:  # the fewest that have top_p together (Holtzman et al. 2020)
+    shares = torch.softmax(values.double() / sampling.temperature, dim=2).cumsum(dim=2)  # NaN: no token is possible
+    if sampling.top_p is not None:  # the fewest that together have top_p (Holtzman et al. 2020)
         shares = shares.masked_fill(
             shares - shares.diff(dim=2, prepend=shares.new_zeros(*draws.shape, 1)) >= sampling.top_p, -1
         )

@@ -1,4 +1,4 @@
-"""Which letters are written without spaces between words."""
+"""Scripts that are written without spaces between words."""
 
 import unicodedata
 
@@ -11,5 +11,5 @@ _UNSPACED = {
 
 
 def is_unspaced(letter: str) -> bool:
-    """Whether a word may begin or end beside this letter without a space: Chinese, Japanese, Korean, Thai, …"""
+    """Whether a word may begin or end next to this letter without a space: Chinese, Japanese, Korean, Thai, …"""
     return unicodedata.category(letter)[0] == "L" and unicodedata.name(letter, "").partition(" ")[0] in _UNSPACED

@@ -1,4 +1,4 @@
-"""The search that the options ask for."""
+"""Search with the algorithm that the options select."""
 
 from collections.abc import Sequence
 
@@ -17,19 +17,19 @@ def search(
     source: Tensor,
     max_lengths: Tensor,
     options: Options,
-    rules: Sequence[LogitsProcessor] = (),
+    processors: Sequence[LogitsProcessor] = (),
     seeds: Sequence[int] = (),
     required: Sequence[Sequence[Group]] = (),
 ) -> list[list[Hypothesis]]:
     """The best outputs found for each sentence, best first; fewer than n_best where fewer ended.
 
-    source [B, S]; max_lengths [B]: the most tokens before EOS; seeds: for sampling, one a sentence;
-    required: for each sentence groups of phrases of which one is to appear, or nothing at all.
+    source [B, S]; max_lengths [B]: the most tokens before EOS; seeds: for sampling, one for each sentence;
+    required: for each sentence, groups of phrases of which one must appear; empty if no sentence has any.
     """
     if options.sampling is not None:
-        return sample(stepper, source, max_lengths, options, options.sampling, seeds, rules)
+        return sample(stepper, source, max_lengths, options, options.sampling, seeds, processors)
     if required:
-        return constrained_beam_search(stepper, source, max_lengths, options, required, rules)
-    if options.beam_size == 1 and not rules:
-        return greedy(stepper, source, max_lengths, options)
-    return beam_search(stepper, source, max_lengths, options, rules)
+        return constrained_beam_search(stepper, source, max_lengths, options, required, processors)
+    if options.beam_size == 1:
+        return greedy(stepper, source, max_lengths, options, processors)
+    return beam_search(stepper, source, max_lengths, options, processors)

@@ -1,42 +1,40 @@
-"""Scaled dot-product attention in many heads (section 3.2): of whole sentences, and of their newest position.
+"""Multi-head scaled dot-product attention (section 3.2), for complete sentences and for their newest position.
 
-Shapes: B sentences, T queries, S keys, H heads, D d_model, dk and dv a head's key and value widths.
+Shapes: B sentences, T queries, S keys, H heads, D d_model, dk and dv the widths of a head's keys and values.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt.models.transformer import cache
+from nmt.models.transformer.cache import KeysValues
 
 
 class MultiHeadAttention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head_1, …, head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
-    W^Q, W^K and W^V of all heads are the rows of one matrix, so that self-attention projects its
-    input in a single product.
+    W^Q, W^K and W^V of all heads are stacked in one matrix, so that self-attention needs one product.
     """
 
     def __init__(self, d_model: int, heads: int, key_size: int, value_size: int, *, dropout: float, bias: bool):
         super().__init__()
         self.heads, self.key_size, self.value_size, self.dropout = heads, key_size, value_size, dropout
-        # Rows of the projection: H·dk for queries, H·dk for keys, H·dv for values.
-        self.rows = [heads * key_size, heads * key_size, heads * value_size]
-        self.projection = nn.Linear(d_model, sum(self.rows), bias=bias)
+        self.widths = [heads * key_size, heads * key_size, heads * value_size]  # of queries, keys and values
+        self.projection = nn.Linear(d_model, sum(self.widths), bias=bias)
         self.output = nn.Linear(heads * value_size, d_model, bias=bias)
 
     def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-        """Self-attention. x [B, T, D]; mask broadcasts to [B, H, T, T], true where a key may be seen."""
-        query, key, value = torch.split(self.projection(x), self.rows, dim=-1)  # [B, T, H·dk | H·dk | H·dv]
+        """Self-attention. x [B, T, D]; mask broadcasts to [B, H, T, T], true where a query may attend."""
+        query, key, value = torch.split(self.projection(x), self.widths, dim=-1)  # [B, T, H·dk | H·dk | H·dv]
         return self.attend(self._heads(query), (self._heads(key), self._heads(value)), mask, causal)
 
     def queries(self, x: Tensor) -> Tensor:
         """x [B, T, D] → queries [B, H, T, dk]."""
-        return self._heads(self._projected(x, slice(self.rows[0])))
+        return self._heads(self._project(x, slice(self.widths[0])))
 
     def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """x [B, S, D] → keys [B, H, S, dk] and values [B, H, S, dv]."""
-        key, value = torch.split(self._projected(x, slice(self.rows[0], None)), self.rows[1:], dim=-1)
+        key, value = torch.split(self._project(x, slice(self.widths[0], None)), self.widths[1:], dim=-1)
         return self._heads(key), self._heads(value)
 
     def attend(
@@ -51,7 +49,7 @@ class MultiHeadAttention(nn.Module):
         return joined
 
     def weights(self, query: Tensor, key: Tensor, mask: Tensor) -> Tensor:
-        """softmax(Q K^T / sqrt(dk)) itself, [B, H, T, S]: query and key [B, H, ·, dk], mask true where seen."""
+        """softmax(Q K^T / sqrt(dk)) itself, [B, H, T, S]: query and key [B, H, ·, dk], mask as in `forward`."""
         scores = query @ key.transpose(2, 3) * self.key_size**-0.5
         weights: Tensor = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
         return weights
@@ -61,26 +59,26 @@ class MultiHeadAttention(nn.Module):
         key, _ = self.keys_values(x)
         return self.weights(self.queries(x), key, mask)
 
-    def look(self, x: Tensor, seen: cache.KeysValues, mask: Tensor) -> Tensor:
+    def cross_step(self, x: Tensor, source: KeysValues, mask: Tensor) -> Tensor:
         """Cross-attention of the newest position of K hypotheses: x [B, K, D], mask [B·H, 1, N] → [B, K, D]."""
-        joined: Tensor = self.output(seen.attend(self._projected(x, slice(self.rows[0])), mask))
+        joined: Tensor = self.output(source.attend(self._project(x, slice(self.widths[0])), mask))
         return joined
 
-    def extend(self, x: Tensor, seen: cache.KeysValues, mask: Tensor, rows: Tensor) -> Tensor:
+    def self_step(self, x: Tensor, target: KeysValues, mask: Tensor, slots: Tensor) -> Tensor:
         """Self-attention of the newest position of K hypotheses, x [B, K, D] → [B, K, D].
 
-        Its keys and values are written to `rows` [B·H·K]; mask [B·H, K, N] shows each hypothesis its own.
+        Its keys and values are written to `slots` [B·H·K]; mask [B·H, K, N]: each hypothesis attends to its own past.
         """
-        query, key, value = torch.split(self.projection(x), self.rows, dim=-1)
-        seen.write(rows, key, value)
-        joined: Tensor = self.output(seen.attend(query, mask))
+        query, key, value = torch.split(self.projection(x), self.widths, dim=-1)
+        target.write(slots, key, value)
+        joined: Tensor = self.output(target.attend(query, mask))
         return joined
 
-    def _projected(self, x: Tensor, rows: slice) -> Tensor:
-        """x [B, T, D] by these rows of the projection alone."""
-        bias = None if self.projection.bias is None else self.projection.bias[rows]
-        return F.linear(x, self.projection.weight[rows], bias)
+    def _project(self, x: Tensor, part: slice) -> Tensor:
+        """x [B, T, D] times a part of the projection: queries only, or keys and values."""
+        bias = None if self.projection.bias is None else self.projection.bias[part]
+        return F.linear(x, self.projection.weight[part], bias)
 
     def _heads(self, x: Tensor) -> Tensor:
-        size = x.shape[-1] // self.heads  # in words, for in an empty batch -1 could be anything
+        size = x.shape[-1] // self.heads  # given in full: view cannot infer -1 in an empty batch
         return x.view(*x.shape[:-1], self.heads, size).transpose(1, 2)  # [B, T, H·d] → [B, H, T, d]

@@ -1,11 +1,11 @@
-"""What the hypotheses of a search attend to: the source, and what they themselves have said so far.
+"""Keys and values that the hypotheses of a search attend to: of the source, and of their own target tokens so far.
 
-Shapes: B sentences, K hypotheses a sentence, H heads, N places, dk and dv a head's key and value widths.
+Shapes: B sentences, K hypotheses per sentence, H heads, N slots, dk and dv the widths of a head's keys and values.
 
-The hypotheses of a sentence share one pool of places, and a mask tells which of them are a hypothesis's own past.
-To follow other hypotheses is to copy rows of the mask, not keys and values; attention is K queries on one set of
-keys; and what no hypothesis sees any more is written over. As hypotheses of one sentence share most of their past,
-a pool needs hardly more places than the longest of them has tokens.
+The hypotheses of a sentence share one pool of slots, and a mask tells which slots belong to a hypothesis. To reorder
+hypotheses, the mask's rows are copied, not keys and values; attention is K queries on one set of keys; and a slot that
+belongs to no hypothesis any more is used again. As the hypotheses of a sentence share most of their tokens, a pool
+needs hardly more slots than the longest of them has tokens.
 """
 
 from dataclasses import dataclass
@@ -14,9 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Places come by so many: a softmax over fewer numbers than a vector register holds is ten times slower on a CPU.
-_PLACES = 16
-_HIDDEN = float("-inf")
+# Slots are added in groups of this size: on a CPU a softmax over fewer numbers than a vector register holds is ten
+# times slower.
+_SLOTS = 16
+_MASKED = float("-inf")
 
 
 @dataclass(frozen=True)
@@ -27,115 +28,118 @@ class KeysValues:
     values: Tensor
 
     @staticmethod
-    def none(like: Tensor, rows: int, sizes: tuple[int, int], places: int) -> "KeysValues":
-        """So many places of B·H rows, of zeros: what is hidden is multiplied by 0, which must not meet a NaN."""
-        keys, values = (like.new_zeros(rows, places, size) for size in sizes)
+    def empty(like: Tensor, rows: int, widths: tuple[int, int], slots: int) -> "KeysValues":
+        """Zeros for `rows` = B·H: masked slots are multiplied by 0, which must not meet a NaN. widths: dk, dv."""
+        keys, values = (like.new_zeros(rows, slots, width) for width in widths)
         return KeysValues(keys, values)
 
     def attend(self, queries: Tensor, mask: Tensor) -> Tensor:
         """softmax(Q K^T / sqrt(dk)) V (equation 1) of each head.
 
-        Queries [B, K, H·dk], mask [B·H, 1 or K, N] of 0 for what is seen and -inf → [B, K, H·dv].
+        Queries [B, K, H·dk], mask [B·H, 1 or K, N] of 0 where a query attends, else -inf → [B, K, H·dv].
         """
         sentences, hypotheses, _ = queries.shape
         heads = torch.bmm(self.weights(queries, mask), self.values)  # [B·H, K, dv]
         return heads.view(sentences, -1, hypotheses, heads.shape[2]).transpose(1, 2).flatten(2)
 
     def weights(self, queries: Tensor, mask: Tensor) -> Tensor:
-        """How much each query attends to each place, [B·H, K, N]: 1 in sum over N."""
-        size = self.keys.shape[2]
-        return torch.baddbmm(mask, _by_head(queries, size), self.keys.transpose(1, 2), alpha=size**-0.5).softmax(-1)
+        """The attention weights of each query, [B·H, K, N]: each row sums to 1."""
+        width = self.keys.shape[2]
+        return torch.baddbmm(mask, _by_head(queries, width), self.keys.transpose(1, 2), alpha=width**-0.5).softmax(-1)
 
-    def write(self, rows: Tensor, keys: Tensor, values: Tensor) -> None:
-        """Put keys [B, M, H·dk] and values [B, M, H·dv], as they are projected, in rows [B·H·M] of the B·H·N."""
-        for kept, new in ((self.keys, keys), (self.values, values)):
-            kept.view(-1, kept.shape[2]).index_copy_(0, rows, _by_head(new, kept.shape[2]).flatten(0, 1))
+    def write(self, slots: Tensor, keys: Tensor, values: Tensor) -> None:
+        """Put keys [B, M, H·dk] and values [B, M, H·dv] into slots [B·H·M], numbered through all B·H·N."""
+        for cached, new in ((self.keys, keys), (self.values, values)):
+            cached.view(-1, cached.shape[2]).index_copy_(0, slots, _by_head(new, cached.shape[2]).flatten(0, 1))
 
-    def of(self, sentences: Tensor, heads: int) -> "KeysValues":
+    def select(self, sentences: Tensor, heads: int) -> "KeysValues":
         """Those of some sentences (indices)."""
-        return KeysValues(_of_sentences(self.keys, sentences, heads), _of_sentences(self.values, sentences, heads))
+        return KeysValues(
+            _select_sentences(self.keys, sentences, heads), _select_sentences(self.values, sentences, heads)
+        )
 
-    def with_places(self, more: int) -> "KeysValues":
-        """The same with so many places more, of zeros."""
+    def grow(self, more: int) -> "KeysValues":
+        """A copy with `more` slots added, of zeros."""
         return KeysValues(F.pad(self.keys, (0, 0, 0, more)), F.pad(self.values, (0, 0, 0, more)))
 
 
 @dataclass(frozen=True)
-class Past:
-    """What the hypotheses have said: for each decoder layer the pool of its self-attention, the same places in all.
+class TargetCache:
+    """The target tokens so far: for each decoder layer the pool of its self-attention; slots are the same in all.
 
-    mask [B, K, N]: 0 where a hypothesis sees its own past, else -inf; most: no sentence has more places in use.
+    mask [B, K, N]: 0 where a slot belongs to a hypothesis, else -inf; used: no sentence uses more slots than this.
     """
 
-    pools: tuple[KeysValues, ...]
+    layers: tuple[KeysValues, ...]
     mask: Tensor
     heads: int
-    most: int = 0
+    used: int = 0
 
     @staticmethod
-    def none(like: Tensor, sentences: int, layers: int, heads: int, sizes: tuple[int, int]) -> "Past":
-        """Before the first step, one hypothesis a sentence; sizes: dk and dv of a head."""
-        pools = tuple(KeysValues.none(like, sentences * heads, sizes, _PLACES) for _ in range(layers))
-        return Past(pools, like.new_full((sentences, 1, _PLACES), _HIDDEN), heads)
+    def empty(like: Tensor, sentences: int, layers: int, heads: int, widths: tuple[int, int]) -> "TargetCache":
+        """Before the first step, with one hypothesis for each sentence; widths: dk and dv of a head."""
+        pools = tuple(KeysValues.empty(like, sentences * heads, widths, _SLOTS) for _ in range(layers))
+        return TargetCache(pools, like.new_full((sentences, 1, _SLOTS), _MASKED), heads)
 
-    def with_newest(self) -> tuple["Past", Tensor]:
-        """A place for the newest position of each hypothesis, which it sees; and its rows [B·H·K] for `write`."""
-        sentences, hypotheses, places = self.mask.shape
-        pools, mask, most = self.pools, self.mask, self.most
-        seen = mask.amax(dim=1)  # [B, N]: -inf where a place is free
-        if most + hypotheses > places:  # perhaps: what has been left is not counted until it matters
-            most = int((seen == 0).sum(dim=1).max())
-        if most + hypotheses > places:
-            more = -(-(most + hypotheses - places) // _PLACES) * _PLACES
-            pools, places = tuple(pool.with_places(more) for pool in pools), places + more
-            mask, seen = (F.pad(old, (0, more), value=_HIDDEN) for old in (mask, seen))
-        free = seen.topk(hypotheses, dim=1, largest=False).indices  # [B, K]
-        mask = mask.scatter(2, free[:, :, None], 0.0)
-        first = torch.arange(0, sentences * self.heads * places, places, device=mask.device)
-        rows = (first.view(sentences, self.heads, 1) + free[:, None]).flatten()
-        return Past(pools, mask, self.heads, most + hypotheses), rows
+    def allocate(self) -> tuple["TargetCache", Tensor]:
+        """A slot for the newest position of each hypothesis, already in its mask; and the slots [B·H·K] for `write`."""
+        sentences, hypotheses, slots = self.mask.shape
+        layers, mask, used = self.layers, self.mask, self.used
+        free_or_used = mask.amax(dim=1)  # [B, N]: -inf where a slot is free
+        if used + hypotheses > slots:  # perhaps: slots that became free are not counted until it matters
+            used = int((free_or_used == 0).sum(dim=1).max())
+        if used + hypotheses > slots:
+            more = -(-(used + hypotheses - slots) // _SLOTS) * _SLOTS
+            layers, slots = tuple(layer.grow(more) for layer in layers), slots + more
+            mask, free_or_used = (F.pad(old, (0, more), value=_MASKED) for old in (mask, free_or_used))
+        newest = free_or_used.topk(hypotheses, dim=1, largest=False).indices  # [B, K]
+        mask = mask.scatter(2, newest[:, :, None], 0.0)
+        first = torch.arange(0, sentences * self.heads * slots, slots, device=mask.device)
+        numbers = (first.view(sentences, self.heads, 1) + newest[:, None]).flatten()
+        return TargetCache(layers, mask, self.heads, used + hypotheses), numbers
 
     def mask_by_head(self) -> Tensor:
         """The mask as attention takes it, [B·H, K, N]."""
         return self.mask[:, None].expand(-1, self.heads, -1, -1).flatten(0, 1)
 
-    def of(self, rows: Tensor, sentences: Tensor | None) -> "Past":
-        """That of other hypotheses: rows [B', K'] index the B·K old ones; sentences [B'], theirs, if others."""
+    def select(self, rows: Tensor, sentences: Tensor | None) -> "TargetCache":
+        """That of other hypotheses: rows [B', K'] index the B·K old ones; sentences [B']: theirs, None: unchanged."""
         mask = self.mask.flatten(0, 1).index_select(0, rows.flatten()).view(*rows.shape, -1)
-        pools = self.pools if sentences is None else tuple(pool.of(sentences, self.heads) for pool in self.pools)
-        return Past(pools, mask, self.heads, self.most)
+        layers = self.layers if sentences is None else tuple(one.select(sentences, self.heads) for one in self.layers)
+        return TargetCache(layers, mask, self.heads, self.used)
 
 
 @dataclass(frozen=True)
-class Source:
-    """What the decoder sees of the source: keys and values for each layer, and their mask [B·H, 1, N]."""
+class SourceCache:
+    """The source's keys and values for each decoder layer, and their mask [B·H, 1, N]."""
 
     layers: tuple[KeysValues, ...]
     mask: Tensor
     heads: int
 
-    def of(self, sentences: Tensor) -> "Source":
+    @staticmethod
+    def build(keys_values: list[tuple[Tensor, Tensor]], tokens: Tensor) -> "SourceCache":
+        """From keys and values [B, H, S, ·] of each layer; tokens [B, S]: true at tokens, false at padding."""
+        heads, more = keys_values[0][0].shape[1], max(0, _SLOTS - tokens.shape[1])
+        layers = tuple(
+            KeysValues(F.pad(keys, (0, 0, 0, more)).flatten(0, 1), F.pad(values, (0, 0, 0, more)).flatten(0, 1))
+            for keys, values in keys_values
+        )
+        mask = keys_values[0][0].new_zeros(tokens.shape).masked_fill_(~tokens, _MASKED)
+        mask = F.pad(mask, (0, more), value=_MASKED).repeat_interleave(heads, dim=0)[:, None]
+        return SourceCache(layers, mask, heads)
+
+    def select(self, sentences: Tensor) -> "SourceCache":
         """That of some sentences (indices)."""
-        layers = tuple(layer.of(sentences, self.heads) for layer in self.layers)
-        return Source(layers, _of_sentences(self.mask, sentences, self.heads), self.heads)
+        layers = tuple(layer.select(sentences, self.heads) for layer in self.layers)
+        return SourceCache(layers, _select_sentences(self.mask, sentences, self.heads), self.heads)
 
 
-def source(keys_values: list[tuple[Tensor, Tensor]], tokens: Tensor) -> Source:
-    """From keys and values [B, H, S, ·] of each layer, and what is a token, [B, S]."""
-    heads, more = keys_values[0][0].shape[1], max(0, _PLACES - tokens.shape[1])
-    layers = tuple(
-        KeysValues(F.pad(keys, (0, 0, 0, more)).flatten(0, 1), F.pad(values, (0, 0, 0, more)).flatten(0, 1))
-        for keys, values in keys_values
-    )
-    mask = keys_values[0][0].new_zeros(tokens.shape).masked_fill_(~tokens, _HIDDEN)
-    return Source(layers, F.pad(mask, (0, more), value=_HIDDEN).repeat_interleave(heads, dim=0)[:, None], heads)
+def _by_head(x: Tensor, width: int) -> Tensor:
+    """[B, M, H·width] → [B·H, M, width]."""
+    return x.view(*x.shape[:2], -1, width).transpose(1, 2).flatten(0, 1)
 
 
-def _by_head(x: Tensor, size: int) -> Tensor:
-    """[B, M, H·size] → [B·H, M, size]."""
-    return x.view(*x.shape[:2], -1, size).transpose(1, 2).flatten(0, 1)
-
-
-def _of_sentences(x: Tensor, sentences: Tensor, heads: int) -> Tensor:
+def _select_sentences(x: Tensor, sentences: Tensor, heads: int) -> Tensor:
     """The rows of these sentences, of [B·H, ...]."""
     return x.view(-1, heads, *x.shape[1:]).index_select(0, sentences).flatten(0, 1)

@@ -1,23 +1,23 @@
-"""How much arithmetic a model asks for, to be held against what a device can do."""
+"""Floating-point operations of training, to compare a run's speed with what its device can do."""
 
 from nmt.config import schema
 
 
-def training_flops(sizes: schema.ModelConfig, vocabulary: int, sentences: int, source: int, target: int) -> float:
-    """Floating-point operations of the matrix products of a forward and a backward pass over real tokens.
+def training_flops(config: schema.ModelConfig, vocabulary: int, sentences: int, source: int, target: int) -> float:
+    """Floating-point operations of the matrix products of one forward and backward pass, without padding.
 
-    vocabulary: target subwords; source, target: tokens of all sentences, EOS counted and padding not. Two
-    operations a multiplication and addition, the backward pass twice the forward. Recomputation counts for
-    nothing, and every sentence counts as one of mean length in attention, whose products grow with the square.
+    vocabulary: target subwords; source, target: tokens of all sentences, EOS counted, padding not counted. A
+    multiplication and an addition are two operations; the backward pass counts twice the forward pass; recomputation is
+    not counted. Attention grows with the square of the length: it is counted as if all sentences had the mean length.
     """
-    d, inner = sizes.d_model, sizes.feed_forward
-    keys = sizes.heads * (sizes.key_size or d // sizes.heads)
-    values = sizes.heads * (sizes.value_size or d // sizes.heads)
+    d, inner = config.d_model, config.feed_forward
+    keys = config.heads * (config.key_size or d // config.heads)
+    values = config.heads * (config.value_size or d // config.heads)
     mean_source, mean_target = source / max(sentences, 1), target / max(sentences, 1)
-    feed_forward, both = 2 * d * inner, keys + values  # both: of q kᵀ, and of the weights with the values
+    feed_forward, both = 2 * d * inner, keys + values  # both: q kᵀ, and weights times values
     encoder = source * (d * (2 * keys + values) + values * d + feed_forward + mean_source * both)
     self_attention = target * (d * (2 * keys + values) + values * d + mean_target * both)
     cross_attention = source * d * both + target * (d * keys + values * d + mean_source * both)
     decoder = self_attention + cross_attention + target * feed_forward
-    layers = (sizes.encoder_layers or sizes.layers) * encoder + (sizes.decoder_layers or sizes.layers) * decoder
+    layers = (config.encoder_layers or config.layers) * encoder + (config.decoder_layers or config.layers) * decoder
     return 3 * 2 * (layers + target * d * vocabulary)

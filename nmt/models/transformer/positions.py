@@ -19,7 +19,7 @@ def sinusoids(length: int, d_model: int, layout: Literal["interleaved", "concate
     PE(pos, 2i+1) = cos(pos / 10000^(2i/D)). `concatenated` is Tensor2Tensor's: D/2 sines, then D/2
     cosines, with wavelengths from 2π to exactly 10000·2π.
     """
-    # float64 until the end: sin of a large angle in float32 is off in the fourth digit.
+    # In float64: the sine of a large angle in float32 is wrong in the fourth digit.
     position = torch.arange(length, dtype=torch.float64)[:, None]  # [T, 1]
     pair = torch.arange(d_model // 2, dtype=torch.float64)  # [D/2]
     exponent = 2 * pair / d_model if layout == "interleaved" else pair / max(d_model // 2 - 1, 1)
@@ -30,21 +30,21 @@ def sinusoids(length: int, d_model: int, layout: Literal["interleaved", "concate
 
 
 class SinusoidalPositions(nn.Module):
-    """The fixed table, made longer whenever a longer sequence comes; not part of the weights."""
+    """A fixed table, computed when it is first needed and whenever it is too short; not part of the weights."""
 
     table: Tensor
 
     def __init__(self, d_model: int, layout: Literal["interleaved", "concatenated"]):
         super().__init__()
         self.d_model, self.layout = d_model, layout
-        self.register_buffer("table", sinusoids(512, d_model, layout), persistent=False)
+        self.register_buffer("table", torch.empty(0, d_model), persistent=False)
 
     def forward(self, start: int, length: int) -> Tensor:
         """Encodings of positions start … start+length-1: [length, D]."""
         end, table = start + length, self.table
         if end > len(table):
-            # Held in a local name as well: another thread may be putting a shorter table in its place.
-            table = self.table = sinusoids(2 * end, self.d_model, self.layout).to(table)  # its device and type
+            # `table` is local as well: another thread may set a shorter one at the same time.
+            table = self.table = sinusoids(max(512, 2 * end), self.d_model, self.layout).to(table)  # device and type
         return table[start:end]
 
 
@@ -60,6 +60,6 @@ class LearnedPositions(nn.Module):
         if start + length > len(self.weight):
             raise NmtError(
                 f"a sequence of {start + length} subwords is longer than model.max_positions: "
-                f"{len(self.weight)}, the positions this model has learned: shorten the text"
+                f"{len(self.weight)}, the number of positions that this model has learned: shorten the text"
             )
         return self.weight[start : start + length]

@@ -14,7 +14,7 @@ from helpers.export_models import LINES, SEPARATE, VARIANTS, engine_of, make_mod
 from nmt.commands.export import marian, parity
 from nmt.commands.export.marian_engine import MarianEngine
 from nmt.data.vocabulary import BOS, EOS, PAD
-from nmt.decoding.engine import Source, TransformerEngine
+from nmt.decoding.engine import PyTorchEngine, SearchInput
 from nmt.decoding.search.interface import Hypothesis, Options
 from nmt.errors import NmtError
 
@@ -93,8 +93,8 @@ def test_the_length_penalty_is_that_of_the_model(normalization: str, beta: float
     assert generation["length_penalty"] == pytest.approx(beta)
     seen = set()
 
-    class Ours(TransformerEngine):
-        def search(self, sources: Sequence[Source], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+    class Ours(PyTorchEngine):
+        def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
             seen.add(options.normalization)
             return super().search(sources, options, batch_tokens)
 

@@ -8,7 +8,7 @@ from helpers.export_models import LINES, engine_of, make_model
 from nmt.commands.export import marian
 from nmt.commands.export.marian_engine import MarianEngine
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
-from nmt.decoding.engine import Source
+from nmt.decoding.engine import SearchInput
 from nmt.decoding.search.interface import Options
 
 
@@ -20,7 +20,7 @@ def test_n_best_are_ours_with_a_longest_length_each(beam_size: int, tmp_path: Pa
         bos=BOS, eos=EOS, never=(PAD, UNK, BOS), beam_size=beam_size, n_best=beam_size, length_penalty=0.0
     )
     cut = made.vocabulary.source.encode([line for line in LINES if line])
-    sources = [Source(ids, 1 + 3 * number) for number, ids in enumerate(cut)]
+    sources = [SearchInput(ids, 1 + 3 * number) for number, ids in enumerate(cut)]
     ours = engine_of(made).search(sources, options, 1000)
     theirs = MarianEngine(tmp_path).search(sources, options, 1000)
     for mine, its in zip(ours, theirs, strict=True):

@@ -10,14 +10,14 @@ from helpers.export_models import LINES, engine_of, make_model
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export import parity
 from nmt.commands.export.parity import Parity
-from nmt.decoding.engine import Source, TransformerEngine
+from nmt.decoding.engine import PyTorchEngine, SearchInput
 from nmt.decoding.search.interface import Hypothesis, Options
 from nmt.errors import NmtError
 
 MADE = make_model()
 
 
-class Other(TransformerEngine):
+class Other(PyTorchEngine):
     """Another of our models as if it were an exported one; `wrong` lines are cut into other subwords."""
 
     def __init__(self, made: Checkpoint, wrong: Sequence[str] = ()):
@@ -69,7 +69,7 @@ def test_a_tie_is_no_difference_but_is_listed() -> None:
     class Tied(Other):
         """Prefers another first token by a hair."""
 
-        def search(self, sources: Sequence[Source], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+        def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
             found = super().search(sources, options, batch_tokens)
             [best, *_] = found[0]
             tokens = [best.tokens[0] + 1, *best.tokens[1:]]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nmt.commands.inspect.beam_trace import Node, Recorder, RecordingEngine, tokens_of
 from nmt.decoding.search.beam import beam_search
 from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, length_penalties
-from nmt.decoding.search.logits_processors import NoRepeat
+from nmt.decoding.search.logits_processors import NoRepeatNgram
 
 
 def run(table: Table, longest: int, options: Options, rules: Sequence[LogitsProcessor] = ()) -> list[Hypothesis]:
@@ -64,7 +64,7 @@ def test_what_is_found_is_what_finished(seed: int, size: int) -> None:
     """With the same scores, also under a rule that the recorder knows nothing of."""
     table, options = Table(seed, 9), replace(OPTIONS, beam_size=size, n_best=size)
     recorder = Recorder(options)
-    found = run(table, 6, options, [NoRepeat(1, 1, CPU), recorder])
+    found = run(table, 6, options, [NoRepeatNgram(1, 1, CPU), recorder])
     nodes = recorder.nodes
     ended = [place for place, node in enumerate(nodes) if node.fate == "finished"]
     ended.sort(key=lambda place: -nodes[place].score)
@@ -94,7 +94,7 @@ def test_every_node_grows_from_one_that_was_kept() -> None:
 
 def test_a_recorder_takes_one_sentence() -> None:
     with pytest.raises(ValueError, match="one sentence, not 2"):
-        Recorder(OPTIONS).apply(torch.zeros(2, 1, 9), 0)
+        Recorder(OPTIONS).apply(torch.zeros(2, 1, 9), 0, slice(None))
 
 
 @pytest.mark.parametrize("changes", [{}, {"beam_size": 1}, {"coverage_penalty": 0.5}, {"no_repeat_ngram": 2},

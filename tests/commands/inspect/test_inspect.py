@@ -55,9 +55,8 @@ def test_attention_is_that_of_the_model(pair: tuple[Inspector, Inspection]) -> N
         for ids in ([*vocabulary.source.encode([SOURCE])[0], EOS], [BOS, *vocabulary.target.encode([TARGET])[0]])
     )
     with torch.no_grad():
-        for layer in range(len(model.decoder)):
-            expected = model.cross_attention(source, target, layer)[0]
-            torch.testing.assert_close(seen.attention["cross"][layer], expected)
+        for layer, weights in enumerate(model.attention_weights(source, target).cross):
+            torch.testing.assert_close(seen.attention["cross"][layer], weights[0])
 
 
 def test_the_alignment_is_the_translators_by_words(pair: tuple[Inspector, Inspection]) -> None:

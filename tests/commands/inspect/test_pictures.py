@@ -149,7 +149,7 @@ def test_options_that_would_do_nothing_are_refused(tmp_path: Path) -> None:
     for some in (["--layer", "9"], ["--layer", "1", "--output", str(tmp_path / "inside"), "--no-pictures"]):
         found = CliRunner().invoke(app.app, [*arguments, *some])
         assert (found.exit_code, found.stdout) == (2, "")
-        assert "--layer chooses whose heads have a picture each" in found.stderr
+        assert "--layer chooses which heads are drawn" in found.stderr
 
 
 @pytest.mark.parametrize("target", ["", " \n"])

@@ -13,9 +13,9 @@ from helpers.services import until
 
 from nmt.commands.report.page import page
 from nmt.commands.report.run import Evaluation, Run
-from nmt.config.reader import setting_paths
+from nmt.config.declaration import all_settings
 from nmt.config.schema import Config
-from nmt.data.cleaning import Counts, Report, SideCounts
+from nmt.data.report import CorpusCounts, DataReport, SideCounts
 
 LEGEND, CHART, TIP = "#legend button", "figure", "#tip .line"
 SCORES = [("BLEU", 35.5, 1.25, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"), ("TER", 48.0, None, "t")]
@@ -24,8 +24,8 @@ SCORES = [("BLEU", 35.5, 1.25, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|ver
 def two_runs() -> list[Run]:
     """One finished, one stopped earlier that lacks a metric and has no sample of a sentence."""
     finished, stopped = new_run("finished", seed=1), new_run("<i>stopped</i>", last_step=1000, seed=2)
-    counts = (Counts(read=29_000, source=SideCounts(345_020), target=SideCounts(322_383)),)
-    finished = replace(finished, data=Report(("en", "de"), ("train.en + train.de",), counts))
+    counts = (CorpusCounts(read=29_000, source=SideCounts(345_020), target=SideCounts(322_383)),)
+    finished = replace(finished, data=DataReport(("en", "de"), ("train.en + train.de",), counts))
     values = {name: column for name, column in stopped.training.values.items() if name != "padding"}
     training, notes = replace(stopped.training, values=values), ["metrics.jsonl: line 3 is damaged: not shown"]
     scored = [Evaluation("evaluation-test", SCORES)]
@@ -84,7 +84,7 @@ def test_two_runs_compared(browser: Browser, tmp_path: Path) -> None:
     assert browser.js("return document.querySelectorAll('main i, main b b, main img').length") == 0
     browser.js("document.getElementById('which').value = 'all'")
     browser.js("document.getElementById('which').dispatchEvent(new Event('change'))")
-    assert browser.texts("#settings tbody th") == list(setting_paths(Config))
+    assert browser.texts("#settings tbody th") == list(all_settings(Config))
 
 
 def test_scores_that_do_not_compare_are_said(browser: Browser, tmp_path: Path) -> None:

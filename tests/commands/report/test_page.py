@@ -17,9 +17,10 @@ from nmt.commands.html_page import html_page
 from nmt.commands.report import page
 from nmt.commands.report.curves import curves
 from nmt.commands.report.run import Evaluation, Sample, Session
-from nmt.config import reader, schema
+from nmt.config import schema
+from nmt.config.declaration import all_settings
 from nmt.config.reader import parse
-from nmt.data.cleaning import Counts, Report, SideCounts
+from nmt.data.report import CorpusCounts, DataReport, SideCounts
 from nmt.evaluation.report import to_text
 from nmt.evaluation.scores import Interval, Score
 
@@ -144,7 +145,7 @@ def test_scores_that_do_not_compare_are_said() -> None:
 def test_settings_that_differ_are_marked() -> None:
     data = page.to_data([new_run("a", seed=1), new_run("b", seed=2)])
     assert [row["label"] for row in data["settings"] if row["differs"]] == ["run_dir", "seed"]
-    assert [row["label"] for row in data["settings"]] == list(reader.setting_paths(schema.Config))
+    assert [row["label"] for row in data["settings"]] == list(all_settings(schema.Config))
     by_label = {row["label"]: row for row in data["settings"]}
     assert by_label["run_dir"]["default"] == "" and by_label["model.dropout"]["default"] == "0.1"
     not_default = {row["label"] for row in data["settings"] if set(row["cells"]) != {row["default"]}}
@@ -155,8 +156,8 @@ def test_settings_that_differ_are_marked() -> None:
 
 
 def test_samples_and_data_that_runs_share_are_there_once() -> None:
-    counts = (Counts(read=10, empty=1, source=SideCounts(90, 400, 100, 20), target=SideCounts(80, 390, 99, 21)),)
-    report = Report(("en", "de"), ("corpus",), counts)
+    counts = (CorpusCounts(read=10, empty=1, source=SideCounts(90, 400, 100, 20), target=SideCounts(80, 390, 99, 21)),)
+    report = DataReport(("en", "de"), ("corpus",), counts)
     a = replace(new_run("a"), data=report, samples=[Sample("s", "r", [(1, "x")])])
     b = replace(new_run("b"), data=report, samples=[Sample("s", "r", [(2, "y")]), Sample("t", "u", [(2, "z")])])
     data = page.to_data([a, b, replace(new_run("c"), samples=[])])

@@ -14,7 +14,7 @@ from helpers.runs import config_text, rows_of
 from nmt.checkpoints import model_file
 from nmt.commands.report import page
 from nmt.commands.report.run import Run, Sample, Session, gather
-from nmt.commands.train import material
+from nmt.commands.train import training_data
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.errors import NmtError
@@ -29,7 +29,7 @@ def trained(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("reported") / "run"
     config = reader.parse(Config, config_text(corpus, run), "test config", ["training.validation_samples=2"])
     for deadline in (0.0, float("inf")):
-        Trainer(config, material(config), torch.device("cpu"), deadline=deadline).run()
+        Trainer(config, training_data(config), torch.device("cpu"), deadline=deadline).run()
     return run
 
 
@@ -174,7 +174,7 @@ def test_damaged_model_files_and_evaluations_are_left_out_and_said(run: Path) ->
     found = report(run)
     assert (found.best, found.evaluations) == ({}, [])
     best, *evaluations = found.notes
-    assert best.startswith(f"{run / model_file.BEST}: not a whole safetensors file")
+    assert best.startswith(f"{run / model_file.BEST}: not a model (safetensors) file")
     printed = "not an output of `nmt evaluate --json`: not shown"
     assert evaluations == [f"{run}/evaluation-{name}.json: {printed}" for name in "abc"]
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.decoding.search import logits_processors
-from nmt.decoding.search.banned_words import Words
+from nmt.decoding.search.banned_words import BannedWords
 from nmt.decoding.search.interface import Sampling
 from nmt.decoding.search.scripts import is_unspaced
 from nmt.decoding.search.search import search
@@ -65,7 +65,7 @@ def holds(among: list[str], word: str, *, going_on: bool = False) -> bool:
     return any(among[i : i + len(wanted)] == wanted for i in range(len(among)))
 
 
-def forbidden(words: Words, tokens: list[int]) -> bool:
+def forbidden(words: BannedWords, tokens: list[int]) -> bool:
     """Whether an output of these tokens, the last one of which is EOS, is not possible."""
     state = words.start
     for token in tokens:
@@ -122,14 +122,14 @@ def forbidden(words: Words, tokens: list[int]) -> bool:
 def test_words_in_texts(word: str, text: str, found: bool) -> None:
     """Written with subwords of a character each, and with bytes alone."""
     spellings = vocabulary(*sorted(set(text)))
-    words = Words([word], spellings, EOS)
+    words = BannedWords([word], spellings, EOS)
     assert forbidden(words, [*(spellings.index(character.encode()) for character in text), EOS]) is found
     assert forbidden(words, [*(len(spellings) - 256 + byte for byte in text.encode()), EOS]) is found
 
 
 def test_bytes_that_are_no_characters_end_a_word() -> None:
     spellings = vocabulary("ab", "b")
-    words = Words(["ab", "é"], spellings, EOS)
+    words = BannedWords(["ab", "é"], spellings, EOS)
     byte, ab, b = len(spellings) - 256, 4, 5
     for tokens in ([ab, byte + 0xFF, b, EOS], [ab, byte + 0xC3, b], [byte + 0xC3, ab, EOS], [byte + 0xE4, byte + 0xB8,
                    byte + 0xC3, byte + 0xA9, EOS], [byte + 0xC3, byte + 0xA9, byte + 0xC3, EOS]):  # fmt: skip
@@ -144,7 +144,7 @@ def test_what_is_forbidden_is_what_completes_a_word(words: list[str], subwords: 
     """Token by token, of subwords and bytes, the bytes of a character most often in their order."""
     spellings = vocabulary(*subwords)
     tokens = data.draw(outputs(spellings))
-    automaton = Words(words, spellings, EOS)
+    automaton = BannedWords(words, spellings, EOS)
     state = automaton.start
     for i, token in enumerate([*tokens, EOS]):
         completing = automaton.completing(state)
@@ -174,7 +174,7 @@ def outputs(spellings: list[bytes]) -> st.SearchStrategy[list[int]]:
 def test_no_character_is_begun_that_could_only_end_a_word() -> None:
     """All the characters that begin with these bytes are signs, or letters that are words by themselves."""
     spellings = vocabulary("naïve", "北京")
-    words, byte = Words(["naïve", "北京"], spellings, EOS), len(spellings) - 256
+    words, byte = BannedWords(["naïve", "北京"], spellings, EOS), len(spellings) - 256
     for bytes_, last in (("—", 2), ("市", 1), ("😀", 3), ("¿", 2), ("ั", None), ("é", None), ("\u00ad", None)):
         tokens = [4, *(byte + one for one in bytes_.encode())]
         for count in range(2, len(tokens) + 1):
@@ -200,7 +200,7 @@ def test_no_output_of_any_search_holds_a_banned_word(
     known = {*"".join(words).encode(), *"".join(words).upper().encode(), 0xC3, 0x20}
     spellings = [*SPECIAL, *(subword.encode() for subword in subwords), *(bytes([byte]) for byte in sorted(known))]
     table, sentences = Table(seed, len(spellings), spread=1.0), 3
-    rule = logits_processors.Banned(Words(words, spellings, EOS), sentences, CPU)
+    rule = logits_processors.NoBannedWords(BannedWords(words, spellings, EOS), sentences, CPU)
     options, source = replace(OPTIONS, **SEARCHES[method]), torch.tensor([[i, EOS] for i in range(sentences)])  # type: ignore[arg-type]
     phrase = st.lists(st.integers(len(SPECIAL), len(spellings) - 1), min_size=1, max_size=2)
     required = [[[data.draw(phrase)]] for _ in range(sentences)] if method == "constrained" else ()
@@ -221,6 +221,6 @@ def test_a_vocabulary_writes_its_bytes() -> None:
 
 @pytest.mark.parametrize("words", [[], ["-"], [" "], ["\u0301"]])
 def test_no_words_forbid_nothing(words: list[str]) -> None:
-    automaton = Words(words, vocabulary("a", "b"), EOS)
+    automaton = BannedWords(words, vocabulary("a", "b"), EOS)
     assert automaton.completing(automaton.start) is None
     assert automaton.completing(automaton.after(automaton.start, 4)) is None

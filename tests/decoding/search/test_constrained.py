@@ -31,7 +31,7 @@ from nmt.decoding.search import logits_processors
 from nmt.decoding.search.beam import beam_search
 from nmt.decoding.search.constrained import beam_width, constrained_beam_search
 from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options
-from nmt.decoding.search.phrase_automaton import Group, Phrases, Said
+from nmt.decoding.search.phrase_automaton import Group, Phrases, PhraseState
 from nmt.models.transformer.model import Transformer
 
 FIRST = EOS + 1  # of the tokens that outputs hold
@@ -88,13 +88,13 @@ def room_for(groups: Sequence[Group]) -> int:
 @given(vocabulary=st.integers(FIRST + 1, FIRST + 4), continuing=continuations, data=st.data())
 def test_phrases_are_seen_wherever_they_are(vocabulary: int, continuing: frozenset[int], data: st.DataObject) -> None:
     groups = data.draw(groups_of(vocabulary, most=5, longest=4, continuing=continuing))
-    phrases, said = Phrases(groups, continuing), Said()
+    phrases, state = Phrases(groups, continuing), PhraseState()
     tokens: list[int] = []
     for token in data.draw(st.lists(tokens_below(vocabulary), max_size=12)):
-        said = phrases.after(said, token)
+        state = phrases.after(state, token)
         tokens.append(token)
-        assert phrases.unmet(said) == unmet(tokens, groups, continuing)
-        assert (phrases.needed(said) == 0) == (phrases.unmet(said) == 0)
+        assert phrases.unmet(state) == unmet(tokens, groups, continuing)
+        assert (phrases.needed(state) == 0) == (phrases.unmet(state) == 0)
 
 
 @settings(max_examples=300, deadline=None)
@@ -102,15 +102,15 @@ def test_phrases_are_seen_wherever_they_are(vocabulary: int, continuing: frozens
 def test_so_many_tokens_are_enough(vocabulary: int, continuing: frozenset[int], data: st.DataObject) -> None:
     """From wherever an output is: some next token leaves fewer to say, and nothing is left once all are met."""
     groups = data.draw(groups_of(vocabulary, most=5, longest=4, continuing=continuing))
-    phrases, said = Phrases(groups, continuing), Said()
-    assert phrases.needed(said) == room_for(groups)
+    phrases, state = Phrases(groups, continuing), PhraseState()
+    assert phrases.needed(state) == room_for(groups)
     for token in data.draw(st.lists(tokens_below(vocabulary), max_size=6)):
-        said = phrases.after(said, token)
-    while left := phrases.needed(said):
-        assert phrases.unmet(said)
-        said = min((phrases.after(said, token) for token in phrases.next[said.node]), key=phrases.needed)
-        assert phrases.needed(said) < left
-    assert phrases.unmet(said) == 0
+        state = phrases.after(state, token)
+    while left := phrases.needed(state):
+        assert phrases.unmet(state)
+        state = min((phrases.after(state, token) for token in phrases.next[state.node]), key=phrases.needed)
+        assert phrases.needed(state) < left
+    assert phrases.unmet(state) == 0
 
 
 @pytest.mark.parametrize("groups", [[[]], [[[]]], [[[5], []]]])
@@ -345,8 +345,8 @@ def test_rules_hold_too() -> None:
 
     def limiting(kept: slice) -> list[LogitsProcessor]:
         return [
-            logits_processors.Shortest(shortest[kept], EOS),
-            logits_processors.NoRepeat(2, len(shortest[kept]), torch.device("cpu")),
+            logits_processors.MinLength(shortest[kept], EOS),
+            logits_processors.NoRepeatNgram(2, len(shortest[kept]), torch.device("cpu")),
         ]
 
     found = run(Table(3, 9), required, longest, options, limiting(slice(None)))
@@ -369,8 +369,8 @@ def test_a_rule_in_the_way() -> None:
     """What the rules forbid is not said, and the output is then what it is without it."""
 
     class NoFives:
-        def apply(self, log_p: Tensor, length: int) -> None:
-            log_p[:, :, 5] = -math.inf
+        def apply(self, scores: Tensor, length: int, sentences: slice) -> None:
+            scores[:, :, 5] = -math.inf
 
         def advance(self, rows: Tensor, tokens: Tensor) -> None:
             pass

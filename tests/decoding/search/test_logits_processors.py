@@ -1,18 +1,20 @@
-"""Rules against a plain beam search that looks at whole outputs, on models that are lookup tables."""
+"""Logits processors against a plain beam search that looks at complete outputs, on models that are lookup tables."""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
-from helpers.tables import BOS, EOS, OPTIONS, Table, assert_same, log_probabilities, penalty, told_apart
+from helpers.tables import BOS, EOS, OPTIONS, Table, assert_equal, assert_same, log_probabilities, penalty, told_apart
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
-from nmt.decoding.search import logits_processors
-from nmt.decoding.search.banned_words import Words
-from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options
+from nmt.decoding.search import beam, logits_processors
+from nmt.decoding.search.banned_words import BannedWords
+from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Sampling
 from nmt.decoding.search.search import search
 
 CPU = torch.device("cpu")
@@ -50,7 +52,9 @@ def check(made: Sequence[LogitsProcessor], allowed: Allowed, seed: int, size: in
     table = Table(seed, V)
     options = replace(OPTIONS, beam_size=size, n_best=size)
     source = torch.tensor([[sentence, EOS] for sentence in range(len(longest))])
-    found = search(table, source, torch.tensor(longest), options, made)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(beam, "SCORED_AT_ONCE", 1 + seed % 9)  # so that processors get slices of the sentences
+        found = search(table, source, torch.tensor(longest), options, made)
     for sentence, hypotheses in enumerate(found):
         assert_same(hypotheses, plain_beam(table, sentence, longest[sentence], options, allowed), size)
 
@@ -67,7 +71,7 @@ def test_no_end_before_the_shortest_length(seed: int, size: int, longest: list[i
     def allowed(sentence: int, tokens: list[int], token: int) -> bool:
         return token != EOS or len(tokens) >= shortest[sentence]
 
-    check([logits_processors.Shortest(torch.tensor(shortest), EOS)], allowed, seed, size, longest)
+    check([logits_processors.MinLength(torch.tensor(shortest), EOS)], allowed, seed, size, longest)
 
 
 @settings(max_examples=60, deadline=None)
@@ -78,7 +82,7 @@ def test_no_ngram_comes_twice(seed: int, size: int, longest: list[int], n: int) 
         ngrams = [tuple(whole[i : i + n]) for i in range(len(whole) - n + 1)]
         return token == EOS or ngrams.count(tuple(whole[-n:])) <= 1 or len(whole) < n
 
-    check([logits_processors.NoRepeat(n, len(longest), CPU)], allowed, seed, size, longest)
+    check([logits_processors.NoRepeatNgram(n, len(longest), CPU)], allowed, seed, size, longest)
 
 
 @settings(max_examples=60, deadline=None)
@@ -93,7 +97,8 @@ def test_no_output_holds_a_banned_word(seed: int, size: int, longest: list[int])
         return not any(f" {word} " in f" {' '.join(whole)} " for word in banned)
 
     spellings = [piece.replace("▁", " ").encode() for piece in PIECES]
-    check([logits_processors.Banned(Words(banned, spellings, EOS), len(longest), CPU)], allowed, seed, size, longest)
+    words = BannedWords(banned, spellings, EOS)
+    check([logits_processors.NoBannedWords(words, len(longest), CPU)], allowed, seed, size, longest)
 
 
 @settings(max_examples=60, deadline=None)
@@ -109,15 +114,83 @@ def test_outputs_begin_with_their_prefix_whatever_is_banned(
             return token == prefixes[sentence][place]
         return token == EOS or token not in tokens
 
-    others = [logits_processors.NoRepeat(1, len(longest), CPU)]
-    check([logits_processors.Prefix(prefixes, others, CPU)], allowed, seed, size, longest)
+    others = [logits_processors.NoRepeatNgram(1, len(longest), CPU)]
+    check([logits_processors.ForcedPrefix(prefixes, others, CPU)], allowed, seed, size, longest)
+
+
+class Nothing:
+    """A processor that excludes nothing, and checks what it is given."""
+
+    def __init__(self, sentences: int):
+        self.shape, self.slices = (sentences, 1), list[int]()
+
+    def apply(self, scores: Tensor, length: int, sentences: slice) -> None:
+        rows, hypotheses, _ = scores.shape
+        assert (len(range(self.shape[0])[sentences]), self.shape[1]) == (rows, hypotheses)
+        self.slices.append(rows)
+
+    def advance(self, rows: Tensor, tokens: Tensor) -> None:
+        assert rows.shape == tokens.shape
+        assert rows.max() < self.shape[0] * self.shape[1]
+        self.shape = tokens.shape[0], tokens.shape[1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"beam_size": 1, "scores": False},
+        {"beam_size": 1},
+        {"beam_size": 4, "n_best": 4},
+        {"beam_size": 3, "n_best": 3, "sampling": Sampling()},
+    ],
+    ids=["greedy", "greedy with scores", "beam", "samples"],
+)
+def test_a_processor_changes_neither_the_algorithm_nor_the_result(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that excludes nothing: the same scores to the last bit, from the same steps of the same slices."""
+    monkeypatch.setattr(beam, "SCORED_AT_ONCE", 32)
+    count = 60
+    source = torch.tensor([[sentence, EOS] for sentence in range(count)])
+    limits = torch.tensor([1 + 7 * i % 20 for i in range(count)])
+
+    def run(processors: Sequence[LogitsProcessor]) -> tuple[list[list[Hypothesis]], list[int]]:
+        table = Table(5, 40)
+        found = search(table, source, limits, replace(OPTIONS, **options), processors, seeds=range(count))
+        return found, table.scored
+
+    nothing = Nothing(count)
+    assert run([nothing]) == run([])
+    assert nothing.slices == run([])[1]
+    sliced = options["beam_size"] > 1 and "sampling" not in options
+    assert (max(nothing.slices[1:]) < 32) if sliced else (nothing.slices[0] == count)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=seeds, longest=limits, data=st.data())
+def test_greedy_search_with_processors_is_a_beam_of_one(seed: int, longest: list[int], data: st.DataObject) -> None:
+    """With and without scores, also where nothing is allowed any more."""
+    shortest = [data.draw(st.integers(0, limit)) for limit in longest]
+    source = torch.tensor([[sentence, EOS] for sentence in range(len(longest))])
+    options = replace(OPTIONS, beam_size=1)
+
+    def made() -> list[LogitsProcessor]:
+        return [
+            logits_processors.MinLength(torch.tensor(shortest), EOS),
+            logits_processors.NoRepeatNgram(1, len(longest), CPU),
+        ]
+
+    expected = beam.beam_search(Table(seed, V), source, torch.tensor(longest), options, made())
+    assert_equal(search(Table(seed, V), source, torch.tensor(longest), options, made()), expected)
+    plain = search(Table(seed, V), source, torch.tensor(longest), replace(options, scores=False), made())
+    assert [[one.tokens for one in each] for each in plain] == [[one.tokens for one in each] for each in expected]
 
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_where_nothing_is_allowed_nothing_is_found(size: int) -> None:
     """Four tokens at least, none of them twice, and three to choose from."""
     table = Table(1, 7)
-    made = [logits_processors.Shortest(torch.tensor([4, 0]), EOS), logits_processors.NoRepeat(1, 2, CPU)]
+    made = [logits_processors.MinLength(torch.tensor([4, 0]), EOS), logits_processors.NoRepeatNgram(1, 2, CPU)]
     source = torch.tensor([[0, EOS], [1, EOS]])
     found = search(table, source, torch.tensor([6, 6]), replace(OPTIONS, beam_size=size), made)
     assert found[0] == []

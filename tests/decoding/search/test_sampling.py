@@ -9,7 +9,7 @@ import torch
 from helpers.tables import EOS, OPTIONS, Table, log_probabilities
 
 from nmt.decoding.search.interface import Hypothesis, Sampling
-from nmt.decoding.search.sampling import _drawn, _Draws
+from nmt.decoding.search.sampling import _draw, _Draws
 from nmt.decoding.search.search import search
 
 
@@ -72,7 +72,7 @@ def test_the_nucleus_is_the_fewest_that_have_top_p_together(shift: float, temper
     draws = torch.linspace(0, 1 - 2**-24, 1001)[None]
     for count, together in ((1, 0.5), (2, 0.75), (3, 0.875)):
         kept = order[: count + (shift > 0)]
-        drawn = _drawn(log_p, draws, Sampling(temperature, top_p=together + shift))[0]
+        drawn = _draw(log_p, draws, Sampling(temperature, top_p=together + shift))[0]
         assert set(drawn.tolist()) == {*kept}
         # A draw is a share of what the nucleus has: the likeliest come first.
         edges = probabilities[kept].cumsum(0) / probabilities[kept].sum()
@@ -84,14 +84,14 @@ def test_the_nucleus_is_the_fewest_that_have_top_p_together(shift: float, temper
 
 def test_a_nucleus_of_all_that_may_come() -> None:
     log_p = torch.tensor([0.5, 0.25, 0.25, 0.0]).log().expand(1, 100, 4)
-    drawn = _drawn(log_p, torch.linspace(0, 1 - 2**-24, 100)[None], Sampling(top_p=1.0))
+    drawn = _draw(log_p, torch.linspace(0, 1 - 2**-24, 100)[None], Sampling(top_p=1.0))
     assert set(drawn.flatten().tolist()) == {0, 1, 2}
 
 
 @pytest.mark.parametrize("temperature", [1e36, 1e300])
 def test_however_hot_what_may_not_come_does_not(temperature: float) -> None:
     log_p = torch.tensor([math.log(0.75), -math.inf, math.log(0.25), math.nan]).expand(1, 100, 4)
-    drawn = _drawn(log_p, torch.linspace(0, 1 - 2**-24, 100)[None], Sampling(temperature))
+    drawn = _draw(log_p, torch.linspace(0, 1 - 2**-24, 100)[None], Sampling(temperature))
     assert Counter(drawn.flatten().tolist()) == {0: 50, 2: 50}
 
 

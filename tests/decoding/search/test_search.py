@@ -28,6 +28,7 @@ from torch import Tensor
 
 from nmt.config.schema import LONGEST_OUTPUT, DecodingConfig
 from nmt.decoding.search import beam as beam_module
+from nmt.decoding.search.candidates import best_candidates
 from nmt.decoding.search.interface import Hypothesis, Options, length_penalties
 from nmt.decoding.search.search import search
 
@@ -167,7 +168,7 @@ def test_two_stages_select_what_one_does(seed: int, size: int, data: st.DataObje
     log_p[2] = log_p[2].masked_fill(log_p[2] < data.draw(st.sampled_from([-math.inf, -3.0, 0.0])), -math.inf)
     live = torch.randn(3, size, generator=generator)
     live[1, 0] = -math.inf
-    totals, parents, tokens = beam_module.best_candidates(log_p, live, count, block)
+    totals, parents, tokens = best_candidates(log_p, live, count, block)
     expected, at = (live[:, :, None] + log_p).flatten(1).topk(min(count, size * vocabulary))
     assert torch.equal(totals, expected)
     number = totals > -math.inf  # which of several conflicts ones is taken does not matter

@@ -55,7 +55,7 @@ def make(dtype: torch.dtype, **changes: Any) -> Transformer:
 
 def pytorchs(ours: Transformer, activation: Any, dtype: torch.dtype) -> nn.Transformer:
     """`torch.nn.Transformer` with our weights."""
-    pre = ours.sizes.norm == "pre"
+    pre = ours.config.norm == "pre"
     depth, options = (2, 3), {"activation": activation, "norm_first": pre, "dtype": dtype}
     theirs = nn.Transformer(D, HEADS, *depth, dim_feedforward=INNER, dropout=0.0, batch_first=True, **options)
     if not pre:  # it would normalise twice at the end: the paper's sub-layers end in a norm already

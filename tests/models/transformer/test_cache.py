@@ -6,25 +6,25 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmt.models.transformer import cache
+from nmt.models.transformer.cache import SourceCache, TargetCache
 
 H, DK, DV = 2, 3, 5
 
 
-def place(past: cache.Past, names: Tensor) -> cache.Past:
+def place(cached: TargetCache, names: Tensor) -> TargetCache:
     """Give each hypothesis a newest position, whose key and value are its name in every head; names [B, K]."""
-    past, rows = past.with_newest()
+    cached, slots = cached.allocate()
     wide = names[:, :, None].double()
-    for pool in past.pools:
-        pool.write(rows, wide.expand(-1, -1, H * DK), wide.expand(-1, -1, H * DV))
-    return past
+    for pool in cached.layers:
+        pool.write(slots, wide.expand(-1, -1, H * DK), wide.expand(-1, -1, H * DV))
+    return cached
 
 
-def seen(past: cache.Past) -> list[list[list[int]]]:
+def seen(cached: TargetCache) -> list[list[list[int]]]:
     """The names that each hypothesis sees, [B][K], in order; the same in every layer and head."""
-    mask = past.mask_by_head()
+    mask = cached.mask_by_head()
     sights = []
-    for pool in past.pools:
+    for pool in cached.layers:
         for part in (pool.keys, pool.values):
             named = part[:, None, :, 0].expand(-1, mask.shape[1], -1)
             rows = [
@@ -40,29 +40,29 @@ def seen(past: cache.Past) -> list[list[list[int]]]:
 def test_every_hypothesis_sees_its_own_past_and_dead_places_are_used_again(hypotheses: int) -> None:
     generator = torch.Generator().manual_seed(hypotheses)
     sentences, name = 4, 0
-    past = cache.Past.none(torch.zeros(0, dtype=torch.double), sentences, 2, H, (DK, DV))
+    cached = TargetCache.empty(torch.zeros(0, dtype=torch.double), sentences, 2, H, (DK, DV))
     expected: list[list[list[int]]] = [[[]] for _ in range(sentences)]
     for step in range(60):
-        names = torch.arange(name + 1, name + 1 + past.mask[:, :, 0].numel()).view(past.mask.shape[:2])
+        names = torch.arange(name + 1, name + 1 + cached.mask[:, :, 0].numel()).view(cached.mask.shape[:2])
         name += names.numel()
-        past = place(past, names)
+        cached = place(cached, names)
         expected = [
             [[*own, int(new)] for own, new in zip(line, news, strict=True)]
             for line, news in zip(expected, names, strict=True)
         ]
-        assert seen(past) == expected
+        assert seen(cached) == expected
         kept = [0, 1, 3] if step == 40 else list(range(len(expected)))
         width = len(expected[0])
         chosen = torch.randint(0, width, (len(kept), hypotheses), generator=generator)
         rows = chosen + width * torch.tensor(kept)[:, None]
-        past = past.of(rows, torch.tensor(kept) if step == 40 else None)
+        cached = cached.select(rows, torch.tensor(kept) if step == 40 else None)
         expected = [[expected[b][int(k)] for k in line] for b, line in zip(kept, chosen, strict=True)]
-        assert seen(past) == expected
+        assert seen(cached) == expected
     distinct = max(len({token for own in line for token in own}) for line in expected)
     # Besides what is seen: the places of one step, what was seen at the same time before, and rounding.
-    assert past.mask.shape[2] <= distinct + 60 + 4 * hypotheses
+    assert cached.mask.shape[2] <= distinct + 60 + 4 * hypotheses
     if hypotheses == 20:
-        assert past.mask.shape[2] < 60 * hypotheses / 4
+        assert cached.mask.shape[2] < 60 * hypotheses / 4
 
 
 def test_attention_to_the_source_is_equation_1() -> None:
@@ -73,7 +73,7 @@ def test_attention_to_the_source_is_equation_1() -> None:
         for shape in ((H, places, DK), (H, places, DV), (hypotheses, H * DK))
     )
     tokens = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0]]).bool()
-    source = cache.source([(keys, values)], tokens)
+    source = SourceCache.build([(keys, values)], tokens)
     found = source.layers[0].attend(queries, source.mask)
     for b in range(sentences):
         own = tokens[b]
@@ -82,5 +82,5 @@ def test_attention_to_the_source_is_equation_1() -> None:
                 scores = keys[b, h, own] @ queries[b, k, h * DK : (h + 1) * DK] / math.sqrt(DK)
                 expected = scores.softmax(0) @ values[b, h, own]
                 torch.testing.assert_close(found[b, k, h * DV : (h + 1) * DV], expected)
-    other = source.of(torch.tensor([2, 0]))
+    other = source.select(torch.tensor([2, 0]))
     torch.testing.assert_close(other.layers[0].attend(queries[[2, 0]], other.mask), found[[2, 0]])

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nmt.config import schema
 from nmt.errors import NmtError
-from nmt.models.transformer.model import State, Transformer
+from nmt.models.transformer.model import DecoderState, Transformer
 
 
 def assert_close(one: Tensor, other: Tensor) -> None:
@@ -87,8 +87,8 @@ def test_every_source_token_counts() -> None:
 
 
 def assert_next_scores(
-    model: Transformer, state: State, source: list[Tensor], prefixes: list[list[list[int]]]
-) -> State:
+    model: Transformer, state: DecoderState, source: list[Tensor], prefixes: list[list[list[int]]]
+) -> DecoderState:
     """`state` gives each hypothesis the scores that its whole prefix gives; prefixes [B][K], newest token last."""
     newest = torch.tensor([[prefix[-1] for prefix in row] for row in prefixes])
     hidden, state = model.step(state, newest)
@@ -212,7 +212,7 @@ def test_the_papers_base_model_has_its_parameters() -> None:
 @pytest.mark.parametrize("changes", VARIANTS, ids=lambda changes: "-".join(map(str, changes.values())))
 def test_the_number_of_parameters_follows_from_the_sizes(changes: dict[str, Any]) -> None:
     model = make(**changes)
-    sizes = model.sizes
+    sizes = model.config
     d, f, h, b = sizes.d_model, sizes.feed_forward, sizes.heads, int(sizes.bias)
     dk, dv = sizes.key_size or d // h, sizes.value_size or d // h
     attention = (d + b) * h * (2 * dk + dv) + h * dv * d + b * d

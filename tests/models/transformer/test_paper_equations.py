@@ -119,7 +119,7 @@ def test_the_model_is_the_papers(changes: dict[str, int]) -> None:
     padded = torch.tensor([source[0], [*source[1], PAD, PAD, PAD]])
     found = ours.logits(ours(padded, torch.tensor(target))).log_softmax(dim=-1).detach().numpy()
     for row, one, other in zip(found, source, target, strict=True):
-        np.testing.assert_allclose(row, transformer(weights, ours.sizes, one, other), rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(row, transformer(weights, ours.config, one, other), rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("d_model", [2, 16, 256, 512, 1024])
@@ -145,7 +145,7 @@ def test_the_loss_is_cross_entropy_with_the_smoothed_distribution(epsilon: float
     """Section 5.4, Szegedy et al. 2015, section 7: -Σ_k q(k) log p(k) with q(k) = (1-ε) δ(k, y) + ε / V."""
     ours, weights = model({})
     source, target = [5, 9, 4, 17, 3], [7, 7, 12, 3]
-    log_p = transformer(weights, ours.sizes, source, [BOS, *target[:-1]])
+    log_p = transformer(weights, ours.config, source, [BOS, *target[:-1]])
     smoothed = plain = 0.0
     for position, right in enumerate(target):
         q = [epsilon / V] * V

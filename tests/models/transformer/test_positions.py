@@ -51,6 +51,7 @@ def test_sinusoids_are_exact_far_from_the_start(layout: Layout, equation) -> Non
 @pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
 def test_the_table_grows_when_a_longer_sequence_comes(layout: Layout) -> None:
     positions = SinusoidalPositions(8, layout)
+    torch.testing.assert_close(positions(1, 2), sinusoids(3, 8, layout)[1:], rtol=0, atol=0)
     long = 3 * len(positions.table) + 1
     torch.testing.assert_close(positions(0, long), sinusoids(long, 8, layout), rtol=0, atol=0)
     torch.testing.assert_close(positions(long - 5, 9), sinusoids(long + 4, 8, layout)[-9:], rtol=0, atol=0)

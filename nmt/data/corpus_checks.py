@@ -1,18 +1,18 @@
-"""What makes a corpus look wrong though every line of it can be read: warnings, found without a model.
+"""Checks for corpora that can be read but look wrong. Each gives warnings; none needs a model.
 
-The rules, each silent where it cannot be sure:
+The rules, none of which warns where it cannot be sure:
 
-1. Dropped. Of at least 100 pairs of a corpus, more than half were dropped.
-2. Not translations. In translations, long sentences stand beside long ones: the correlation of the logarithms of their
-   lengths in characters is above 0.5 in all text that we know, and near 0 in unrelated files. Below 0.2 is warned of;
-   where it is at least 0.2 higher, and above 0.4, with one side shifted by up to three lines, that is said instead.
-   Silent where the lengths hardly vary or the lines are very short, as in lists of words, and where the numbers in the
-   text agree.
-3. Swapped sides. By the languages' most frequent words, or by their script, the source reads like the target language
-   and the target like the source language; or, by the most frequent sequences of three characters, a training corpus's
-   source looks like the target of the validation text and the other way round.
+1. Dropped pairs. Of at least 100 pairs of a corpus, more than half were dropped.
+2. Not translations. Long sentences have long translations: the correlation of the logarithms of their lengths in
+   characters is above 0.5 in all translations that we measured, and near 0 in unrelated files. Below 0.2 gives a
+   warning. If it is above 0.4 and at least 0.2 higher when one side is shifted by up to three lines, the warning says
+   that instead. No warning where the lengths hardly vary or the lines are very short, as in lists of words, or where
+   the numbers in the text agree.
+3. Swapped sides. By the most frequent words of the languages, or by their scripts, the source looks like the target
+   language and the target like the source language; or, by the most frequent sequences of three characters, the source
+   of a training corpus looks like the target of the validation text and its target like the source.
 
-Rules 2 and 3 look at those of the first 5,000 pairs that are full, and are silent below 300.
+Rules 2 and 3 look at the first 5,000 pairs, those with an empty side left out, and need 300 of them.
 """
 
 import math
@@ -22,31 +22,31 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from nmt.data.cleaning import REASONS, Counts
 from nmt.data.corpus import Pair
+from nmt.data.report import REASONS, CorpusCounts
 
-SAMPLE = 5000  # pairs of a corpus that are looked at
-_FEWEST = 300  # pairs, for the rules about text
-_FEWEST_READ = 100  # pairs, for the rule about counts
+SAMPLE = 5000  # pairs of each corpus that rules 2 and 3 look at
+_FEWEST = 300  # pairs that rules 2 and 3 need
+_FEWEST_READ = 100  # pairs that rule 1 needs
 
 
-def dropped(label: str, count: Counts) -> Iterator[str]:
+def mostly_dropped(label: str, counts: CorpusCounts) -> Iterator[str]:
     """Rule 1."""
-    lost = count.read - count.kept
-    if count.read >= _FEWEST_READ and 2 * lost > count.read:
-        most = max(REASONS, key=lambda name: getattr(count, name))
+    dropped = counts.read - counts.kept
+    if counts.read >= _FEWEST_READ and 2 * dropped > counts.read:
+        most = max(REASONS, key=lambda name: getattr(counts, name))
         yield (
-            f"{label}: {lost:,} of {count.read:,} pairs are dropped ({lost / count.read:.0%}), most of them because "
-            f"they are {REASONS[most]}"
+            f"{label}: {dropped:,} of {counts.read:,} pairs are dropped ({dropped / counts.read:.0%}), most of them "
+            f"because they are {REASONS[most]}"
         )
 
 
-def of_text(
+def text_problems(
     label: str, pairs: Sequence[Pair], languages: tuple[str, str], validation: Sequence[Pair] = ()
 ) -> Iterator[str]:
     """Rules 2 and 3."""
-    yield from not_translations(label, pairs)
-    yield from swapped(label, pairs, languages, validation)
+    yield from misalignment(label, pairs)
+    yield from swapped_sides(label, pairs, languages, validation)
 
 
 # --------------------------------------------------------------------------- are these translations?
@@ -55,7 +55,7 @@ _SHIFTS = (-3, -2, -1, 1, 2, 3)
 _NUMBER = re.compile("[0-9]+")
 
 
-def not_translations(label: str, pairs: Sequence[Pair]) -> Iterator[str]:
+def misalignment(label: str, pairs: Sequence[Pair]) -> Iterator[str]:
     """Rule 2."""
     if len(pairs) < _FEWEST:
         return
@@ -68,18 +68,18 @@ def not_translations(label: str, pairs: Sequence[Pair]) -> Iterator[str]:
     by = max(shifted, key=lambda one: shifted[one])
     if shifted[by] > max(0.4, found + 0.2):
         yield (
-            f"{label}: the sides seem to be shifted against each other: by its length, line {max(1, 1 - by)} of the "
-            f"source belongs to line {max(1, 1 + by)} of the target"
+            f"{label}: the sides seem to be misaligned: judging by the lengths of the sentences, line {max(1, 1 - by)} "
+            f"of the source belongs to line {max(1, 1 + by)} of the target"
         )
     elif found < 0.2:
         yield (
-            f"{label}: the sides do not look like translations of each other: their lengths have a correlation of "
-            f"{found:.2f}, and those of translations more than 0.5"
+            f"{label}: the sides do not look like translations of each other: the correlation of the lengths of their "
+            f"sentences is {found:.2f}, and in translations it is above 0.5"
         )
 
 
 def _shifted(lengths: np.ndarray, by: int) -> tuple[np.ndarray, np.ndarray]:
-    """The lengths of each source, and of the target `by` lines further on."""
+    """The lengths of each source, and those of the target `by` lines below it."""
     source, target = lengths
     return (source[:-by], target[by:]) if by > 0 else (source[-by:], target[:by])
 
@@ -89,7 +89,7 @@ def _correlation(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def _numbers_agree(pairs: Sequence[Pair]) -> bool:
-    """Whether of the pairs with a number on both sides, at least 30, more than 0.4 have one in common."""
+    """Whether at least 30 pairs have numbers on both sides, and more than 40% of these have one in common."""
     numbers = ((set(_NUMBER.findall(source)), set(_NUMBER.findall(target))) for source, target in pairs)
     common = [bool(source & target) for source, target in numbers if source and target]
     return len(common) >= 30 and sum(common) > 0.4 * len(common)
@@ -97,7 +97,7 @@ def _numbers_agree(pairs: Sequence[Pair]) -> bool:
 
 # --------------------------------------------------------------------------- are the sides swapped?
 
-_FREQUENT = {  # words that are frequent in one language and rare in those beside it
+_FREQUENT = {  # words that are frequent in one language and rare in the others here
     "cs": "a se na je že to ve jsou pro ale", "da": "og det er en på til af ikke med der",
     "de": "der die und das ist den mit ein eine nicht", "en": "the of and to is that for with are on",
     "es": "el los y las una es del por con un", "fi": "ja on ei se että oli ovat mutta kun myös",
@@ -117,20 +117,20 @@ _SCRIPTS = {
     "ne": _DEVANAGARI, "pa": "\u0a00-\u0a7f", "ru": _CYRILLIC, "ta": "\u0b80-\u0bff", "te": "\u0c00-\u0c7f",
     "th": "\u0e00-\u0e7f", "uk": _CYRILLIC, "ur": _ARABIC, "zh": "\u4e00-\u9fff",
 }  # fmt: skip
-_MOST_CHARACTERS = 100_000  # of a side, in which sequences of three are counted
+_MOST_CHARACTERS = 100_000  # of each side, for counting sequences of three
 
 
-def swapped(
+def swapped_sides(
     label: str, pairs: Sequence[Pair], languages: tuple[str, str], validation: Sequence[Pair] = ()
 ) -> Iterator[str]:
-    """Rule 3: by the languages, else by the validation text."""
+    """Rule 3: by the languages, or if they show nothing by the validation text."""
     if len(pairs) < _FEWEST:
         return
     sides = _sides(pairs)
     if _languages_are_swapped(sides, languages):
         yield (
-            f"{label}: the sides seem to be swapped: of source ({languages[0]}) and target ({languages[1]}), each "
-            "looks like the other's language"
+            f"{label}: the sides seem to be swapped: source ({languages[0]}) and target ({languages[1]}) each look "
+            "like the language of the other side"
         )
     elif len(validation) >= _FEWEST:
         (source, target), (held_source, held_target) = (tuple(map(_profile, of)) for of in (sides, _sides(validation)))
@@ -138,8 +138,8 @@ def swapped(
         crossed = _likeness(source, held_target) + _likeness(target, held_source)
         if crossed > straight + 0.3:
             yield (
-                f"{label}: the source looks like the target of data.validation, and the target like its source: one "
-                "of the two corpora seems to have its sides swapped"
+                f"{label}: the sides seem to be swapped, here or in data.validation: the source looks like the target "
+                "of data.validation, and the target like its source"
             )
 
 
@@ -150,7 +150,7 @@ def _sides(pairs: Sequence[Pair]) -> tuple[str, str]:
 
 
 def _languages_are_swapped(sides: tuple[str, str], languages: tuple[str, str]) -> bool:
-    """Whether each side shows its language, of those known here, far less than the other side does."""
+    """Whether each side shows far less of its own language than the other side does; unknown languages do not count."""
     shares = []
     for (own, other), language in zip((sides, sides[::-1]), languages, strict=True):
         if share := _share_of(re.split("[-_]", language.lower())[0]):
@@ -159,7 +159,10 @@ def _languages_are_swapped(sides: tuple[str, str], languages: tuple[str, str]) -
 
 
 def _share_of(language: str) -> Callable[[str], float] | None:
-    """What tells the share of a language's frequent words, or of its script, in a text; None for other languages."""
+    """A function that computes which share of a text is in the language's script or among its frequent words.
+
+    None for languages not known here.
+    """
     if letters := _SCRIPTS.get(language):
         return lambda text: len(re.findall(f"[{letters}]", text)) / max(1, sum(map(str.isalpha, text)))
     if frequent := _WORDS.get(language):
@@ -168,13 +171,12 @@ def _share_of(language: str) -> Callable[[str], float] | None:
 
 
 def _profile(text: str) -> Counter[str]:
-    """How often three characters follow one another."""
+    """How often each sequence of three characters occurs."""
     text = text[:_MOST_CHARACTERS]
     return Counter(map("".join, zip(text, text[1:], text[2:], strict=False)))
 
 
 def _likeness(one: Counter[str], other: Counter[str]) -> float:
-    """The cosine of two profiles: 0 to 1."""
+    """The cosine similarity of two profiles: 0 to 1."""
     product = sum(count * other[part] for part, count in one.items())
-    norms = (math.sqrt(sum(count * count for count in of.values())) for of in (one, other))
-    return product / max(1.0, math.prod(norms))
+    return product / max(1.0, math.hypot(*one.values()) * math.hypot(*other.values()))

@@ -10,10 +10,10 @@ import pytest
 
 from nmt.config import schema
 from nmt.config.schema import Config, Corpus, DataConfig
-from nmt.data import suspicions
-from nmt.data.cleaning import Counts
+from nmt.data import corpus_checks
 from nmt.data.corpus import Pair
 from nmt.data.prepare import prepare
+from nmt.data.report import CorpusCounts
 
 TEXTS = (
     "the house of and to water is that for man with are stone on light under tree",
@@ -51,7 +51,7 @@ def shifted(of: Sequence[Pair], by: int) -> list[Pair]:
 
 
 def said(of: Sequence[Pair], languages: tuple[str, str] = ("en", "de"), validation: Sequence[Pair] = ()) -> list[str]:
-    return list(suspicions.of_text("corpus", of, languages, validation))
+    return list(corpus_checks.text_problems("corpus", of, languages, validation))
 
 
 UNKNOWN = ("qaa", "qab")  # codes for private use
@@ -76,7 +76,7 @@ def test_too_few_pairs_tell_nothing(count: int) -> None:
 def test_unrelated_files() -> None:
     for count in (300, 5000):
         [warning] = said(shuffled(pairs(count)))
-        assert warning.startswith("corpus: the sides do not look like translations of each other: their lengths have")
+        assert warning.startswith("corpus: the sides do not look like translations of each other: the correlation")
 
 
 @pytest.mark.parametrize(("by", "lines"), [(1, (1, 2)), (-1, (2, 1)), (3, (1, 4)), (-3, (4, 1))])
@@ -102,7 +102,7 @@ def test_swapped_files_by_their_scripts() -> None:
 
 def test_swapped_files_by_the_validation_text() -> None:
     [warning] = said(turned(pairs(300)), UNKNOWN, pairs(300, seed=2))
-    assert warning.startswith("corpus: the source looks like the target of data.validation")
+    assert warning.startswith("corpus: the sides seem to be swapped, here or in data.validation")
 
 
 def test_where_it_cannot_be_known_nothing_is_said() -> None:
@@ -119,16 +119,16 @@ def test_where_it_cannot_be_known_nothing_is_said() -> None:
 @pytest.mark.parametrize(
     ("count", "warned"),
     [
-        (Counts(read=100, ratio=51), True), (Counts(read=100, ratio=50), False), (Counts(read=99, empty=99), False),
-        (Counts(read=10_000, duplicates=6000, too_long=1000), True), (Counts(read=10**6), False),
+        (CorpusCounts(read=100, ratio=51), True), (CorpusCounts(read=100, ratio=50), False), (CorpusCounts(read=99, empty=99), False),
+        (CorpusCounts(read=10_000, duplicates=6000, too_long=1000), True), (CorpusCounts(read=10**6), False),
     ],
 )  # fmt: skip
-def test_more_than_half_dropped(count: Counts, warned: bool) -> None:
-    assert bool(list(suspicions.dropped("corpus", count))) == warned
+def test_more_than_half_dropped(count: CorpusCounts, warned: bool) -> None:
+    assert bool(list(corpus_checks.mostly_dropped("corpus", count))) == warned
 
 
 def test_what_was_dropped_most_is_named() -> None:
-    assert list(suspicions.dropped("corpus", Counts(read=10_000, duplicates=6000, too_long=1000))) == [
+    assert list(corpus_checks.mostly_dropped("corpus", CorpusCounts(read=10_000, duplicates=6000, too_long=1000))) == [
         "corpus: 7,000 of 10,000 pairs are dropped (70%), most of them because they are duplicates "
         "(data.drop_duplicates)"
     ]

@@ -1,0 +1,88 @@
+"""Arguments and options that several commands share, and how arguments are told apart."""
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nmt.errors import NmtError
+
+
+def to_path(text: str) -> Path:
+    """A path. `~` is the user's home, also where the shell does not replace it, as in `--output=~/x`."""
+    return Path(os.path.expanduser(text))  # noqa: PTH111 (`~nobody` stays as it is)
+
+
+def file_or_dash(text: str) -> Path | None:
+    """A path as `to_path` reads it; None for a dash, which is standard output."""
+    return None if str(text) == "-" else to_path(text)
+
+
+def file_option(help: str, *names: str, metavar: str = "FILE") -> Any:
+    """An option that takes a path. names: of the option, where they are not that of the parameter."""
+    return typer.Option(*names, parser=to_path, metavar=metavar, help=help)
+
+
+ConfigFile = Annotated[
+    Path, typer.Argument(parser=to_path, metavar="CONFIG", help="YAML file of settings (configs/README.md).")
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="SECTION.KEY=VALUE", help="Settings that replace those of the file; values are YAML."),
+]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps, or auto: the best one on this machine.")]
+UnusedDevice = Annotated[str, typer.Option(help="Ignored: this command runs on the CPU.")]
+ModelFile = Annotated[
+    Path,
+    typer.Argument(
+        parser=to_path,
+        metavar="MODEL",
+        help="Model file, run folder (its best or newest model), or CTranslate2 folder.",
+    ),
+]
+ModelOrRun = Annotated[
+    Path,
+    typer.Argument(parser=to_path, metavar="MODEL", help="Model file, or run folder (its best or newest model)."),
+]
+DecodingOverrides = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="DECODING.KEY=VALUE", help="Settings that replace those of the model (configs/README.md)."),
+]
+BeamSize = Annotated[int | None, typer.Option(min=1, help="Replaces the model's decoding.beam_size.")]
+LengthPenalty = Annotated[float | None, typer.Option(min=0, help="Replaces the model's decoding.length_penalty.")]
+Ensemble = Annotated[
+    list[Path] | None,
+    file_option("Another model with the same vocabulary, to translate together; repeatable.", metavar="MODEL"),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        parser=file_or_dash,
+        metavar="FILE",
+        help="File to write; it appears only when it is complete. Default, or -: standard output.",
+    ),
+]
+
+
+def is_setting(argument: str) -> bool:
+    """Whether an argument is section.key=value, and not a file of such a name."""
+    return re.match(r"[a-z]+\.[a-z_]+=", argument) is not None and not Path(argument).exists()
+
+
+def decoding_overrides(
+    arguments: Sequence[str] | None, beam_size: int | None, length_penalty: float | None
+) -> list[str]:
+    """All decoding settings of a command line as overrides. Arguments come last, so they win over options."""
+    options = {"beam_size": beam_size, "length_penalty": length_penalty}
+    return [f"decoding.{key}={value}" for key, value in options.items() if value is not None] + list(arguments or ())
+
+
+def check_not_a_setting(file: Path, error: NmtError) -> None:
+    """Raise `error` with a hint where a file that is missing is a decoding setting without its section."""
+    from nmt.config.schema import did_you_mean
+
+    if hint := did_you_mean(str(file)):
+        raise NmtError(f"{error}: {hint}")

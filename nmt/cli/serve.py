@@ -1,0 +1,52 @@
+"""`nmt serve`."""
+
+from typing import Annotated
+
+import typer
+
+from nmt.cli import terminal
+from nmt.cli.options import BeamSize, DecodingOverrides, Device, LengthPenalty, ModelFile, decoding_overrides
+from nmt.errors import NmtError
+
+
+@terminal.reporting()
+def serve(
+    model: ModelFile,
+    overrides: DecodingOverrides = None,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0: other machines can connect.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free port.")] = 8000,
+    max_lines: Annotated[int, typer.Option(min=1, help="Maximum lines of a request; more get status 413.")] = 256,
+    max_characters: Annotated[
+        int, typer.Option(min=1, help="Maximum characters of a request; more get status 413.")
+    ] = 20_000,
+    max_waiting: Annotated[int, typer.Option(min=1, help="Maximum lines that wait; more get status 429.")] = 1000,
+    max_answer: Annotated[
+        int, typer.Option(min=1, help="Maximum MiB of an answer; a request that could exceed it gets status 413.")
+    ] = 32,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Another host name of this service, as behind a proxy; repeatable."),
+    ] = None,
+    log_requests: Annotated[
+        bool, typer.Option("--log-requests", help="Write a line on standard error for each request.")
+    ] = False,
+    beam_size: BeamSize = None,
+    length_penalty: LengthPenalty = None,
+    device: Device = "auto",
+) -> None:
+    """Translate over HTTP: POST /translate (also LibreTranslate's requests), and a page to type into at /.
+
+    Example: nmt serve runs/demo, then curl 127.0.0.1:8000/translate --json '{"text": "Three hundred and two."}'
+    """
+    try:
+        from nmt.commands.serve import hosts, requests, server
+    except ModuleNotFoundError as error:
+        raise NmtError(f"serving needs the package {error.name}: pip install fastapi uvicorn") from None
+    from nmt.commands import models
+
+    limits = requests.Limits(max_lines, max_characters, max_waiting, max_answer * 2**20)
+    hosts.check_names(allowed_host or ())
+    languages = server.languages_of(model)
+    models.log_chosen_files(model)
+    translator = models.load_translator(model, device, decoding_overrides(overrides, beam_size, length_penalty))
+    server.serve(translator, languages, host, port, limits, log_requests, allowed_host or ())

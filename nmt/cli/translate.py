@@ -1,0 +1,129 @@
+"""`nmt translate` and `nmt score`."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from nmt.cli import terminal
+from nmt.cli.options import (
+    BeamSize,
+    DecodingOverrides,
+    Device,
+    Ensemble,
+    LengthPenalty,
+    ModelFile,
+    Output,
+    check_not_a_setting,
+    decoding_overrides,
+    file_option,
+    is_setting,
+    to_path,
+)
+from nmt.distributed.environment import terminate_with_launcher
+from nmt.errors import NmtError, no_such_file
+
+
+@terminal.reporting()
+def translate(
+    model: ModelFile,
+    input: Annotated[
+        str | None, typer.Argument(metavar="INPUT", help="File, a sentence per line. Default, or -: standard input.")
+    ] = None,
+    overrides: DecodingOverrides = None,
+    output: Output = None,
+    beam_size: BeamSize = None,
+    length_penalty: LengthPenalty = None,
+    n_best: Annotated[int | None, typer.Option(min=1, help="Number of translations per line, with scores.")] = None,
+    scores: Annotated[bool, typer.Option("--scores", help="Write the score before each translation.")] = False,
+    format: Annotated[
+        Literal["text", "json"], typer.Option(help="json: a JSON object per line, with all details.")
+    ] = "text",
+    ensemble: Ensemble = None,
+    glossary: Annotated[
+        Path | None, file_option("Force these term translations: lines of `source term TAB target term`.")
+    ] = None,
+    prefixes: Annotated[Path | None, file_option("For each line, the text that its translation begins with.")] = None,
+    line_by_line: Annotated[
+        bool, typer.Option("--line-by-line", help="Translate each line as soon as it is read; slower for files.")
+    ] = False,
+    nproc_per_node: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="From file to file: number of processes, each with its own GPU or a share of the CPU cores."
+        ),
+    ] = None,
+    device: Device = "auto",
+) -> None:
+    """Translate a file or standard input, one sentence per line: as many lines out as in.
+
+    With --scores a line is `score TAB translation`; with --n-best it is `line number TAB score
+    TAB translation`, best first. A score is the log-probability divided by the length penalty.
+    With --format json a line is an object with the line's number and its translations, each with text, score,
+    log_probability, pieces (its subwords), token_scores, and alignment: how much each piece attends to each of
+    source_pieces.
+    From a file to --output FILE, a command that was interrupted goes on when it is run again.
+
+    Example: echo 'Three hundred and forty-two.' | nmt translate runs/demo decoding.beam_size=8
+    """
+    terminate_with_launcher()
+    from nmt.commands import translate as translation
+    from nmt.commands.output_format import OutputFormat
+
+    if input is not None and is_setting(input):  # no INPUT is given
+        overrides, input = [input, *(overrides or ())], None
+    request = translation.Request(
+        model=model,
+        source=None if input in (None, "-") else _text_file(to_path(str(input))),
+        output=output,
+        format=OutputFormat(n_best, scores, format == "json"),
+        overrides=decoding_overrides(overrides, beam_size, length_penalty),
+        ensemble=ensemble or (),
+        glossary=glossary,
+        prefixes=prefixes,
+        line_by_line=line_by_line,
+        processes=nproc_per_node,
+        device=device,
+    )
+    if nproc_per_node is not None and not request.from_file_to_file:
+        raise typer.BadParameter("--nproc-per-node needs INPUT and --output FILE, both files, and no --line-by-line")
+    if status := translation.translate(request):
+        raise typer.Exit(status)
+
+
+def _text_file(file: Path) -> Path:
+    """INPUT. Raises NmtError where there is no such file, with a hint for a setting and for a sentence."""
+    if not os.path.lexists(file):
+        error = no_such_file(file)
+        check_not_a_setting(file, error)
+        raise NmtError(f"{error}: INPUT is a file; for text: echo 'TEXT' | nmt translate MODEL")
+    return file
+
+
+@terminal.reporting()
+def score(
+    model: ModelFile,
+    source: Annotated[Path, file_option("Source text, a sentence per line.")],
+    target: Annotated[Path, file_option("Its translation, line by line.")],
+    output: Output = None,
+    format: Annotated[
+        Literal["text", "json"], typer.Option(help="json: a JSON object per line, with token scores.")
+    ] = "text",
+    ensemble: Ensemble = None,
+    length_penalty: LengthPenalty = None,
+    device: Device = "auto",
+    overrides: DecodingOverrides = None,
+) -> None:
+    """Score given translations: how probable the model finds them. For filtering pairs and ranking candidates.
+
+    A line is `score TAB log-probability TAB log-probability per subword`; the score is the log-probability divided
+    by the length penalty, the same as in a search with these settings. A pair that is too long for the model gets
+    `nan` in each column; the number of such pairs is reported at the end.
+
+    Example: nmt score runs/demo --source data/demo/test.en --target data/demo/test.de
+    """
+    from nmt.commands import score as scoring
+
+    overrides = decoding_overrides(overrides, None, length_penalty)
+    scoring.score(model, source, target, output, format, ensemble or (), overrides, device)

@@ -1,0 +1,35 @@
+"""The models that commands are given: which file a run folder stands for, and loading."""
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from nmt.checkpoints import export_folder, model_file
+from nmt.decoding.translator import Translator
+from nmt.device import keep_freed_memory
+from nmt.errors import NmtError
+
+log = logging.getLogger("nmt")
+
+
+def log_chosen_files(*models: Path) -> None:
+    """Log which model file each run folder stands for, with its step. Raises NmtError for a folder without one."""
+    for model in dict.fromkeys(models):
+        if model.is_dir() and not export_folder.is_ctranslate2(model):
+            file, step = model_file.locate(model), None
+            with suppress(NmtError):  # loading the file reports what is wrong with it
+                step = model_file.load_provenance(file).get("step")
+            log.info("model: %s%s", file, f", step {step:,}" if isinstance(step, int) else "")
+
+
+def load_translator(
+    model: Path,
+    device: str,
+    overrides: Sequence[str] = (),
+    ensemble: Sequence[Path] = (),
+    glossary: Path | None = None,
+) -> Translator:
+    """`Translator.load`, in a process that may keep the memory that it has freed."""
+    keep_freed_memory()
+    return Translator.load(model, device, ensemble, overrides, glossary)

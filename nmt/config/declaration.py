@@ -1,0 +1,108 @@
+"""How settings are declared: frozen dataclasses whose fields carry a default, a meaning and a range."""
+
+import dataclasses
+import operator
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+def setting(
+    default: T,
+    meaning: str,
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    below: float | None = None,
+    path: bool = False,
+) -> T:
+    """Declare a setting: its default, its meaning in one line, and the range of its number.
+
+    The annotation of the field is its type. path: a file or a folder, in which `~` stands for the user's home.
+    """
+    bounds = {"at least": at_least, "above": above, "at most": at_most, "below": below}
+    given = {name: bound for name, bound in bounds.items() if bound is not None}
+    return dataclasses.field(default=default, metadata={"meaning": meaning, "bounds": given, "path": path})
+
+
+def required(meaning: str, *, path: bool = False) -> Any:
+    """Declare a setting without a default: leaving it out is an error. path: as in `setting`."""
+    return dataclasses.field(metadata={"meaning": meaning, "bounds": {}, "path": path})
+
+
+def section(declaration: type[T], meaning: str) -> T:
+    """Declare a section: a frozen dataclass of settings, read from a nested mapping."""
+    if any(own.required for own in settings(declaration).values()):
+        return typing.cast(T, required(meaning))
+    return setting(declaration(), meaning)
+
+
+class Setting(NamedTuple):
+    """A setting or a section, as it is declared; `path` and `bounds` as in `setting`."""
+
+    type: Any
+    default: Any
+    meaning: str
+    bounds: Mapping[str, float]
+    path: bool
+
+    @property
+    def required(self) -> bool:
+        return self.default is dataclasses.MISSING
+
+    @property
+    def is_section(self) -> bool:
+        return dataclasses.is_dataclass(self.type)
+
+    @property
+    def expected(self) -> str:
+        """Its type and range in words."""
+        limits = [f"{name} {limit:{',' if isinstance(limit, int) else 'g'}}" for name, limit in self.bounds.items()]
+        return ", ".join([type_name(self.type), *limits])
+
+    def allows(self, number: float) -> bool:
+        """Whether a number is in the range."""
+        return all(_WITHIN[name](number, limit) for name, limit in self.bounds.items())
+
+
+_WITHIN = {"at least": operator.ge, "above": operator.gt, "at most": operator.le, "below": operator.lt}
+
+
+def settings(declaration: type) -> dict[str, Setting]:
+    """The settings and sections of a declaration itself, by name, in the order declared."""
+    hints = typing.get_type_hints(declaration)
+    return {
+        field.name: Setting(hints[field.name], field.default, **field.metadata)
+        for field in dataclasses.fields(declaration)
+    }
+
+
+def all_settings(declaration: type) -> dict[str, Setting]:
+    """Every setting of a declaration and its sections, by dotted path, in the order declared."""
+    found: dict[str, Setting] = {}
+    for name, own in settings(declaration).items():
+        if own.is_section:
+            found |= {f"{name}.{path}": inner for path, inner in all_settings(own.type).items()}
+        else:
+            found[name] = own
+    return found
+
+
+def type_name(annotation: Any) -> str:
+    """A type in the words of the messages and the reference (`whole number`, `a | b`)."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Literal:
+        return " | ".join(map(str, arguments))
+    if origin in (types.UnionType, typing.Union):
+        return " or ".join(type_name(argument) for argument in arguments)
+    if origin is tuple:
+        count = "" if arguments[-1] is Ellipsis else f"{len(arguments)} "
+        return f"list of {count}{type_name(arguments[0])}s"
+    if dataclasses.is_dataclass(annotation):
+        return "mapping"
+    names = {str: "text", int: "whole number", float: "number", bool: "true | false", type(None): "null"}
+    return names[annotation]

@@ -1,0 +1,98 @@
+"""Text to ids: each pair becomes two sequences of subwords, and pairs that are too long are dropped."""
+
+import itertools
+from collections.abc import Iterator
+from itertools import compress
+
+import numpy as np
+
+from nmt.config import schema
+from nmt.data.cleaning import SeenPairs, TrainingText, count_repeats
+from nmt.data.corpus import Pair
+from nmt.data.report import CorpusCounts, SideCounts
+from nmt.data.token_store import FlatSequences, TokenStore
+from nmt.data.vocabulary import UNK, Vocabulary
+from nmt.device import usable_cores
+
+IdLists = tuple[list[list[int]], list[list[int]]]  # of sources and of targets, without EOS
+
+
+def encode_pairs(pairs: list[Pair], vocabulary: Vocabulary) -> TokenStore:
+    """The pairs as a token store in memory; none is dropped."""
+    return _in_memory(_encode(pairs, vocabulary, threads=1), vocabulary)
+
+
+def encode_text(
+    text: TrainingText, vocabulary: Vocabulary, settings: schema.VocabularyConfig
+) -> Iterator[tuple[int, TokenStore, CorpusCounts]]:
+    """Encode the training text chunk by chunk: the number of its corpus, its tokens, and what was counted of it.
+
+    With BPE-dropout all chunks come `settings.segmentations` times. Which pairs are dropped is decided without dropout,
+    and counted the first time. Memory does not grow with the corpora, except by 8 to 16 bytes a pair to count
+    duplicates.
+    """
+    data, threads = text.data, text.data.workers or usable_cores()
+    seen = None if data.drop_duplicates else SeenPairs()
+    seeds = itertools.count(1)
+    for segmentation in range(settings.segmentations):
+        for chunk in text.chunks("encoding"):
+            pairs, ids, dropped = _drop_long(chunk.pairs, _encode(chunk.pairs, vocabulary, threads), data)
+            if settings.bpe_dropout:
+                ids = _segment_randomly(pairs, ids, vocabulary, settings.bpe_dropout, seeds, data.max_length)
+            tokens, counts = _in_memory(ids, vocabulary), CorpusCounts()
+            if segmentation == 0:
+                counts = chunk.counts + dropped + count_repeats(pairs, seen) + _count_text(pairs, tokens)
+            yield chunk.corpus, tokens, counts
+
+
+def _encode(pairs: list[Pair], vocabulary: Vocabulary, threads: int) -> IdLists:
+    sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
+    return vocabulary.source.encode(sources, threads), vocabulary.target.encode(targets, threads)
+
+
+def _drop_long(pairs: list[Pair], ids: IdLists, data: schema.DataConfig) -> tuple[list[Pair], IdLists, CorpusCounts]:
+    """The pairs within data.max_length and data.max_length_ratio, their ids, and the counts of the others."""
+    source, target = ids
+    lengths = np.array([list(map(len, source)), list(map(len, target))], np.int64)  # [2, pairs]
+    shorter, longer = lengths.min(axis=0, initial=2**62), lengths.max(axis=0, initial=0)
+    full = shorter > 0  # a tokenizer's normalization can remove all characters of a line
+    short = full & (longer <= data.max_length)
+    keep = short if data.max_length_ratio is None else short & (longer <= data.max_length_ratio * shorter)
+    empty, too_long, ratio = (int(dropped.sum()) for dropped in (~full, full & ~short, short & ~keep))
+    kept: list[bool] = keep.tolist()
+    kept_ids = list(compress(source, kept)), list(compress(target, kept))
+    return list(compress(pairs, kept)), kept_ids, CorpusCounts(empty=empty, too_long=too_long, ratio=ratio)
+
+
+def _segment_randomly(
+    pairs: list[Pair], ids: IdLists, vocabulary: Vocabulary, dropout: float, seeds: Iterator[int], max_length: int
+) -> IdLists:
+    """The pairs encoded with BPE-dropout. A sentence that would become longer than max_length keeps its `ids`."""
+
+    def segment(side: int) -> list[list[int]]:
+        tokenizer = (vocabulary.source, vocabulary.target)[side]
+        drawn = tokenizer.sample([pair[side] for pair in pairs], dropout, next(seeds))
+        return [new if len(new) <= max_length else plain for new, plain in zip(drawn, ids[side], strict=True)]
+
+    return segment(0), segment(1)
+
+
+def _in_memory(ids: IdLists, vocabulary: Vocabulary) -> TokenStore:
+    source, target = ids
+    return TokenStore(
+        FlatSequences.of(source, len(vocabulary.source)), FlatSequences.of(target, len(vocabulary.target))
+    )
+
+
+def _count_text(pairs: list[Pair], tokens: TokenStore) -> CorpusCounts:
+    def count(lines: list[str], sequences: FlatSequences) -> SideCounts:
+        return SideCounts(
+            words=sum(len(line.split()) for line in lines),
+            characters=sum(map(len, lines)),
+            subwords=len(sequences.ids) - len(lines),
+            longest=int(sequences.lengths.max(initial=1)) - 1,
+            unknown=int(np.count_nonzero(sequences.ids == UNK)),
+        )
+
+    source = count([source for source, _ in pairs], tokens.source)
+    return CorpusCounts(source=source, target=count([target for _, target in pairs], tokens.target))

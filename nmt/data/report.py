@@ -1,0 +1,118 @@
+"""What the training data holds and what was dropped from it: the counts of each corpus, and the report on them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from nmt.errors import NmtError
+from nmt.files.table import table
+
+
+@dataclass(frozen=True)
+class SideCounts:
+    """The text of one side of the pairs kept. Subwords are counted without the end of sentence."""
+
+    words: int = 0  # separated by white space
+    characters: int = 0
+    subwords: int = 0
+    longest: int = 0  # subwords of the longest sentence
+    unknown: int = 0  # subwords
+
+    def __add__(self, other: "SideCounts") -> "SideCounts":
+        sums = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)}
+        return SideCounts(**sums | {"longest": max(self.longest, other.longest)})
+
+
+@dataclass(frozen=True)
+class CorpusCounts:
+    """The pairs of a corpus, or of a part of it: read, dropped for each reason (in the order of the checks), and kept.
+
+    Counts of several parts can be added. kept_copies and kept_duplicates are None in a token store that an earlier
+    version wrote, which did not count them.
+    """
+
+    read: int = 0
+    empty: int = 0  # a side is empty, or white space, or characters that normalization removes
+    copies: int = 0  # data.drop_copies
+    duplicates: int = 0  # data.drop_duplicates; the first one stays
+    too_long: int = 0  # data.max_length
+    ratio: int = 0  # data.max_length_ratio
+    kept_copies: int | None = 0  # kept pairs whose sides are equal
+    kept_duplicates: int | None = 0  # kept pairs that equal an earlier one
+    source: SideCounts = field(default_factory=SideCounts)
+    target: SideCounts = field(default_factory=SideCounts)
+
+    @property
+    def kept(self) -> int:
+        return self.read - self.empty - self.copies - self.duplicates - self.too_long - self.ratio
+
+    def __add__(self, other: "CorpusCounts") -> "CorpusCounts":
+        sums: dict[str, Any] = {}
+        for name in (one.name for one in fields(self)):
+            mine, its = getattr(self, name), getattr(other, name)
+            sums[name] = None if mine is None or its is None else mine + its
+        return CorpusCounts(**sums)
+
+
+REASONS = {  # why pairs are dropped, by the name of their count
+    "empty": "empty on a side",
+    "copies": "copies (data.drop_copies)",
+    "duplicates": "duplicates (data.drop_duplicates)",
+    "too_long": "too long (data.max_length)",
+    "ratio": "too different in length (data.max_length_ratio)",
+}
+
+
+def counts_from(rows: Sequence[Mapping[str, Any]]) -> tuple[CorpusCounts, ...]:
+    """The counts that `dataclasses.asdict` gave, one a corpus. Raises KeyError or TypeError where they are not that."""
+    unknown = {"kept_copies": None, "kept_duplicates": None}
+    sides = ("source", "target")
+    return tuple(
+        CorpusCounts(**{**unknown, **row, **{side: SideCounts(**row[side]) for side in sides}}) for row in rows
+    )
+
+
+def nothing_left(counts: CorpusCounts) -> NmtError:
+    """The error of training data of which no pair is kept: how many pairs were dropped for which reason."""
+    dropped = ", ".join(f"{number:,} {why}" for name, why in REASONS.items() if (number := getattr(counts, name)))
+    return NmtError(f"data.train: none of the {counts.read:,} pairs can be used for training: {dropped}")
+
+
+_DROPPED = ["dropped: empty", "copies", "duplicates", "too long", "ratio"]  # headings, in the order of REASONS
+_KEPT = ["kept: all", "copies", "duplicates"]
+
+
+@dataclass(frozen=True)
+class DataReport:
+    """What the training data holds and what was dropped from it. As text: two tables."""
+
+    languages: tuple[str, str]
+    labels: tuple[str, ...]
+    counts: tuple[CorpusCounts, ...]  # one a corpus, as the labels
+
+    @classmethod
+    def of(cls, recorded: Mapping[str, Any]) -> "DataReport":
+        """The report that `dataclasses.asdict` gave. Raises KeyError or TypeError where it is not that."""
+        return cls(tuple(recorded["languages"]), tuple(recorded["labels"]), counts_from(recorded["counts"]))
+
+    def __str__(self) -> str:
+        return "\n\n".join(table(rows) for rows in self.tables())
+
+    def tables(self) -> tuple[list[list[str]], list[list[str]]]:
+        """The pairs of each corpus that were read, dropped and kept; the text of each side. First rows: headings."""
+        total = sum(self.counts, CorpusCounts())
+        rows = [*zip(self.labels, self.counts, strict=True), *([("all", total)] if len(self.counts) > 1 else [])]
+        corpora = [["corpus", "pairs", *_DROPPED, *_KEPT]]
+        for label, one in rows:
+            dropped = [getattr(one, reason) for reason in REASONS]
+            corpora.append([label, *_grouped([one.read, *dropped, one.kept, one.kept_copies, one.kept_duplicates])])
+        sides = [["side", "words", "characters", "subwords", "unknown", "longest", "mean"]]
+        for name, language in zip(("source", "target"), self.languages, strict=True):
+            side: SideCounts = getattr(total, name)
+            numbers = _grouped([side.words, side.characters, side.subwords, side.unknown, side.longest])
+            sides.append([f"{name} ({language})", *numbers, f"{side.subwords / total.kept:.1f}"])
+        return corpora, sides
+
+
+def _grouped(numbers: Iterable[int | None]) -> list[str]:
+    return ["?" if number is None else f"{number:,}" for number in numbers]

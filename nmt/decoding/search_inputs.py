@@ -1,0 +1,129 @@
+"""From lines of text to inputs of the search: their subwords, length limits, prefixes and required phrases."""
+
+import logging
+import math
+import zlib
+from dataclasses import dataclass
+
+from nmt.config.located_yaml import shortened
+from nmt.config.schema import DecodingConfig
+from nmt.data.vocabulary import UNK, Vocabulary
+from nmt.decoding import long_input
+from nmt.decoding.chunks import LineCounts
+from nmt.decoding.engine import SearchInput
+from nmt.decoding.glossary import Glossary
+from nmt.decoding.long_input import Part
+from nmt.decoding.search.phrase_automaton import Group
+from nmt.errors import NmtError
+
+log = logging.getLogger("nmt")
+
+# For each line with words, by its place in the chunk: the parts that it is translated in, most often one.
+Inputs = dict[int, list[SearchInput]]
+
+
+@dataclass(frozen=True)
+class InputBuilder:
+    """Builds the inputs for lines, and counts what happens to the lines in `counts`.
+
+    positions: the longest source or output, without EOS, that the model has positions for; None: no limit.
+    """
+
+    vocabulary: Vocabulary
+    decoding: DecodingConfig
+    positions: int | None
+    glossary: Glossary | None
+    counts: LineCounts
+
+    @property
+    def longest_source(self) -> int | None:
+        """The most subwords of a source that is not split or cut, without EOS; None: no limit."""
+        limits = (self.decoding.max_source_tokens, self.positions)
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def longest_output(self, source: int) -> int:
+        """The most subwords of an output for a source of `source` subwords, EOS not counted in either."""
+        longest = self.decoding.longest_output(source)
+        return longest if self.positions is None else min(longest, self.positions)
+
+    def build(self, lines: list[str], prefixes: list[str], first: int) -> Inputs:
+        """The inputs for lines with a prefix each, none longer than model and settings allow.
+
+        first: the number of the first line. Raises NmtError for a line that is too long if decoding.long_input is
+        `error`, and for a prefix longer than any output can be.
+        """
+        inputs: Inputs = {}
+        encoded = zip(lines, self.vocabulary.source.encode(lines), self._encode_prefixes(prefixes, first), strict=True)
+        for place, (line, ids, prefix) in enumerate(encoded):
+            self.counts.lines += 1
+            if self.positions is not None and len(prefix) > self.positions:
+                raise NmtError(
+                    f"line {first + place}: its prefix has {len(prefix)} subwords, more than model.max_positions - 1: "
+                    f"{self.positions}: shorten it"
+                )
+            if is_empty(line, ids):
+                self.counts.empty += 1
+            elif parts := self._parts(line, ids, first + place):
+                prefixed = zip(parts, [prefix, *([] for _ in parts[1:])], strict=True)
+                inputs[place] = [self._input(part, begin) for part, begin in prefixed]
+        return inputs
+
+    def _parts(self, line: str, ids: list[int], number: int) -> list[Part]:
+        """The parts to translate of a line: itself if it is not too long, else what decoding.long_input says."""
+        limit = self.longest_source
+        if limit is None or len(ids) <= limit:
+            return [Part(line, ids)]
+        how = self.decoding.long_input
+        if how == "split":
+            parts = [part for part in long_input.split(line, limit, self.vocabulary.source.encode) if part.ids]
+            self.counts.split += 1
+            self.counts.parts += len(parts)
+            return parts
+        if how == "cut":
+            self.counts.cut += 1
+            return [Part(line, ids[:limit])]
+        if how == "skip":
+            self.counts.skipped += 1
+            return []
+        key = "model.max_positions - 1" if limit == self.positions else "decoding.max_source_tokens"
+        raise NmtError(
+            f"line {number}: {len(ids)} subwords, more than {key}: {limit}: shorten or split it, or set "
+            "decoding.long_input to split, cut or skip"
+        )
+
+    def _encode_prefixes(self, prefixes: list[str], first: int) -> list[list[int]]:
+        """The prefixes' subwords. Characters that the vocabulary lacks are left out, with a warning, and counted."""
+        target = self.vocabulary.target
+        encoded = target.encode(prefixes)
+        lacking = [place for place, ids in enumerate(encoded) if UNK in ids]
+        if lacking:
+            encoded = [[token for token in ids if token != UNK] for ids in encoded]
+            place, more = lacking[0], f" (and those of {len(lacking) - 1:,} later lines)" if lacking[1:] else ""
+            [kept] = target.decode([encoded[place]])
+            log.warning(
+                "line %d: its prefix %r%s has characters that the model's vocabulary lacks: left out, which gives %r",
+                *(first + place, shortened(prefixes[place]), more, shortened(kept)),
+            )
+            self.counts.prefixes += len(lacking)
+        return encoded
+
+    def _input(self, part: Part, prefix: list[int]) -> SearchInput:
+        length, decoding = len(part.ids), self.decoding
+        longest = self.longest_output(length)
+        shortest = max(decoding.min_length, math.ceil(length * decoding.min_length_ratio))
+        seed = zlib.crc32(part.text.encode(), decoding.seed)
+        return SearchInput(part.ids, longest, min(longest, shortest), tuple(prefix), seed, self._required(part.text))
+
+    def _required(self, text: str) -> tuple[Group, ...]:
+        """For each glossary term in the text, its translations in subwords."""
+        if self.glossary is None:
+            return ()
+        if self.decoding.method == "sample":
+            raise NmtError("a glossary needs decoding.method: beam: samples cannot be forced to contain its terms")
+        self.counts.searched += 1
+        return tuple(self.vocabulary.target.encode(targets) for targets in self.glossary.terms(text))
+
+
+def is_empty(line: str, ids: list[int]) -> bool:
+    """Whether a line has nothing to translate."""
+    return not ids or not line.strip()

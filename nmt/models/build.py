@@ -1,0 +1,51 @@
+"""Models from settings and vocabulary sizes."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from nmt.config.schema import ModelConfig
+from nmt.errors import NmtError
+from nmt.models.interface import TranslationModel
+from nmt.models.transformer.model import Transformer
+
+
+def build(config: ModelConfig, source_vocabulary: int, target_vocabulary: int, padding: int) -> TranslationModel:
+    """An untrained model in float32, with weights drawn from PyTorch's global generator.
+
+    The number of subwords of each vocabulary, and the id of padding.
+    """
+    match config.architecture:
+        case "transformer":
+            return Transformer(config, source_vocabulary, target_vocabulary, padding)
+
+
+def build_on_meta(
+    config: ModelConfig, source_vocabulary: int, target_vocabulary: int, padding: int
+) -> TranslationModel:
+    """The same model without memory for its weights: for their shapes and number. Draws no random numbers.
+
+    Raises NmtError where a matrix would be too large for any machine.
+    """
+    try:
+        with torch.device("meta"), Uninitialised():
+            return build(config, source_vocabulary, target_vocabulary, padding)
+    except RuntimeError:  # more bytes than an integer can count
+        raise NmtError("the model settings make a matrix that no machine can hold: lower model.d_model") from None
+
+
+class Uninitialised(TorchFunctionMode):
+    """A context in which models are built without initialising their weights, which takes most of the time."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, arguments: tuple[Any, ...] = (), named: dict[str, Any] | None = None
+    ) -> Any:
+        named = named or {}
+        if function in _INITIALISING or getattr(function, "__module__", None) == nn.init.__name__:
+            return arguments[0] if arguments else named["tensor"]
+        return function(*arguments, **named)
+
+
+_INITIALISING = (Tensor.normal_, Tensor.uniform_, Tensor.fill_, Tensor.zero_)

@@ -1,0 +1,146 @@
+"""What training, search, scoring and model files need of a translation model. A new architecture implements it.
+
+Shapes: B sentences, S source and T target positions, K hypotheses per sentence, D config.d_model, V target subwords.
+Ids are int64. Rows of a batch are filled up with `padding` at the end; a real source or target ends in EOS.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from nmt.config.schema import ModelConfig
+
+State = Any  # what a model carries from one decoding step to the next: each model has its own type
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The encoder's result: states [B, S, D] and mask [B, 1, 1, S], true at tokens."""
+
+    states: Tensor
+    mask: Tensor
+
+
+class TranslationModel(nn.Module, ABC):
+    """A model of P(target | source), one target token after the other.
+
+    `forward` computes all target positions at once, as training and scoring need them; `encode`, `start` and `step`
+    compute them one by one, as search needs them. Both must give the same scores. Outside training (`eval()`) the
+    result for a sentence must not depend on the other sentences of its batch, nor on padding.
+    """
+
+    def __init__(self, config: ModelConfig, source_vocabulary: int, target_vocabulary: int, padding: int):
+        """config: the settings; the number of subwords of each vocabulary; padding: the id of padding."""
+        super().__init__()
+        self.config, self.padding = config, padding
+        self.source_vocabulary, self.target_vocabulary = source_vocabulary, target_vocabulary
+        self.recompute = False  # in training: keep each layer's input only, compute the rest again in backward
+
+    # ---- training and scoring
+
+    @abstractmethod
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """Source ids [B, S] and the decoder's input ids [B, T] (BOS, then the target without its EOS) → the
+        decoder's last states [B, T, D]. Position t may depend on the whole source and on target positions ≤ t."""
+
+    @abstractmethod
+    def logits(self, states: Tensor) -> Tensor:
+        """Decoder states [..., D] → unnormalised scores [..., V]: states · output_weight^T."""
+
+    @property
+    @abstractmethod
+    def output_weight(self) -> Tensor:
+        """The output layer's matrix [V, D], without a bias. In training the loss multiplies states by it in parts, so
+        that no [B, T, V] tensor is ever held."""
+
+    @abstractmethod
+    def layers(self) -> Sequence[nn.Module]:
+        """The modules that are compiled one by one (training.compile) and sharded one by one (training.sharded).
+
+        Each must be called as a module in `forward`, and no weight may be in two of them.
+        """
+
+    @abstractmethod
+    def alignment(self, source: Tensor, target: Tensor) -> Tensor:
+        """How much each target position attends to each source position: ids as in `forward` → [B, T, S].
+
+        Each row sums to 1 over the sentence's own source positions, and is 0 at padding.
+        """
+
+    @abstractmethod
+    def training_flops(self, sentences: int, source_tokens: int, target_tokens: int) -> float:
+        """Floating-point operations of the matrix products of one forward and backward pass.
+
+        Tokens are the sums over all sentences, EOS counted, padding not counted. Recomputation is not counted.
+        """
+
+    @abstractmethod
+    def parameter_counts(self) -> dict[str, int]:
+        """Number of parameters of each part, shared ones counted once; `total` comes last."""
+
+    # ---- search: `nmt.decoding.search.interface.Stepper` says what search relies on
+
+    @abstractmethod
+    def encode(self, source: Tensor) -> Memory:
+        """Source ids [B, S] → the encoder's result."""
+
+    @abstractmethod
+    def start(self, memory: Memory) -> State:
+        """The state before the first target token: one hypothesis for each sentence."""
+
+    @abstractmethod
+    def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
+        """The newest token of each hypothesis [B, K] → what `scores` takes, [B, K, D], and the state after it.
+
+        The first call gets BOS, with K = 1. A step may overwrite what the old state holds.
+        """
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        """What `step` returned, for all or for some sentences, [..., D] → float32 logits of the next token [..., V].
+
+        Search overwrites them.
+        """
+        return self.logits(hidden).float()
+
+    @abstractmethod
+    def reorder(self, state: State, rows: Tensor) -> State:
+        """The state of other hypotheses: rows [B', K'] index the B·K old ones.
+
+        Each line of `rows` stays within one old sentence. This widens (B, 1) to (B, K), follows the best hypotheses of
+        a beam, and drops finished sentences or changes their order.
+        """
+
+    def prepare_for_search(self) -> None:
+        """Change how weights are stored, not their values, so that search is faster; no training after it."""
+
+    def int8_layers(self) -> list[str]:
+        """The names of the linear layers that decoding.precision: int8 may replace.
+
+        These must be called as modules: their `weight` cannot be read afterwards.
+        """
+        return [name for name, module in self.named_modules() if isinstance(module, nn.Linear)]
+
+    # ---- limits
+
+    @property
+    def longest_position(self) -> int | None:
+        """The most positions that a sequence may have, BOS or EOS counted; None: no limit."""
+        return None
+
+    def activation_bytes(self, padded_tokens: int, longest: int) -> int | None:
+        """At most this much memory is needed on the CPU by a forward and backward pass, besides weights and gradients.
+
+        padded_tokens: tokens of each side, padding included; longest: length of the longest sentence. None: not known;
+        training then measures it.
+        """
+        return None
+
+    def search_bytes(self, sentences: int, longest: int) -> tuple[int, int]:
+        """At least this much memory is needed to encode, and then for what decoding keeps of each source.
+
+        longest: source positions. Search refuses batches that cannot fit; zeros refuse none.
+        """
+        return 0, 0

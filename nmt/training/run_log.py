@@ -1,0 +1,82 @@
+"""The log files of a run: metrics, translations of some validation sentences, and its sessions."""
+
+import datetime
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from nmt.errors import NmtError
+from nmt.files.json_lines import JsonLines
+
+
+class RunLog:
+    """Appends to the log files of a run's folder.
+
+    metrics.jsonl: one row per logged step and one per validation, copied to TensorBoard if wanted.
+    samples.jsonl: source, reference and translation of some validation sentences.
+    sessions.jsonl: one row each time training starts or resumes (`"event": "started"`), and one when it stops to be
+    resumed later (`stopped`) or is done (`finished`). A session that was killed has only the first.
+
+    A resumed run truncates metrics and samples to the size that they had when its state was saved. Without a run
+    folder (on every rank but the first) nothing is written.
+    """
+
+    def __init__(self, run: Path | None, metrics_bytes: int, samples_bytes: int, *, tensorboard: bool):
+        """Raises NmtError when a file cannot be written, or TensorBoard is not installed."""
+        with ExitStack() as opened:
+            self._metrics = opened.enter_context(JsonLines(run and run / "metrics.jsonl", metrics_bytes))
+            self._samples = opened.enter_context(JsonLines(run and run / "samples.jsonl", samples_bytes))
+            self._sessions = opened.enter_context(JsonLines(run and run / "sessions.jsonl"))
+            self._board = _summary_writer(run / "tensorboard") if run and tensorboard else None
+            if self._board:
+                opened.callback(self._board.close)
+            self._open_files = opened.pop_all()
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Bytes in metrics.jsonl and samples.jsonl, to be saved with the state."""
+        return self._metrics.size, self._samples.size
+
+    def metrics(self, row: dict[str, Any]) -> None:
+        """Append a row, whose `step` is the x-axis in TensorBoard. Raises NmtError when it cannot be written."""
+        self._metrics.write(row)
+        if self._board:
+            for name, value in row.items():
+                if name != "step":
+                    self._board.add_scalar(name, value, row["step"])
+
+    def samples(self, step: int, samples: Iterable[tuple[str, str, str]]) -> None:
+        """Append (source, reference, translation) of a validation, one row each."""
+        for source, reference, translation in samples:
+            self._samples.write({"step": step, "source": source, "reference": reference, "translation": translation})
+
+    def session_started(self, step: int, facts: dict[str, Any]) -> None:
+        """Training starts (step 0) or resumes after this step; facts: about machine, model and data, as JSON values."""
+        self._sessions.write({"event": "started", "time": _now(), "step": step, **facts})
+
+    def session_ended(self, step: int, reason: str, *, finished: bool) -> None:
+        """Training ends after this step; finished: there is nothing more to train."""
+        event = "finished" if finished else "stopped"
+        self._sessions.write({"event": event, "time": _now(), "step": step, "reason": reason})
+
+    def __enter__(self) -> "RunLog":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open_files.close()
+
+
+def _summary_writer(folder: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise NmtError(
+            "training.tensorboard: true needs TensorBoard: pip install tensorboard, or set it to false"
+        ) from None
+    return SummaryWriter(str(folder))
+
+
+def _now() -> str:
+    """The current time in UTC, as 2017-06-12T17:57:34+00:00."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,74 @@
+"""A settings file to start from: it is valid, it says what the defaults are, and it is never written over another."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from nmt.cli import app
+from nmt.config import schema
+
+
+def init(*arguments: str) -> "tuple[int, str, str]":
+    done = CliRunner().invoke(app.app, ["init", *arguments])
+    return done.exit_code, done.stdout, done.stderr
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_file_names_what_is_given_and_leaves_the_rest_at_its_default() -> None:
+    given = ["--source-language", "cs", "--target-language", "no", "--train", "a: b", "#c", "--validation", "d", "e"]
+    status, out, log = init("my.yaml", *given)
+    assert (status, out) == (0, "my.yaml\n")
+    assert log == "next: check the settings at the top of my.yaml, then run: nmt train my.yaml\n"
+    config = schema.load(Path("my.yaml"))
+    assert config.run_dir == "runs/my"
+    assert (config.data.source_language, config.data.target_language) == ("cs", "no")
+    assert config.data.train == (schema.Corpus(source="a: b", target="#c"),)
+    assert config.data.validation == schema.Corpus(source="d", target="e")
+    least = schema.parse(
+        "{run_dir: r, data: {source_language: a, target_language: b, train: [{file: c.tsv}]}}", "the least config"
+    )
+    for section in ("vocabulary", "model", "training", "decoding"):
+        assert getattr(config, section) == getattr(least, section)
+
+
+def test_the_settings_in_comments_are_the_defaults() -> None:
+    init("my.yaml")
+    config, text = schema.load(Path("my.yaml")), Path("my.yaml").read_text()
+    opened = re.sub("^  # ", "  ", text, flags=re.MULTILINE)
+    assert opened != text
+    assert schema.parse(opened, "opened") == config
+    assert all(line.partition("  # ")[2] for line in opened.split("\n") if line.startswith("  "))
+
+
+def test_languages_name_the_files_that_are_not_given() -> None:
+    init("my.yaml", "--target-language", "fr")
+    assert schema.load(Path("my.yaml")).data.train == (schema.Corpus(source="train.en", target="train.fr"),)
+
+
+def test_an_existing_file_stays() -> None:
+    Path("my.yaml").write_text("mine\n")
+    assert init("my.yaml") == (
+        1,
+        "",
+        "error: my.yaml: exists already and is not overwritten: choose another name\n",
+    )
+    assert Path("my.yaml").read_text() == "mine\n"
+    status, _, log = init("none/my.yaml")
+    assert (status, log) == (
+        1,
+        "error: none/my.yaml: cannot be written: No such file or directory: choose another CONFIG\n",
+    )
+
+
+def test_training_names_the_files_that_are_missing(here: Path) -> None:
+    init("my.yaml")
+    done = CliRunner().invoke(app.app, ["train", "my.yaml"])
+    assert done.exit_code == 1
+    assert done.stderr.endswith(f"error: validation.en: no such file in {here}\n")

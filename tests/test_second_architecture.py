@@ -1,0 +1,204 @@
+"""Everything but exports and attention pages works with another architecture: docs/adding-a-model.md."""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from helpers.bag_of_words import BagOfWords
+from helpers.runs import config_text, rows_of, rows_without_clock
+from helpers.train_steps import before_step
+from torch import Tensor
+from typer.testing import CliRunner, Result
+
+from nmt.checkpoints import averaging, model_file
+from nmt.cli import app
+from nmt.commands.train import train, training_data
+from nmt.config.schema import Config, ModelConfig
+from nmt.data.vocabulary import BOS, EOS, PAD
+from nmt.decoding import quantize, scoring
+from nmt.decoding.engine import PyTorchEngine, SearchInput
+from nmt.decoding.ensemble import Ensemble
+from nmt.decoding.search.interface import Options
+from nmt.distributed.ranks import Ranks
+from nmt.errors import NmtError
+from nmt.models import build
+from nmt.training import memory
+from nmt.training.objective import Objective
+from nmt.training.trainer import Trainer
+
+CPU = torch.device("cpu")
+V = 12
+OPTIONS = Options(bos=BOS, eos=EOS, never=(PAD, 1, BOS), beam_size=3, n_best=3)
+SOURCE = torch.tensor([[5, 6, 7, EOS], [8, EOS, PAD, PAD]])
+MakeConfig = Callable[..., Config]
+
+
+@pytest.fixture(autouse=True)
+def another_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "build", BagOfWords)
+
+
+@pytest.fixture(scope="module")
+def run_folder(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A finished run of 20 steps."""
+    folder = tmp_path_factory.mktemp("bag-of-words")
+    (folder / "config.yaml").write_text(config_text(corpus, folder / "run"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "build", BagOfWords)
+        assert nmt("train", folder / "config.yaml", "training.ema_decay=0.9").exit_code == 0
+    yield folder / "run"
+
+
+def nmt(*arguments: object, text: str = "") -> Result:
+    return CliRunner().invoke(app.app, [str(argument) for argument in arguments], input=text)
+
+
+def refusal(*arguments: object) -> str:
+    """The one line of an error."""
+    done = nmt(*arguments)
+    assert (done.exit_code, done.stdout) == (1, ""), (done.output, done.exception)
+    return done.stderr.strip().split("\n")[-1].removeprefix("error: ")
+
+
+def model() -> BagOfWords:
+    torch.manual_seed(1)
+    return BagOfWords(ModelConfig(d_model=8, dropout=0.2), V, V, PAD).eval()
+
+
+# ------------------------------------------------------------------------ the promises of the interface
+
+
+def test_steps_are_the_forward_pass() -> None:
+    made, target = model(), torch.tensor([[BOS, 4, 9, 6], [BOS, 7, 7, 5]])
+    state = made.start(made.encode(SOURCE))
+    for step in range(target.shape[1]):
+        hidden, state = made.step(state, target[:, step : step + 1])
+        torch.testing.assert_close(made.scores(hidden)[:, 0], made.logits(made(SOURCE, target))[:, step])
+    torch.testing.assert_close(made(SOURCE[1:, :2], target[1:]), made(SOURCE, target)[1:])  # whatever the padding
+    again = made.reorder(state, torch.tensor([[1, 1]]))
+    torch.testing.assert_close(again.total[0, 1], state.total[1, 0])
+
+
+def test_beam_search_finds_what_scoring_confirms() -> None:
+    engine = PyTorchEngine([model()], CPU)
+    found = engine.search([SearchInput([5, 6, 7], 6), SearchInput([8], 4)], OPTIONS, 1000)
+    for hypotheses, source in zip(found, ([5, 6, 7], [8]), strict=True):
+        assert len(hypotheses) == 3
+        scored = engine.score([(source, one.tokens) for one in hypotheses], 1000)
+        for one, scores in zip(hypotheses, scored, strict=True):
+            assert one.token_scores == pytest.approx(scores, abs=1e-5)
+
+
+def test_alignment_is_uniform_and_encodings_have_a_row_for_each_token() -> None:
+    engine = PyTorchEngine([model()], CPU)
+    assert engine.align([([5, 6, 7], [4]), ([8], [4, 5])], 1000) == [[[0.25] * 4] * 2, [[0.5] * 2] * 3]
+    assert [len(one) for one in engine.encode([[5, 6, 7], [8]], 1000)] == [4, 2]
+
+
+def test_an_ensemble_of_equals_is_the_model() -> None:
+    made = model()
+    one, two = (PyTorchEngine([made] * count, CPU).search([SearchInput([5, 6], 5)], OPTIONS, 1000) for count in (1, 2))
+    assert [tokens.tokens for tokens in one[0]] == [tokens.tokens for tokens in two[0]]
+    assert Ensemble([made, made]).encode(SOURCE)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_quantized_it_scores_nearly_the_same(precision: quantize.Precision) -> None:
+    target = torch.tensor([[4, 9, EOS], [7, 7, EOS]])
+    expected = scoring.token_scores([model()], SOURCE, target, BOS)
+    changed = quantize.prepare(model(), CPU, precision)
+    assert (precision == "int8") != any(isinstance(part, torch.nn.Linear) for part in changed.modules())
+    torch.testing.assert_close(scoring.token_scores([changed], SOURCE, target, BOS), expected, rtol=0.1, atol=0.1)
+
+
+def test_what_a_step_needs_is_measured_where_the_model_gives_no_estimate(
+    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objective, config = Objective(model(), make_config().training), make_config()
+    lengths = torch.full((1000,), 20).numpy()
+    memory.check_step(config.training, objective, 2000, lengths, 1)
+    monkeypatch.setattr(memory, "available_memory", lambda: 100 << 10)
+    with pytest.raises(NmtError, match=r"training\.batch_tokens: 20,000 cells"):
+        memory.check_step(config.training, objective, 20_000, lengths, 1)
+    monkeypatch.undo()
+    assert memory.micro_batch_cells(objective, 512, 20, Ranks()) == 512
+
+
+# ------------------------------------------------------------------------ a run, and what is made of it
+
+
+def test_a_run_trains_validates_and_saves(run_folder: Path) -> None:
+    rows = rows_of(run_folder / "metrics.jsonl")
+    losses = [row["loss"] for row in rows if "loss" in row]
+    assert losses[-1] < losses[0]
+    assert {"validation_loss", "bleu", "chrf"} <= rows[-1].keys()
+    loaded = model_file.load(run_folder / "best.safetensors")
+    assert isinstance(loaded.build(), BagOfWords) and "mixer.linear.weight" in loaded.weights
+
+
+def test_resumed_is_uninterrupted(make_config: MakeConfig, tmp_path: Path) -> None:
+    train(make_config(f"run_dir={tmp_path / 'whole'}"), "cpu")
+    parts = make_config(f"run_dir={tmp_path / 'parts'}")
+    trainer = Trainer(parts, training_data(parts), CPU)
+    before_step(trainer, 12, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    assert trainer.run().agreed == signal.SIGTERM and trainer.progress.step == 12
+    train(parts, "cpu")
+    assert rows_without_clock(tmp_path / "whole") == rows_without_clock(tmp_path / "parts")
+    one, other = (weights_of(model_file.checkpoints(tmp_path / name)[-1]) for name in ("whole", "parts"))
+    assert all(torch.equal(weight, other[name]) for name, weight in one.items())
+
+
+def weights_of(path: Path) -> dict[str, Tensor]:
+    return dict(model_file.load(path).weights)
+
+
+def test_it_translates_and_scores(run_folder: Path, tmp_path: Path) -> None:
+    done = nmt("translate", run_folder, "--format", "json", text="one two\nthree\n")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.exit_code == 0 and len(rows) == 2
+    for weights in rows[0]["translations"][0]["alignment"]:
+        assert weights == pytest.approx([1 / len(weights)] * len(weights))
+    both = nmt("translate", run_folder, "--ensemble", run_folder / "ema.safetensors", text="one two\n")
+    assert both.exit_code == 0 and both.stdout.count("\n") == 1
+    (tmp_path / "source").write_text("one two\nthree\n")
+    (tmp_path / "target").write_text("zwei eins\ndrei\n")
+    scored = nmt("score", run_folder, "--source", tmp_path / "source", "--target", tmp_path / "target")
+    assert scored.exit_code == 0 and scored.stdout.count("\n") == 2
+    small = nmt("translate", run_folder, "decoding.precision=int8", text="one two\n")
+    assert small.exit_code == 0 and small.stdout.count("\n") == 1
+
+
+def test_it_is_averaged(run_folder: Path, tmp_path: Path) -> None:
+    output = tmp_path / "mean.safetensors"
+    assert nmt("average-checkpoints", run_folder, "--last", 2, "--output", output).exit_code == 0
+    paths = model_file.last(run_folder, 2)
+    expected = averaging.average(paths).weights
+    for name, weight in weights_of(output).items():
+        torch.testing.assert_close(weight, expected[name])
+        torch.testing.assert_close(weight, (weights_of(paths[0])[name] + weights_of(paths[1])[name]) / 2)
+
+
+def test_it_is_evaluated_and_reported(run_folder: Path, corpus: Path, tmp_path: Path) -> None:
+    files = ("--source", corpus / "validation.en", "--reference", corpus / "validation.de")
+    assert "BLEU" in nmt("evaluate", run_folder, *files).stdout
+    assert nmt("report", run_folder, "--output", tmp_path / "page.html").exit_code == 0
+    assert "bag-of-words" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("format", ["ctranslate2", "marian"])
+def test_exports_refuse_it(run_folder: Path, tmp_path: Path, format: str) -> None:
+    pytest.importorskip("ctranslate2" if format == "ctranslate2" else "transformers")
+    said = refusal("export", run_folder, "--format", format, "--output", tmp_path / "exported")
+    assert "BagOfWords" in said and "only a Transformer can be exported" in said and "nmt translate" in said
+    assert not (tmp_path / "exported").exists()
+
+
+def test_attention_pages_refuse_it(run_folder: Path) -> None:
+    said = refusal("inspect", run_folder, "one two")
+    assert (
+        "BagOfWords" in said and "only a Transformer can be inspected" in said and "nmt translate --format json" in said
+    )

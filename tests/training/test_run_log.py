@@ -1,0 +1,120 @@
+"""The log of a run: a row is written at once; metrics and samples are cut back when a run resumes, sessions never."""
+
+import math
+import resource
+import sys
+from pathlib import Path
+
+import pytest
+from helpers.runs import rows_of
+
+from nmt.errors import NmtError
+from nmt.files.json_lines import JsonLines
+from nmt.training.run_log import RunLog
+
+
+def opened(run: Path | None, metrics_bytes: int = 0, samples_bytes: int = 0) -> RunLog:
+    return RunLog(run, metrics_bytes, samples_bytes, tensorboard=False)
+
+
+def rows(run: Path) -> list[dict[str, float]]:
+    return rows_of(run / "metrics.jsonl")
+
+
+def test_a_resumed_run_forgets_samples_but_no_session(tmp_path: Path) -> None:
+    with opened(tmp_path) as log:
+        log.session_started(0, {"torch": "2"})
+        log.samples(10, [("a", "b", "c"), ("שלום", "</script>", "\u2028")])
+        sizes = log.sizes
+        log.metrics({"step": 11})
+        log.samples(20, [("a", "b", "lost")])
+    assert len(rows_of(tmp_path / "samples.jsonl")) == 3
+    with opened(tmp_path, *sizes) as log:
+        log.session_started(10, {"torch": "2"})
+        log.samples(20, [("a", "b", "d")])
+        log.session_ended(20, "SIGTERM", finished=False)
+    assert rows(tmp_path) == []
+    assert rows_of(tmp_path / "samples.jsonl") == [
+        {"step": 10, "source": "a", "reference": "b", "translation": "c"},
+        {"step": 10, "source": "שלום", "reference": "</script>", "translation": "\u2028"},
+        {"step": 20, "source": "a", "reference": "b", "translation": "d"},
+    ]
+    sessions = rows_of(tmp_path / "sessions.jsonl")
+    assert [(row["event"], row["step"]) for row in sessions] == [("started", 0), ("started", 10), ("stopped", 20)]
+    assert all(row["time"].endswith("+00:00") for row in sessions)
+
+
+def test_a_rank_that_does_not_write_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with opened(None, 5) as log:
+        log.session_started(0, {})
+        log.samples(1, [("a", "b", "c")])
+        log.metrics({"step": 1})
+        assert log.sizes == (0, 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "samples.jsonl").mkdir()
+    with pytest.raises(NmtError, match=r"samples\.jsonl: cannot be written: Is a directory: choose another run_dir"):
+        opened(tmp_path)
+    with JsonLines(tmp_path / "whole.jsonl") as lines:
+        lines.write({"a": "ä"})
+    with JsonLines(tmp_path / "whole.jsonl") as lines:  # without a size it is gone on with
+        lines.write({"a": 2})
+    assert rows_of(tmp_path / "whole.jsonl") == [{"a": "ä"}, {"a": 2}]
+
+
+def test_a_row_is_there_as_soon_as_it_is_written(tmp_path: Path) -> None:
+    with opened(tmp_path) as log:
+        assert log.sizes[0] == 0
+        log.metrics({"step": 1, "loss": 0.1})
+        assert rows(tmp_path) == [{"step": 1, "loss": 0.1}]
+        log.metrics({"step": 2, "bleu": 12.25})
+        assert rows(tmp_path) == [{"step": 1, "loss": 0.1}, {"step": 2, "bleu": 12.25}]
+        assert log.sizes[0] == (tmp_path / "metrics.jsonl").stat().st_size
+
+
+def test_a_resumed_run_forgets_the_rows_after_its_state(tmp_path: Path) -> None:
+    with opened(tmp_path) as log:
+        log.metrics({"step": 1})
+        size, _ = log.sizes
+        log.metrics({"step": 2})
+        log.metrics({"step": 3})
+    with opened(tmp_path, size) as log:
+        log.metrics({"step": 2, "again": 1})
+    assert rows(tmp_path) == [{"step": 1}, {"step": 2, "again": 1}]
+
+
+def test_a_file_shorter_than_the_state_says_is_gone_on_with(tmp_path: Path) -> None:
+    with opened(tmp_path, 10_000) as log:
+        log.metrics({"step": 5})
+    assert rows(tmp_path) == [{"step": 5}]
+
+
+def test_what_is_no_number_is_not_written(tmp_path: Path) -> None:
+    """`NaN` is not JSON, and other programs read this file."""
+    with opened(tmp_path) as log, pytest.raises(ValueError, match="JSON"):
+        log.metrics({"step": 1, "loss": math.nan})
+    assert rows(tmp_path) == []
+
+
+def test_a_disk_that_refuses(tmp_path: Path) -> None:
+    with pytest.raises(NmtError, match=r"metrics\.jsonl: cannot be written: No such file"):
+        opened(tmp_path / "missing")
+    with opened(tmp_path) as log:
+        log.metrics({"step": 1})
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (log.sizes[0] + 5, hard))
+        try:
+            with pytest.raises(NmtError, match=r"metrics\.jsonl: cannot be written: File too large"):
+                log.metrics({"step": 2})
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (tmp_path / "metrics.jsonl").read_text().startswith('{"step": 1}\n')
+
+
+def test_tensorboard_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(NmtError, match=r"training\.tensorboard: true needs TensorBoard: pip install"):
+        RunLog(tmp_path, 0, 0, tensorboard=True)
