@@ -27,6 +27,7 @@ from nmt.commands import average as selection
 from nmt.config import schema
 from nmt.errors import NmtError
 from nmt.files import text
+from nmt.files.table import table as format_table
 
 log = logging.getLogger("nmt")
 
@@ -92,7 +93,7 @@ def trained(found: dict[str, list[grid.Scores]]) -> str:
         f"BLEU on the validation set{', and on the test set' if tested else ''}, with the difference to "
         f"{next(iter(found))}: {first[0]['validation']['bleu_signature']}"
     )
-    return f"{grid.table([head, *rows])}\n\n{note}"
+    return f"{format_table([head, *rows], rule=True)}\n\n{note}"
 
 
 # ------------------------------------------------------------------------ search
@@ -175,13 +176,14 @@ def search(
         averaged = [(weights, of_run.scores(weights, pairs)) for weights in among]
         best, _ = max(averaged, key=lambda one: float(one[1]["bleu"]))
         rows = [[weights.name, f"{found['bleu']:.2f}", f"{found['chrf']:.2f}"] for weights, found in averaged]
-        text.result(grid.table([["weights", "BLEU", "chrF"], *rows]))
+        text.result(format_table([["weights", "BLEU", "chrF"], *rows], rule=True))
         searched = {
             (beam, alpha): of_run.scores(best, pairs, beam, alpha if beam > 1 else penalties[0])  # greedy has no α
             for beam, alpha in itertools.product(sizes, penalties)
         }
         rows = [[str(beam), *(f"{searched[beam, alpha]['bleu']:.2f}" for alpha in penalties)] for beam in sizes]
-        text.result(f"\n{grid.table([[f'{best.name}: beam', *(f'α {alpha:g}' for alpha in penalties)], *rows])}")
+        head = [f"{best.name}: beam", *(f"α {alpha:g}" for alpha in penalties)]
+        text.result(f"\n{format_table([head, *rows], rule=True)}")
         beam, alpha = max(searched, key=lambda pair: float(searched[pair]["bleu"]))
         text.result(f"\nbest on the validation set: {best.name}, beam {beam}, α {alpha:g}")
         text.result(f"BLEU: {searched[beam, alpha]['bleu_signature']}")

@@ -381,14 +381,3 @@ def mean_and_range(values: Sequence[float]) -> str:
     """The mean and the range: `25.31`, or for several values `25.31 (25.10-25.60)`."""
     mean = math.fsum(values) / len(values)
     return f"{mean:.2f}" + (f" ({min(values):.2f}-{max(values):.2f})" if len(values) > 1 else "")
-
-
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their widest cell, the first to the left, the others to the right; under the head a line."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for first, *rest in rows:
-        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))]
-        lines.append("  ".join(cells).rstrip())
-    lines.insert(1, "-" * max(map(len, lines)))
-    return "\n".join(lines)

@@ -20,6 +20,7 @@ from nmt.cli.options import to_path
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.files import text
+from nmt.files.table import table as format_table
 
 ROWS = grid.GRIDS / "table3.yaml"
 PAPERS_CONFIG = Path(__file__).parents[1] / "configs" / "wmt14-en-de-base.yaml"
@@ -100,7 +101,7 @@ def count(table: grid.Grid, runs: Sequence[Run]) -> str:
         *beyond,
         *learned(runs),
     ]
-    return "\n".join([grid.table([head, *rows]), "", *notes])
+    return "\n".join([format_table([head, *rows], rule=True), "", *notes])
 
 
 def explanation(run: Run, millions: float, least: int, most: int) -> str:
@@ -126,7 +127,7 @@ def not_compared(runs: Sequence[Run], changed: Sequence[str]) -> str:
         f"from the paper's in {', '.join(changed)}.",
         *learned(runs),
     ]
-    return "\n".join([grid.table([[*HEAD, "millions"], *rows]), "", *notes])
+    return "\n".join([format_table([[*HEAD, "millions"], *rows], rule=True), "", *notes])
 
 
 def changed_settings(table: grid.Grid, runs: Sequence[Run]) -> list[str]:
@@ -196,7 +197,7 @@ def scored(runs: Sequence[Run], found: dict[str, list[grid.Scores]]) -> str:
         "PPL (per subword of the row's vocabulary) and BLEU are on the validation set, the paper's on newstest2013.",
         f"BLEU: {signature}; the paper's is on tokenized text.",
     ]
-    return "\n".join([grid.table([head, *rows]), "", *notes])
+    return "\n".join([format_table([head, *rows], rule=True), "", *notes])
 
 
 @terminal.reporting()

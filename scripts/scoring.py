@@ -26,13 +26,13 @@ def validation_pairs(of: Config) -> Pairs:
 
 def test_pairs(files: tuple[Path, Path] | None) -> Pairs | None:
     """The lines of a source and a reference file. Raises NmtError if one has more lines than the other."""
-    from nmt.evaluation.aligned_texts import Lines, check_alike
+    from nmt.evaluation.aligned_texts import AlignedText, check_aligned
     from nmt.files.text import read_lines
 
     if files is None:
         return None
-    source, reference = (Lines(str(path), list(read_lines(path))) for path in files)
-    check_alike(source, [reference])
+    source, reference = (AlignedText(str(path), list(read_lines(path))) for path in files)
+    check_aligned(source, [reference])
     return list(zip(source.lines, reference.lines, strict=True))
 
 

@@ -46,8 +46,8 @@ def inspect(
     Example: nmt inspect runs/demo 'Three hundred and forty-two.' --output inside
     """
     from nmt.commands import models
+    from nmt.commands.inspect import output_folder
     from nmt.commands.inspect import text as printing
-    from nmt.commands.inspect import writing
     from nmt.commands.inspect.inspect import Inspector
     from nmt.files.outputs import check_new_folder
     from nmt.files.text import lines_out
@@ -58,9 +58,9 @@ def inspect(
         raise typer.BadParameter("--layer chooses which heads are drawn: it needs --output, without --no-pictures")
     if output is not None:
         check_new_folder(output)
-        writing.check_folder(output)
+        output_folder.check_folder(output)
         if pictures:
-            writing.check_pictures()
+            output_folder.check_pictures()
     for what, given in (("TEXT", text), ("--target", target or "")):
         try:
             given.encode()
@@ -72,4 +72,4 @@ def inspect(
         seen = inspector.inspect(text, target)
         write(printing.to_text(seen))
     if output is not None:
-        writing.write(seen, output, None if layer is None else layer - 1, pictures=pictures)
+        output_folder.write(seen, output, None if layer is None else layer - 1, pictures=pictures)

@@ -25,6 +25,7 @@ from nmt.data.corpus import Pair
 from nmt.decoding.engine import PyTorchEngine
 from nmt.errors import NmtError, current_folder
 from nmt.files import json_lines, outputs
+from nmt.files.table import table
 
 log = logging.getLogger("nmt")
 
@@ -133,15 +134,12 @@ def write(
 
 
 def to_text(tried: Sequence[CandidateScores], kept: str) -> str:
-    """A row for each candidate; a star at the one of that name."""
-    width = max(len("candidate"), *(len(one.candidate.name) for one in tried))
-    rows = [f"  {'candidate':<{width}}  files    loss   BLEU   chrF"]
+    """A row for each candidate, with a star at the one named `kept`."""
+    rows = [["candidate", "files", "loss", "BLEU", "chrF"]]
     for one in tried:
-        mark, name = "*" if one.candidate.name == kept else " ", one.candidate.name
-        rows.append(
-            f"{mark} {name:<{width}}  {len(one.candidate.paths):>5}  {one.loss:.4f}  {one.bleu:5.2f}  {one.chrf:5.2f}"
-        )
-    return "\n".join(rows)
+        scores = [f"{one.loss:.4f}", f"{one.bleu:.2f}", f"{one.chrf:.2f}"]
+        rows.append([one.candidate.name, str(len(one.candidate.paths)), *scores])
+    return table(rows, mark=[one.candidate.name for one in tried].index(kept) + 1)
 
 
 def _validation(run: Path, config: schema.Config, provenance: Mapping[str, Any]) -> list[Pair]:

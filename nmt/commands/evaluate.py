@@ -14,11 +14,11 @@ from nmt.decoding.chunks import log_counts
 from nmt.decoding.model_loader import files_of, load_settings
 from nmt.errors import NmtError
 from nmt.evaluation import breakdowns, comet, named_test_sets, scores
-from nmt.evaluation.aligned_texts import Lines, check_alike
+from nmt.evaluation.aligned_texts import AlignedText, check_aligned
 from nmt.evaluation.metrics import check_tokenizer
 from nmt.evaluation.report import Details
 from nmt.evaluation.scores import Score
-from nmt.evaluation.sentences import Sentences
+from nmt.evaluation.sentences import SentenceScores
 from nmt.files.outputs import check_output, is_special
 from nmt.files.text import lines_out, read_lines
 
@@ -71,7 +71,7 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None]:
     hypotheses = [_read(path) for path in request.hypotheses]
     for text in (source, *hypotheses):  # before the work of translating
         if text is not None:
-            check_alike(text, references)
+            check_aligned(text, references)
     settings = [load_settings(model) for model in request.models]
     language = request.language or of_set or _target_language(settings)
     systems = [*_translations(request, source), *hypotheses]
@@ -109,7 +109,7 @@ def _target_language(settings: Sequence[Config]) -> str:
     return next(iter(languages), "")
 
 
-def _texts(request: Request) -> tuple[Lines | None, list[Lines], str | None]:
+def _texts(request: Request) -> tuple[AlignedText | None, list[AlignedText], str | None]:
     """Source, references, and the language of the references where the test set tells it."""
     if request.test_set is None:
         references = [_read(path) for path in request.references]
@@ -119,11 +119,11 @@ def _texts(request: Request) -> tuple[Lines | None, list[Lines], str | None]:
     return found.source, found.references, found.target_language
 
 
-def _read(path: Path) -> Lines:
-    return Lines(str(path), list(read_lines(path)))
+def _read(path: Path) -> AlignedText:
+    return AlignedText(str(path), list(read_lines(path)))
 
 
-def _translations(request: Request, source: Lines | None) -> list[Lines]:
+def _translations(request: Request, source: AlignedText | None) -> list[AlignedText]:
     """Each model's translation of the source, also written to its output file where there is one."""
     if not request.models:
         return []
@@ -136,7 +136,7 @@ def _translations(request: Request, source: Lines | None) -> list[Lines]:
         lines = translator.stream(source.lines)
         texts = list(tqdm(lines, what, len(source.lines), unit=" lines", disable=None, leave=False))
         log_counts(translator.counts, translator.longest_source)
-        found.append(Lines(str(model), texts))
+        found.append(AlignedText(str(model), texts))
         if request.outputs:
             with lines_out(request.outputs[number]) as write:
                 for text in texts:
@@ -146,10 +146,10 @@ def _translations(request: Request, source: Lines | None) -> list[Lines]:
 
 def _details(
     request: Request,
-    source: Lines | None,
+    source: AlignedText | None,
     source_language: str,
-    systems: Sequence[Lines],
-    references: Sequence[Lines],
+    systems: Sequence[AlignedText],
+    references: Sequence[AlignedText],
     language: str,
 ) -> Details:
     measured = [(references[0], language)] if source is None else [(source, source_language), (references[0], language)]
@@ -158,7 +158,7 @@ def _details(
     if request.training_texts:
         text = chain.from_iterable(map(read_lines, request.training_texts))
         text = tqdm(text, "counting words", unit=" lines", disable=None, leave=False, delay=2)
-    single = Sentences(source, systems, references, language, request.tokenizer)
+    single = SentenceScores(source, systems, references, language, request.tokenizer)
     return Details(
         lengths=[
             breakdowns.by_length(one, its, systems, references, language, request.tokenizer) for one, its in measured

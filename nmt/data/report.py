@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from nmt.errors import NmtError
+from nmt.files.table import table
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class DataReport:
         return cls(tuple(recorded["languages"]), tuple(recorded["labels"]), counts_from(recorded["counts"]))
 
     def __str__(self) -> str:
-        return "\n\n".join(_aligned(table) for table in self.tables())
+        return "\n\n".join(table(rows) for rows in self.tables())
 
     def tables(self) -> tuple[list[list[str]], list[list[str]]]:
         """The pairs of each corpus that were read, dropped and kept; the text of each side. First rows: headings."""
@@ -115,13 +116,3 @@ class DataReport:
 
 def _grouped(numbers: Iterable[int | None]) -> list[str]:
     return ["?" if number is None else f"{number:,}" for number in numbers]
-
-
-def _aligned(rows: list[list[str]]) -> str:
-    """Columns as wide as their widest entry: the first to the left, numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for first, *rest in rows:
-        entries = [first.ljust(widths[0]), *(one.rjust(width) for one, width in zip(rest, widths[1:], strict=True))]
-        lines.append("  ".join(entries).rstrip())
-    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""What is compared: texts line by line, each with a name for messages and tables."""
+"""Texts that are compared line by line."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,21 +7,21 @@ from nmt.errors import NmtError
 
 
 @dataclass(frozen=True)
-class Lines:
-    """A text, one sentence a line, and what to call it: its file, or the model that wrote it."""
+class AlignedText:
+    """A text, one sentence a line. name: its file, or the model that wrote it; for messages and tables."""
 
     name: str
     lines: Sequence[str]
 
 
-def check_alike(text: Lines, others: Sequence[Lines]) -> None:
-    """Raises NmtError where the texts are empty or do not have as many lines as each other."""
+def check_aligned(text: AlignedText, others: Sequence[AlignedText]) -> None:
+    """Raises NmtError if the text is empty or another one has a different number of lines."""
     count = len(text.lines)
     for other in others:
         if len(other.lines) != count:
             raise NmtError(
-                f"{text.name} has {count:,} lines and {other.name} {len(other.lines):,}: they must be "
-                "the same text, line by line"
+                f"{text.name} has {count:,} lines and {other.name} has {len(other.lines):,}: they must be the same "
+                "text, line by line"
             )
     if not count:
-        raise NmtError(f"{text.name} has no lines: there is nothing to score")
+        raise NmtError(f"{text.name} is empty: there are no lines to score")

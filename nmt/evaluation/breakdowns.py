@@ -1,7 +1,7 @@
-"""Where translations are good and where not: by length of the sentence, by how frequent a word is.
+"""Scores by sentence length, and how well words are translated by how frequent they are.
 
-Both as compare-mt does it (Neubig et al., 2019, compare-mt: A Tool for Holistic Comparison of Language Generation
-Systems), on words as BLEU's tokenizer for the language cuts them, as they are written.
+Both as in compare-mt (Neubig et al., 2019, compare-mt: A Tool for Holistic Comparison of Language Generation
+Systems). Words are the tokens of BLEU's tokenizer for the language, upper and lower case kept.
 """
 
 from bisect import bisect_right
@@ -12,17 +12,17 @@ from itertools import chain
 
 from sacrebleu.metrics.chrf import CHRF
 
-from nmt.evaluation.aligned_texts import Lines
+from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.metrics import bleu_metric
 
-# Where compare-mt parts them.
+# Where compare-mt starts a new bucket.
 _LENGTHS = (0, 10, 20, 30, 40, 50, 60)
 _FREQUENCIES = (0, 1, 2, 3, 4, 5, 10, 100, 1000)
 
 
 @dataclass(frozen=True)
 class Range:
-    """From `first` to `last`, both counted; `last` None: no end."""
+    """From `first` to `last`, both included; `last` is None if there is no upper end."""
 
     first: int
     last: int | None
@@ -35,7 +35,7 @@ class Range:
 
 @dataclass(frozen=True)
 class LengthBucket:
-    """Lines of about one length in words; bleu and chrf of each system on these lines alone."""
+    """Lines whose number of words is in a range; bleu and chrf: each system's scores on these lines."""
 
     words: Range
     lines: int
@@ -45,7 +45,7 @@ class LengthBucket:
 
 @dataclass(frozen=True)
 class ByLength:
-    """Buckets without lines are left out. `text` names the text whose lines' lengths are meant."""
+    """Buckets without lines are left out. text: name of the text whose lines are measured."""
 
     text: str
     tokenizer: str
@@ -54,19 +54,19 @@ class ByLength:
 
 @dataclass(frozen=True)
 class Matches:
-    """How many words of a bucket a system's translation has, and how many of these are in the reference's same line."""
+    """A system's number of words in a bucket, and how many of these are in the same line of the reference."""
 
     system: str
     translated: int
     matched: int
-    precision: float | None  # of those translated, None for none
-    recall: float | None  # of those in the reference, None for none
+    precision: float | None  # matched / translated; None if translated is 0
+    recall: float | None  # matched / words of the reference; None if there are none
     f1: float | None
 
 
 @dataclass(frozen=True)
 class FrequencyBucket:
-    """Words that the counted text has so often; `reference_words` of them are in the reference."""
+    """Words whose frequency in the counted text is in a range; reference_words: their number in the reference."""
 
     frequency: Range
     reference_words: int
@@ -75,7 +75,7 @@ class FrequencyBucket:
 
 @dataclass(frozen=True)
 class ByFrequency:
-    """Buckets without words are left out. `text` names the text in which the words were counted."""
+    """Buckets without words are left out. text: name of the text in which the words are counted."""
 
     text: str
     tokenizer: str
@@ -83,16 +83,16 @@ class ByFrequency:
 
 
 def by_length(
-    text: Lines,
+    text: AlignedText,
     language: str,
-    systems: Sequence[Lines],
-    references: Sequence[Lines],
+    systems: Sequence[AlignedText],
+    references: Sequence[AlignedText],
     target_language: str,
     tokenizer: str | None = None,
 ) -> ByLength:
-    """Scores of each system on the lines of about one length in a text of that language: the source, or a reference.
+    """Scores of each system by the length of the lines in `text`, the source or a reference, which is in `language`.
 
-    tokenizer: sacreBLEU's name of one, rather than the languages'.
+    tokenizer: sacreBLEU's name of one to use instead of the languages' own.
     """
     cut = bleu_metric(language, tokenizer=tokenizer).tokenizer
     bleu, chrf = bleu_metric(target_language, tokenizer=tokenizer, quiet=True), CHRF()
@@ -117,31 +117,31 @@ def by_length(
 def by_frequency(
     counted: str,
     lines: Iterable[str],
-    systems: Sequence[Lines],
-    reference: Lines,
+    systems: Sequence[AlignedText],
+    reference: AlignedText,
     target_language: str,
     tokenizer: str | None = None,
 ) -> ByFrequency:
-    """How well each system translates words that are rare or frequent in the lines of `counted`.
+    """How well each system translates words, by how often they occur in `lines`, the text named `counted`.
 
-    tokenizer: sacreBLEU's name of one, rather than the language's.
+    tokenizer: sacreBLEU's name of one to use instead of the language's own.
     """
     cut = bleu_metric(target_language, tokenizer=tokenizer).tokenizer
     expected, outputs = _words(reference, cut), [_words(system, cut) for system in systems]
     frequency = _frequencies(lines, cut, of=set().union(*chain(expected, *outputs)))
     in_reference = _by_range(expected, frequency)
-    found = []
+    counts = []
     for system, output in zip(systems, outputs, strict=True):
-        both = [mine & right for mine, right in zip(output, expected, strict=True)]
-        found.append((system.name, _by_range(output, frequency), _by_range(both, frequency)))
-    ranges = set(in_reference).union(*(translated for _, translated, _ in found))
+        matched = [translated & reference for translated, reference in zip(output, expected, strict=True)]
+        counts.append((system.name, _by_range(output, frequency), _by_range(matched, frequency)))
+    ranges = set(in_reference).union(*(translated for _, translated, _ in counts))
     buckets = [
         FrequencyBucket(
-            one,
-            in_reference[one],
-            [_matches(name, in_reference[one], translated[one], matched[one]) for name, translated, matched in found],
+            times,
+            in_reference[times],
+            [_matches(name, in_reference[times], total[times], right[times]) for name, total, right in counts],
         )
-        for one in sorted(ranges, key=lambda one: one.first)
+        for times in sorted(ranges, key=lambda times: times.first)
     ]
     return ByFrequency(counted, str(cut.signature()), buckets)
 
@@ -157,12 +157,12 @@ def _matches(system: str, expected: int, translated: int, matched: int) -> Match
     )
 
 
-def _words(text: Lines, tokenizer: Callable[[str], str]) -> list[Counter[str]]:
+def _words(text: AlignedText, tokenizer: Callable[[str], str]) -> list[Counter[str]]:
     return [Counter(tokenizer(line).split()) for line in text.lines]
 
 
 def _frequencies(lines: Iterable[str], tokenizer: Callable[[str], str], of: set[str]) -> Counter[str]:
-    """How often each of these words is in the lines. The others are not kept: the text may be large."""
+    """How often each of these words occurs in the lines. Others are not counted, because the text may be large."""
     counts = Counter[str]()
     for line in lines:
         counts.update(word for word in tokenizer(line).split() if word in of)
@@ -170,7 +170,7 @@ def _frequencies(lines: Iterable[str], tokenizer: Callable[[str], str], of: set[
 
 
 def _by_range(lines: Iterable[Counter[str]], frequency: Mapping[str, int]) -> Counter[Range]:
-    """How many words there are of each range of frequencies."""
+    """The number of words in each range of frequencies."""
     total = Counter[Range]()
     for words in lines:
         for word, count in words.items():

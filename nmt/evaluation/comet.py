@@ -1,4 +1,4 @@
-"""COMET: scores by a neural model that was taught human judgements (Rei et al., 2020), by the package unbabel-comet."""
+"""COMET (Rei et al., 2020): scores by a neural model trained on human judgements; needs the package unbabel-comet."""
 
 import math
 from collections.abc import Sequence
@@ -7,26 +7,28 @@ from pathlib import Path
 
 from nmt import device as devices
 from nmt.errors import NmtError
-from nmt.evaluation.aligned_texts import Lines
+from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.scores import Score
 
 
 def check_installed() -> None:
-    """Raises NmtError where the package is not there (another one on PyPI is called comet)."""
+    """Raises NmtError if unbabel-comet is not installed (the package named comet on PyPI is another one)."""
     try:
         from comet import download_model, load_from_checkpoint  # noqa: F401
     except ImportError as error:
         raise NmtError(
             f"--comet needs the package unbabel-comet ({error}): pip install 'nmt[comet]', in an environment of its "
-            "own, as it asks for older packages than the other extras"
+            "own, because it needs older packages than the other extras"
         ) from None
 
 
-def score(name: str, source: Lines, systems: Sequence[Lines], reference: Lines, device: str) -> list[Score]:
+def score(
+    name: str, source: AlignedText, systems: Sequence[AlignedText], reference: AlignedText, device: str
+) -> list[Score]:
     """A score for each system by a COMET model: its name on the Hugging Face hub, or a checkpoint file.
 
-    Most models give about 0 to 1, more is better. A model that needs no reference is not shown one. `device` is
-    as in nmt.device. Raises NmtError where the package is not installed or the model cannot be had.
+    Most models give about 0 to 1; higher is better. A model that needs no reference does not get one. device: as in
+    nmt.device. Raises NmtError if the package is not installed or the model cannot be downloaded.
     """
     check_installed()
     import comet
@@ -43,8 +45,8 @@ def score(name: str, source: Lines, systems: Sequence[Lines], reference: Lines, 
     texts = {"src": source} | ({"ref": reference} if model.requires_references() else {})
     signature = f"model:{name}|refs:{'yes' if 'ref' in texts else 'no'}|unbabel-comet:{_version()}"
     where = devices.choose(device)
-    gpus = [where.index or 0] if where.type == "cuda" else []  # its numbers; without one, COMET works on the CPU
-    found = []
+    gpus = [where.index or 0] if where.type == "cuda" else []  # numbers of GPUs; COMET uses the CPU if there are none
+    scores = []
     for system in systems:
         sides = {**texts, "mt": system}
         rows = zip(*(text.lines for text in sides.values()), strict=True)
@@ -53,12 +55,12 @@ def score(name: str, source: Lines, systems: Sequence[Lines], reference: Lines, 
         value = float(predicted.system_score)
         if not math.isfinite(value):
             raise NmtError(f"--comet {name}: scores {system.name} {value}: try --device cpu, or another model")
-        found.append(Score(system.name, "COMET", value, None, None, signature))
-    return found
+        scores.append(Score(system.name, "COMET", value, None, None, signature))
+    return scores
 
 
 def _version() -> str:
     try:
         return metadata.version("unbabel-comet")
-    except metadata.PackageNotFoundError:  # such as one that runs from its source
+    except metadata.PackageNotFoundError:  # for example when it runs from its source
         return "unknown"

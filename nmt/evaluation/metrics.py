@@ -13,10 +13,10 @@ from nmt.errors import NmtError
 def bleu_metric(
     target_language: str, *, tokenizer: str | None = None, quiet: bool = False, sentences: bool = False
 ) -> BLEU:
-    """Case-sensitive BLEU with this tokenizer of sacreBLEU's, or with the one it has for the language, 13a for most.
+    """Case-sensitive BLEU, with the named tokenizer of sacreBLEU or else its default for the language (mostly 13a).
 
-    Japanese and Korean are scored by characters where MeCab is not installed; the signature says which
-    it was (`tok:`). `quiet` leaves out the warning about text that looks tokenized; `sentences`: for single ones,
+    If MeCab is not installed, Japanese and Korean are scored by characters; `tok:` in the signature says which
+    tokenizer it was. quiet: do not warn about text that looks tokenized. sentences: for scores of single sentences,
     which may be too short for n-grams of every order.
     """
     if tokenizer is not None:
@@ -24,12 +24,12 @@ def bleu_metric(
     language = _base(target_language)
     try:
         return BLEU(trg_lang=language, force=quiet, effective_order=sentences)
-    except RuntimeError:  # the language's tokenizer needs a package that is not there
+    except RuntimeError:  # the package of the language's tokenizer is not installed
         return BLEU(tokenize="char", force=quiet, effective_order=sentences)
 
 
 def check_tokenizer(name: str) -> None:
-    """Raises NmtError for a tokenizer that sacreBLEU does not know, or that lacks a package or its model here."""
+    """Raises NmtError if sacreBLEU does not know the tokenizer, or its package or model is missing."""
     if name not in BLEU.TOKENIZERS:
         near = difflib.get_close_matches(name, BLEU.TOKENIZERS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(BLEU.TOKENIZERS)}"
@@ -38,17 +38,17 @@ def check_tokenizer(name: str) -> None:
         BLEU(tokenize=name)
     except OSError as error:
         raise NmtError(
-            f"--tokenize {name}: its model cannot be had ({error}): sacreBLEU downloads it into "
-            f"{Path(utils.SACREBLEU_DIR) / 'models'}: try again where the network allows it"
+            f"--tokenize {name}: its model cannot be downloaded into {Path(utils.SACREBLEU_DIR) / 'models'} "
+            f"({error}): check the network and try again"
         ) from None
     except (RuntimeError, ImportError) as error:
         raise NmtError(f"--tokenize {name}: {' '.join(str(error).split())}") from None
 
 
 def ter_metric(target_language: str) -> TER:
-    """TER by words; by characters in Chinese and Japanese, which do not part words."""
-    unparted = _base(target_language) in ("zh", "ja")
-    return TER(normalized=unparted, asian_support=unparted)
+    """TER by words; by characters for Chinese and Japanese, which have no spaces between words."""
+    by_characters = _base(target_language) in ("zh", "ja")
+    return TER(normalized=by_characters, asian_support=by_characters)
 
 
 def _base(language: str) -> str:

@@ -1,4 +1,4 @@
-"""Test sets that sacreBLEU knows by name, such as wmt14, kept in its folder: $SACREBLEU, or ~/.sacrebleu."""
+"""sacreBLEU's named test sets, such as wmt14. It stores them in $SACREBLEU, by default ~/.sacrebleu."""
 
 import difflib
 import logging
@@ -9,7 +9,7 @@ from sacrebleu import utils
 from sacrebleu.dataset import DATASETS
 
 from nmt.errors import NmtError
-from nmt.evaluation.aligned_texts import Lines
+from nmt.evaluation.aligned_texts import AlignedText
 from nmt.files.text import read_lines
 
 log = logging.getLogger("nmt")
@@ -17,17 +17,17 @@ log = logging.getLogger("nmt")
 
 @dataclass(frozen=True)
 class NamedTestSet:
-    """A source and its reference translations, and the language that they are in."""
+    """A source, its reference translations, and the language of these."""
 
-    source: Lines
-    references: list[Lines]
+    source: AlignedText
+    references: list[AlignedText]
     target_language: str
 
 
 def load(name: str, language_pair: str) -> NamedTestSet:
-    """The test set for a pair such as en-de, downloaded by sacreBLEU if it is not there yet.
+    """The test set for a pair such as en-de, which sacreBLEU downloads if needed.
 
-    Raises NmtError for a name or a pair that sacreBLEU does not know, and where the download fails.
+    Raises NmtError if sacreBLEU does not know the name or the pair, or the download fails.
     """
     if name not in DATASETS:
         near = difflib.get_close_matches(name, DATASETS, n=3)
@@ -35,17 +35,19 @@ def load(name: str, language_pair: str) -> NamedTestSet:
         raise NmtError(f"--test-set {name}: sacreBLEU knows no such test set: {hint}")
     pairs = DATASETS[name].langpairs
     if language_pair not in pairs:
-        raise NmtError(f"--language-pair {language_pair}: {name} has none such: choose from {', '.join(sorted(pairs))}")
+        raise NmtError(
+            f"--language-pair {language_pair}: {name} does not have it: choose from {', '.join(sorted(pairs))}"
+        )
     folder = Path(utils.SACREBLEU_DIR) / name
     try:
         if not any(folder.glob(f"*.{language_pair}.src")):
             log.info("%s: downloading to %s", name, folder)
         source = utils.get_source_file(name, language_pair)
         references = utils.get_reference_files(name, language_pair)
-    except (Exception, SystemExit) as error:  # sacreBLEU's parts raise what they like, and it exits at a wrong checksum
+    except (Exception, SystemExit) as error:  # any type may come; a wrong checksum makes sacreBLEU exit
         raise NmtError(
-            f"--test-set {name}: cannot be had ({error}): sacreBLEU downloads it into {folder}: give the files as "
-            "--source and --reference, or delete that folder and try again where the network allows it"
+            f"--test-set {name}: cannot be downloaded into {folder} ({error}): check the network, delete "
+            "that folder and try again, or give the files as --source and --reference"
         ) from None
-    texts = [Lines(f"{name} {Path(path).name}", list(read_lines(Path(path)))) for path in (source, *references)]
+    texts = [AlignedText(f"{name} {Path(path).name}", list(read_lines(Path(path)))) for path in (source, *references)]
     return NamedTestSet(texts[0], texts[1:], language_pair.partition("-")[2])

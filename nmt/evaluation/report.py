@@ -1,4 +1,4 @@
-"""What an evaluation found, for people (tables within 80 columns) and for machines (JSON)."""
+"""The result of an evaluation as text (tables of at most 80 columns) and as JSON."""
 
 import dataclasses
 import json
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from nmt.evaluation.breakdowns import ByFrequency, ByLength
 from nmt.evaluation.scores import Score
-from nmt.evaluation.sentences import Changed, Sentence, Worst
+from nmt.evaluation.sentences import ChangedSentences, ScoredSentence, WorstSentences
+from nmt.files.table import aligned
 
 _WIDTH = 80
 _SIGNIFICANT = 0.05
@@ -16,34 +17,31 @@ _SIGNIFICANT = 0.05
 
 @dataclass(frozen=True)
 class Details:
-    """What lies behind the scores."""
+    """Scores by sentence length and by word frequency, and example sentences."""
 
     lengths: list[ByLength]
     frequencies: ByFrequency
-    worst: list[Worst]
-    changed: list[Changed]
+    worst: list[WorstSentences]
+    changed: list[ChangedSentences]
 
 
 def to_json(scores: Sequence[Score], details: Details | None = None) -> str:
-    """A list with an object for each score; with details an object: that list as `scores`, and the rest beside it."""
+    """A list with an object for each score; with details, an object with that list as `scores` and their fields."""
     rows = [dataclasses.asdict(score) for score in scores]
-    whole = rows if details is None else {"scores": rows, **dataclasses.asdict(details)}
-    return json.dumps(whole, indent=2, ensure_ascii=False)
+    data = rows if details is None else {"scores": rows, **dataclasses.asdict(details)}
+    return json.dumps(data, indent=2, ensure_ascii=False)
 
 
 def to_text(scores: Sequence[Score], details: Details | None = None) -> str:
-    """The scores, what their intervals and p-values mean, their signatures; then the details."""
+    """The scores, what their intervals and p-values mean, and their signatures; then the details."""
     systems = list(dict.fromkeys(score.system for score in scores))
-    sections = [_names(systems), _scores(scores), _meaning(scores), _signatures(scores)]
+    sections = [_names(systems), _scores(systems, scores), _explanation(scores), _signatures(scores)]
     if details is not None:
+        numbers = range(1, len(systems) + 1) if len(systems) > 1 else [None]
         sections += [
             *map(_lengths, details.lengths),
             _frequencies(details.frequencies),
-            *(
-                _worst(one, number if len(systems) > 1 else None)
-                for number, one in enumerate(details.worst, start=1)
-                if one.sentences
-            ),
+            *(_worst(one, number) for number, one in zip(numbers, details.worst, strict=True) if one.sentences),
             *(_changed(one, number) for number, one in enumerate(details.changed, start=2)),
         ]
     return "\n\n".join(section for section in sections if section)
@@ -53,66 +51,76 @@ def to_text(scores: Sequence[Score], details: Details | None = None) -> str:
 
 
 def _names(systems: Sequence[str]) -> str:
-    """Which number stands for which system; nothing for one alone."""
+    """The name of each numbered system; empty for a single system."""
     rows = [f"system {number}  {name}" for number, name in enumerate(systems, start=1)]
     return "\n".join([f"{rows[0]}  (the baseline)", *rows[1:]]) if len(rows) > 1 else ""
 
 
-def _scores(scores: Sequence[Score]) -> str:
-    """A row for each metric, and below it what its differences are; a column for each system."""
-    systems = list(dict.fromkeys(score.system for score in scores))
-    labels, columns = [""], [[["", ""]] for _ in systems]
+def _scores(systems: Sequence[str], scores: Sequence[Score]) -> str:
+    """A row for each metric and, below it, rows for the differences from the baseline; a column for each system."""
+    labels: list[list[str]] = []
+    columns: list[list[tuple[str, str]]] = [[] for _ in systems]  # number, and what stands behind it
     for name in dict.fromkeys(score.name for score in scores):
-        row = [score for score in scores if score.name == name]
-        labels.append(name)
-        for column, score in zip(columns, row, strict=True):
-            digits = 4 if name == "COMET" else 2
-            half = "" if score.interval is None else f"± {score.interval.half_width:.2f}"
-            column.append([f"{score.value:.{digits}f}", half])
-        if any(score.difference for score in row):
-            labels += ["  difference", "  p, randomisation", "  p, bootstrap"]
-            for column, score in zip(columns, row, strict=True):
-                column += _difference(score)
-    return _table([[label] for label in labels], columns)
+        of_metric = [score for score in scores if score.name == name]
+        compared = any(score.difference for score in of_metric)
+        labels.append([name])
+        labels += [["  difference"], ["  p, randomisation"], ["  p, bootstrap"]] if compared else []
+        for column, score in zip(columns, of_metric, strict=True):
+            interval = "" if score.interval is None else f"± {score.interval.half_width:.2f}"
+            column.append((f"{score.value:.{4 if name == 'COMET' else 2}f}", interval))
+            column += _difference(score) if compared else []
+    return _table(labels, [_joined(column) for column in columns])
 
 
-def _difference(score: Score) -> list[list[str]]:
-    found = score.difference
-    if found is None:
-        return [["", ""]] * 3
-    p = found.p_randomisation
-    star = "*" if p is not None and p < _SIGNIFICANT else ""  # the bootstrap's p is too small: see Difference
-    return [[f"{found.value:+.2f}", ""], [_p(p), star], [_p(found.p_bootstrap), ""]]
+def _joined(column: Sequence[tuple[str, str]]) -> list[list[str]]:
+    """Each number and what stands behind it as one cell, the numbers below each other."""
+    width = max(len(behind) for _, behind in column)
+    return [[f"{number} {behind:<{width}}" if width else number] for number, behind in column]
+
+
+def _difference(score: Score) -> list[tuple[str, str]]:
+    difference = score.difference
+    if difference is None:
+        return [("", "")] * 3
+    p = difference.p_randomisation
+    star = "*" if p is not None and p < _SIGNIFICANT else ""  # not by the bootstrap: its p-values are too small
+    return [(f"{difference.value:+.2f}", ""), (_p(p), star), (_p(difference.p_bootstrap), "")]
 
 
 def _p(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+    """With four digits, or more if rounding would hide on which side of 0.05 it lies."""
+    if value is None:
+        return "-"
+    digits = 4
+    while round(value, digits) == _SIGNIFICANT != value:
+        digits += 1
+    return f"{value:.{digits}f}"
 
 
-def _meaning(scores: Sequence[Score]) -> str:
-    """What ± and p stand for, where there are any."""
-    said = []
+def _explanation(scores: Sequence[Score]) -> str:
+    """What ± and p mean, if the table has them."""
+    lines = []
     interval = next((score.interval for score in scores if score.interval), None)
     if interval:
-        said.append(
-            f"±  half of the 95% interval: {interval.samples:,} bootstrap samples of the lines, seed {interval.seed}"
+        lines.append(
+            f"±  half-width of the 95% interval (bootstrap, {interval.samples:,} samples, seed {interval.seed})"
         )
     differences = [score.difference for score in scores if score.difference]
     if differences:
         samples, trials = differences[0].bootstrap_samples, differences[0].randomisation_trials
-        said.append(
-            "p  how probable a difference so large is by chance, were both texts the work of one system: by "
-            f"approximate randomisation ({trials:,} trials), and by paired bootstrap ({samples:,} samples), which is "
-            f"too lenient. *: below {_SIGNIFICANT} by randomisation. -: the scores are equal"
+        lines.append(
+            "p  probability that chance alone gives a difference this large, by approximate randomisation "
+            f"({trials:,} trials) and by paired bootstrap ({samples:,} samples), whose values are too small. "
+            f"*: below {_SIGNIFICANT} by randomisation. -: equal scores"
         )
-        said.append("   TER counts errors: less is better")
+        lines.append("   TER counts errors: lower is better")
     compared = len({score.system for score in scores if score.difference})
     if compared > 1:
-        said.append(
-            f"   {compared} systems are compared with the baseline: of 20 that are no better or worse, one gets a * "
-            "by chance"
+        lines.append(
+            f"   {compared} systems are compared with the baseline: of 20 comparisons of equally good systems, about "
+            "one gets a * by chance"
         )
-    return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="   ") for line in said)
+    return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="   ") for line in lines)
 
 
 def _signatures(scores: Sequence[Score]) -> str:
@@ -122,31 +130,31 @@ def _signatures(scores: Sequence[Score]) -> str:
 # --------------------------------------------------------------------------- breakdowns
 
 
-def _lengths(found: ByLength) -> str:
-    if not found.buckets:
-        return textwrap.fill(f"No words in {found.text} (tokenizer {found.tokenizer})", _WIDTH)
-    left = [["words", "lines"], *([str(one.words), f"{one.lines:,}"] for one in found.buckets)]
+def _lengths(result: ByLength) -> str:
+    if not result.buckets:
+        return textwrap.fill(f"No words in {result.text} (tokenizer {result.tokenizer})", _WIDTH)
+    left = [["words", "lines"], *([str(bucket.words), f"{bucket.lines:,}"] for bucket in result.buckets)]
     columns = [
-        [["BLEU", "chrF2"], *([f"{one.bleu[i]:.2f}", f"{one.chrf[i]:.2f}"] for one in found.buckets)]
-        for i in range(len(found.buckets[0].bleu))
+        [["BLEU", "chrF2"], *([f"{bucket.bleu[i]:.2f}", f"{bucket.chrf[i]:.2f}"] for bucket in result.buckets)]
+        for i in range(len(result.buckets[0].bleu))
     ]
-    title = f"Lines by their number of words in {found.text} (tokenizer {found.tokenizer})"
+    title = f"Scores by the number of words of the line in {result.text} (tokenizer {result.tokenizer})"
     return f"{textwrap.fill(title, _WIDTH)}\n\n{_table(left, columns)}"
 
 
-def _frequencies(found: ByFrequency) -> str:
-    if not found.buckets:
-        return textwrap.fill(f"No words in the reference or in {found.text} (tokenizer {found.tokenizer})", _WIDTH)
-    left = [["times", "words"], *([str(one.frequency), f"{one.reference_words:,}"] for one in found.buckets)]
+def _frequencies(result: ByFrequency) -> str:
+    if not result.buckets:
+        return textwrap.fill(f"No words in the reference or in {result.text} (tokenizer {result.tokenizer})", _WIDTH)
+    left = [["times", "words"], *([str(one.frequency), f"{one.reference_words:,}"] for one in result.buckets)]
     columns = []
-    for place in range(len(found.buckets[0].systems)):
-        shares = [one.systems[place] for one in found.buckets]
-        rows = [[_share(one.precision), _share(one.recall), _share(one.f1)] for one in shares]
+    for place in range(len(result.buckets[0].systems)):
+        matches = [bucket.systems[place] for bucket in result.buckets]
+        rows = [[_share(one.precision), _share(one.recall), _share(one.f1)] for one in matches]
         columns.append([["precision", "recall", "F1"], *rows])
     title = (
-        f"Words by the number of times they are in {found.text} (tokenizer {found.tokenizer}). "
-        "words: of the reference; precision, recall: the share of the system's, the reference's words that the other "
-        "has in the same line"
+        f"Words by how many times they occur in {result.text} (tokenizer {result.tokenizer}). words: number of words "
+        "in the reference. precision: share of the system's words that are in the reference's same line. recall: share "
+        "of the reference's words that are in the system's same line"
     )
     return f"{textwrap.fill(title, _WIDTH)}\n\n{_table(left, columns)}"
 
@@ -158,23 +166,23 @@ def _share(value: float | None) -> str:
 # --------------------------------------------------------------------------- sentences
 
 
-def _worst(found: Worst, number: int | None) -> str:
-    of = "" if number is None else f" of system {number}"
-    blocks = [_sentence(sentence, ["translation"]) for sentence in found.sentences]
-    return "\n\n".join([f"The worst lines{of}, by chrF", *blocks])
+def _worst(worst: WorstSentences, number: int | None) -> str:
+    of_system = "" if number is None else f" of system {number}"
+    blocks = [_sentence(sentence, ["translation"]) for sentence in worst.sentences]
+    return "\n\n".join([f"The lines{of_system} with the lowest chrF", *blocks])
 
 
-def _changed(found: Changed, number: int) -> str:
+def _changed(changed: ChangedSentences, number: int) -> str:
     names = ["system 1", f"system {number}"]
-    blocks = [f"System {number} translates {found.different:,} lines differently from system 1"]
-    for what, sentences in (("Raised", found.better), ("Lowered", found.worse)):
+    blocks = [f"System {number} translates {changed.different:,} lines differently from system 1"]
+    for title, sentences in (("Largest gains in chrF:", changed.better), ("Largest losses in chrF:", changed.worse)):
         if sentences:
-            blocks += [f"{what} most, by chrF:", *(_sentence(sentence, names) for sentence in sentences)]
+            blocks += [title, *(_sentence(sentence, names) for sentence in sentences)]
     return "\n\n".join(blocks)
 
 
-def _sentence(sentence: Sentence, names: Sequence[str]) -> str:
-    """The line's number and scores, its source and references, and each translation under its name."""
+def _sentence(sentence: ScoredSentence, names: Sequence[str]) -> str:
+    """The line's number and scores, its source and references, and each translation with its name."""
     chrf = " to ".join(f"{one.chrf:.1f}" for one in sentence.translations)
     bleu = " to ".join(f"{one.bleu:.1f}" for one in sentence.translations)
     rows = [("source", sentence.source)] if sentence.source is not None else []
@@ -184,44 +192,23 @@ def _sentence(sentence: Sentence, names: Sequence[str]) -> str:
     return "\n".join([f"line {sentence.line:,}  chrF {chrf}, BLEU {bleu}", *lines])
 
 
-# --------------------------------------------------------------------------- tables
+def _table(left: Sequence[Sequence[str]], systems: Sequence[Sequence[Sequence[str]]]) -> str:
+    """A table with columns that the systems share, then a group of columns for each system.
 
-
-def _table(left: Sequence[Sequence[str]], columns: Sequence[Sequence[Sequence[str]]]) -> str:
-    """Rows of cells: those on the left, then those of each system, under its number where there are several.
-
-    left: rows × cells; columns: systems × rows × cells; a first row of empty cells is left out. Systems for which there
-    is no room beside the others come below them, with the cells on the left again.
+    left: rows × cells; systems: systems × rows × cells. Several systems have their numbers above. Those that do not fit
+    into 80 columns follow in another table, which repeats the columns on the left.
     """
-    first = _aligned(left, lead=True)
-    groups = [_aligned(column, lead=False) for column in columns]
-    blocks: list[list[int]] = []
-    for number, group in enumerate(groups):
-        width = len(first[0]) + sum(3 + len(groups[i][0]) for i in (blocks[-1] if blocks else [])) + 3 + len(group[0])
-        if not blocks or width > _WIDTH:
-            blocks.append([])
-        blocks[-1].append(number)
-    texts = []
-    for block in blocks:
-        rows = ["   ".join(cells).rstrip() for cells in zip(first, *(groups[i] for i in block), strict=True)]
-        if len(groups) > 1:
-            names = "   ".join(f"{f'system {i + 1}':>{len(groups[i][0])}}" for i in block)
-            rows = [f"{'':{len(first[0])}}   {names}", *rows]
-        texts.append("\n".join(row for row in rows if row))
-    return "\n\n".join(texts)
-
-
-def _aligned(rows: Sequence[Sequence[str]], *, lead: bool) -> list[str]:
-    """The rows as texts of one width: numbers to the right; to the left what stands beside a number (± and *), and with
-    `lead` the first cell."""
-    columns = list(zip(*rows, strict=True))
-    texts = [""] * len(rows)
-    for place, column in enumerate(columns):
-        beside = all(not cell or cell[0] in "±*" for cell in column)
-        width, gap = max(map(len, column)), "" if not place else " " if beside else "  "
-        left = beside or (lead and not place)
-        texts = [
-            f"{text}{gap}{cell.ljust(width) if left else cell.rjust(width)}"
-            for text, cell in zip(texts, column, strict=True)
+    groups = [aligned(rows, left=()) for rows in systems]
+    if len(groups) > 1:
+        left = [[""] * len(left[0]), *left]
+        groups = [
+            aligned([[f"system {number}"], *([line] for line in lines)], left=())
+            for number, lines in enumerate(groups, start=1)
         ]
-    return texts
+    labels = aligned(left)
+    tables: list[list[str]] = []
+    for lines in groups:
+        if not tables or len(tables[-1][0]) + 3 + len(lines[0]) > _WIDTH:
+            tables.append(labels)
+        tables[-1] = [f"{before}   {line}" for before, line in zip(tables[-1], lines, strict=True)]
+    return "\n\n".join("\n".join(line.rstrip() for line in table) for table in tables)

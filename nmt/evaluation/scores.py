@@ -1,8 +1,9 @@
-"""Scores of whole texts by sacreBLEU: each with its signature, how sure it is, and how it differs from a baseline's.
+"""sacreBLEU's scores of complete texts, with signature, 95% interval, and the difference from a baseline.
 
-The statistics are sacreBLEU's own. Intervals are by bootstrap resampling (Koehn, 2004, Statistical Significance Tests
-for Machine Translation Evaluation); differences are tested by paired bootstrap (the same) and by approximate
-randomisation (Riezler and Maxwell, 2005, On Some Pitfalls in Automatic Evaluation and Significance Testing for MT).
+The statistics are sacreBLEU's own. Intervals come from bootstrap resampling (Koehn, 2004, Statistical Significance
+Tests for Machine Translation Evaluation). Differences are tested by paired bootstrap (the same paper) and by
+approximate randomisation (Riezler and Maxwell, 2005, On Some Pitfalls in Automatic Evaluation and Significance Testing
+for MT).
 """
 
 import logging
@@ -16,14 +17,14 @@ from sacrebleu.significance import PairedTest, Result
 from tqdm import tqdm
 
 from nmt.errors import NmtError
-from nmt.evaluation.aligned_texts import Lines, check_alike
+from nmt.evaluation.aligned_texts import AlignedText, check_aligned
 from nmt.evaluation.metrics import bleu_metric, ter_metric
 
 log = logging.getLogger("nmt")
 
-# Resampling holds numbers for every line and sample at once: over so many lines it would need some 2 GiB.
+# Resampling holds statistics of every line in every sample: about 2 GiB for this number of lines.
 MOST_LINES_RESAMPLED = 10_000
-_SECONDS_WITHOUT_PROGRESS = 2
+_PROGRESS_AFTER_SECONDS = 2
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,12 @@ class Interval:
 
 @dataclass(frozen=True)
 class Difference:
-    """How a score differs from the baseline's, and how probable so large a difference is by chance.
+    """A score minus the baseline's, and the probability that chance alone gives a difference this large.
 
-    A p-value is the share of trials with a larger difference, were both texts the work of one system: of lines swapped
-    at random, and of resampled lines. None where the scores are equal: there is nothing to explain. sacreBLEU's
-    bootstrap centres absolute differences, which makes its p-value smaller than that of a two-sided test: under 0.05
-    for 17 of 150 pairs that differed by chance alone, where randomisation's was for 7.
+    p_randomisation: the share of trials with a larger difference when the two translations of each line are swapped at
+    random. p_bootstrap: the same for resampled lines. Both are None if the scores are equal. sacreBLEU's bootstrap
+    centres absolute differences, so its p-values are smaller than those of a two-sided test: below 0.05 for 17 of 150
+    pairs that differed by chance alone; randomisation was below 0.05 for 7.
     """
 
     value: float
@@ -55,9 +56,9 @@ class Difference:
 
 @dataclass(frozen=True)
 class Score:
-    """One number for a whole text: BLEU and chrF from 0 to 100, TER an error rate; `signature` is sacreBLEU's.
+    """One metric of one system: BLEU and chrF are from 0 to 100, TER is an error rate. signature: sacreBLEU's.
 
-    interval: None for more than MOST_LINES_RESAMPLED lines. difference: None for the baseline too.
+    interval and difference are None for more than MOST_LINES_RESAMPLED lines; difference is None for the baseline.
     """
 
     system: str
@@ -69,33 +70,35 @@ class Score:
 
 
 def score(
-    systems: Sequence[Lines],
-    references: Sequence[Lines],
+    systems: Sequence[AlignedText],
+    references: Sequence[AlignedText],
     target_language: str,
     test_set: str | None = None,
     language_pair: str | None = None,
     tokenizer: str | None = None,
 ) -> list[Score]:
-    """BLEU, chrF and TER of one or more translations of the same lines; the first system is the baseline of the others.
+    """BLEU, chrF and TER of one or more translations of the same lines; the first system is the baseline.
 
-    By system, then metric. Each line has one or more reference translations. test_set and language_pair are written
-    into the signatures; tokenizer: sacreBLEU's name of one for BLEU, rather than the language's. Raises NmtError where
-    the texts are empty or do not have as many lines as each other, or a system is given twice.
+    Sorted by system, then metric. Each line has one or more reference translations. test_set and language_pair are
+    written into the signatures. tokenizer: sacreBLEU's name of one for BLEU, to use instead of the language's own.
+    Raises NmtError if the texts are empty, their numbers of lines differ, or a system is given twice.
     """
     for place, system in enumerate(systems):
-        check_alike(system, references)
+        check_aligned(system, references)
         if any(system.name == other.name for other in systems[:place]):
-            raise NmtError(f"{system.name} is given twice: a system is compared with others")
+            raise NmtError(f"{system.name} is given twice: give each system once")
     lines = len(systems[0].lines)
     resampled = lines <= MOST_LINES_RESAMPLED
     if not resampled:
-        log.info("%s lines: no intervals and tests, which are for up to %s", f"{lines:,}", f"{MOST_LINES_RESAMPLED:,}")
+        log.info(
+            "no intervals and p-values: the text has %s lines, more than %s", f"{lines:,}", f"{MOST_LINES_RESAMPLED:,}"
+        )
     texts = [list(reference.lines) for reference in references]
     rows: list[list[Score]] = []
-    # BLEU warns of text that looks tokenized whenever it reads it: the second test is to be quiet.
+    # BLEU warns about text that looks tokenized each time it reads it: once is enough.
     loud, quiet_ones = (_metrics(target_language, tokenizer, quiet=quiet) for quiet in (False, True))
     metrics = list(zip(loud, quiet_ones, strict=True))
-    for metric, quiet in tqdm(metrics, "scoring", disable=None, leave=False, delay=_SECONDS_WITHOUT_PROGRESS):
+    for metric, quiet in tqdm(metrics, "scoring", disable=None, leave=False, delay=_PROGRESS_AFTER_SECONDS):
         name, measured = _resampled(metric, quiet, systems, texts) if resampled else _plain(metric, systems, texts)
         signature = metric.get_signature()
         signature.update("test", test_set)
@@ -107,10 +110,10 @@ def score(
 
 
 def check_seed() -> None:
-    """Raises NmtError where the environment has a seed that sacreBLEU cannot take."""
+    """Raises NmtError if the environment variable SACREBLEU_SEED is not a seed."""
     seed = os.environ.get("SACREBLEU_SEED", "none")
     if seed.lower() != "none" and not seed.strip().isdecimal():
-        raise NmtError(f"SACREBLEU_SEED={seed}: expected a whole number, or none for another one each time")
+        raise NmtError(f"SACREBLEU_SEED={seed}: expected an integer, or none for a new seed each time")
 
 
 _Measured = tuple[float, Interval | None, Difference | None]
@@ -120,22 +123,22 @@ def _metrics(language: str, tokenizer: str | None, *, quiet: bool) -> tuple[Metr
     return bleu_metric(language, tokenizer=tokenizer, quiet=quiet), CHRF(), ter_metric(language)
 
 
-def _plain(metric: Metric, systems: Sequence[Lines], references: list[list[str]]) -> tuple[str, list[_Measured]]:
-    found = [metric.corpus_score(list(system.lines), references) for system in systems]
-    return found[0].name, [(one.score, None, None) for one in found]
+def _plain(metric: Metric, systems: Sequence[AlignedText], references: list[list[str]]) -> tuple[str, list[_Measured]]:
+    scores = [metric.corpus_score(list(system.lines), references) for system in systems]
+    return scores[0].name, [(one.score, None, None) for one in scores]
 
 
 def _resampled(
-    metric: Metric, quiet: Metric, systems: Sequence[Lines], references: list[list[str]]
+    metric: Metric, quiet: Metric, systems: Sequence[AlignedText], references: list[list[str]]
 ) -> tuple[str, list[_Measured]]:
-    """The metric's name and, for each system, the score with its interval and difference from the first one's."""
+    """The metric's name and, for each system, its score, interval and difference from the first system."""
     name, samples, seed, by_bootstrap = _tested(metric, systems, references, "bs")
     trials, by_randomisation = 0, by_bootstrap
     if len(systems) > 1:
         _, trials, _, by_randomisation = _tested(quiet, systems, references, "ar")
     baseline, measured = by_bootstrap[0].score, list[_Measured]()
     for place, (one, other) in enumerate(zip(by_bootstrap, by_randomisation, strict=True)):
-        # Two texts of equal score are given the least p there is: a larger difference was never seen by chance.
+        # sacreBLEU gives two texts of equal score its smallest p-value, which would look like a difference.
         p_values = (None, None) if one.score == baseline else (one.p_value, other.p_value)
         difference = Difference(one.score - baseline, p_values[0], samples, p_values[1], trials)
         assert one.mean is not None and one.ci is not None
@@ -145,11 +148,11 @@ def _resampled(
 
 
 def _tested(
-    metric: Metric, systems: Sequence[Lines], references: list[list[str]], kind: str
+    metric: Metric, systems: Sequence[AlignedText], references: list[list[str]], kind: str
 ) -> tuple[str, int, str, list[Result]]:
-    """The metric's name, the number of samples, their seed, and a result for each system: `bs` or `ar`."""
+    """sacreBLEU's paired test of this kind, `bs` or `ar`: metric's name, number of samples, seed, result by system."""
     named: list[tuple[str, Sequence[str]]] = [(system.name, list(system.lines)) for system in systems]
     signatures, results = PairedTest(named, {"metric": metric}, references, test_type=kind)()
     ((name, signature),) = signatures.items()
-    found = [result for result in results[name] if isinstance(result, Result)]  # all are: names are under another key
-    return name, signature.info[kind], signature.info["seed"], found
+    of_systems = [result for result in results[name] if isinstance(result, Result)]  # all of them; mypy cannot know
+    return name, signature.info[kind], signature.info["seed"], of_systems

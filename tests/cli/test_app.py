@@ -151,7 +151,7 @@ def test_an_exported_folder_is_a_model_like_the_run(trained: Path, corpus: Path,
     done = run("export", trained, "--format", "ctranslate2", "--output", tmp_path / "out", "--sample", source)
     assert done.returncode == 0, done.stderr.decode()
     *figures, folder = done.stdout.decode().removesuffix("\n").split("\n")
-    assert figures[-2] == "of 20 lines the same: subwords in 20, greedy 20, beam 2 20"
+    assert figures[-2] == "20 lines compared; identical: subwords 20, greedy search 20, beam search (size 2) 20"
     assert folder == str(tmp_path / "out")
     text = source.read_bytes()
     assert run("translate", folder, text=text).stdout == run("translate", trained, text=text).stdout

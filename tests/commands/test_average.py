@@ -97,7 +97,7 @@ def test_of_equal_ones_the_fewest_files_win(
     )
     winner, tried = average.select(run_of(tmp_path / "run", make_config(), 6), "cpu")
     assert winner.provenance["selected"] == "last 3"
-    assert average.to_text(tried, "last 3").split("\n")[2] == "* last 3         3  1.0000   7.00   0.00"
+    assert average.to_text(tried, "last 3").split("\n")[2] == "* last 3         3  1.0000  7.00  0.00"
 
 
 def test_the_command_prints_a_table_and_the_file(trained: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from nmt.config.schema import Config
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.evaluation import comet, named_test_sets, report
-from nmt.evaluation.aligned_texts import Lines
+from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.named_test_sets import NamedTestSet
 from nmt.evaluation.scores import Score
 
@@ -116,7 +116,7 @@ def test_a_tokenizer_given_is_that_of_scores_and_details(texts: dict[str, Path])
     ("changed", "seed", "message"),
     [
         ({"tokenizer": "13b"}, "12345", "--tokenize 13b: sacreBLEU knows no such tokenizer: did you mean 13a?"),
-        ({}, "abc", "SACREBLEU_SEED=abc: expected a whole number, or none for another one each time"),
+        ({}, "abc", "SACREBLEU_SEED=abc: expected an integer, or none for a new seed each time"),
     ],
 )
 def test_how_to_score_is_checked_before_any_work(
@@ -141,7 +141,7 @@ def test_models_of_several_languages_leave_the_language_to_be_said(
 
 def test_a_named_test_set(texts: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     lines = {name: path.read_text(encoding="utf-8").split("\n")[:-1] for name, path in texts.items()}
-    found = NamedTestSet(Lines("s", lines["source"]), [Lines("r", lines["reference"])], "de")
+    found = NamedTestSet(AlignedText("s", lines["source"]), [AlignedText("r", lines["reference"])], "de")
     monkeypatch.setattr(named_test_sets, "load", lambda name, pair: {("wmt14", "en-de"): found}[name, pair])
     named, _ = evaluate(Request(hypotheses=[texts["first"]], test_set="wmt14", language_pair="en-de"))
     given, _ = evaluate(Request(hypotheses=[texts["first"]], references=[texts["reference"]], language="de"))
@@ -172,7 +172,9 @@ def test_comet_is_asked_for_before_any_work(texts: dict[str, Path], monkeypatch:
 
 
 def test_comet_is_a_further_score(texts: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    def score(name: str, source: Lines, systems: list[Lines], reference: Lines, device: str) -> list[Score]:
+    def score(
+        name: str, source: AlignedText, systems: list[AlignedText], reference: AlignedText, device: str
+    ) -> list[Score]:
         assert (name, source.name, reference.name) == ("x", str(texts["source"]), str(texts["reference"]))
         return [Score(system.name, "COMET", 0.8123, None, None, "model:x") for system in systems]
 

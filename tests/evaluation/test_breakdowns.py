@@ -7,11 +7,11 @@ import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.evaluation.aligned_texts import Lines
+from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.breakdowns import Range, by_frequency, by_length
 
-LONG = Lines("ref.de", ["ja"] * 3 + [" ".join(["eins zwei drei vier fünf"] * n) + "." for n in (1, 2, 3, 5, 14)])
-OUT = Lines("out.de", [line.replace("vier", "sechs", 1) for line in LONG.lines])
+LONG = AlignedText("ref.de", ["ja"] * 3 + [" ".join(["eins zwei drei vier fünf"] * n) + "." for n in (1, 2, 3, 5, 14)])
+OUT = AlignedText("out.de", [line.replace("vier", "sechs", 1) for line in LONG.lines])
 
 SENTENCES = st.lists(st.sampled_from(["a", "b", "c", "rare", "."]), max_size=6).map(" ".join)
 PAIRS = st.lists(st.tuples(SENTENCES, SENTENCES), min_size=1, max_size=6)
@@ -29,14 +29,16 @@ def test_lengths() -> None:
 
 
 def test_lengths_of_a_source_are_in_its_own_words() -> None:
-    source = Lines("in.zh", ["我们喜欢苹果和梨和很多别的水果。"])
-    found = by_length(source, "zh", [Lines("o", ["We like fruit."])], [Lines("r", ["We like fruit."])], "en")
+    source = AlignedText("in.zh", ["我们喜欢苹果和梨和很多别的水果。"])
+    found = by_length(
+        source, "zh", [AlignedText("o", ["We like fruit."])], [AlignedText("r", ["We like fruit."])], "en"
+    )
     assert [str(one.words) for one in found.buckets] == ["10-19"]
 
 
 @given(PAIRS)
 def test_lines_are_in_one_bucket_each(pairs: list[tuple[str, str]]) -> None:
-    reference, output = (Lines(name, [pair[i] for pair in pairs]) for i, name in enumerate("ro"))
+    reference, output = (AlignedText(name, [pair[i] for pair in pairs]) for i, name in enumerate("ro"))
     found = by_length(reference, "de", [output], [reference], "de")
     assert sum(one.lines for one in found.buckets) == len(pairs)
 
@@ -44,7 +46,7 @@ def test_lines_are_in_one_bucket_each(pairs: list[tuple[str, str]]) -> None:
 @given(PAIRS, st.lists(SENTENCES, max_size=40))
 def test_frequencies_are_those_of_compare_mt(pairs: list[tuple[str, str]], counted: list[str]) -> None:
     """Its way: each word of an output takes the next like word of the reference that is not taken yet."""
-    reference, output = (Lines(name, [pair[i] for pair in pairs]) for i, name in enumerate("ro"))
+    reference, output = (AlignedText(name, [pair[i] for pair in pairs]) for i, name in enumerate("ro"))
     frequency = Counter(" ".join(counted).split())
     expected = {}
     for right, said in pairs:

@@ -8,11 +8,11 @@ import pytest
 
 from nmt.errors import NmtError
 from nmt.evaluation import comet
-from nmt.evaluation.aligned_texts import Lines
+from nmt.evaluation.aligned_texts import AlignedText
 
-SOURCE = Lines("in", ["one two", "three"])
-REFERENCE = Lines("ref", ["eins zwei", "drei"])
-SYSTEMS = [Lines("good", ["eins zwei", "drei"]), Lines("bad", ["eins", "vier"])]
+SOURCE = AlignedText("in", ["one two", "three"])
+REFERENCE = AlignedText("ref", ["eins zwei", "drei"])
+SYSTEMS = [AlignedText("good", ["eins zwei", "drei"]), AlignedText("bad", ["eins", "vier"])]
 
 
 class Prediction(dict[str, object]):

@@ -65,5 +65,5 @@ def test_a_tokenizer_whose_model_cannot_be_had(monkeypatch: pytest.MonkeyPatch, 
 
     monkeypatch.setattr(tokenizer_spm, "download_file", refused)
     monkeypatch.setattr(tokenizer_spm, "SACREBLEU_DIR", str(tmp_path))
-    with pytest.raises(NmtError, match=r"--tokenize flores200: its model cannot be had .*no network"):
+    with pytest.raises(NmtError, match=r"--tokenize flores200: its model cannot be downloaded .*no network"):
         check_tokenizer("flores200")

@@ -42,7 +42,7 @@ def test_a_set_that_is_there(folder: Path) -> None:
 
 def test_a_set_that_cannot_be_downloaded(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "nmt")
-    with pytest.raises(NmtError, match=r"^--test-set wmt14: cannot be had .*no network.*--source") as error:
+    with pytest.raises(NmtError, match=r"^--test-set wmt14: cannot be downloaded .*no network.*--source") as error:
         named_test_sets.load("wmt14", "en-de")
     assert "\n" not in str(error.value) and str(folder) in str(error.value)
     assert f"wmt14: downloading to {folder}" in caplog.text
@@ -53,7 +53,7 @@ def test_a_set_that_cannot_be_downloaded(folder: Path, caplog: pytest.LogCapture
     [
         ("wmt41", "en-de", "--test-set wmt41: sacreBLEU knows no such test set: did you mean wmt"),
         ("newspapers", "en-de", "--test-set newspapers: .*sacrebleu --list"),
-        ("wmt14", "de-fr", "--language-pair de-fr: wmt14 has none such: choose from .*en-de"),
+        ("wmt14", "de-fr", "--language-pair de-fr: wmt14 does not have it: choose from .*en-de"),
     ],
 )
 def test_names_that_are_none(folder: Path, name: str, pair: str, message: str) -> None:

@@ -6,22 +6,24 @@ from dataclasses import replace
 import pytest
 
 from nmt.evaluation import report
-from nmt.evaluation.aligned_texts import Lines
+from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.breakdowns import by_frequency, by_length
 from nmt.evaluation.report import Details
 from nmt.evaluation.scores import Difference, Interval, Score, score
-from nmt.evaluation.sentences import Sentences
+from nmt.evaluation.sentences import SentenceScores
 
-REFERENCE = Lines("ref.de", [f"Der Hund Nummer {i} rennt im Park." for i in range(12)])
-SOURCE = Lines("in.en", [f"Dog number {i} runs in the park." for i in range(12)])
-
-
-def systems(count: int) -> list[Lines]:
-    return [Lines(f"{i}.de", [line.replace("rennt", "geht" * i) for line in REFERENCE.lines]) for i in range(count)]
+REFERENCE = AlignedText("ref.de", [f"Der Hund Nummer {i} rennt im Park." for i in range(12)])
+SOURCE = AlignedText("in.en", [f"Dog number {i} runs in the park." for i in range(12)])
 
 
-def details(of: list[Lines], sentences: int) -> Details:
-    single = Sentences(SOURCE, of, [REFERENCE], "de")
+def systems(count: int) -> list[AlignedText]:
+    return [
+        AlignedText(f"{i}.de", [line.replace("rennt", "geht" * i) for line in REFERENCE.lines]) for i in range(count)
+    ]
+
+
+def details(of: list[AlignedText], sentences: int) -> Details:
+    single = SentenceScores(SOURCE, of, [REFERENCE], "de")
     return Details(
         [by_length(REFERENCE, "de", of, [REFERENCE], "de")],
         by_frequency("ref.de", REFERENCE.lines, of, REFERENCE, "de"),
@@ -55,7 +57,7 @@ def test_one_system() -> None:
     assert report.to_text(shown) == (
         "BLEU   34.72 ± 1.52\n"
         "TER     8.00 ± 1.10\n\n"
-        "±  half of the 95% interval: 1,000 bootstrap samples of the lines, seed 12345\n\n"
+        "±  half-width of the 95% interval (bootstrap, 1,000 samples, seed 12345)\n\n"
         "BLEU   nrefs:1|tok:13a\n"
         "TER    nrefs:1"
     )
@@ -67,6 +69,9 @@ def test_stars_are_for_what_randomisation_finds() -> None:
     assert "0.0600\n" in report.to_text(rows) and "0.0100\n" in report.to_text(rows)
     rows[1] = replace(rows[1], difference=replace(difference, p_randomisation=0.04))
     assert "0.0400 *\n" in report.to_text(rows)
+    for p, shown in ((0.04996, "0.04996 *\n"), (0.049999, "0.049999 *\n"), (0.05, "0.0500\n"), (0.05001, "0.05001\n")):
+        rows[1] = replace(rows[1], difference=replace(difference, p_randomisation=p))
+        assert f" {shown}" in report.to_text(rows)
     rows[1] = replace(rows[1], difference=Difference(0.0, None, 1000, None, 10_000))
     assert [line.split()[-1] for line in report.to_text(rows).split("\n") if line.startswith("  p,")] == ["-", "-"]
 
@@ -78,7 +83,7 @@ def test_sentences_are_shown_with_all_that_belongs_to_them() -> None:
     assert "  system 1     Der Hund Nummer" in text and "  system 2     Der Hund Nummer" in text
     assert "System 2 translates 12 lines differently from system 1" in text
     one = report.to_text(score(of[:1], [REFERENCE], "de"), details(of[:1], 1))
-    assert "\n\nThe worst lines, by chrF\n\nline " in one and "system 1" not in one
+    assert "\n\nThe lines with the lowest chrF\n\nline " in one and "system 1" not in one
 
 
 def test_json_is_a_list_of_scores_and_with_details_an_object() -> None:

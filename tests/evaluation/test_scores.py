@@ -12,18 +12,18 @@ from sacrebleu.significance import PairedTest
 
 from nmt.errors import NmtError
 from nmt.evaluation import scores
-from nmt.evaluation.aligned_texts import Lines
+from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.scores import score
 
-HYPOTHESIS = Lines("out.de", ["The dog runs in the park.", "Two men talk about a red car.", "Nothing"])
-REFERENCE = Lines(
+HYPOTHESIS = AlignedText("out.de", ["The dog runs in the park.", "Two men talk about a red car.", "Nothing"])
+REFERENCE = AlignedText(
     "one.de", ["The dog is running in the park.", "Two men talk about a car that is red.", "Nothing here"]
 )
-OTHER = Lines("two.de", ["A dog runs through the park.", "A pair of men talk about a red car.", "Nothing"])
+OTHER = AlignedText("two.de", ["A dog runs through the park.", "A pair of men talk about a red car.", "Nothing"])
 
 
 @pytest.mark.parametrize("references", [[REFERENCE], [REFERENCE, OTHER]])
-def test_equal_to_sacrebleu(references: list[Lines]) -> None:
+def test_equal_to_sacrebleu(references: list[AlignedText]) -> None:
     texts = [list(reference.lines) for reference in references]
     bleu, chrf, ter = score([HYPOTHESIS], references, "de")
     assert (bleu.name, chrf.name, ter.name) == ("BLEU", "chrF2", "TER")
@@ -42,13 +42,13 @@ def test_signatures_say_how() -> None:
 
 
 def test_case_counts() -> None:
-    lower = Lines("lower", [line.lower() for line in HYPOTHESIS.lines])
+    lower = AlignedText("lower", [line.lower() for line in HYPOTHESIS.lines])
     assert score([lower], [HYPOTHESIS], "de")[0].value < score([HYPOTHESIS], [HYPOTHESIS], "de")[0].value
 
 
 @pytest.mark.parametrize("language", ["zh", "zh-CN", "zh_TW"])
 def test_chinese_is_scored_by_characters(language: str) -> None:
-    hypothesis, reference = Lines("h", ["我们喜欢苹果和梨。"]), Lines("r", ["我们都喜欢苹果和梨。"])
+    hypothesis, reference = AlignedText("h", ["我们喜欢苹果和梨。"]), AlignedText("r", ["我们都喜欢苹果和梨。"])
     bleu, _, ter = score([hypothesis], [reference], language)
     assert bleu.value == sacrebleu.corpus_bleu(hypothesis.lines, [reference.lines], tokenize="zh").score
     assert "tok:zh" in bleu.signature
@@ -57,14 +57,14 @@ def test_chinese_is_scored_by_characters(language: str) -> None:
 
 
 def test_counts_that_differ() -> None:
-    short = Lines("two.de", OTHER.lines[:2])
-    with pytest.raises(NmtError, match=r"^out\.de has 3 lines and two\.de 2: they must be the same text"):
+    short = AlignedText("two.de", OTHER.lines[:2])
+    with pytest.raises(NmtError, match=r"^out\.de has 3 lines and two\.de has 2: they must be the same text"):
         score([HYPOTHESIS], [REFERENCE, short], "de")
 
 
 def test_nothing_to_score() -> None:
-    with pytest.raises(NmtError, match=r"^out\.de has no lines"):
-        score([Lines("out.de", [])], [Lines("one.de", [])], "de")
+    with pytest.raises(NmtError, match=r"^out\.de is empty"):
+        score([AlignedText("out.de", [])], [AlignedText("one.de", [])], "de")
 
 
 def test_a_system_given_twice() -> None:
@@ -75,14 +75,16 @@ def test_a_system_given_twice() -> None:
 # ------------------------------------------------------------------------ intervals and differences
 
 
-def noisy(share: float, seed: int) -> Lines:
+def noisy(share: float, seed: int) -> AlignedText:
     """The long reference with so many of its words left out."""
     random_ = random.Random(seed)
     lines = [" ".join(word for word in line.split() if random_.random() > share) for line in LONG.lines]
-    return Lines(f"noisy {seed}", lines)
+    return AlignedText(f"noisy {seed}", lines)
 
 
-LONG = Lines("long.de", [f"The dog number {i} runs in park {i % 7} , not in street {i * i % 11} ." for i in range(80)])
+LONG = AlignedText(
+    "long.de", [f"The dog number {i} runs in park {i % 7} , not in street {i * i % 11} ." for i in range(80)]
+)
 SYSTEMS = [noisy(0.1, 1), noisy(0.15, 2), noisy(0.3, 3)]
 
 
@@ -126,7 +128,7 @@ def test_p_values_are_sacrebleus_own() -> None:
 
 def test_equal_scores_have_no_p_value() -> None:
     """sacreBLEU would give them the least p there is."""
-    found = score([SYSTEMS[0], Lines("copy", SYSTEMS[0].lines)], [LONG], "de")[3:]
+    found = score([SYSTEMS[0], AlignedText("copy", SYSTEMS[0].lines)], [LONG], "de")[3:]
     assert [(one.system, one.difference and one.difference.value) for one in found] == [("copy", 0.0)] * 3
     assert all(one.difference and one.difference.p_bootstrap is one.difference.p_randomisation is None for one in found)
 
@@ -142,12 +144,12 @@ def test_a_long_text_is_scored_without_resampling(
         (one.system, one.name, one.value, one.signature) for one in short
     ]
     assert all(one.interval is None and one.difference is None for one in found)
-    assert "80 lines: no intervals and tests, which are for up to 79" in caplog.text
+    assert "no intervals and p-values: the text has 80 lines, more than 79" in caplog.text
 
 
 def test_tokenized_text_is_remarked_on_once(caplog: pytest.LogCaptureFixture) -> None:
-    tokenized = [Lines(name, ["Two men talk ."] * 100) for name in "ab"]
-    score(tokenized, [Lines("r", ["Two men talk."] * 100)], "de")
+    tokenized = [AlignedText(name, ["Two men talk ."] * 100) for name in "ab"]
+    score(tokenized, [AlignedText("r", ["Two men talk."] * 100)], "de")
     assert caplog.text.count("tokenized period") == 2  # for each system
 
 

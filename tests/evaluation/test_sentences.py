@@ -3,17 +3,17 @@
 import pytest
 import sacrebleu
 
-from nmt.evaluation.aligned_texts import Lines
-from nmt.evaluation.sentences import Sentences
+from nmt.evaluation.aligned_texts import AlignedText
+from nmt.evaluation.sentences import SentenceScores
 
-SOURCE = Lines("in.en", [f"sentence {i}" for i in range(4)])
-REFERENCE = Lines("ref.de", ["der Hund rennt im Park", "zwei Männer reden", "eine rote Scheune", "es regnet"])
-BASE = Lines("base.de", ["der Hund rennt im Park", "zwei Frauen reden", "ein Auto", "es schneit"])
-OTHER = Lines("other.de", ["ein Hund im Park", "zwei Männer reden", "ein Auto", "es regnet heute"])
+SOURCE = AlignedText("in.en", [f"sentence {i}" for i in range(4)])
+REFERENCE = AlignedText("ref.de", ["der Hund rennt im Park", "zwei Männer reden", "eine rote Scheune", "es regnet"])
+BASE = AlignedText("base.de", ["der Hund rennt im Park", "zwei Frauen reden", "ein Auto", "es schneit"])
+OTHER = AlignedText("other.de", ["ein Hund im Park", "zwei Männer reden", "ein Auto", "es regnet heute"])
 
 
 def test_worst() -> None:
-    base, other = Sentences(SOURCE, [BASE, OTHER], [REFERENCE], "de").worst(3)
+    base, other = SentenceScores(SOURCE, [BASE, OTHER], [REFERENCE], "de").worst(3)
     assert (base.system, other.system) == ("base.de", "other.de")
     chrf = [
         sacrebleu.sentence_chrf(text, [right]).score for text, right in zip(BASE.lines, REFERENCE.lines, strict=True)
@@ -27,7 +27,7 @@ def test_worst() -> None:
 
 
 def test_changed() -> None:
-    (changed,) = Sentences(SOURCE, [BASE, OTHER], [REFERENCE], "de").changed(5)
+    (changed,) = SentenceScores(SOURCE, [BASE, OTHER], [REFERENCE], "de").changed(5)
     assert (changed.system, changed.baseline, changed.different) == ("other.de", "base.de", 3)
     assert {one.line for one in changed.better} == {2, 4} and [one.line for one in changed.worse] == [1]
     gains = [one.translations[1].chrf - one.translations[0].chrf for one in changed.better]
@@ -36,8 +36,8 @@ def test_changed() -> None:
 
 
 def test_changed_the_other_way_round() -> None:
-    (there,) = Sentences(None, [BASE, OTHER], [REFERENCE], "de").changed(2)
-    (back,) = Sentences(None, [OTHER, BASE], [REFERENCE], "de").changed(2)
+    (there,) = SentenceScores(None, [BASE, OTHER], [REFERENCE], "de").changed(2)
+    (back,) = SentenceScores(None, [OTHER, BASE], [REFERENCE], "de").changed(2)
     assert [one.line for one in there.better] == [one.line for one in back.worse]
     assert [one.line for one in there.worse] == [one.line for one in back.better]
     assert there.better[0].source is None
@@ -45,7 +45,7 @@ def test_changed_the_other_way_round() -> None:
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_no_more_than_asked_for(count: int) -> None:
-    single = Sentences(SOURCE, [BASE, OTHER], [REFERENCE, OTHER], "de")
+    single = SentenceScores(SOURCE, [BASE, OTHER], [REFERENCE, OTHER], "de")
     assert [len(one.sentences) for one in single.worst(count)] == [count, count]
     (changed,) = single.changed(count)
     assert len(changed.better) == len(changed.worse) + count == count

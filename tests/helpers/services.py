@@ -20,8 +20,9 @@ from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.serve import app
 from nmt.commands.serve.batching import BatchingQueue
-from nmt.commands.serve.hosts import Hosts
-from nmt.commands.serve.requests import Languages, Limits
+from nmt.commands.serve.hosts import AllowedHosts
+from nmt.commands.serve.languages import Languages
+from nmt.commands.serve.requests import Limits
 from nmt.config import schema
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translation, Translator
@@ -105,7 +106,7 @@ class Service:
 
 @contextmanager
 def service(
-    translator: Translator, limits: Limits | None = None, log_requests: bool = False, hosts: Hosts | None = None
+    translator: Translator, limits: Limits | None = None, log_requests: bool = False, hosts: AllowedHosts | None = None
 ) -> Iterator[tuple[Service, BatchingQueue]]:
     """A service of a translator from `en` into `de`, in a thread of this process, and its queue.
 

@@ -1,1 +1,1 @@
-"""A model file to the folders of other engines, and the proof that they translate as we do."""
+"""Exports a model for other engines, and checks that they translate as the model does."""

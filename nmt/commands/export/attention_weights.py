@@ -1,6 +1,6 @@
-"""Our attention's matrices as other engines want them: apart, with keys and values of one width.
+"""The attention matrices as other engines need them: separate, with keys and values of the same width.
 
-Shapes: H heads, D d_model, dk and dv a head's key and value widths, W the width wanted.
+Shapes: H heads, D d_model, dk and dv the key and value widths of a head, W the common width.
 """
 
 import math
@@ -15,7 +15,7 @@ from nmt.models.transformer.attention import MultiHeadAttention
 
 @dataclass(frozen=True)
 class Linear:
-    """y = x weight^T + bias: weight [outputs, inputs], bias [outputs] or none."""
+    """y = x weight^T + bias: weight [outputs, inputs], bias [outputs] or None."""
 
     weight: Tensor
     bias: Tensor | None
@@ -32,7 +32,7 @@ class Projections:
 
 
 def head_width(attention: MultiHeadAttention) -> int:
-    """The least width that holds both the keys and the values of a head."""
+    """The smallest width that holds the keys and the values of a head."""
     return max(attention.key_size, attention.value_size)
 
 
@@ -44,8 +44,8 @@ def linear(module: nn.Linear) -> Linear:
 def padded(attention: MultiHeadAttention, width: int, query_scale: float = 1.0) -> Projections:
     """The projections with every head `width` wide, at least `head_width`; queries times query_scale.
 
-    The columns added are zeros: they add nothing to the product of a query and a key, and the zeros that
-    values gain meet zeros in the output projection.
+    The added columns are zeros, so the result does not change: they add nothing to the product of a query and a key,
+    and the output projection multiplies the zeros of the values by zeros.
     """
     joint = linear(attention.projection)
     weights = torch.split(joint.weight, attention.widths)
@@ -62,12 +62,12 @@ def padded(attention: MultiHeadAttention, width: int, query_scale: float = 1.0) 
 
 
 def scale_for(attention: MultiHeadAttention, width: int) -> float:
-    """What queries are multiplied by where an engine divides by sqrt(width) rather than by sqrt(dk)."""
+    """The factor for the queries if an engine divides by sqrt(width) instead of sqrt(dk)."""
     return math.sqrt(width / attention.key_size)
 
 
 def _widen(rows: Tensor, heads: int, width: int) -> Tensor:
     """Rows of H heads, [H·d, …] → [H·W, …], zeros at the end of each head."""
-    apart = rows.reshape(heads, len(rows) // heads, *rows.shape[1:])  # [H, d, …]
-    missing = width - apart.shape[1]
-    return F.pad(apart, (0, 0) * (apart.dim() - 2) + (0, missing)).flatten(0, 1)
+    by_head = rows.reshape(heads, len(rows) // heads, *rows.shape[1:])  # [H, d, …]
+    missing = width - by_head.shape[1]
+    return F.pad(by_head, (0, 0) * (by_head.dim() - 2) + (0, missing)).flatten(0, 1)

@@ -1,7 +1,7 @@
-"""Our model as a CTranslate2 folder, by CTranslate2's own specification.
+"""Exports a model as a CTranslate2 folder, through CTranslate2's model specification.
 
-Every setting of ours has its like there: positions are written as a table, so that any layout is exact, and
-keys and values of different widths are filled up with zeros (`nmt.commands.export.attention_weights`).
+CTranslate2 supports every setting of our Transformer: positions are written as a table, so any layout is exact, and
+keys and values of different widths are padded with zeros (`nmt.commands.export.attention_weights`).
 Source: ctranslate2.specs.transformer_spec, and the attention layer and position encoder in its C++.
 """
 
@@ -26,7 +26,7 @@ QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float3
 
 
 def write(folder: Path, loaded: Checkpoint, quantization: str = "float32") -> None:
-    """Write the model, its vocabulary and its settings into a folder that is there and empty.
+    """Write the model, its vocabulary and its settings into an existing empty folder.
 
     quantization is one of QUANTIZATIONS. Raises NmtError as `build_transformer` does.
     """
@@ -46,7 +46,7 @@ def _spec(loaded: Checkpoint) -> "TransformerSpec":
     shape = {
         "num_heads": sizes.heads,
         "pre_norm": sizes.norm == "pre",
-        # Ours is x · Φ(x), the exact one: GELU there; GELUTanh and GELUSigmoid are approximations of it.
+        # Our GELU is the exact x · Φ(x), which is GELU there; GELUTanh and GELUSigmoid are approximations.
         "activation": {"relu": activations.RELU, "gelu": activations.GELU, "swish": activations.SWISH}[
             sizes.activation
         ],
@@ -62,7 +62,7 @@ def _spec(loaded: Checkpoint) -> "TransformerSpec":
     spec.encoder.embeddings[0].weight = model.source_embedding.weight.detach()
     spec.decoder.embeddings.weight = model.target_embedding.weight.detach()
     spec.decoder.projection.weight = model.output.weight.detach()
-    special = vocabulary.target.pieces([PAD, UNK, BOS, EOS])  # of both sides: their names are looked up in both
+    special = vocabulary.target.pieces([PAD, UNK, BOS, EOS])  # the same names in both vocabularies
     spec.register_source_vocabulary(special + vocabulary.source.every_piece()[EOS + 1 :])
     spec.register_target_vocabulary(special + vocabulary.target.every_piece()[EOS + 1 :])
     _, spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = special
@@ -73,22 +73,22 @@ def _spec(loaded: Checkpoint) -> "TransformerSpec":
 
 
 def _set_side(spec: Any, layers: nn.ModuleList, norm: nn.Module, positions: nn.Module, length: int) -> None:
-    """The encoder or the decoder, but for its embeddings."""
+    """Write the encoder or the decoder, without its embeddings."""
     spec.position_encodings.encodings = positions(0, length).detach().clone()  # [T, D]
     if isinstance(norm, nn.LayerNorm):
         _set_norm(spec.layer_norm, norm)
     layer: Any  # an EncoderLayer or a DecoderLayer
     for to, layer in zip(spec.layer, layers, strict=True):
-        _set_attention(to.self_attention, layer.self_attention, layer.self_attention_residual.norm, itself=True)
+        _set_attention(to.self_attention, layer.self_attention, layer.self_attention_residual.norm, is_self=True)
         if hasattr(layer, "cross_attention"):
-            _set_attention(to.attention, layer.cross_attention, layer.cross_attention_residual.norm, itself=False)
+            _set_attention(to.attention, layer.cross_attention, layer.cross_attention_residual.norm, is_self=False)
         _set_feed_forward(to.ffn, layer.feed_forward, layer.feed_forward_residual.norm)
 
 
-def _set_attention(spec: Any, attention: MultiHeadAttention, norm: nn.LayerNorm, *, itself: bool) -> None:
-    """Self-attention has queries, keys and values in one matrix; attention to the source has queries apart."""
+def _set_attention(spec: Any, attention: MultiHeadAttention, norm: nn.LayerNorm, *, is_self: bool) -> None:
+    """Self-attention has queries, keys and values in one matrix; cross-attention has the queries in another one."""
     parts = padded(attention, head_width(attention))
-    if itself:
+    if is_self:
         _set_linear(spec.linear[0], _joined(parts.query, parts.key, parts.value))
     else:
         _set_linear(spec.linear[0], parts.query)
@@ -104,10 +104,10 @@ def _set_feed_forward(spec: Any, feed_forward: FeedForward, norm: nn.LayerNorm) 
     _set_norm(spec.layer_norm, norm)
 
 
-def _set_linear(spec: Any, of: Linear) -> None:
-    spec.weight = of.weight
-    if of.bias is not None:
-        spec.bias = of.bias
+def _set_linear(spec: Any, projection: Linear) -> None:
+    spec.weight = projection.weight
+    if projection.bias is not None:
+        spec.bias = projection.bias
 
 
 def _set_norm(spec: Any, norm: nn.LayerNorm) -> None:

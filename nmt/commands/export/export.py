@@ -1,4 +1,4 @@
-"""A model file to an exported folder that is there whole, and proven, or not at all."""
+"""Exports a model to a folder, which appears only when it is complete and was compared with the model."""
 
 import os
 from collections.abc import Sequence
@@ -25,8 +25,8 @@ Format = Literal["ctranslate2", "marian"]
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How a folder compares with its model, and whether it is there."""
+class Result:
+    """The comparison of the folder with the model, and whether the folder was kept."""
 
     parity: Parity
     kept: bool
@@ -34,39 +34,38 @@ class Outcome:
 
 def export(
     model: Path, format: Format, output: Path, quantization: str | None = None, lines: Sequence[str] | None = None
-) -> Outcome:
+) -> Result:
     """Export a model file, or the best one of a run's folder, and compare the result with it on the CPU.
 
-    quantization: of a CTranslate2 folder, one of nmt.commands.export.ctranslate2.QUANTIZATIONS, float32 without.
-    lines: text
-    to compare on; without, random subwords. A float32 folder whose parity does not hold is not kept; one of another
-    quantization, which must differ somewhat, always is.
+    quantization: for CTranslate2, one of nmt.commands.export.ctranslate2.QUANTIZATIONS; None for float32. lines: text
+    to compare on; None for random subwords. A float32 folder that does not translate as the model does is deleted; one
+    with another quantization, which always differs a little, is kept.
 
-    Raises NmtError for a model that the format cannot hold, an output that is there and not empty, a package that is
-    missing, lines of which none can be compared, and whatever checkpoint.load raises.
+    Raises NmtError if the format cannot represent the model, the output exists and is not empty, a package is missing,
+    no line can be compared, or the model cannot be loaded.
     """
     _check(format, output, quantization)
     models.log_chosen_files(model)
     loaded = model_file.load(model_file.locate(model))
     text = parity.sample(loaded.vocabulary.source) if lines is None else lines
-    parity.comparable(text, loaded.config, loaded.vocabulary.source)  # raises before the work
+    parity.comparable(text, loaded.config, loaded.vocabulary.source)  # raises before the long work
     with atomic.reporting(output, "--output"):
         try:
             with atomic.new_folder(atomic.followed(output)) as folder:
-                found = _written(folder, format, loaded, quantization or "float32", text)
-                if not (found.holds or quantization not in (None, "float32")):
+                result = _write(folder, format, loaded, quantization or "float32", text)
+                if not (result.holds or quantization not in (None, "float32")):
                     raise _NotKept
         except _NotKept:
-            return Outcome(found, kept=False)
-    return Outcome(found, kept=True)
+            return Result(result, kept=False)
+    return Result(result, kept=True)
 
 
 class _NotKept(Exception):
-    """The folder that is being made is to be removed."""
+    """The new folder must be removed."""
 
 
 def _check(format: Format, output: Path, quantization: str | None) -> None:
-    """What can be known before the work."""
+    """Raises NmtError for mistakes that can be found before the long work."""
     if format == "ctranslate2":
         ctranslate2_engine.load_package()
         if quantization is not None and quantization not in ctranslate2.QUANTIZATIONS:
@@ -74,19 +73,21 @@ def _check(format: Format, output: Path, quantization: str | None) -> None:
     else:
         marian.load_package()
         if quantization is not None and quantization != "float32":
-            raise NmtError(f"--quantization {quantization}: a marian folder is float32: leave it out")
+            raise NmtError(
+                f"--quantization {quantization}: a marian folder is always float32: leave out --quantization"
+            )
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise NmtError(f"{output}: exists already and is not empty: choose another --output")
     check_new_folder(output)
     try:
         os.path.realpath(output).encode()
-    except UnicodeEncodeError:  # which the other libraries do not take
-        raise NmtError(f"{output}: a name that is not UTF-8: choose another --output") from None
+    except UnicodeEncodeError:  # the other libraries do not accept it
+        raise NmtError(f"{output}: the name is not UTF-8: choose another --output") from None
     if output.exists() and output.samefile(Path.cwd()):
-        raise NmtError(f"{output}: is the current folder, which cannot be replaced: name a new folder")
+        raise NmtError(f"{output}: is the current folder, which cannot be replaced: choose another --output")
 
 
-def _written(folder: Path, format: Format, loaded: Checkpoint, quantization: str, lines: Sequence[str]) -> Parity:
+def _write(folder: Path, format: Format, loaded: Checkpoint, quantization: str, lines: Sequence[str]) -> Parity:
     theirs: Exported
     if format == "ctranslate2":
         ctranslate2.write(folder, loaded, quantization)

@@ -1,9 +1,8 @@
-"""Our model as a Hugging Face folder, for transformers' MarianMTModel and MarianTokenizer.
+"""Exports a model as a Hugging Face folder, for transformers' MarianMTModel and MarianTokenizer.
 
-Marian's sinusoids are the paper's with all sines before all cosines, so a model with interleaved ones becomes
-Marian's when the model dimension of every weight is brought into that order. Biases that we have not are zeros
-there, narrower heads are filled up with zeros (`attention_weights.py`), and what Marian has no place for is
-refused by name.
+Marian's sinusoids are the paper's, with all sines before all cosines, so the model dimension of every weight is
+reordered in this way. Biases that our model does not have are zeros there, and narrower heads are padded with zeros
+(`attention_weights.py`). Models that Marian cannot represent are refused.
 Source: transformers/models/marian.
 """
 
@@ -32,45 +31,45 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nmt")
 
-_NOT_CARRIED = ("banned", "coverage_penalty", "min_length_ratio", "consensus")  # of decoding: transformers has none
+_NOT_EXPORTED = ("banned", "coverage_penalty", "min_length_ratio", "consensus")  # decoding settings
 
 
 def load_package() -> Any:
-    """The transformers package, quiet. Raises NmtError where it is not installed."""
+    """The transformers package, with its messages off. Raises NmtError if it is not installed."""
     try:
         import transformers
     except ImportError as error:
         raise NmtError(f"transformers cannot be loaded ({error}): pip install 'nmt[marian]'") from None
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    # Its normaliser of punctuation is loaded by MarianTokenizer, but not used in cutting text into subwords.
+    # MarianTokenizer loads sacremoses, but does not use it to split text into subwords.
     warnings.filterwarnings("ignore", message="Recommended: pip install sacremoses")
     return transformers
 
 
 def check(settings: Config) -> None:
-    """Raise NmtError, naming the setting, for a model that MarianMTModel cannot hold exactly."""
+    """Raises NmtError, with the setting, if MarianMTModel cannot represent the model exactly."""
     model = settings.model
-    mend = "export with --format ctranslate2, or train with"
+    fix = "export with --format ctranslate2, or train with"
     if model.norm != "post":
-        raise NmtError(f"model.norm: {model.norm}: Marian's layer norms come after the sums: {mend} post")
+        raise NmtError(f"model.norm: {model.norm}: Marian normalizes after the residual sum: {fix} post")
     if model.positions != "interleaved":
         raise NmtError(
-            f"model.positions: {model.positions}: Marian computes the paper's sinusoids by itself: {mend} interleaved"
+            f"model.positions: {model.positions}: Marian always uses the paper's sinusoids: {fix} interleaved"
         )
     if model.d_model % model.heads:
         raise NmtError(
-            f"model.heads: {model.heads}: Marian's heads share out model.d_model: {model.d_model} evenly: {mend} "
+            f"model.heads: {model.heads}: Marian needs model.d_model: {model.d_model} to be a multiple of it: {fix} "
             "a divisor of it"
         )
     width = model.d_model // model.heads
     for key, size in (("key_size", model.key_size), ("value_size", model.value_size)):
         if size is not None and size > width:
-            raise NmtError(f"model.{key}: {size}: Marian's heads are d_model / heads wide: {mend} at most {width}")
+            raise NmtError(f"model.{key}: {size}: Marian's heads are d_model / heads wide: {fix} at most {width}")
 
 
 def write(folder: Path, loaded: Checkpoint) -> None:
-    """Write model, tokenizer and settings into a folder that is there and empty, in float32.
+    """Write model, tokenizer and settings into an existing empty folder, in float32.
 
     Raises NmtError as `check` and `build_transformer` do.
     """
@@ -79,15 +78,13 @@ def write(folder: Path, loaded: Checkpoint) -> None:
     ours = build_transformer(loaded)
     theirs = transformers.MarianMTModel(_config(loaded))
     theirs.generation_config = _generation_config(loaded.config)
-    theirs.load_state_dict(dict(_weights(ours)), strict=False)  # without positions, computed, and a bias of zeros
+    theirs.load_state_dict(dict(_weights(ours)), strict=False)  # the positions are computed, and one bias is zeros
     theirs.save_pretrained(folder)
     export_folder.write(folder, loaded.config, loaded.vocabulary)
     _write_tokenizer(folder, loaded)
-    readable = (
-        (folder / export_folder.SETTINGS).stat().st_mode
-    )  # what the umask allows; safetensors lets the owner alone
+    mode = (folder / export_folder.SETTINGS).stat().st_mode  # as the umask wants; safetensors allows only the owner
     for weights in folder.glob("*.safetensors"):
-        weights.chmod(readable)
+        weights.chmod(mode)
 
 
 def _config(loaded: Checkpoint) -> "MarianConfig":
@@ -121,13 +118,15 @@ def _config(loaded: Checkpoint) -> "MarianConfig":
 
 
 def _generation_config(settings: Config) -> "GenerationConfig":
-    """Our search as nearly as transformers has it: the longest output is one number, as is the shortest, and the
-    length penalty |Y|^β. That is ours where it is an average or none; of ((5+|Y|)/6)^α it is the β with the same
-    slope at 20 subwords: at that length both prefer alike."""
+    """The settings of transformers that are nearest to our search.
+
+    Its longest and shortest outputs are fixed numbers, and its length penalty is |Y|^β. For `average` and `none` ours
+    is the same; for ((5+|Y|)/6)^α β is chosen so that both have the same slope at 20 subwords.
+    """
     from transformers import GenerationConfig
 
     decoding = settings.decoding
-    _warn_of_what_is_lost(decoding)
+    _warn_of_settings_not_exported(decoding)
     longest = export_folder.longest_position(settings)
     return GenerationConfig(
         max_length=longest if decoding.max_length is None else min(longest, decoding.max_length + 2),  # BOS and EOS
@@ -139,14 +138,14 @@ def _generation_config(settings: Config) -> "GenerationConfig":
         eos_token_id=EOS,
         pad_token_id=PAD,
         forced_eos_token_id=EOS,
-        **_choice(decoding),
+        **_method(decoding),
     )
 
 
-def _choice(decoding: DecodingConfig) -> dict[str, Any]:
-    """How the next subword is chosen: drawn, greedily, or by beam search."""
+def _method(decoding: DecodingConfig) -> dict[str, Any]:
+    """Sampling, greedy search or beam search."""
     if decoding.method == "sample":
-        # Without a number transformers samples from the 50 likeliest.
+        # The default of transformers is the 50 most probable ones.
         cuts = {"top_k": decoding.top_k or 0, "top_p": 1.0 if decoding.top_p is None else decoding.top_p}
         return {"num_beams": 1, "do_sample": True, "temperature": decoding.temperature, **cuts}
     if decoding.beam_size == 1:
@@ -156,11 +155,11 @@ def _choice(decoding: DecodingConfig) -> dict[str, Any]:
     return {"num_beams": decoding.beam_size, "early_stopping": True, "length_penalty": beta}
 
 
-def _warn_of_what_is_lost(decoding: DecodingConfig) -> None:
-    ordinary = DecodingConfig()
-    lost = [f"decoding.{key}" for key in _NOT_CARRIED if getattr(decoding, key) != getattr(ordinary, key)]
+def _warn_of_settings_not_exported(decoding: DecodingConfig) -> None:
+    default = DecodingConfig()
+    lost = [f"decoding.{key}" for key in _NOT_EXPORTED if getattr(decoding, key) != getattr(default, key)]
     if lost:
-        log.warning("%s: transformers has no such setting: its search in the folder goes without", ", ".join(lost))
+        log.warning("%s: not exported, because transformers has no such setting", ", ".join(lost))
 
 
 def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
@@ -178,17 +177,17 @@ def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
 
 
 def _sines_first(d_model: int) -> Tensor:
-    """Where each dimension of Marian's is in ours: 0, 2, 4, …, then 1, 3, 5, …"""
+    """For each dimension of Marian the dimension of ours: 0, 2, 4, …, then 1, 3, 5, …"""
     return torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
 
 
 def _layer(layer: Any, order: Tensor) -> Iterator[tuple[str, Tensor]]:
-    """An EncoderLayer's or a DecoderLayer's parameters by Marian's names."""
+    """The parameters of an EncoderLayer or a DecoderLayer, by Marian's names."""
     yield from _attention("self_attn", layer.self_attention, layer.self_attention_residual.norm, order)
     if hasattr(layer, "cross_attention"):
         yield from _attention("encoder_attn", layer.cross_attention, layer.cross_attention_residual.norm, order)
-    yield from _reading("fc1", linear(layer.feed_forward.inner), order)
-    yield from _writing("fc2", linear(layer.feed_forward.outer), order)
+    yield from _from_model("fc1", linear(layer.feed_forward.inner), order)
+    yield from _to_model("fc2", linear(layer.feed_forward.outer), order)
     yield from _norm("final_layer_norm", layer.feed_forward_residual.norm, order)
 
 
@@ -197,23 +196,26 @@ def _attention(
 ) -> Iterator[tuple[str, Tensor]]:
     width = len(order) // attention.heads
     parts = padded(attention, width, scale_for(attention, width))
-    yield from _reading(f"{name}.q_proj", parts.query, order)
-    yield from _reading(f"{name}.k_proj", parts.key, order)
-    yield from _reading(f"{name}.v_proj", parts.value, order)
-    yield from _writing(f"{name}.out_proj", parts.output, order)
+    yield from _from_model(f"{name}.q_proj", parts.query, order)
+    yield from _from_model(f"{name}.k_proj", parts.key, order)
+    yield from _from_model(f"{name}.v_proj", parts.value, order)
+    yield from _to_model(f"{name}.out_proj", parts.output, order)
     yield from _norm(f"{name}_layer_norm", norm, order)
 
 
-def _reading(name: str, of: Linear, order: Tensor) -> Iterator[tuple[str, Tensor]]:
+def _from_model(name: str, projection: Linear, order: Tensor) -> Iterator[tuple[str, Tensor]]:
     """A projection from the model dimension."""
-    yield f"{name}.weight", of.weight[:, order]
-    yield f"{name}.bias", of.weight.new_zeros(len(of.weight)) if of.bias is None else of.bias
+    yield f"{name}.weight", projection.weight[:, order]
+    yield (
+        f"{name}.bias",
+        projection.weight.new_zeros(len(projection.weight)) if projection.bias is None else projection.bias,
+    )
 
 
-def _writing(name: str, of: Linear, order: Tensor) -> Iterator[tuple[str, Tensor]]:
+def _to_model(name: str, projection: Linear, order: Tensor) -> Iterator[tuple[str, Tensor]]:
     """A projection to the model dimension."""
-    yield f"{name}.weight", of.weight[order]
-    yield f"{name}.bias", of.weight.new_zeros(len(order)) if of.bias is None else of.bias[order]
+    yield f"{name}.weight", projection.weight[order]
+    yield f"{name}.bias", projection.weight.new_zeros(len(order)) if projection.bias is None else projection.bias[order]
 
 
 def _norm(name: str, norm: nn.LayerNorm, order: Tensor) -> Iterator[tuple[str, Tensor]]:
@@ -222,7 +224,7 @@ def _norm(name: str, norm: nn.LayerNorm, order: Tensor) -> Iterator[tuple[str, T
 
 
 def _write_tokenizer(folder: Path, loaded: Checkpoint) -> None:
-    """The tokenizer's own files, beside the SentencePiece models that are there; ids stay as they are."""
+    """Write the tokenizer's files; the SentencePiece models are already there. Ids stay the same."""
     from transformers import MarianTokenizer
 
     vocabulary, settings = loaded.vocabulary, loaded.config

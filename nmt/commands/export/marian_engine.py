@@ -1,8 +1,8 @@
-"""Searching with transformers in an exported Marian folder, as nmt searches: for comparison, not for speed.
+"""Searches an exported Marian folder with transformers in the same way as nmt; for comparison, not for speed.
 
-transformers' beam search is ours in which hypotheses live on and when a search is over. What differs can be
-brought into line from outside: outputs are ended at each source's own longest length, at the price of EOS, and
-ranked by our length penalty rather than by |Y|^α.
+transformers' beam search keeps the same hypotheses as ours and ends at the same time. The differences are removed
+here: an output ends, with the cost of EOS, at the longest length of its own source, and hypotheses are ranked by our
+length penalty instead of |Y|^α.
 Source: _beam_search in transformers/generation/utils.py.
 """
 
@@ -20,11 +20,11 @@ from nmt.data.vocabulary import BOS, EOS, PAD
 from nmt.decoding.engine import Pair, SearchInput
 from nmt.decoding.search.interface import Hypothesis, Options, length_penalties
 
-_SENTENCES = 16  # at once
+_SENTENCES = 16  # in a batch
 
 
 class MarianEngine:
-    """The model and the tokenizer in a folder, loaded as a user of transformers loads them, without a network."""
+    """The model and the tokenizer of a folder, loaded by transformers without using the network."""
 
     def __init__(self, folder: Path):
         transformers = load_package()
@@ -54,7 +54,7 @@ class MarianEngine:
 
     @torch.inference_mode()
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
-        """As nmt.decoding.engine.Engine; batches are of so many sentences here."""
+        """As nmt.decoding.engine.Engine, but with a fixed number of sentences in a batch."""
         sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
         scores: list[list[float]] = []
         for start in range(0, len(sources), _SENTENCES):
@@ -68,7 +68,7 @@ class MarianEngine:
 
     @torch.inference_mode()
     def _outputs(self, sources: Sequence[SearchInput], options: Options) -> list[list[list[int]]]:
-        """Those that ended, for each source, without EOS."""
+        """The finished outputs of each source, without EOS."""
         source, beam = _padded([[*source.ids, EOS] for source in sources]), options.beam_size
         limits = torch.tensor([source.longest for source in sources]).repeat_interleave(beam)  # [B·K]
         sequences = self.model.generate(
@@ -79,18 +79,18 @@ class MarianEngine:
             length_penalty=0.0,
             early_stopping=beam > 1,
             do_sample=False,
-            min_length=0,  # the folder's own settings may say otherwise
+            min_length=0,  # overrides the settings in the folder
             no_repeat_ngram_size=0,
             forced_eos_token_id=None,
             max_length=int(limits.max()) + 2,  # with BOS and EOS
-            logits_processor=[_Ending(limits)],
+            logits_processor=[_ForceEnd(limits)],
         )
         outputs = [row[: row.index(EOS)] for row in F.pad(sequences[:, 1:], (0, 1), value=EOS).tolist()]
         return [outputs[i : i + beam] for i in range(0, len(outputs), beam)]
 
 
-class _Ending:
-    """Leaves EOS alone, at its own price, to outputs that are as long as they may be."""
+class _ForceEnd:
+    """Allows only EOS, at its own log P, for outputs that have their longest length."""
 
     def __init__(self, limits: Tensor):
         self.limits = limits  # [B·K]

@@ -1,7 +1,7 @@
-"""Whether an exported folder translates as our model does: the same subwords, at the same log P.
+"""Compares an exported folder with its model: the same subwords, with the same log P?
 
-Both sides search the same text, greedily and with the model's beam, and the other one scores what ours found.
-Greedy search means the same in every engine, so it decides, with the scores; what differs with a beam is listed.
+Both search the same text, greedily and with the model's beam, and the exported one scores the model's outputs. Greedy
+search is the same in every engine, so it decides together with the scores; other beam search outputs are only listed.
 """
 
 import random
@@ -15,22 +15,26 @@ from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer, Vocabulary
 from nmt.decoding.engine import Searcher, SearchInput
 from nmt.decoding.search.interface import Hypothesis, Options
 from nmt.errors import NmtError
+from nmt.files.table import table
 
 _SAMPLE_LINES, _SAMPLE_SUBWORDS = 16, 24
-_ROUNDING = 1e-4  # of a log P, relative to it where it is beyond 1: float32 sums in another order
+_ROUNDING = 1e-4  # of a log P, relative for those beyond 1: float32 sums depend on the order
 
 
 class Exported(Searcher, Protocol):
-    """An engine on an exported folder."""
+    """The engine of an exported folder."""
 
     def subwords(self, lines: Sequence[str]) -> list[list[int]]:
-        """Each line's subword ids, without EOS, by the folder's own tokenizer."""
+        """The subword ids of each line, without EOS, from the tokenizer in the folder."""
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A line that came out otherwise, with what each engine says of its own output: of a beam's its score, of greedy
-    search's log P of the first token that differs. A tie: no further apart than rounding, so that either may win."""
+class Mismatch:
+    """A line with different outputs, and the score that each engine gives its own output.
+
+    The scores are hypothesis scores for beam search, and the log P of the first different token for greedy search. In a
+    tie they differ by no more than rounding, so either output may win.
+    """
 
     line: int
     ours: str
@@ -45,63 +49,64 @@ class Difference:
 
 @dataclass(frozen=True)
 class Parity:
-    """What a comparison found.
+    """The result of a comparison.
 
-    tokenized: the numbers of the lines that the folder's tokenizer cuts otherwise; largest: the largest difference
-    of a token's log P; scored: whether all of them are within rounding.
+    lines: how many were compared. tokenized: numbers of the lines that the folder's tokenizer splits differently.
+    largest: the largest difference of a token's log P. scored: whether all differences are within rounding.
     """
 
     lines: int
     tokenized: list[int]
-    greedy: list[Difference]
-    beam: list[Difference]
+    greedy: list[Mismatch]
+    beam: list[Mismatch]
     beam_size: int
     largest: float
     scored: bool
 
     @property
     def holds(self) -> bool:
-        """Same subwords in and out, but for ties, and scores within rounding."""
-        return self.scored and not self.tokenized and all(difference.tie for difference in self.greedy)
+        """Whether the subwords are the same, except for ties, and all scores within rounding."""
+        return self.scored and not self.tokenized and all(mismatch.tie for mismatch in self.greedy)
 
     def __str__(self) -> str:
-        """Each line of text that differs, then the figures."""
-        searches = {"greedy": self.greedy, f"beam {self.beam_size}": self.beam}
-        rows = [f"line {number}: cut into other subwords" for number in self.tokenized]
-        for name, differences in searches.items():
-            for found in differences:
-                tie = " (a tie)" if found.tie else ""
-                rows.append(f"line {found.line}, {name}{tie}")
-                rows.append(f"  ours   {found.our_score:.5f}  {found.ours}")
-                rows.append(f"  theirs {found.their_score:.5f}  {found.theirs}")
-        same = {"subwords in": self.lines - len(self.tokenized)}
-        same |= {name: self.lines - len(differences) for name, differences in searches.items()}
-        rows.append(f"of {self.lines} lines the same: " + ", ".join(f"{name} {count}" for name, count in same.items()))
+        """Each line that differs, then the counts."""
+        searches = {"greedy search": self.greedy, f"beam search (size {self.beam_size})": self.beam}
+        rows = [f"line {number}: split into different subwords" for number in self.tokenized]
+        for name, mismatches in searches.items():
+            for one in mismatches:
+                outputs = [
+                    ["  model", f"{one.our_score:.5f}", one.ours],
+                    ["  export", f"{one.their_score:.5f}", one.theirs],
+                ]
+                rows += [f"line {one.line}, {name}{' (a tie)' if one.tie else ''}", table(outputs, left=(0, 2))]
+        counts = [f"subwords {self.lines - len(self.tokenized)}"]
+        counts += [f"{name} {self.lines - len(mismatches)}" for name, mismatches in searches.items()]
+        rows.append(f"{self.lines} lines compared; identical: {', '.join(counts)}")
         rows.append(f"log P of a token differs by at most {self.largest:.1e}")
         return "\n".join(rows)
 
 
 def sample(tokenizer: Tokenizer) -> list[str]:
-    """Lines of random subwords, the same each time: text for a model whose data is not at hand."""
+    """Lines of random subwords, always the same, for a model whose data is not available."""
     pieces = tokenizer.every_piece()
-    spelling = [i for i in range(EOS + 1, len(pieces)) if not pieces[i].startswith("<0x")] or [UNK]
+    spellable = [i for i in range(EOS + 1, len(pieces)) if not pieces[i].startswith("<0x")] or [UNK]
     chance = random.Random(1)
-    return tokenizer.decode([chance.choices(spelling, k=1 + 5 * n % _SAMPLE_SUBWORDS) for n in range(_SAMPLE_LINES)])
+    return tokenizer.decode([chance.choices(spellable, k=1 + 5 * n % _SAMPLE_SUBWORDS) for n in range(_SAMPLE_LINES)])
 
 
 def comparable(lines: Sequence[str], settings: schema.Config, tokenizer: Tokenizer) -> dict[int, list[int]]:
-    """The source ids of the lines to compare, by number: those that are empty or too long are left out.
+    """The source ids of the lines to compare, by line number, without empty and too long lines.
 
-    Raises NmtError where that leaves none, as nothing would be proven.
+    Raises NmtError if none is left.
     """
     limit = min(settings.longest_source, export_folder.longest_position(settings) - 1)
-    cut = dict(enumerate(tokenizer.encode(list(lines)), start=1))
-    kept = {number: ids for number, ids in cut.items() if 0 < len(ids) <= limit}
+    encoded = dict(enumerate(tokenizer.encode(list(lines)), start=1))
+    kept = {number: ids for number, ids in encoded.items() if 0 < len(ids) <= limit}
     if not kept:
-        empty = sum(not ids for ids in cut.values())
+        empty = sum(not ids for ids in encoded.values())
         raise NmtError(
-            f"--sample: none of its {len(cut)} lines can be compared: {empty} empty, {len(cut) - empty} longer than "
-            f"{limit} subwords: give a file with others"
+            f"--sample: none of its {len(encoded)} lines can be compared: {empty} empty, {len(encoded) - empty} longer "
+            f"than {limit} subwords: give another file"
         )
     return kept
 
@@ -109,16 +114,16 @@ def comparable(lines: Sequence[str], settings: schema.Config, tokenizer: Tokeniz
 def compare(
     ours: Searcher, theirs: Exported, vocabulary: Vocabulary, settings: schema.Config, lines: Sequence[str]
 ) -> Parity:
-    """Translate those lines that are `comparable` with both engines.
+    """Translate the `comparable` lines with both engines.
 
-    Raises NmtError where there are none, a model's scores are not numbers, or an engine cannot search so.
+    Raises NmtError if there are none, the scores are not finite, or an engine does not support the search.
     """
     positions = min((engine.positions for engine in (ours, theirs) if engine.positions is not None), default=None)
     decoding, kept = settings.decoding, comparable(lines, settings, vocabulary.source)
     sources = [SearchInput(ids, _longest(ids, decoding, positions)) for ids in kept.values()]
     others = theirs.subwords([lines[number - 1] for number in kept])
 
-    def found(engine: Searcher, beam_size: int) -> dict[int, Hypothesis]:
+    def search(engine: Searcher, beam_size: int) -> dict[int, Hypothesis]:
         options = Options(
             bos=BOS,
             eos=EOS,
@@ -130,7 +135,7 @@ def compare(
         results = engine.search(sources, options, decoding.batch_tokens)
         return {number: _first(number, hypotheses) for number, hypotheses in zip(kept, results, strict=True)}
 
-    greedy, beam = found(ours, 1), found(ours, decoding.beam_size)
+    greedy, beam = search(ours, 1), search(ours, decoding.beam_size)
     targets = [hypothesis.tokens for hypothesis in beam.values()]
     scored = theirs.score(list(zip(kept.values(), targets, strict=True)), decoding.batch_tokens)
     pairs = [
@@ -141,8 +146,8 @@ def compare(
     return Parity(
         lines=len(kept),
         tokenized=[number for (number, ids), its in zip(kept.items(), others, strict=True) if ids != its],
-        greedy=_differences(greedy, found(theirs, 1), vocabulary.target, at_the_fork=True),
-        beam=_differences(beam, found(theirs, decoding.beam_size), vocabulary.target, at_the_fork=False),
+        greedy=_mismatches(greedy, search(theirs, 1), vocabulary.target, first_different=True),
+        beam=_mismatches(beam, search(theirs, decoding.beam_size), vocabulary.target, first_different=False),
         beam_size=decoding.beam_size,
         largest=max((abs(mine - its) for mine, its in pairs), default=0.0),
         scored=all(abs(mine - its) <= _rounding(mine) for mine, its in pairs),
@@ -156,27 +161,27 @@ def _longest(ids: list[int], decoding: schema.DecodingConfig, positions: int | N
 
 def _first(number: int, hypotheses: list[Hypothesis]) -> Hypothesis:
     if not hypotheses:
-        raise NmtError(f"line {number}: the scores are not numbers: the weights are damaged, or too large")
+        raise NmtError(f"line {number}: the scores are not finite: the weights are damaged or too large")
     return hypotheses[0]
 
 
-def _differences(
-    ours: dict[int, Hypothesis], theirs: dict[int, Hypothesis], tokenizer: Tokenizer, *, at_the_fork: bool
-) -> list[Difference]:
-    """The lines with other tokens, and the scores of the whole outputs or of the first tokens that differ."""
-    differences = []
+def _mismatches(
+    ours: dict[int, Hypothesis], theirs: dict[int, Hypothesis], tokenizer: Tokenizer, *, first_different: bool
+) -> list[Mismatch]:
+    """The lines with different tokens, with the scores of the outputs or of the first different tokens."""
+    mismatches = []
     for number, mine in ours.items():
         its = theirs[number]
         if mine.tokens == its.tokens:
             continue
         scores = mine.score, its.score
-        if at_the_fork:
+        if first_different:
             pairs = zip([*mine.tokens, EOS], [*its.tokens, EOS], strict=False)
             fork = next(i for i, (one, other) in enumerate(pairs) if one != other)
             scores = mine.token_scores[fork], its.token_scores[fork]
         our_text, their_text = tokenizer.decode([mine.tokens, its.tokens])
-        differences.append(Difference(number, our_text, their_text, *scores))
-    return differences
+        mismatches.append(Mismatch(number, our_text, their_text, *scores))
+    return mismatches
 
 
 def _rounding(log_p: float) -> float:

@@ -1,1 +1,1 @@
-"""Looking inside a model: what it attends to, how its search went, its positions."""
+"""Shows the attention, word alignment, beam search and positions of a model."""

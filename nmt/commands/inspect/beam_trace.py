@@ -1,7 +1,7 @@
-"""What a beam search does, step by step: every hypothesis that it looks at, and what becomes of it.
+"""Records a beam search step by step: every hypothesis that it considers, and what happens to it.
 
-Recorded by a rule that forbids nothing: a search shows its rules what it chooses among and tells them what it goes on
-with, and is the same as without it. A search that is not recorded pays nothing.
+The recorder is a logits processor that changes nothing: a search shows its processors the log P of the next tokens and
+tells them which hypotheses it continues. A search without a recorder costs nothing extra.
 
 Shapes: K live hypotheses, V subwords, C candidates of a step.
 """
@@ -18,17 +18,17 @@ from nmt.decoding.engine import PyTorchEngine, SearchInput
 from nmt.decoding.search.candidates import best_candidates, candidate_count
 from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, length_penalties
 
-# kept: among the K that live on; finished: it ended, among the K best; dropped: looked at, and not among either;
-# open: among the K that would have lived on when the search was over.
+# kept: one of the K that the search continued; finished: ended, as one of the K best; dropped: neither; open: it would
+# have been continued, but the search was over.
 Fate = Literal["kept", "finished", "dropped", "open"]
 
 
 @dataclass
 class Node:
-    """A hypothesis that a search looked at: `parent` (a place in the list of nodes; None: the empty one) and a token.
+    """A hypothesis that a search considered: its parent and one more token.
 
-    step: its tokens, EOS too; log_p: log P of the token given those before; total: log P of all; score: total over
-    the length penalty.
+    parent: index in the list of nodes; None for the empty hypothesis. step: number of tokens, with EOS. log_p: log P of
+    the token given those before; total: log P of all tokens; score: total over the length penalty.
     """
 
     parent: int | None
@@ -41,7 +41,7 @@ class Node:
 
 
 class Recorder:
-    """The nodes of the latest search of one sentence; the last of its rules, which takes no token away."""
+    """The nodes of the latest search of one sentence. It is the last logits processor of the search."""
 
     def __init__(self, options: Options):
         self.options = options
@@ -50,37 +50,37 @@ class Recorder:
 
     def _begin(self) -> None:
         self.nodes.clear()
-        self._live = torch.zeros(1, 1)  # [1, K]: log P so far; -inf: not live
-        self._parents: list[int | None] = [None]  # of the live hypotheses: their nodes
-        self._candidates: dict[tuple[int, int], int] = {}  # of the newest step: (hypothesis, token) → node
+        self._live = torch.zeros(1, 1)  # [1, K]: log P so far; -inf: unused place of the beam
+        self._parents: list[int | None] = [None]  # nodes of the live hypotheses
+        self._candidates: dict[tuple[int, int], int] = {}  # in the latest step: (hypothesis, token) → node
 
     def apply(self, log_p: Tensor, length: int, sentences: slice) -> None:
-        """Note the best C candidates. Raises ValueError for several sentences at once."""
+        """Record the best C candidates. Raises ValueError for several sentences at once."""
         if len(log_p) != 1:
-            raise ValueError(f"a recorder follows one sentence, not {len(log_p)}")
+            raise ValueError(f"a recorder can follow one sentence, not {len(log_p)}")
         if length == 0:
             self._begin()
         size = self.options.beam_size
         live = self._live.to(log_p)
-        found = best_candidates(log_p, live, candidate_count(size))
+        best = best_candidates(log_p, live, candidate_count(size))
         penalty = float(length_penalties(length + 1, self.options)[-1])
         self._candidates = {}
-        for rank, (total, row, token) in enumerate(zip(*(column[0].tolist() for column in found), strict=True)):
+        for rank, (total, row, token) in enumerate(zip(*(column[0].tolist() for column in best), strict=True)):
             if total == -math.inf:
                 break
             ends = token == self.options.eos
-            fate: Fate = "dropped" if ends or len(self._going()) >= size else "open"
+            fate: Fate = "dropped" if ends or len(self._open()) >= size else "open"
             if ends and rank < size:
                 fate = "finished"
             self._candidates[row, token] = len(self.nodes)
-            own = float(log_p[0, row, token])
-            self.nodes.append(Node(self._parents[row], length + 1, token, own, total, total / penalty, fate))
+            token_log_p = float(log_p[0, row, token])
+            self.nodes.append(Node(self._parents[row], length + 1, token, token_log_p, total, total / penalty, fate))
 
     def advance(self, rows: Tensor, tokens: Tensor) -> None:
-        """Of the candidates, those that the search goes on with, [1, K]."""
-        for at in self._going():
-            self.nodes[at].fate = "dropped"  # until the search says otherwise
-        # What is not among the candidates has no probability: a place of the beam that stays empty.
+        """Record the candidates that the search continues: their hypotheses and tokens, [1, K] each."""
+        for at in self._open():
+            self.nodes[at].fate = "dropped"  # the continued ones are changed below
+        # A hypothesis that is not a candidate has probability 0: it is an unused place of the beam.
         self._parents = [self._candidates.get(at) for at in zip(rows[0].tolist(), tokens[0].tolist(), strict=True)]
         for place in self._parents:
             if place is not None:
@@ -88,12 +88,12 @@ class Recorder:
         totals = [-math.inf if place is None else self.nodes[place].total for place in self._parents]
         self._live = torch.tensor([totals], dtype=torch.float64)
 
-    def _going(self) -> list[int]:
+    def _open(self) -> list[int]:
         return [place for place in self._candidates.values() if self.nodes[place].fate == "open"]
 
 
 def tokens_of(nodes: Sequence[Node], place: int) -> list[int]:
-    """The tokens of a node's hypothesis, from the first one."""
+    """The tokens of a node's hypothesis."""
     tokens: list[int] = []
     at: int | None = place
     while at is not None:
@@ -103,15 +103,15 @@ def tokens_of(nodes: Sequence[Node], place: int) -> list[int]:
 
 
 class RecordingEngine(PyTorchEngine):
-    """Our own search, one sentence at a time, which remembers the latest: its `nodes` and what it `found`."""
+    """Searches one sentence at a time, and keeps the nodes and hypotheses of the latest search."""
 
     nodes: list[Node]
-    found: list[Hypothesis]
+    hypotheses: list[Hypothesis]
 
     def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
-        found = super().search(sources, options, batch_tokens)
-        [self.found] = found
-        return found
+        results = super().search(sources, options, batch_tokens)
+        [self.hypotheses] = results
+        return results
 
     def _rules(self, batch: list[SearchInput], options: Options) -> list[LogitsProcessor]:
         recorder = Recorder(options)

@@ -1,6 +1,6 @@
-"""A sentence in a model: its translation or one that is given, every head's attention, alignment, beam, positions.
+"""Inspects how a model translates a sentence: attention of every head, word alignment, beam search, positions.
 
-Shapes: L layers, H heads, S source and T target subwords, EOS counted in both, P positions, D d_model.
+Shapes: L layers, H heads, S source and T target subwords (both with EOS), P positions, D d_model.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from torch import Tensor
 from nmt import device as devices
 from nmt.checkpoints import export_folder, model_file
 from nmt.commands.inspect.beam_trace import Node, RecordingEngine, tokens_of
-from nmt.commands.inspect.word_alignment import Word, by_word, words
+from nmt.commands.inspect.word_alignment import Word, attention_by_word, to_words
 from nmt.config import schema
 from nmt.data.vocabulary import BOS, EOS, Vocabulary
 from nmt.decoding import quantize
@@ -23,12 +23,12 @@ from nmt.models.transformer.model import Transformer
 from nmt.models.transformer.positions import sinusoids
 
 KINDS = ("encoder", "decoder", "cross")  # of attention
-_POSITIONS = 100  # shown
+_POSITIONS = 100  # that are shown
 
 
 @dataclass(frozen=True)
-class Side:
-    """One sentence: its text, the language's code, its subwords (EOS last), and the words that these make."""
+class Sentence:
+    """A text, its language code, its subwords with EOS, and the words that these form."""
 
     text: str
     language: str
@@ -38,19 +38,22 @@ class Side:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What there is to see of one sentence pair.
+    """The result for one sentence pair.
 
-    model: the name of its file. given: whether the target was, rather than found; translation: it, with its scores.
-    attention: of each of KINDS [L, H, S or T, S or T]. A row of `decoder` and `cross` is what is looked at to say that
-    target subword; the columns of `decoder` are what has been said before: `<s>`, then the target but for its end.
-    alignment: between words, of the cross-attention in alignment_layer (from 0), the mean over heads.
-    hypotheses: what the search found, best first; nodes: what it looked at, with a beam of beam_size.
-    layout: of the model's positions; positions: tables [P, D] by name, of both layouts where they are sinusoids.
+    model: the name of its file. given: whether the target was given; otherwise it is the best translation found.
+    translation: the target with its scores.
+    attention: for each of KINDS the weights [L, H, S or T, S or T]. A row of `decoder` and `cross` has the weights used
+    to predict that target subword; the columns of `decoder` are the decoder's inputs, `<s>` and the target
+    without its end.
+    alignment: between words [M, N]: the cross-attention of alignment_layer (from 0), mean over heads.
+    hypotheses: results of the search, best first. nodes: all hypotheses that it considered; node_pieces: their
+    subwords; ranks: for nodes that are results, by index, their place in `hypotheses`.
+    layout: of the model's positions. positions: tables [P, D] by name; for sinusoids, of both layouts.
     """
 
     model: str
-    source: Side
-    target: Side
+    source: Sentence
+    target: Sentence
     given: bool
     translation: Translation
     attention: dict[str, Tensor]
@@ -73,27 +76,27 @@ class Inspection:
 
 
 class Inspector:
-    """A model, its vocabulary and how it searches."""
+    """A model with its vocabulary and search settings."""
 
     def __init__(self, name: str, settings: schema.Config, vocabulary: Vocabulary, model: Transformer):
-        """name: of the model, to be shown; settings: with the decoding that is wanted; model: in eval mode, float32."""
+        """name: of the model, for display; settings: with the decoding to use; model: float32, in eval mode."""
         self.name, self.settings, self.model = name, settings, model
         self.engine = RecordingEngine([model], next(model.parameters()).device)
         self.translator = Translator(self.engine, vocabulary, settings.search)
 
     @classmethod
     def load(cls, path: Path, device: str = "auto", overrides: Sequence[str] = ()) -> "Inspector":
-        """The model of a file or of a run's folder, in float32; overrides: `decoding.key=value`.
+        """Load a model file, or the best model of a run folder, in float32; overrides: `decoding.key=value`.
 
-        Raises NmtError where the file is none of ours, an override is wrong, or the device is not there.
+        Raises NmtError if the file is not a model, an override is wrong, or the device does not exist.
         """
         if export_folder.is_ctranslate2(path):
-            raise NmtError(f"{path}: an exported folder cannot be looked into: give the model file or the run's folder")
+            raise NmtError(f"{path}: an exported folder cannot be inspected: give the model file or the run folder")
         file = model_file.locate(path)
         loaded = model_file.load(file)
         settings = schema.override(loaded.config, overrides)
         if settings.decoding.method != "beam":
-            raise NmtError("decoding.method: sample: only a beam search can be looked into: add decoding.method=beam")
+            raise NmtError("decoding.method: sample: only beam search can be inspected: add decoding.method=beam")
         model = quantize.prepare(loaded.build(), devices.choose(device), "float32")
         if not isinstance(model, Transformer):
             raise NmtError(
@@ -103,37 +106,37 @@ class Inspector:
         return cls(file.name, settings, loaded.vocabulary, model)
 
     def inspect(self, source: str, target: str | None = None) -> Inspection:
-        """One sentence and its translation: the best that is found, or `target`.
+        """Inspect a sentence and its translation: `target`, or else the best one that the search finds.
 
-        Raises NmtError for a source without words or longer than is translated as it is, a target longer than the
-        model has positions for, and a model whose scores are not numbers.
+        Raises NmtError if the source is empty or too long to be translated as one part, the target is too long, or the
+        model's scores are not finite.
         """
         ids = self._source_ids(source)
         translator, vocabulary, data = self.translator, self.translator.vocabulary, self.settings.data
         consensus = translator.decoding.consensus != "none"
         hypotheses = translator.hypotheses([source], 1 if consensus else translator.decoding.beam_size)[0]
         if target is None:
-            translation, output = hypotheses[0], self._tokens(hypotheses[0])
+            translation, output = hypotheses[0], self._output_tokens(hypotheses[0])
         else:
             [scored], [output] = translator.score([source], [target]), vocabulary.target.encode([target])
             if scored is None:
-                raise NmtError(f"the target has {len(output)} subwords, more than an output may have: shorten it")
+                raise NmtError(f"the target has {len(output)} subwords, more than the longest output: shorten it")
             translation = scored
-        found = self.attention(ids, output)
-        layer = max(0, len(found["cross"]) - 2)  # as translators align
+        attention = self.attention(ids, output)
+        layer = max(0, len(attention["cross"]) - 2)  # as in Translator
         pieces = vocabulary.source.pieces([*ids, EOS])
-        sides = (
-            Side(source, data.source_language, pieces, words(pieces)),
-            Side(translation.text, data.target_language, translation.pieces, words(translation.pieces)),
+        sentences = (
+            Sentence(source, data.source_language, pieces, to_words(pieces)),
+            Sentence(translation.text, data.target_language, translation.pieces, to_words(translation.pieces)),
         )
         return Inspection(
             model=self.name,
-            source=sides[0],
-            target=sides[1],
+            source=sentences[0],
+            target=sentences[1],
             given=target is not None,
             translation=translation,
-            attention=found,
-            alignment=by_word(found["cross"][layer].mean(dim=0), sides[1].words, sides[0].words),
+            attention=attention,
+            alignment=attention_by_word(attention["cross"][layer].mean(dim=0), sentences[1].words, sentences[0].words),
             alignment_layer=layer,
             hypotheses=hypotheses,
             nodes=self.engine.nodes,
@@ -146,7 +149,7 @@ class Inspector:
 
     @torch.inference_mode()
     def attention(self, source: Sequence[int], target: Sequence[int]) -> dict[str, Tensor]:
-        """Of a sentence pair in ids, EOS left out: for each of KINDS [L, H, ·, ·], on the CPU."""
+        """The attention of a pair of ids without EOS: for each of KINDS [L, H, ·, ·], on the CPU."""
         device = self.engine.device
         weights = self.model.attention_weights(
             torch.tensor([[*source, EOS]], device=device), torch.tensor([[BOS, *target]], device=device)
@@ -160,29 +163,31 @@ class Inspector:
             raise NmtError("the source text is empty: give a sentence")
         if limit is not None and len(ids) > limit:
             raise NmtError(
-                f"the source text has {len(ids)} subwords, and this model translates up to {limit} at once: "
+                f"the source text has {len(ids)} subwords, more than the {limit} that this model translates at once: "
                 "give one sentence, or a shorter one"
             )
         return ids
 
-    def _tokens(self, translation: Translation) -> list[int]:
-        """Those that its search found: another way of cutting the same text would be another output."""
+    def _output_tokens(self, translation: Translation) -> list[int]:
+        """The tokens from the search: encoding the text again could give other subwords."""
         target = self.translator.vocabulary.target
-        return next(one.tokens for one in self.engine.found if target.pieces([*one.tokens, EOS]) == translation.pieces)
+        return next(
+            one.tokens for one in self.engine.hypotheses if target.pieces([*one.tokens, EOS]) == translation.pieces
+        )
 
     def _ranks(self, hypotheses: Sequence[Translation]) -> dict[int, int]:
-        """By node: the place (from 0) among the hypotheses of what finished there and was found."""
+        """For each finished node that is one of the hypotheses: its place among them, from 0."""
         target, nodes = self.translator.vocabulary.target, self.engine.nodes
-        ended = {
+        finished = {
             tuple(target.pieces(tokens_of(nodes, place))): place
             for place, node in enumerate(nodes)
             if node.fate == "finished"
         }
-        return {ended[tuple(one.pieces)]: rank for rank, one in enumerate(hypotheses)}
+        return {finished[tuple(one.pieces)]: rank for rank, one in enumerate(hypotheses)}
 
 
 def position_tables(model: Transformer) -> dict[str, Tensor]:
-    """The encodings of the first positions, [P, D] by name: both layouts of the sinusoids, or what was learned."""
+    """The encodings of the first positions, [P, D] by name: sinusoids in both layouts, or the learned tables."""
     config = model.config
     if model.longest_position is not None:
         count = min(_POSITIONS, model.longest_position)

@@ -1,9 +1,9 @@
 "use strict";
 const at = id => document.getElementById(id);
-const data = JSON.parse(at("data").textContent);  // docs/looking-inside.md says what is in it
+const data = JSON.parse(at("data").textContent);  // docs/looking-inside.md explains the fields
 const {source, target, attention, alignment, beam, positions} = data;
 const EVERY = "mean";  // of layers or of heads
-const FAINTEST = 0.02;  // share of attention that is still drawn as a line
+const FAINTEST = 0.02;  // smallest share of attention that is drawn as a line
 let picked = null;  // {side: "from" or "to", index}
 
 function make(tag, properties = {}, ...children) {
@@ -33,18 +33,18 @@ const language = code => {
 
 const units = pieces => pieces.map((text, i) => ({text, start: i, end: i + 1}));
 
-/** The words or subwords of a kind's rows and columns. What a decoder sees is the target one place later, behind <s>. */
+/** The words or subwords of a kind's rows and columns. The decoder's inputs are <s> and the target without its end. */
 function labels(kind, unit) {
   const of = side => unit === "words" ? side.words : units(side.pieces);
-  const said = () => [{text: "<s>", start: 0, end: 1},
+  const inputs = () => [{text: "<s>", start: 0, end: 1},
     ...of(target).slice(0, -1).map(({text, start, end}) => ({text, start: start + 1, end: end + 1}))];
   if (kind === "encoder") return {rows: of(source), columns: of(source)};
-  return {rows: of(target), columns: kind === "cross" ? of(source) : said()};
+  return {rows: of(target), columns: kind === "cross" ? of(source) : inputs()};
 }
 
 const chosen = (list, which) => which === EVERY ? list : [list[Number(which)]];
 
-/** Rows of shares, a row 1 in sum: the mean over what is chosen; a sum over columns and a mean over rows of a word. */
+/** Rows of shares, each with the sum 1: the mean over the chosen heads; summed over a word's columns, averaged over its rows. */
 function shares(kind, layer, head, {rows, columns}) {
   const tables = chosen(attention[kind], layer).flatMap(heads => chosen(heads, head));
   const cell = (y, column) => sum(tables.map(table => sum(table[y].slice(column.start, column.end)))) / tables.length;
@@ -55,8 +55,8 @@ function shares(kind, layer, head, {rows, columns}) {
 // Attention: on the page
 
 const TITLES = {
-  encoder: ["source", "looks at (source)"], decoder: ["to be said", "looks at (said before)"],
-  cross: ["to be said", "looks at (source)"],
+  encoder: ["source", "attends to (source)"], decoder: ["predicted", "attends to (before it)"],
+  cross: ["predicted", "attends to (source)"],
 };
 
 function options(select, count, name, mean, value) {
@@ -130,14 +130,14 @@ function showPicked() {
 
 function say(rows, columns, table) {
   if (!picked) {
-    at("says").textContent = "Pick a word on the left to see what it looks at, or one on the right to see what looks at it.";
+    at("says").textContent = "Select a word on the left to see what it attends to, or a word on the right to see what attends to it.";
     return;
   }
   const isRow = picked.side === "from";
   const others = (isRow ? table[picked.index] : table.map(row => row[picked.index]))
     .map((part, i) => [part, (isRow ? columns : rows)[i].text]).sort((a, b) => b[0] - a[0]).slice(0, 3);
   at("says").replaceChildren("“", make("bdi", {textContent: (isRow ? rows : columns)[picked.index].text}),
-    isRow ? "” looks at " : "” is looked at by ",
+    isRow ? "” attends to " : "” gets attention from ",
     ...others.flatMap(([part, text], i) => [i ? ", “" : "“", make("bdi", {textContent: text}), `” (${percent(part)})`]));
 }
 
@@ -201,7 +201,7 @@ function showHeat() {
 
 function showAlignment() {
   const heads = attention.cross[0].length;
-  at("alignment-note").textContent = `How much each word of the translation looks at each word of the source: `
+  at("alignment-note").textContent = `The attention of each word of the translation to each word of the source: `
     + `cross-attention of decoder layer ${alignment.layer} of ${attention.cross.length}, the mean of its ${heads} heads.`;
   const [sources, targets] = [source, target].map(side => side.words.slice(0, -1));
   for (const [id, list] of [["align-source", sources], ["align-target", targets]]) {
@@ -225,8 +225,8 @@ function drawAlignment() {
 const parents = place => place === null ? [] : [...parents(beam.nodes[place].parent), place];
 
 function showBest() {
-  at("beam-note").textContent = `A beam of ${beam.size} looked at ${beam.nodes.length} hypotheses in ${beam.nodes.at(-1).step} steps. `
-    + "A box is one: its newest subword, and log P of that and of the whole. Choose one to see how it grew.";
+  at("beam-note").textContent = `A beam of ${beam.size} considered ${beam.nodes.length} hypotheses in ${beam.nodes.at(-1).step} steps. `
+    + "A box is one hypothesis: its last subword, log P of that subword and of the hypothesis. Select one to see its path.";
   at("best").tBodies[0].replaceChildren(...data.hypotheses.map((one, i) => {
     const button = make("button", {type: "button", dir: "auto", textContent: one.text || "\u00a0"});
     button.addEventListener("click", () => lightPath(beam.nodes.findIndex(node => node.rank === i + 1)));
@@ -268,7 +268,7 @@ function box(place, node, [x, y], width) {
     draw("rect", {x, y, width, height: BOX}),
     draw("text", {x: x + width / 2, y: y + 15}, node.piece));
   if (place === null) return group;
-  const name = `${node.piece}: ${node.fate}, log P ${node.log_p.toFixed(2)}, of all ${node.total.toFixed(2)}`;
+  const name = `${node.piece}: ${node.fate}, log P ${node.log_p.toFixed(2)}, of the hypothesis ${node.total.toFixed(2)}`;
   for (const [key, value] of Object.entries({tabindex: 0, role: "button", "aria-label": name, "data-place": place})) group.setAttribute(key, value);
   group.append(draw("text", {x: x + width / 2, y: y + 29, class: "number"}, `${node.log_p.toFixed(2)} · ${node.total.toFixed(2)}`),
     draw("title", {}, name));
@@ -295,7 +295,7 @@ function lightPath(place) {
   if (lit === null) return;
   const node = beam.nodes[lit];
   at("path").replaceChildren(make("bdi", {textContent: nodes.map(i => beam.nodes[i].piece).join(" ")}),
-    ` — ${node.fate === "open" ? "open when the search ended" : node.fate} at step ${node.step}, log P ${node.total.toFixed(3)}`
+    ` — ${node.fate === "open" ? "open at the end of the search" : node.fate} at step ${node.step}, log P ${node.total.toFixed(3)}`
     + (node.fate === "finished" ? `, score ${node.score.toFixed(3)}` : ""));
 }
 

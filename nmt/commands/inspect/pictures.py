@@ -1,4 +1,4 @@
-"""Heat maps of attention, alignment and positions as PNG files. matplotlib shapes and reorders the labels' text.
+"""Heat maps of attention, alignment and positions as PNG files.
 
 Shapes: L layers, H heads, T rows and S columns of a heat map, P positions, D d_model.
 """
@@ -22,43 +22,40 @@ from nmt.commands.inspect.text import position_title
 from nmt.files import atomic
 
 _TITLES = {"encoder": "Encoder self-attention", "decoder": "Decoder self-attention", "cross": "Cross-attention"}
-_AXES = {  # what the rows and the columns are
-    "encoder": ("source subword", "source subword it looks at"),
-    "decoder": ("target subword to be said", "earlier target subword it looks at"),
-    "cross": ("target subword to be said", "source subword it looks at"),
+_AXES = {  # labels of the rows and the columns
+    "encoder": ("source subword", "attended source subword"),
+    "decoder": ("predicted target subword", "attended earlier target subword"),
+    "cross": ("predicted target subword", "attended source subword"),
 }
-_LONGEST_LABEL = 30  # characters: a word may be a web address
-_POINTS = 8  # of labels
-_SMALL = 0.85  # inches: the width of a heat map of an overview, at least
-_LARGEST = 40.0  # inches a picture: a very long sentence has smaller labels instead
+_LONGEST_LABEL = 30  # characters; longer ones, such as web addresses, are shortened
+_POINTS = 8  # font size of labels
+_SMALL = 0.85  # inches: smallest width of a heat map in an overview
+_LARGEST = 40.0  # inches: largest side of a picture; a very long sentence gets smaller labels instead
 _DPI = 100
 _COLOURS = "magma_r"
 
 
-def write(seen: Inspection, folder: Path, layer: int | None = None) -> list[Path]:
-    """All pictures of an inspection → the files written.
+def write(inspection: Inspection, folder: Path, layer: int | None = None) -> list[Path]:
+    """Write all pictures of an inspection; return their paths.
 
-    An overview of each kind of attention, each head of one layer of each kind (`layer`, from 0, or its last where it
-    has fewer; None: that of the alignment), the alignment of words, and the positions.
+    For each kind of attention an overview, and each head of one layer; then the word alignment and the positions.
+    layer: from 0, or the last one if that kind has fewer layers; None for the layer of the alignment.
     """
-    texts = [
-        *seen.source.pieces,
-        *seen.target.pieces,
-        *(word.text for word in (*seen.source.words, *seen.target.words)),
-    ]
+    sides = (inspection.source, inspection.target)
+    labels = [label for side in sides for label in (*side.pieces, *(word.text for word in side.words))]
     figures: dict[str, Figure] = {}
-    families = fonts.families(texts, (seen.source.language, seen.target.language))
-    # Labels are text, whatever dollars they hold.
+    families = fonts.families("".join(labels), [side.language for side in sides])
+    # Dollar signs in labels are text, not formulas.
     style = matplotlib.rc_context({"font.family": families, "font.size": 9, "text.parse_math": False})
     with style, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # `families` has said so, in one line
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # `families` warns once
         for kind in KINDS:
-            weights = seen.attention[kind]
+            weights = inspection.attention[kind]
             figures[f"attention-{kind}"] = _overview(kind, weights)
-            chosen = min(seen.alignment_layer if layer is None else layer, len(weights) - 1)
-            figures[f"attention-{kind}-heads"] = _heads(seen, kind, weights[chosen], chosen)
-        figures["alignment"] = _alignment(seen)
-        figures["positions"] = _positions(seen)
+            chosen = min(inspection.alignment_layer if layer is None else layer, len(weights) - 1)
+            figures[f"attention-{kind}-heads"] = _heads(inspection, kind, weights[chosen], chosen)
+        figures["alignment"] = _alignment(inspection)
+        figures["positions"] = _positions(inspection)
         return [_save(figure, folder / f"{name}.png") for name, figure in figures.items()]
 
 
@@ -72,7 +69,7 @@ def _overview(kind: str, weights: Tensor) -> Figure:
     """Every head of every layer, weights [L, H, T, S]: layers from top to bottom, heads from left to right."""
     layers, heads, rows, columns = weights.shape
     gap = (max(1, rows // 12), max(1, columns // 12))
-    tiles = F.pad(weights, (0, gap[1], 0, gap[0]), value=math.nan)  # not a number: no colour
+    tiles = F.pad(weights, (0, gap[1], 0, gap[0]), value=math.nan)  # NaN has no colour
     tall, wide = tiles.shape[2:]
     mosaic = tiles.transpose(1, 2).reshape(layers * tall, heads * wide)[: -gap[0], : -gap[1]]
     inches = max(_SMALL, min(1.6, 12 / heads))
@@ -89,20 +86,20 @@ def _overview(kind: str, weights: Tensor) -> Figure:
     panel.tick_params(length=0, labeltop=True, labelbottom=False)
     panel.spines[:].set_visible(False)
     row, column = _AXES[kind]
-    figure.suptitle(f"{_TITLES[kind]}\na row for each {row}, a column for each {column}", fontsize=10)
+    figure.suptitle(f"{_TITLES[kind]}\nrows: {row}, columns: {column}", fontsize=10)
     figure.colorbar(image, ax=panel, shrink=0.6, pad=0.02, aspect=30)
     return figure
 
 
-def _heads(seen: Inspection, kind: str, weights: Tensor, layer: int) -> Figure:
-    """Each head of one layer, weights [H, T, S], with the subwords beside it."""
+def _heads(inspection: Inspection, kind: str, weights: Tensor, layer: int) -> Figure:
+    """Each head of one layer, weights [H, T, S], with labels."""
     heads = len(weights)
-    rows, columns = seen.pieces(kind)
+    rows, columns = inspection.pieces(kind)
     across = min(heads, 2 if len(columns) > 16 else 4 if heads > 4 else heads)
     down = math.ceil(heads / across)
     wide, tall = 0.17 * len(columns) + 0.6 + _room(rows), 0.17 * len(rows) + 0.6 + _room(columns)
     size = _inches(wide * across + 0.8, tall * down + 0.8)
-    crowded = min(1.0, size[0] / (wide * across), size[1] / (tall * down))  # below 1: less room than labels want
+    crowded = min(1.0, size[0] / (wide * across), size[1] / (tall * down))  # below 1: not enough room for the labels
     figure = Figure(size, layout="constrained")
     panels = figure.subplots(down, across, squeeze=False).flatten()
     for head, panel in enumerate(panels):
@@ -118,21 +115,21 @@ def _heads(seen: Inspection, kind: str, weights: Tensor, layer: int) -> Figure:
     return figure
 
 
-def _alignment(seen: Inspection) -> Figure:
-    """Attention between words, with its shares in numbers."""
-    rows, columns = ([word.text for word in side.words] for side in (seen.target, seen.source))
+def _alignment(inspection: Inspection) -> Figure:
+    """The word alignment, with percentages."""
+    rows, columns = ([word.text for word in side.words] for side in (inspection.target, inspection.source))
     size = (0.42 * len(columns) + 1.5 + _room(rows), 0.32 * len(rows) + 1.2 + _room(columns))
     figure = Figure(_inches(*size), layout="constrained")
     panel = figure.subplots()
-    image = _labelled(panel, seen.alignment, rows, columns)
+    image = _labelled(panel, inspection.alignment, rows, columns)
     if size[0] <= _LARGEST and size[1] <= _LARGEST:
-        for y, row in enumerate(seen.alignment.tolist()):
+        for y, row in enumerate(inspection.alignment.tolist()):
             for x, share in enumerate(row):
                 if share >= 0.005:
                     colour = "white" if share > 0.5 else "black"
                     panel.text(x, y, f"{100 * share:.0f}", ha="center", va="center", fontsize=7, color=colour)
-    figure.suptitle(  # not above the map alone: beside long labels that may be narrower
-        f"Word alignment in percent: cross-attention of decoder layer {seen.alignment_layer + 1}, mean over heads",
+    figure.suptitle(  # of the figure, because beside long labels the map may be narrower than the title
+        f"Word alignment (%): cross-attention of decoder layer {inspection.alignment_layer + 1}, mean over heads",
         fontsize=10,
     )
     panel.set(ylabel="target word", xlabel="source word")
@@ -143,7 +140,7 @@ def _alignment(seen: Inspection) -> Figure:
 def _labelled(
     panel: Axes, weights: Tensor, rows: Sequence[str], columns: Sequence[str], points: float = _POINTS
 ) -> AxesImage:
-    """A heat map [T, S] with a label of this size for each row and column."""
+    """Draw a heat map [T, S] with a label of this font size for each row and column."""
     image = panel.imshow(weights.numpy(), cmap=_COLOURS, vmin=0, vmax=1, aspect="auto")
     panel.set_xticks(range(len(columns)), list(map(_shortened, columns)), rotation=90, fontsize=points)
     panel.set_yticks(range(len(rows)), list(map(_shortened, rows)), fontsize=points)
@@ -156,20 +153,20 @@ def _shortened(label: str) -> str:
 
 
 def _room(labels: Sequence[str]) -> float:
-    """Inches that the longest of the labels takes."""
+    """The width of the longest label, in inches."""
     figure = Figure(dpi=_DPI)
     drawn = [figure.text(0, 0, _shortened(label), fontsize=_POINTS) for label in set(labels)]
     return max(text.get_window_extent().width for text in drawn) / _DPI
 
 
-def _positions(seen: Inspection) -> Figure:
-    """The tables of positions, [P, D] each, one above the other."""
-    tables = seen.positions
+def _positions(inspection: Inspection) -> Figure:
+    """The tables of positions, [P, D] each, below each other."""
+    tables = inspection.positions
     figure = Figure((8, 3.1 * len(tables)), layout="constrained")
     for panel, (name, table) in zip(figure.subplots(len(tables), squeeze=False).flatten(), tables.items(), strict=True):
-        most = 1.0 if seen.layout != "learned" else float(table.abs().max())
+        most = 1.0 if inspection.layout != "learned" else float(table.abs().max())
         image = panel.imshow(table.numpy(), cmap="RdBu", vmin=-most, vmax=most, aspect="auto", interpolation="nearest")
-        panel.set_title(position_title(name, seen.layout), fontsize=10)
+        panel.set_title(position_title(name, inspection.layout), fontsize=10)
         panel.set(xlabel="dimension", ylabel="position")
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         figure.colorbar(image, ax=panel, pad=0.02)
@@ -177,5 +174,5 @@ def _positions(seen: Inspection) -> Figure:
 
 
 def _inches(wide: float, tall: float) -> tuple[float, float]:
-    """A picture's size: room for its title, and not without end."""
+    """The size of a picture, large enough for its title and not above the maximum."""
     return min(max(wide, 6.8), _LARGEST), min(max(tall, 3.4), _LARGEST)

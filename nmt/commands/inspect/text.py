@@ -1,71 +1,67 @@
-"""What is printed of an inspection, and the same as data."""
+"""An inspection as text and as data."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from torch import Tensor
 
-from nmt.commands.inspect.inspect import KINDS, Inspection, Side
+from nmt.commands.inspect.inspect import KINDS, Inspection, Sentence
+from nmt.files.table import table
 
 FORMAT, VERSION = "nmt-inspection", 1
 
 
-def to_text(seen: Inspection) -> str:
-    """The translation, what each of its words looked at most, and what the beam found."""
-    return "\n".join(_lines(seen))
+def to_text(inspection: Inspection) -> str:
+    """The translation, the word alignment and the results of the search."""
+    return "\n".join(_lines(inspection))
 
 
-def _lines(seen: Inspection) -> Iterator[str]:
-    one = seen.translation
-    yield f"source       {seen.source.text}"
-    yield f"{'given' if seen.given else 'translation':12} {seen.target.text}"
+def _lines(inspection: Inspection) -> Iterator[str]:
+    one = inspection.translation
+    yield f"source       {inspection.source.text}"
+    yield f"{'given' if inspection.given else 'translation':12} {inspection.target.text}"
     yield f"             score {one.score:.4f}, log P {one.log_probability:.4f}, {len(one.pieces)} subwords"
     yield ""
-    layers, heads = seen.attention["cross"].shape[:2]
-    layer = f"layer {seen.alignment_layer + 1} of {layers}"
+    layers, heads = inspection.attention["cross"].shape[:2]
+    layer = f"layer {inspection.alignment_layer + 1} of {layers}"
     yield f"word alignment: cross-attention of decoder {layer}, mean of {heads} heads"
-    if not (linked := list(links(seen))):
-        yield "  none: the translation is empty"
-    for target, source, share in linked:
-        yield f"  {share:4.0%}  {target} ← {source}"
+    rows = [[f"  {share:.0%}", f"{target} ← {source}"] for target, source, share in strongest_links(inspection)]
+    yield table(rows, left=(1,)) if rows else "  none: the translation is empty"
     yield ""
-    finished = sum(node.fate == "finished" for node in seen.nodes)
-    yield (
-        f"beam of {seen.beam_size}: {seen.nodes[-1].step} steps, {len(seen.nodes)} hypotheses looked at, "
-        f"{finished} finished"
-    )
-    for hypothesis in seen.hypotheses:
-        yield f"  {hypothesis.score:8.4f}  {hypothesis.text}"
+    finished = sum(node.fate == "finished" for node in inspection.nodes)
+    steps, considered = inspection.nodes[-1].step, len(inspection.nodes)
+    yield f"beam of {inspection.beam_size}: {steps} steps, {considered} hypotheses considered, {finished} finished"
+    yield table([[f"  {one.score:.4f}", one.text] for one in inspection.hypotheses], left=(1,))
 
 
-def links(seen: Inspection) -> Iterator[tuple[str, str, float]]:
-    """For each target word the source word that it looks at most, and its share of the attention.
+def strongest_links(inspection: Inspection) -> Iterator[tuple[str, str, float]]:
+    """For each target word the source word with the most attention, and its share.
 
-    The ends of sentence are left out: heads that look for nothing look there.
+    The ends of sentence are left out, because heads often attend to them without meaning.
     """
-    source, target = seen.source.words[:-1], seen.target.words[:-1]
-    for word, row in zip(target, seen.alignment.tolist(), strict=False):
+    source, target = inspection.source.words[:-1], inspection.target.words[:-1]
+    for word, row in zip(target, inspection.alignment.tolist(), strict=False):
         best = max(range(len(source)), key=row.__getitem__)
         yield word.text, source[best].text, row[best]
 
 
-def to_data(seen: Inspection, digits: int = 6, position_digits: int = 6) -> dict[str, Any]:
-    """All of it as JSON values, with so many digits behind the point; docs/looking-inside.md says the shapes."""
-    one = seen.translation
+def to_data(inspection: Inspection, digits: int = 6, position_digits: int = 6) -> dict[str, Any]:
+    """The inspection as JSON values with this number of decimal places; docs/looking-inside.md explains the fields."""
+    one = inspection.translation
     return {
         "format": FORMAT,
         "version": VERSION,
-        "model": seen.model,
-        "source": _side(seen.source),
+        "model": inspection.model,
+        "source": _sentence(inspection.source),
         "target": {
-            **_side(seen.target),
-            "given": seen.given,
+            **_sentence(inspection.target),
+            "given": inspection.given,
             "score": one.score,
             "log_probability": one.log_probability,
             "token_scores": one.token_scores,
         },
-        "attention": {kind: _rounded(seen.attention[kind], digits) for kind in KINDS},
-        "alignment": {"layer": seen.alignment_layer + 1, "weights": _rounded(seen.alignment, digits)},
+        "attention": {kind: _rounded(inspection.attention[kind], digits) for kind in KINDS},
+        "alignment": {"layer": inspection.alignment_layer + 1, "weights": _rounded(inspection.alignment, digits)},
         "hypotheses": [
             {
                 "text": found.text,
@@ -74,19 +70,19 @@ def to_data(seen: Inspection, digits: int = 6, position_digits: int = 6) -> dict
                 "pieces": found.pieces,
                 "token_scores": found.token_scores,
             }
-            for found in seen.hypotheses
+            for found in inspection.hypotheses
         ],
-        "beam": {"size": seen.beam_size, "nodes": _nodes(seen)},
+        "beam": {"size": inspection.beam_size, "nodes": _nodes(inspection)},
         "positions": {
-            "layout": seen.layout,
-            "titles": {name: position_title(name, seen.layout) for name in seen.positions},
-            "tables": {name: _rounded(table, position_digits) for name, table in seen.positions.items()},
+            "layout": inspection.layout,
+            "titles": {name: position_title(name, inspection.layout) for name in inspection.positions},
+            "tables": {name: _rounded(table, position_digits) for name, table in inspection.positions.items()},
         },
     }
 
 
 def position_title(name: str, layout: str) -> str:
-    """What a table of positions is, of a model with this layout."""
+    """The title of a table of positions; layout: that of the model."""
     if layout == "learned":
         return f"Learned positions of the {name}"
     what = {
@@ -96,12 +92,12 @@ def position_title(name: str, layout: str) -> str:
     return what[name] + (", as this model has them" if name == layout else "")
 
 
-def _side(side: Side) -> dict[str, Any]:
-    spans = [{"text": word.text, "start": word.start, "end": word.end} for word in side.words]
-    return {"text": side.text, "language": side.language, "pieces": side.pieces, "words": spans}
+def _sentence(sentence: Sentence) -> dict[str, Any]:
+    spans = [{"text": word.text, "start": word.start, "end": word.end} for word in sentence.words]
+    return {"text": sentence.text, "language": sentence.language, "pieces": sentence.pieces, "words": spans}
 
 
-def _nodes(seen: Inspection) -> list[dict[str, Any]]:
+def _nodes(inspection: Inspection) -> list[dict[str, Any]]:
     return [
         {
             "parent": node.parent,
@@ -111,14 +107,14 @@ def _nodes(seen: Inspection) -> list[dict[str, Any]]:
             "total": round(node.total, 6),
             "score": round(node.score, 6),
             "fate": node.fate,
-            **({"rank": seen.ranks[place] + 1} if place in seen.ranks else {}),
+            **({"rank": inspection.ranks[place] + 1} if place in inspection.ranks else {}),
         }
-        for place, (node, piece) in enumerate(zip(seen.nodes, seen.node_pieces, strict=True))
+        for place, (node, piece) in enumerate(zip(inspection.nodes, inspection.node_pieces, strict=True))
     ]
 
 
 def _rounded(table: Tensor, digits: int) -> Any:
-    """A tensor as lists of numbers."""
+    """A tensor as nested lists of rounded numbers."""
 
     def rounded(values: Any) -> Any:
         return [rounded(value) for value in values] if isinstance(values, list) else round(values, digits)

@@ -1,4 +1,4 @@
-"""Subwords as words, and attention between subwords as attention between words.
+"""Joins subwords to words, and attention between subwords to attention between words.
 
 Shapes: T target and S source subwords, M and N their words.
 """
@@ -19,7 +19,7 @@ _BYTE = re.compile(r"<0x([0-9A-F]{2})>\Z")
 
 @dataclass(frozen=True)
 class Word:
-    """Subwords start … end-1 of a sentence, as one."""
+    """The subwords from start to end - 1 of a sentence."""
 
     text: str
     start: int
@@ -28,7 +28,7 @@ class Word:
 
 @dataclass(frozen=True)
 class _Unit:
-    """A subword, or several that cannot be taken apart."""
+    """A subword, or several that belong together, such as the bytes of a character."""
 
     text: str
     start: int
@@ -44,16 +44,16 @@ class _Unit:
 
     @property
     def is_unspaced(self) -> bool:
-        """Of a script without spaces between words: Korean has them, though glossaries must not count on it."""
+        """Whether the script has no spaces between words. Korean has spaces, although `continues_word` excludes it."""
         first = self.text.removeprefix(_SPACE)[:1]
         return first.isalpha() and not continues_word(first) and not unicodedata.name(first, "").startswith("HANGUL")
 
 
-def words(pieces: Sequence[str]) -> list[Word]:
-    """The words that subwords make, in order, none left out; the end of sentence, which is the last one, by itself.
+def to_words(pieces: Sequence[str]) -> list[Word]:
+    """The words of a sentence's subwords, in order and complete. The last subword, EOS, is a word of its own.
 
-    A word begins where SentencePiece has a space. Punctuation before and behind a word is another one, and so is each
-    subword of a script without spaces, where SentencePiece marks no words.
+    A word begins where SentencePiece has a space. Punctuation before and after a word is a word of its own, and so is
+    each subword of a script without spaces.
     """
     groups: list[list[_Unit]] = []
     for unit in _units(pieces[:-1]):
@@ -61,25 +61,25 @@ def words(pieces: Sequence[str]) -> list[Word]:
             groups[-1].append(unit)
         else:
             groups.append([unit])
-    found = [_word(part) for group in groups for part in _without_punctuation(group)]
-    return [*found, Word(pieces[-1], len(pieces) - 1, len(pieces))]
+    words = [_word(part) for group in groups for part in _without_punctuation(group)]
+    return [*words, Word(pieces[-1], len(pieces) - 1, len(pieces))]
 
 
 def _units(pieces: Sequence[str]) -> list[_Unit]:
-    """The subwords, bytes that make a character and a space before it together."""
-    found: list[_Unit] = []
+    """The subwords; the bytes of one character, and a lone space and what follows it, are joined."""
+    characters: list[_Unit] = []
     bytes_so_far = b""  # of the last unit
     for place, piece in enumerate(pieces):
         byte = _BYTE.match(piece)
         value = bytes.fromhex(byte[1]) if byte else b""
         if value and value[0] & 0xC0 == 0x80 and bytes_so_far:
             bytes_so_far += value
-            found[-1] = _Unit(bytes_so_far.decode(errors="replace"), found[-1].start, place + 1)
+            characters[-1] = _Unit(bytes_so_far.decode(errors="replace"), characters[-1].start, place + 1)
             continue
         bytes_so_far = value
-        found.append(_Unit(value.decode(errors="replace") if value else piece, place, place + 1))
+        characters.append(_Unit(value.decode(errors="replace") if value else piece, place, place + 1))
     joined: list[_Unit] = []
-    for unit in found:
+    for unit in characters:
         if joined and joined[-1].text == _SPACE and not unit.begins:
             joined[-1] = _Unit(_SPACE + unit.text, joined[-1].start, unit.end)
         else:
@@ -88,7 +88,7 @@ def _units(pieces: Sequence[str]) -> list[_Unit]:
 
 
 def _without_punctuation(group: list[_Unit]) -> Iterator[list[_Unit]]:
-    """A word, and what punctuation there is on either side of it."""
+    """A word, and the punctuation before and after it."""
     inside = [place for place, unit in enumerate(group) if not unit.is_punctuation]
     first, last = (inside[0], inside[-1] + 1) if inside else (0, len(group))
     yield from (part for part in (group[:first], group[first:last], group[last:]) if part)
@@ -99,11 +99,11 @@ def _word(units: Sequence[_Unit]) -> Word:
     return Word(text or _SPACE, units[0].start, units[-1].end)
 
 
-def by_word(weights: Tensor, rows: Sequence[Word], columns: Sequence[Word]) -> Tensor:
-    """Attention between subwords [..., T, S] as attention between words [..., M, N]; a row stays 1 in sum.
+def attention_by_word(weights: Tensor, rows: Sequence[Word], columns: Sequence[Word]) -> Tensor:
+    """Attention between subwords [..., T, S] as attention between words [..., M, N]; the sum of a row stays 1.
 
-    What is looked at in a word is the sum over its subwords, and a word looks as its subwords do on average (Clark et
-    al. 2019, section 4.1).
+    Attention to a word is the sum over its subwords; attention from a word is the mean over its subwords (Clark et al.
+    2019, section 4.1).
     """
     to = torch.stack([weights[..., word.start : word.end].sum(dim=-1) for word in columns], dim=-1)  # [..., T, N]
     return torch.stack([to[..., word.start : word.end, :].mean(dim=-2) for word in rows], dim=-2)

@@ -1,4 +1,4 @@
-"""The rows of metrics.jsonl as curves: every number that was logged, by step, by target tokens and by hours."""
+"""The rows of metrics.jsonl as curves: every logged number by step, by target subwords and by hours."""
 
 import bisect
 import math
@@ -6,18 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-MOST_POINTS = 1500  # of a training curve: more than a screen has columns for it
-_ENDLESS = 1e100  # nothing that is measured; products of such numbers are still numbers
-_DIGITS = 6  # significant ones: more than can be seen
-PLACES = ("step", "epoch", "target_tokens", "seconds")  # where a row stands, rather than what it measured
-_VALIDATED = "validation_loss"  # what the rows of validations have, and no other
+MAX_POINTS = 1500  # of a training curve: more than a screen can show
+_LIMIT = 1e100  # larger numbers are damage; products of smaller ones do not overflow
+_DIGITS = 6  # significant digits: more than can be seen
+PROGRESS = ("step", "epoch", "target_tokens", "seconds")  # when a row was logged; the other numbers are measurements
+_VALIDATION = "validation_loss"  # only the rows of validations have it
 
 
 @dataclass(frozen=True)
 class Curves:
-    """Points in order of steps, as columns; a value is None where a row lacks it.
+    """Points as columns, sorted by step; a value is None if the row does not have it.
 
-    tokens: target subwords trained on so far; hours: of training so far. rows_a_point: so many logged rows make one.
+    tokens: target subwords trained on; hours: hours of training. rows_a_point: the number of logged rows of which a
+    point is the mean.
     """
 
     step: list[int]
@@ -27,7 +28,7 @@ class Curves:
     rows_a_point: int = 1
 
     def at(self, step: int) -> dict[str, float]:
-        """All values of a step; none where there is no such point."""
+        """All values of a step; empty if there is no such point."""
         if step not in self.step:
             return {}
         place = self.step.index(step)
@@ -36,36 +37,37 @@ class Curves:
 
 
 def curves(rows: Sequence[Mapping[str, Any]]) -> tuple[Curves, Curves]:
-    """The curves of training and those of validation. Rows have a `step`; values that are no numbers are left out.
+    """The curves of training and those of validation. Rows have a `step`; values that are not numbers are left out.
 
-    Where a row does not say itself how many tokens and hours had passed, it lies on the line between those that do.
+    Tokens and hours of a row that does not have them are interpolated between the rows that do.
     """
-    placed = sorted(rows, key=lambda row: int(row["step"]))
+    sorted_rows = sorted(rows, key=lambda row: int(row["step"]))
     tokens, seconds = (
-        [(row["step"], row[key]) for row in placed if is_number(row.get(key))] for key in ("target_tokens", "seconds")
+        [(row["step"], row[key]) for row in sorted_rows if is_number(row.get(key))]
+        for key in ("target_tokens", "seconds")
     )
 
-    def columns(rows: list[Mapping[str, Any]], together: int) -> Curves:
-        groups = [rows[i : i + together] for i in range(0, len(rows), together)]
+    def columns(rows: list[Mapping[str, Any]], rows_a_point: int) -> Curves:
+        groups = [rows[i : i + rows_a_point] for i in range(0, len(rows), rows_a_point)]
         names = dict.fromkeys(name for row in rows for name, value in row.items() if is_number(value))
         steps = [int(group[-1]["step"]) for group in groups]
-        passed = [_between(seconds, step) for step in steps]
+        elapsed = [_interpolated(seconds, step) for step in steps]
         return Curves(
             steps,
-            [_rounded(_between(tokens, step)) for step in steps],
-            [_rounded(None if second is None else second / 3600) for second in passed],
+            [_rounded(_interpolated(tokens, step)) for step in steps],
+            [_rounded(None if second is None else second / 3600) for second in elapsed],
             {name: [_rounded(_mean(row.get(name) for row in group)) for group in groups] for name in names
-             if name not in PLACES},
-            together,
+             if name not in PROGRESS},
+            rows_a_point,
         )  # fmt: skip
 
-    training = [row for row in placed if _VALIDATED not in row]
-    together = max(1, math.ceil(len(training) / MOST_POINTS))
-    return columns(training, together), columns([row for row in placed if _VALIDATED in row], 1)
+    training = [row for row in sorted_rows if _VALIDATION not in row]
+    rows_a_point = max(1, math.ceil(len(training) / MAX_POINTS))
+    return columns(training, rows_a_point), columns([row for row in sorted_rows if _VALIDATION in row], 1)
 
 
-def _between(known: Sequence[tuple[int, float]], step: int) -> float | None:
-    """The value at a step on the lines from 0 through the known ones, and on beyond the last at the pace so far."""
+def _interpolated(known: Sequence[tuple[int, float]], step: int) -> float | None:
+    """The value at a step: linear from 0 through the known points, and after the last one at the mean rate so far."""
     if not known or not known[-1][0]:
         return None
     place = bisect.bisect_left(known, step, key=lambda pair: pair[0])
@@ -81,8 +83,8 @@ def _mean(values: Iterable[Any]) -> float | None:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether it is a number that can be drawn."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _ENDLESS
+    """Whether it is a number that a chart can show."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LIMIT
 
 
 def _rounded(value: float | None) -> float | None:

@@ -1,11 +1,11 @@
 "use strict";
 const at = id => document.getElementById(id);
-const data = JSON.parse(at("data").textContent);  // nmt/commands/report/page.py says what is in it
+const data = JSON.parse(at("data").textContent);  // made by nmt/commands/report/page.py
 const {runs} = data;
-const SHOWN = 6;  // translations of a sentence by a run, before the rest is folded away
+const SHOWN = 6;  // latest translations of a sentence by a run; earlier ones are folded
 const SENTENCES = 10;
-const hidden = new Set();  // numbers of runs
-let axis = "step", zoom = null, cursor = null;  // on the x axis: [from, to], and a place
+const hidden = new Set();  // numbers of hidden runs
+let axis = "step", zoom = null, cursor = null;  // zoom: [from, to] on the x axis; cursor: a position on it
 
 function make(tag, properties = {}, ...children) {
   const element = Object.assign(document.createElement(tag), properties);
@@ -20,7 +20,7 @@ function draw(tag, attributes = {}, ...children) {
   return element;
 }
 
-// Runs: a colour, a mark, and past the sixth a dash
+// Runs: each has a colour and a mark; after the sixth also a dash pattern
 
 const COLOURS = 6;
 const DASHES = ["none", "7 4", "2 3", "9 3 2 3"];
@@ -39,7 +39,7 @@ function swatch(run) {
 
 const named = run => make("bdi", {textContent: runs[run].name});
 
-/** An element that is there only while its run is shown. */
+/** Hide the element while its run is hidden. */
 function of(run, element) {
   element.dataset.run = run;
   return element;
@@ -47,7 +47,7 @@ function of(run, element) {
 
 function showLegend() {
   at("legend").replaceChildren(...runs.map((_, run) => {
-    const button = make("button", {type: "button", title: "Hide or show; with Shift, this one alone"}, swatch(run), named(run));
+    const button = make("button", {type: "button", title: "Click: hide or show. Shift and click: show only this run"}, swatch(run), named(run));
     button.addEventListener("click", event => {
       if (event.shiftKey) runs.forEach((_, other) => other === run ? hidden.delete(other) : hidden.add(other));
       else if (!hidden.delete(run)) hidden.add(run);
@@ -109,9 +109,9 @@ const count = number => number === null ? "–" : number.toLocaleString("en");
 function showSessions() {
   const rows = data.sessions.flatMap((sessions, run) => sessions.map(each => of(run, make("tr", {},
     make("th", {scope: "row"}, swatch(run), " ", named(run)),
-    ...[clock(each.started), count(each.step), clock(each.ended), count(each.last_step), each.outcome ?? "in training, or killed"]
+    ...[clock(each.started), count(each.step), clock(each.ended), count(each.last_step), each.outcome ?? "in training or killed"]
       .map(textContent => make("td", {textContent}))))));
-  const titles = ["run", "started (UTC)", "after step", "ended (UTC)", "after step", "how"];
+  const titles = ["run", "started (UTC)", "at step", "ended (UTC)", "at step", "outcome"];
   const head = make("thead", {}, make("tr", {}, ...titles.map(textContent => make("th", {scope: "col", textContent}))));
   at("sessions").append(rows.length ? make("table", {}, head, make("tbody", {}, ...rows))
     : make("p", {className: "note", textContent: "Not recorded."}));
@@ -124,7 +124,7 @@ function showData() {
     at("corpora").append(make("p", {className: "where"}, ...whose));
     if (!tables) {
       at("corpora").append(make("p", {className: "note", textContent:
-        "Not recorded in the run's folder, and its prepared data is not where the settings say."}));
+        "Not recorded in the run folder, and the prepared data was not found."}));
       continue;
     }
     for (const [titles, ...rows] of tables) {
@@ -190,30 +190,30 @@ function showSamples() {
   at("samples").append(...cards);
   if (rest.length) at("samples").append(make("details", {}, make("summary", {textContent: `${rest.length} more sentences`}), ...rest));
   at("samples-note").textContent = data.samples.length
-    ? "Sentences of the validation set, by the step of the validation. Green: the same as the reference."
-    : "None are in the runs' samples.jsonl: nothing was translated in validation, or training.validation_samples was 0.";
+    ? "Validation sentences and their translations, with the step of the validation. Green: equal to the reference."
+    : "None: samples.jsonl is empty. Validation did not translate, or training.validation_samples was 0.";
 }
 
 // Curves: what is drawn
 
 const CHARTS = [
-  {title: "Loss", note: "−log P a subword: line training, marks validation", lines: [["training", "nll"], ["validation", "validation_loss"]]},
+  {title: "Loss", note: "−log P per subword; line: training, marks: validation", lines: [["training", "nll"], ["validation", "validation_loss"]]},
   {title: "BLEU", note: "on the validation set", lines: [["validation", "bleu"]]},
   {title: "chrF", note: "on the validation set", lines: [["validation", "chrf"]]},
-  {title: "Loss trained on", note: "with label smoothing", lines: [["training", "loss"]]},
+  {title: "Training loss", note: "with label smoothing", lines: [["training", "loss"]]},
   {title: "Learning rate", lines: [["training", "learning_rate"]], zero: true},
   {title: "Gradient norm", lines: [["training", "gradient_norm"]], zero: true},
-  {title: "Speed", note: "target subwords a second", lines: [["training", "target_tokens_per_second"]], zero: true},
-  {title: "Padding", note: "share of the cells", lines: [["training", "padding"]], zero: true, percent: true},
+  {title: "Speed", note: "target subwords per second", lines: [["training", "target_tokens_per_second"]], zero: true},
+  {title: "Padding", note: "share of all tokens in the batch", lines: [["training", "padding"]], zero: true, percent: true},
   {title: "Arithmetic", note: "TFLOP/s", lines: [["training", "tflops"]], zero: true},
   {title: "Waiting for data", note: "share of the time", lines: [["training", "data_wait"]], zero: true, percent: true},
-  {title: "Peak memory", note: "of the GPU, GiB", lines: [["training", "peak_memory_gib"]], zero: true},
-  {title: "Loss scale", note: "of float16", lines: [["training", "loss_scale"]], zero: true},
-  {title: "Overflows", note: "steps left out by float16", lines: [["training", "overflows"]], zero: true},
+  {title: "Peak memory", note: "GPU, GiB", lines: [["training", "peak_memory_gib"]], zero: true},
+  {title: "Loss scale", note: "float16", lines: [["training", "loss_scale"]], zero: true},
+  {title: "Overflows", note: "skipped steps, float16", lines: [["training", "overflows"]], zero: true},
 ];
 const AXES = {step: "steps", tokens: "target subwords", hours: "hours of training"};
 
-/** The charts that any run has values for; one for each metric that is not known here too. */
+/** The charts for which a run has values, and one for each metric that is not in CHARTS. */
 function chartsThereAre() {
   const known = new Set(CHARTS.flatMap(({lines}) => lines.map(line => line.join())));
   const others = new Map();
@@ -222,7 +222,7 @@ function chartsThereAre() {
   return [...CHARTS, ...others.values()].filter(({lines}) => lines.some(([kind, name]) => runs.some(run => run[kind].values[name])));
 }
 
-/** A chart's lines over the present axis: {run, kind, points: [{x, y, step}]}. */
+/** A chart's lines over the current axis: {run, kind, points: [{x, y, step}]}. */
 function linesOf(chart) {
   return chart.lines.flatMap(([kind, name], i) => runs.flatMap((run, number) => {
     const {step, values} = run[kind], column = values[name];
@@ -240,7 +240,7 @@ function ticks(from, to, most) {
 }
 
 const compact = new Intl.NumberFormat("en", {notation: "compact", maximumFractionDigits: 2});
-/** The labels of an axis's ticks, all written in one way. */
+/** The labels of an axis's ticks, all in the same format. */
 function written(values, percent) {
   const most = Math.max(...values.map(Math.abs));
   return values.map(value => percent ? `${Number((100 * value).toPrecision(6))} %`
@@ -255,7 +255,7 @@ function exact(value, percent) {
   return value.toLocaleString("en", Math.abs(value) < 1000 ? {maximumSignificantDigits: 5} : {maximumFractionDigits: 0});
 }
 
-/** From the smallest to the largest, never the same. */
+/** The smallest and the largest number, made different if they are equal. */
 function extent(numbers) {
   const [low, high] = numbers.reduce(([a, b], number) => [Math.min(a, number), Math.max(b, number)], [Infinity, -Infinity]);
   return low < high ? [low, high] : low === high ? [low - (Math.abs(low) || 1) / 10, high + (Math.abs(high) || 1) / 10] : [0, 1];
@@ -304,7 +304,7 @@ function drawChart(chart, [from, to]) {
       draw("text", {x: left + chart.x(value), y: bottom + 16, "text-anchor": "middle"}, places[i])]),
     draw("path", {class: "frame", d: `M${left},${TOP}V${bottom}H${width - RIGHT}`}),
     draw("text", {x: left + w / 2, y: HEIGHT - 6, "text-anchor": "middle"},
-      seen.length ? AXES[axis] : chart.drawn.length ? "nothing in this part" : `nothing to show over ${AXES[axis]}`),
+      seen.length ? AXES[axis] : chart.drawn.length ? "no values in this part" : `no values by ${AXES[axis]}`),
     plot, chart.over);
 }
 
@@ -319,7 +319,7 @@ function drawLine(chart, {run, kind, beside, points}) {
       draw("path", {class: "mark", d: MARKS[run % COLOURS], transform: `translate(${x.toFixed(1)},${y.toFixed(1)})`}))));
 }
 
-/** The point of a line that is nearest to a place on the x axis. */
+/** The point of a line nearest to a position on the x axis. */
 function nearest(points, x) {
   let [low, high] = [0, points.length - 1];
   while (high - low > 1) {
@@ -329,7 +329,7 @@ function nearest(points, x) {
   return Math.abs(points[high].x - x) < Math.abs(points[low].x - x) ? points[high] : points[low];
 }
 
-/** A line through all charts at the cursor, and the values there for the chart that is pointed at. */
+/** Draw a line through all charts at the cursor, and show the values of the chart under the pointer. */
 function showCursor(pointed) {
   for (const chart of charts) {
     const near = cursor === null ? [] : chart.drawn.map(line => ({...line, point: nearest(line.points, cursor)}));
@@ -408,11 +408,11 @@ function showCharts() {
     radio.addEventListener("change", () => { axis = value; wholeAgain(); });
     return make("label", {}, radio, ` ${name}`);
   }));
-  const means = runs.filter(run => run.training.rows_a_point > 1).map(run => `${run.name}: a point is the mean of ${run.training.rows_a_point} logged lines.`);
+  const means = runs.filter(run => run.training.rows_a_point > 1).map(run => `${run.name}: each point is the mean of ${run.training.rows_a_point} logged values.`);
   at("axes").parentElement.hidden = !charts.length;
   at("curves-note").textContent = charts.length
-    ? ["Point at a chart for its values; drag over a part to see it alone.", ...means, data.unlike].join(" ")
-    : "Nothing has been logged yet.";
+    ? ["Move the pointer over a chart to see values; drag to zoom in.", ...means, data.unlike].join(" ")
+    : "No values have been logged yet.";
   at("whole").addEventListener("click", wholeAgain);
   new ResizeObserver(drawCharts).observe(at("charts"));
 }

@@ -1,4 +1,4 @@
-"""A report as one HTML file: what of the runs is shown, as JSON for the page's script."""
+"""A report as one HTML file: the data of the runs as JSON, for the page's script."""
 
 import dataclasses
 import datetime
@@ -14,31 +14,35 @@ from nmt.config.schema import Config
 
 _NONE = "–"
 _SCORES = {"validation_loss": "validation loss", "bleu": "BLEU", "chrf": "chrF"}
-_FINE = ("validation loss", "COMET")  # those with 4 digits behind the point, as training and `nmt evaluate` print them
-_SEARCHED = ("bleu", "chrf")  # those with a signature
-_MEASURED_BY = ("data.validation", "training.validation_sentences", "decoding.")  # what scores in validation hang on
+_FOUR_DECIMALS = ("validation loss", "COMET")  # as training and `nmt evaluate` print them; others have two
+_SIGNED = ("bleu", "chrf")  # scores with a signature
+_MEASURED_BY = (
+    "data.validation",
+    "training.validation_sentences",
+    "decoding.",
+)  # settings that scores on the validation set depend on
 _FACTS = {
     "nmt": "nmt", "python": "Python", "torch": "PyTorch", "cuda": "CUDA", "sentencepiece": "SentencePiece",
     "sacrebleu": "sacreBLEU", "system": "system", "processor": "processor", "cores": "cores",
     "memory_gib": "memory, GiB", "gpu": "GPU", "gpu_memory_gib": "GPU memory, GiB", "device": "device",
-    "ranks": "ranks", "threads": "threads a rank",
+    "ranks": "ranks", "threads": "threads per rank",
 }  # fmt: skip
 
 
 def page(runs: Sequence[Run]) -> str:
-    """The report on these runs, to be written to a file as it is."""
+    """The report on these runs, as the text of an HTML file."""
     return html_page("nmt.commands.report", f"{', '.join(run.name for run in runs)} – nmt report", to_data(runs))
 
 
 def to_data(runs: Sequence[Run]) -> dict[str, Any]:
-    """What the page shows. A table's row has a label and a cell for each run; `differs`: these are not alike."""
+    """The data of the page. A row of a table has a label, a cell for each run, and whether the cells differ."""
     return {
         "nmt": __version__,
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "runs": [_run(run) for run in runs],
         "summary": list(_summary(runs)),
         "scores": list(_scores(runs)),
-        "unlike": _unlike(runs),
+        "unlike": _incomparable(runs),
         "signatures": _signatures(runs),
         "samples": _samples(runs),
         "settings": _settings(runs),
@@ -67,7 +71,7 @@ def _run(run: Run) -> dict[str, Any]:
 
 
 def _summary(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
-    """A row for each fact that is known of any run."""
+    """A row for each fact that is known of at least one run."""
     facts = [_facts(run) for run in runs]
     for label in facts[0]:
         cells = [of[label] for of in facts]
@@ -83,12 +87,12 @@ def _facts(run: Run) -> dict[str, str]:
     return {
         "state": _state(run),
         "steps": f"{_step(run):,} of {training.max_steps:,}",
-        "epochs begun": _count(totals.get("epoch")),
+        "epochs started": _count(totals.get("epoch")),
         "target subwords trained on": _count(tokens),
         "time in training": _NONE if seconds is None else _duration(seconds),
-        "target subwords a second": _count(tokens / seconds if tokens and seconds else None),
+        "target subwords per second": _count(tokens / seconds if tokens and seconds else None),
         "parameters": _count(parameters),
-        "pairs longer than a batch, skipped": _count(_of_last_session(run, "skipped_pairs", None)),
+        "skipped pairs (longer than a batch)": _count(_of_last_session(run, "skipped_pairs", None)),
         "sessions": _times(len(run.sessions)),
         "best checkpoint": best,
     }
@@ -101,20 +105,21 @@ def _step(run: Run) -> int:
 
 def _state(run: Run) -> str:
     if run.sessions:
-        return run.sessions[-1].outcome or "not ended: in training, or killed"
+        return run.sessions[-1].outcome or "not ended: in training or killed"
     if _step(run) >= run.config.training.max_steps:
         return "finished: training.max_steps reached"
-    return "not finished" if run.totals else "not begun"
+    return "not finished" if run.totals else "not started"
 
 
 def _times(sessions: int) -> str:
-    if sessions < 2:
+    resumed = sessions - 1
+    if resumed < 1:
         return _count(sessions or None)
-    return f"{sessions}: resumed {'once' if sessions == 2 else 'twice' if sessions == 3 else f'{sessions - 1} times'}"
+    return f"{sessions}: resumed {resumed} time{'s' if resumed > 1 else ''}"
 
 
-def _of_last_session(run: Run, fact: str, otherwise: Any) -> Any:
-    return run.sessions[-1].facts.get(fact, otherwise) if run.sessions else otherwise
+def _of_last_session(run: Run, fact: str, default: Any) -> Any:
+    return run.sessions[-1].facts.get(fact, default) if run.sessions else default
 
 
 def _count(number: float | None) -> str:
@@ -131,7 +136,7 @@ def _duration(seconds: float) -> str:
 
 
 def _scores(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
-    """A table for the best checkpoints, one for the last validations if those are others, one for each evaluation."""
+    """Tables: the best checkpoints, the last validations if they are different ones, and each evaluation."""
     best = [run.best.get("step") for run in runs]
     last = [run.validation.step[-1] if run.validation.step else None for run in runs]
     validated = [{} if step is None else run.validation.at(step) for run, step in zip(runs, last, strict=True)]
@@ -143,8 +148,8 @@ def _scores(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
         yield {"title": name, "rows": list(_evaluated(found))}
 
 
-def _unlike(runs: Sequence[Run]) -> str:
-    """By which settings the runs' scores on the validation set were not measured alike, in words; empty if by none."""
+def _incomparable(runs: Sequence[Run]) -> str:
+    """A sentence with the settings that make scores on the validation set incomparable; empty if there are none."""
     validated = [run for run in runs if run.validation.step or "validation_loss" in run.best]
     differing = [
         row["label"] for row in _settings(validated) if row["differs"] and row["label"].startswith(_MEASURED_BY)
@@ -152,11 +157,11 @@ def _unlike(runs: Sequence[Run]) -> str:
     if not differing:
         return ""
     scores = "Scores" if "data.validation" in differing else "BLEU and chrF"
-    return f"{scores} on the validation set do not compare as they are: the runs differ in {', '.join(differing)}."
+    return f"{scores} on the validation set cannot be compared: the runs differ in {', '.join(differing)}."
 
 
 def _validated(title: str, steps: list[int | None], scores: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """A table of scores on the validation set, if there are any."""
+    """A table of scores on the validation set, if there are scores."""
     shown = [(name, label) for name, label in _SCORES.items() if any(name in of for of in scores)]
     rows = [_row(label, [_score(label, of.get(name)) for of in scores]) for name, label in shown]
     if shown:
@@ -164,7 +169,7 @@ def _validated(title: str, steps: list[int | None], scores: list[dict[str, Any]]
 
 
 def _evaluated(found: Sequence[Sequence[Evaluation]]) -> Iterator[dict[str, Any]]:
-    """Of each run's systems in files of one name: the first ones' names and scores, below them the second ones', …"""
+    """The systems in files of one name, by run: names and scores of the first ones, then of the second ones, …"""
     places = list(zip_longest(*found))
     for number, systems in enumerate(places, start=1):
         names = [one.system or _NONE if one else _NONE for one in systems]
@@ -179,16 +184,16 @@ def _evaluated(found: Sequence[Sequence[Evaluation]]) -> Iterator[dict[str, Any]
 def _score(label: str, value: float | None, half_width: float | None = None) -> str:
     if value is None:
         return _NONE
-    digits = 4 if label in _FINE else 2
+    digits = 4 if label in _FOUR_DECIMALS else 2
     return f"{value:.{digits}f}" + ("" if half_width is None else f" ± {half_width:.{digits}f}")
 
 
 def _signatures(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Each signature once, with what it is called and the numbers of the runs that have a score by it."""
+    """Each signature once, with the names of its scores and the numbers of the runs that have one."""
     found: dict[str, tuple[set[str], set[int]]] = {}
     for number, run in enumerate(runs):
         signatures = run.best.get("signatures", {})
-        of_run = [(_SCORES[name], signatures.get(name, "not recorded")) for name in _SEARCHED if name in run.best]
+        of_run = [(_SCORES[name], signatures.get(name, "not recorded")) for name in _SIGNED if name in run.best]
         of_run += [(label, text) for one in run.evaluations for label, _, _, text in one.scores]
         for label, text in of_run:
             labels, numbers = found.setdefault(text, (set(), set()))
@@ -203,7 +208,7 @@ def _signatures(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _samples(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """A sentence that several runs translated once, with each run's translations."""
+    """Each sentence once, with the translations of every run."""
     keys = dict.fromkeys((sample.source, sample.reference) for run in runs for sample in run.samples)
     held = [{(sample.source, sample.reference): sample.translations for sample in run.samples} for run in runs]
     return [
@@ -218,7 +223,7 @@ def _settings(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _data(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """The tables on the data, once for all runs that have the same."""
+    """The tables on the data; runs with the same data share one."""
     found: list[dict[str, Any]] = []
     for number, run in enumerate(runs):
         tables = None if run.data is None else run.data.tables()
@@ -234,23 +239,15 @@ def _data(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _environment(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
-    """What the runs' sessions ran on; where that changed in a run, each in turn."""
+    """Hardware and versions of the runs; if they changed within a run, all of them in order."""
     for fact, label in _FACTS.items():
         held = [[session.facts[fact] for session in run.sessions if fact in session.facts] for run in runs]
-        saved = [[run.best[fact]] if fact in run.best else [] for run in runs]  # where sessions were not recorded
+        saved = [[run.best[fact]] if fact in run.best else [] for run in runs]  # for runs without recorded sessions
         held = [of or other for of, other in zip(held, saved, strict=True)]
         if any(held):
             yield _row(label, [" → ".join(dict.fromkeys(map(str, of))) or _NONE for of in held])
 
 
 def _sessions(run: Run) -> list[dict[str, Any]]:
-    return [
-        {
-            "started": session.started,
-            "step": session.step,
-            "ended": session.ended,
-            "last_step": session.last_step,
-            "outcome": session.outcome,
-        }
-        for session in run.sessions
-    ]
+    names = ("started", "step", "ended", "last_step", "outcome")
+    return [{name: getattr(session, name) for name in names} for session in run.sessions]

@@ -1,4 +1,4 @@
-"""What a run's folder tells of how it went, whether it has finished, goes on or was killed."""
+"""Reads the folder of a run: finished, in training or killed, and even if some files are damaged."""
 
 import json
 import logging
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.checkpoints import model_file
-from nmt.commands.report.curves import PLACES, Curves, curves, is_number
+from nmt.commands.report.curves import PROGRESS, Curves, curves, is_number
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.data import token_store
@@ -19,12 +19,12 @@ from nmt.training import state
 
 log = logging.getLogger("nmt")
 
-EVALUATIONS = "evaluation*.json"  # what `nmt evaluate --json` printed, kept in the run's folder
+EVALUATIONS = "evaluation*.json"  # output of `nmt evaluate --json` that users keep in the run folder
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A validation sentence, and its translations in order: the step of the validation and the text."""
+    """A validation sentence and its translations in order, each with the step of the validation."""
 
     source: str
     reference: str
@@ -33,9 +33,9 @@ class Sample:
 
 @dataclass(frozen=True)
 class Session:
-    """One time that training started or went on.
+    """The time from one start of training to its end.
 
-    started, ended: time of day, UTC; step, last_step: how many were done then. Where `ended` is None training goes on,
+    started, ended: date and time, UTC. step, last_step: steps done at these times. ended is None if training still runs
     or was killed. facts: hardware, versions and sizes; see `nmt.training.environment`.
     """
 
@@ -49,16 +49,16 @@ class Session:
 
     @property
     def outcome(self) -> str | None:
-        """How it ended, in words, if it did."""
+        """How it ended; None if it has not."""
         return None if self.ended is None else f"{'finished' if self.finished else 'stopped'}: {self.reason}"
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A system's scores in a file that `nmt evaluate --json` gave.
+    """A system's scores in a file of `nmt evaluate --json`.
 
-    name: of the file. Each score: name, value, half the width of its 95% interval or None, sacreBLEU's signature.
-    system: what was scored, a model or a file of translations; empty where the file does not say.
+    name: of the file. Each score: name, value, half-width of its 95% interval or None, sacreBLEU's signature. system:
+    the model or file of translations that was scored; empty if the file does not have it.
     """
 
     name: str
@@ -68,17 +68,18 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Run:
-    """A run as far as it got.
+    """The state of a run.
 
-    best: the provenance of its best checkpoint; nothing before there is one. data: None where it is not to be found.
-    notes: what could not be read, in words.
+    totals: the last logged values of PROGRESS; the step is at least that of the newest model. best: the provenance of
+    its best checkpoint; empty if there is none yet. data: None if it was not found. notes: messages about what could
+    not be read.
     """
 
     name: str
     config: Config
     training: Curves
     validation: Curves
-    totals: dict[str, float]  # of PLACES, the last ones logged; the step no lower than that of a model saved
+    totals: dict[str, float]
     samples: list[Sample]
     sessions: list[Session]
     best: dict[str, Any]
@@ -88,42 +89,42 @@ class Run:
 
 
 def gather(folders: Sequence[Path]) -> list[Run]:
-    """The runs of these folders. What is damaged in one is left out, logged and among the run's notes.
+    """The runs in these folders. Damaged parts are left out, with a warning and a note in the run.
 
-    Raises NmtError for a folder that is none of a run, whose settings cannot be read, or that is given twice.
+    Raises NmtError if a folder is not a run folder, its settings cannot be read, or it is given twice.
     """
     for i, folder in enumerate(folders):
         if not (folder / "config.yaml").is_file():
-            raise NmtError(f"{folder}: holds no config.yaml: give the folder of a run (its run_dir)")
+            raise NmtError(f"{folder}: has no config.yaml: give a run folder (run_dir)")
         if folder.resolve() in [other.resolve() for other in folders[:i]]:
             raise NmtError(f"{folder}: given twice: give each run once")
     return [_Reader(folder).run(name) for folder, name in zip(folders, _names(folders), strict=True)]
 
 
 def files_of(folders: Sequence[Path]) -> list[Path]:
-    """What `gather` reads: everything in these folders but pages."""
-    there = [folder for folder in folders if folder.is_dir()]
-    return [path for folder in there for path in folder.iterdir() if path.suffix != ".html"]
+    """The files that `gather` may read: all files in these folders except pages."""
+    existing = [folder for folder in folders if folder.is_dir()]
+    return [path for folder in existing for path in folder.iterdir() if path.suffix != ".html"]
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
-    """As many of each folder's last parts as tell them apart."""
+    """The shortest ends of the folders' paths that are all different."""
     parts = [folder.resolve().parts for folder in folders]
     for count in range(1, max(map(len, parts)) + 1):
         names = ["/".join(path[-count:]) for path in parts]
         if len(set(names)) == len(names):
             return names
-    raise AssertionError("folders that are one")
+    raise AssertionError("a folder is given twice")
 
 
-_Facts = Mapping[str, Callable[[object], bool]]  # by name: whether a value is of the fact's type
+_Types = Mapping[str, Callable[[object], bool]]  # for a name, whether a value has the right type
 
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _is_whole(value: object) -> bool:
+def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value < 2**53
 
 
@@ -131,34 +132,36 @@ def _has_total(value: object) -> bool:
     return isinstance(value, dict) and is_number(value.get("total"))
 
 
-def _are_texts(value: object) -> bool:
+def _is_text_by_name(value: object) -> bool:
     return isinstance(value, dict) and all(map(_is_text, value.values()))
 
 
-# The facts that are read of each kind of record; the others are shown as they are, if at all.
-_OF_METRICS: _Facts = {}  # `curves` leaves out what is no number
-_OF_SAMPLES: _Facts = {"source": _is_text, "reference": _is_text, "translation": _is_text}
-_OF_SESSIONS: _Facts = {"time": _is_text, "reason": _is_text, "parameters": _has_total, "skipped_pairs": is_number}
-_OF_MODELS: _Facts = {
-    "step": _is_whole, "validation_loss": is_number, "bleu": is_number, "chrf": is_number, "signatures": _are_texts,
+# The types of the values that are used from each kind of record.
+_SAMPLE: _Types = {"source": _is_text, "reference": _is_text, "translation": _is_text}
+_SESSION: _Types = {"time": _is_text, "reason": _is_text, "parameters": _has_total, "skipped_pairs": is_number}
+_MODEL: _Types = {
+    "step": _is_count, "validation_loss": is_number, "bleu": is_number, "chrf": is_number,
+    "signatures": _is_text_by_name,
 }  # fmt: skip
 
 
 class _Reader:
-    """Reads a run's files, and notes what of them is damaged."""
+    """Reads the files of a run, and collects notes about damage."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.notes = folder, list[str]()
 
     def run(self, name: str) -> Run:
         config = reader.load(Config, self.folder / "config.yaml")
-        metrics, best = self._rows("metrics.jsonl", _OF_METRICS), self._provenance(self.folder / model_file.BEST)
+        metrics, best = self._rows("metrics.jsonl", {}), self._provenance(self.folder / model_file.BEST)
         newest = [self._provenance(path) for path in model_file.last(self.folder, 1)]
         saved = max(of.get("step", 0) for of in (best, *newest))
         if saved and not (self.folder / "metrics.jsonl").exists():
-            self._note(f"{self.folder / 'metrics.jsonl'}: missing, though models have been saved: no learning curves")
+            self._note(
+                f"{self.folder / 'metrics.jsonl'}: missing, although models were saved: there are no learning curves"
+            )
         training, validation = curves(metrics)
-        sessions = list(_sessions(self._rows("sessions.jsonl", _OF_SESSIONS)))
+        sessions = list(_sessions(self._rows("sessions.jsonl", _SESSION)))
         data = self._data(config, sessions)
         return Run(
             name,
@@ -166,7 +169,7 @@ class _Reader:
             training,
             validation,
             _totals(metrics, saved),
-            _samples(self._rows("samples.jsonl", _OF_SAMPLES)),
+            _samples(self._rows("samples.jsonl", _SAMPLE)),
             sessions,
             best,
             list(self._evaluations()),
@@ -178,61 +181,59 @@ class _Reader:
         log.warning("%s", note)
         self.notes.append(note)
 
-    def _rows(self, name: str, facts: _Facts) -> list[dict[str, Any]]:
+    def _rows(self, name: str, types: _Types) -> list[dict[str, Any]]:
         rows, damaged = json_lines.read(self.folder / name)
         if damaged:
-            which = (
-                f"line {damaged[0]} is"
-                if len(damaged) == 1
-                else f"{len(damaged)} lines, the first line {damaged[0]}, are"
+            several = f"{len(damaged)} lines are damaged, the first is line {damaged[0]}"
+            self._note(
+                f"{self.folder / name}: {several if damaged[1:] else f'line {damaged[0]} is damaged'}: not shown"
             )
-            self._note(f"{self.folder / name}: {which} damaged: left out")
-        return self._typed(self.folder / name, rows, facts)
+        return self._typed(self.folder / name, rows, types)
 
-    def _typed(self, path: Path, records: Sequence[dict[str, Any]], facts: _Facts) -> list[dict[str, Any]]:
-        """The records without those facts that are of another type."""
+    def _typed(self, path: Path, records: Sequence[dict[str, Any]], types: _Types) -> list[dict[str, Any]]:
+        """The records without values of a wrong type."""
         wrong = [
-            [name for name, is_right in facts.items() if name in record and not is_right(record[name])]
+            [name for name, is_right in types.items() if name in record and not is_right(record[name])]
             for record in records
         ]
         if names := dict.fromkeys(name for of in wrong for name in of):
-            self._note(f"{path}: {', '.join(names)}: not what `nmt train` writes: left out")
+            self._note(f"{path}: {', '.join(names)}: not written by `nmt train`: not shown")
         return [
             {name: value for name, value in record.items() if name not in of}
             for record, of in zip(records, wrong, strict=True)
         ]
 
     def _provenance(self, path: Path) -> dict[str, Any]:
-        """Of a model file; nothing where there is none."""
+        """The provenance of a model file; empty if the file does not exist."""
         if not path.exists():
             return {}
         try:
-            [provenance] = self._typed(path, [model_file.load_provenance(path)], _OF_MODELS)
+            [provenance] = self._typed(path, [model_file.load_provenance(path)], _MODEL)
         except NmtError as error:
             self._note(str(error))
             return {}
         return provenance
 
     def _evaluations(self) -> Iterator[Evaluation]:
-        """By file, then system, in the files' order."""
+        """Sorted by file; the systems of a file in its order."""
         for path in sorted(self.folder.glob(EVALUATIONS)):
             try:
-                found = json.loads(path.read_text(encoding="utf-8"))
-                scores = _by_system(found["scores"] if isinstance(found, dict) else found)
+                data = json.loads(path.read_text(encoding="utf-8"))
+                scores = _by_system(data["scores"] if isinstance(data, dict) else data)
             except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
                 scores = {}
             if not scores:
-                self._note(f"{path}: not what `nmt evaluate --json` prints: left out")
+                self._note(f"{path}: not an output of `nmt evaluate --json`: not shown")
             yield from (Evaluation(path.stem, of, system) for system, of in scores.items())
 
     def _data(self, config: Config, sessions: Sequence[Session]) -> DataReport | None:
-        """What the run recorded; if it did not, the record of the token store that its newest state names."""
+        """The data report that the run recorded, or else that of the token store of its newest state."""
         recorded = [session.facts["data"] for session in sessions if "data" in session.facts]
         try:
             report = DataReport.of(recorded[-1]) if recorded else self._prepared(config)
-            str(report)  # fails where its numbers or names are none, or are not as many as each other
+            str(report)  # fails if its numbers or names are damaged
         except (NmtError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-            self._note(f"{self.folder}: the report on its data cannot be read ({error}): left out")
+            self._note(f"{self.folder}: the data report cannot be read ({error}): not shown")
             return None
         return report
 
@@ -246,18 +247,18 @@ class _Reader:
 
 
 def _totals(rows: Iterable[dict[str, Any]], saved: int) -> dict[str, float]:
-    """saved: the last step that is known to have been saved, 0 where none is."""
+    """saved: the step of the newest saved model, 0 if there is none."""
     totals: dict[str, float] = {}
     for row in rows:
-        totals |= {key: row[key] for key in PLACES if is_number(row.get(key))}
+        totals |= {key: row[key] for key in PROGRESS if is_number(row.get(key))}
     return totals | ({"step": max(saved, totals.get("step", 0))} if saved else {})
 
 
 def _samples(rows: Iterable[dict[str, Any]]) -> list[Sample]:
-    """By sentence, in the order in which they first came."""
+    """The samples by sentence, in the order of the file."""
     found: dict[tuple[str, str], Sample] = {}
     for row in rows:
-        if row.keys() >= _OF_SAMPLES.keys():
+        if row.keys() >= _SAMPLE.keys():
             source, reference = row["source"], row["reference"]
             sample = found.setdefault((source, reference), Sample(source, reference, []))
             sample.translations.append((row["step"], row["translation"]))
@@ -265,7 +266,7 @@ def _samples(rows: Iterable[dict[str, Any]]) -> list[Sample]:
 
 
 def _sessions(rows: Iterable[dict[str, Any]]) -> Iterator[Session]:
-    """A session for each start, with the end that follows it, if one does."""
+    """A session for each start, with the end that follows it, if there is one."""
     started: dict[str, Any] | None = None
     for row in [*rows, {"event": "started"}]:
         ended = row.get("event") in ("stopped", "finished")
@@ -285,10 +286,10 @@ def _sessions(rows: Iterable[dict[str, Any]]) -> Iterator[Session]:
 
 
 def _by_system(scores: Iterable[dict[str, Any]]) -> dict[str, list[tuple[str, float, float | None, str]]]:
-    found: dict[str, list[tuple[str, float, float | None, str]]] = {}
+    systems: dict[str, list[tuple[str, float, float | None, str]]] = {}
     for score in scores:
-        found.setdefault(str(score.get("system", "")), []).append(_score(score))
-    return found
+        systems.setdefault(str(score.get("system", "")), []).append(_score(score))
+    return systems
 
 
 def _score(score: dict[str, Any]) -> tuple[str, float, float | None, str]:

@@ -1,4 +1,4 @@
-"""The service's pages: /translate, /languages, /health, /metrics, and / for people."""
+"""The service's addresses: /translate, /languages, /limits, /health, /metrics, and / with the web page."""
 
 import asyncio
 import logging
@@ -16,18 +16,17 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from nmt.commands.html_page import source_hash
-from nmt.commands.serve import metrics as metrics_format
-from nmt.commands.serve.batching import AnswerTooLarge, BatchingQueue, Found, QueueFull
-from nmt.commands.serve.hosts import Hosts, OwnHostsOnly
-from nmt.commands.serve.languages import name_of
-from nmt.commands.serve.metrics import Metrics
-from nmt.commands.serve.requests import Asked, Languages, Limits, Refused, read
+from nmt.commands.serve import prometheus
+from nmt.commands.serve.batching import AnswerTooLarge, BatchingQueue, NBest, QueueFull
+from nmt.commands.serve.hosts import AllowedHosts, HostCheck
+from nmt.commands.serve.languages import Languages, name_of
+from nmt.commands.serve.requests import Limits, RequestError, TranslationRequest, parse
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
 
-_CLIENT_GONE = 499  # nobody reads it; it is for the log and the metrics
-_SECONDS_FOR_A_BODY = 30.0  # in which all of it has to come
+_CLIENT_GONE = 499  # a status for the log and the metrics only
+_BODY_SECONDS = 30.0  # maximum time to receive a body
 
 
 def build(
@@ -36,13 +35,13 @@ def build(
     limits: Limits,
     ready: Callable[[], None],
     log_requests: bool = False,
-    hosts: Hosts | None = None,
+    hosts: AllowedHosts | None = None,
 ) -> FastAPI:
-    """The service over a queue. `ready` is called when it starts; when it stops, the queue is closed.
+    """The service for a queue. It calls `ready` when it starts, and closes the queue when it stops.
 
-    hosts: by what names it may be called; None: as `localhost` and by loopback addresses.
+    hosts: the names of the service; None for `localhost` and loopback addresses.
     """
-    metrics = Metrics(queue)
+    metrics = prometheus.RequestMetrics(queue)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -50,11 +49,11 @@ def build(
         yield
         await asyncio.to_thread(queue.close)
         total, answered = metrics.statuses.total(), metrics.statuses[200]
-        log.info("stopped: %d requests, %d of them answered with %d lines", total, answered, queue.tally.lines)
+        log.info("stopped: %d requests, %d translated, with %d lines", total, answered, queue.totals.lines)
 
-    # No pages of documentation: FastAPI's load their scripts from elsewhere.
+    # Without FastAPI's pages of documentation, which load scripts from other servers.
     app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None)
-    app.add_middleware(OwnHostsOnly, hosts=hosts or Hosts())
+    app.add_middleware(HostCheck, hosts=hosts or AllowedHosts())
 
     @app.post("/translate")
     async def translate(request: Request) -> Response:
@@ -71,21 +70,21 @@ def build(
     _add_probes(app, queue, metrics)
 
     @app.exception_handler(HTTPException)
-    async def in_our_shape(_: Request, error: HTTPException) -> JSONResponse:
+    async def as_json(_: Request, error: HTTPException) -> JSONResponse:
         return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)
 
     return app
 
 
 async def _translate(request: Request, queue: BatchingQueue, languages: Languages, limits: Limits) -> Response:
-    """The answer to a request, whatever it is."""
+    """The response to a request, also for any error."""
     try:
         body = await _body(request, limits.body)
         content_type = request.headers.get("content-type", "")
-        # Whatever grows with the text is done in other threads: this one has others to answer.
-        asked, found = await asyncio.to_thread(_submitted, content_type, body, queue, languages, limits)
-        answer = asyncio.wrap_future(found)
-        gone = asyncio.ensure_future(request.receive())  # after the body nothing comes but the end of the connection
+        # Work that grows with the text is done in other threads, because this one serves all requests.
+        parsed, future = await asyncio.to_thread(_submit, content_type, body, queue, languages, limits)
+        answer = asyncio.wrap_future(future)
+        gone = asyncio.ensure_future(request.receive())  # after the body, only the end of the connection is received
         try:
             either: set[asyncio.Future[Any]] = {answer, gone}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -94,50 +93,49 @@ async def _translate(request: Request, queue: BatchingQueue, languages: Language
         if not answer.done():
             answer.cancel()
             return Response(status_code=_CLIENT_GONE)
-        content = await asyncio.to_thread(asked.answer, answer.result())
+        content = await asyncio.to_thread(parsed.answer, answer.result())
         return Response(content, media_type="application/json")
-    except ClientDisconnect:  # before its body was whole
+    except ClientDisconnect:  # before the body was complete
         return Response(status_code=_CLIENT_GONE)
-    except Refused as error:
-        return JSONResponse({"error": str(error)}, error.status, {"Connection": "close"} if error.hang_up else None)
+    except RequestError as error:
+        return JSONResponse({"error": str(error)}, error.status, {"Connection": "close"} if error.close else None)
     except NmtError as error:
         return JSONResponse({"error": str(error)}, 400)
     except QueueFull as error:
         return JSONResponse({"error": str(error)}, 429, {"Retry-After": str(error.retry_after)})
-    except Exception:  # whatever it is: whoever asked gets JSON, and the service goes on
+    except Exception:  # of any type: the client gets JSON, and the service continues
         log.exception("a request failed")
-        return JSONResponse({"error": "the translator failed: its log says why"}, 500)
+        return JSONResponse({"error": "the translator failed: see the log of the service"}, 500)
 
 
-def _submitted(
+def _submit(
     content_type: str, body: bytes, queue: BatchingQueue, languages: Languages, limits: Limits
-) -> tuple[Asked, "Future[Found]"]:
-    """What a body asks for, and its translations, later. Raises Refused, and what `BatchingQueue.submit` raises."""
-    asked = read(content_type, body, languages, limits, queue.translator.decoding.beam_size)
+) -> tuple[TranslationRequest, "Future[NBest]"]:
+    """The request in a body, and its future translations. Raises RequestError, and as `BatchingQueue.submit` does."""
+    request = parse(content_type, body, languages, limits, queue.translator.decoding.beam_size)
     try:
-        return asked, queue.submit(asked.lines, asked.n_best, asked.alignment)
+        return request, queue.submit(request.lines, request.n_best, request.alignment)
     except AnswerTooLarge as error:
-        lower = [f"lower {asked.count_field}"] * (asked.n_best > 1) + ["leave out alignment"] * asked.alignment
-        raise Refused(
-            413, f"{error}: {', '.join([*lower, 'or send less text' if lower else 'send less text'])}"
-        ) from None
+        fixes = [f"lower {request.count_field}"] * (request.n_best > 1) + ["leave out alignment"] * request.alignment
+        fixes.append("or send less text" if fixes else "send less text")
+        raise RequestError(413, f"{error}: {', '.join(fixes)}") from None
 
 
 async def _body(request: Request, limit: int) -> bytes:
-    """The whole body. Refused as soon as it is clear that it is too long, or where it does not come."""
-    too_long = Refused(413, f"more than {limit} bytes: send fewer at a time", hang_up=True)
+    """The complete body. Raises RequestError as soon as it is too long, or if it takes too long."""
+    too_long = RequestError(413, f"the body has more than {limit} bytes: send less in one request", close=True)
     if int(request.headers.get("content-length", 0)) > limit:
         raise too_long
     body = bytearray()
     try:
-        async with asyncio.timeout(_SECONDS_FOR_A_BODY):
+        async with asyncio.timeout(_BODY_SECONDS):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > limit:
                     raise too_long
     except TimeoutError:
-        why = f"the body did not come within {_SECONDS_FOR_A_BODY:g} seconds: send it faster"
-        raise Refused(408, why, hang_up=True) from None
+        why = f"the body took longer than {_BODY_SECONDS:g} seconds: send it faster"
+        raise RequestError(408, why, close=True) from None
     return bytes(body)
 
 
@@ -146,7 +144,7 @@ def _add_pages(app: FastAPI, languages: Languages, limits: Limits, queue: Batchi
     headers = {"Content-Security-Policy": _policy(page)}
 
     @app.get("/")
-    async def for_people() -> HTMLResponse:
+    async def page_() -> HTMLResponse:
         return HTMLResponse(page, headers=headers)
 
     @app.get("/languages")
@@ -157,15 +155,15 @@ def _add_pages(app: FastAPI, languages: Languages, limits: Limits, queue: Batchi
     @app.get("/limits")
     async def limits_() -> JSONResponse:
         translator = queue.translator
-        can = {"n_best": translator.decoding.beam_size, "alignment": translator.engine.aligns}
-        return JSONResponse({"lines": limits.lines, "characters": limits.characters, **can})
+        options = {"n_best": translator.decoding.beam_size, "alignment": translator.engine.aligns}
+        return JSONResponse({"lines": limits.lines, "characters": limits.characters, **options})
 
 
-def _add_probes(app: FastAPI, queue: BatchingQueue, metrics: Metrics) -> None:
+def _add_probes(app: FastAPI, queue: BatchingQueue, metrics: prometheus.RequestMetrics) -> None:
     @app.get("/health")
     @app.get("/health/ready")
     async def ready() -> JSONResponse:
-        """Whether a line would be taken now."""
+        """Whether the queue would take a line now."""
         if queue.alive and not queue.full:
             return JSONResponse({"status": "ok"})
         return JSONResponse({"status": "full" if queue.alive else "stopped"}, 503)
@@ -176,11 +174,11 @@ def _add_probes(app: FastAPI, queue: BatchingQueue, metrics: Metrics) -> None:
 
     @app.get("/metrics")
     async def metrics_() -> PlainTextResponse:
-        return PlainTextResponse(metrics.text(), media_type=metrics_format.CONTENT_TYPE)
+        return PlainTextResponse(metrics.text(), media_type=prometheus.CONTENT_TYPE)
 
 
 def _policy(page: str) -> str:
-    """The page may run its own script, use its own style and ask its own server; nothing else."""
+    """The page may use its own script, its own style and its own server, and nothing else."""
 
     def source(tag: str) -> str:
         found = re.search(f"<{tag}>(.*?)</{tag}>", page, re.DOTALL)

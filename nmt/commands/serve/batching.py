@@ -1,4 +1,4 @@
-"""The queue between requests and the translator: what waits together is translated together."""
+"""The queue between requests and the translator, which translates waiting requests together."""
 
 import math
 import threading
@@ -12,14 +12,14 @@ from nmt.decoding import long_input
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
 
-Found = list[list[Translation]]  # of each line the n best, best first
+NBest = list[list[Translation]]  # the translations of each line, best first
 
-MOST_ANSWER = 32 * 2**20  # bytes
-_SUBWORDS_A_LINE = 100  # for each line that may wait: so many subwords may wait; several times an ordinary line
+MAX_ANSWER = 32 * 2**20  # bytes
+_SUBWORDS_PER_LINE = 100  # that may wait, on average: several times the length of an ordinary line
 
 
 class QueueFull(Exception):
-    """Too much waits already; `retry_after` is in how many whole seconds there should be room."""
+    """The queue has no room; retry_after: the expected number of seconds until it has."""
 
     def __init__(self, retry_after: int):
         super().__init__(f"too many lines are waiting: try again in {retry_after} s")
@@ -27,43 +27,43 @@ class QueueFull(Exception):
 
 
 class AnswerTooLarge(Exception):
-    """The answer to a request could be larger than is allowed."""
+    """The answer to a request could be larger than allowed."""
 
-    def __init__(self, size: int, most: int):
-        super().__init__(f"the answer could have {size / 2**20:,.1f} MiB, more than {most / 2**20:,.1f}")
+    def __init__(self, size: int, limit: int):
+        super().__init__(f"the answer could have {size / 2**20:,.1f} MiB, more than {limit / 2**20:,.1f}")
 
 
 @dataclass
-class Tally:
-    """What the queue has done; `busy` are the seconds that it took."""
+class Totals:
+    """What was translated since the start, and the seconds that this took."""
 
     batches: int = 0
     lines: int = 0
     subwords: int = 0
-    busy: float = 0.0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class _Request:
     lines: list[str]
-    kind: tuple[int, bool]  # n_best, alignment: one call of the translator has one of each
+    options: tuple[int, bool]  # n_best, alignment; the same for all requests of a batch
     subwords: int
-    answer: "Future[Found]" = field(default_factory=Future)
+    answer: "Future[NBest]" = field(default_factory=Future)
 
 
 class BatchingQueue:
-    """Requests wait here while the translator is busy; then as many as one search holds go in together.
+    """Requests wait here while the translator is busy; then as many as fit into one search are translated together.
 
-    None waits for others to come: alone, a request is translated at once, and the more wait, the larger the batches.
-    What a line's translation is does not depend on its company, but for rounding in the last digits of its scores.
+    A request is translated at once if the translator is free. The more requests wait, the larger the batches. The
+    translation of a line does not depend on the other lines, except for rounding in the last digits of its scores.
     """
 
-    def __init__(self, translator: Translator, most_waiting: int, most_answer: int = MOST_ANSWER):
-        """At most `most_waiting` lines wait, of 100 subwords each on average, those being translated not counted.
-        An answer has at most `most_answer` bytes."""
-        self.translator, self.most_waiting, self.most_answer = translator, most_waiting, most_answer
-        self.most_subwords = _SUBWORDS_A_LINE * most_waiting
-        self.tally = Tally()
+    def __init__(self, translator: Translator, max_waiting: int, max_answer: int = MAX_ANSWER):
+        """max_waiting: most lines that wait, with 100 subwords each on average; lines in translation do not count.
+        max_answer: most bytes of an answer."""
+        self.translator, self.max_waiting, self.max_answer = translator, max_waiting, max_answer
+        self.max_subwords = _SUBWORDS_PER_LINE * max_waiting
+        self.totals = Totals()
         self._size = AnswerSize(translator)
         self._waiting: list[_Request] = []
         self._closed = False
@@ -73,43 +73,43 @@ class BatchingQueue:
 
     @property
     def waiting(self) -> int:
-        """Lines that wait."""
+        """Lines in the queue."""
         with self._changed:
             return sum(len(request.lines) for request in self._waiting)
 
     @property
     def waiting_subwords(self) -> int:
-        """Source subwords of these lines."""
+        """Source subwords in the queue."""
         with self._changed:
             return sum(request.subwords for request in self._waiting)
 
     @property
     def full(self) -> bool:
-        """Whether not even one more line would be taken."""
-        return self.waiting >= self.most_waiting or self.waiting_subwords >= self.most_subwords
+        """Whether one more line would be refused."""
+        return self.waiting >= self.max_waiting or self.waiting_subwords >= self.max_subwords
 
     @property
     def alive(self) -> bool:
         return self._worker.is_alive()
 
-    def submit(self, lines: Sequence[str], n_best: int = 1, alignment: bool = False) -> "Future[Found]":
-        """What `Translator.hypotheses` gives for these lines, later. Cancelled while it waits, it is not translated.
+    def submit(self, lines: Sequence[str], n_best: int = 1, alignment: bool = False) -> "Future[NBest]":
+        """The future result of `Translator.hypotheses` for these lines. Cancel it to leave the queue.
 
-        Raises NmtError at once for more than the beam holds and for a line that the model cannot take whole,
-        AnswerTooLarge, QueueFull where there is no room, and RuntimeError when closed. What waits alone may have any
-        number of subwords: it would have no room later either.
+        Raises at once: NmtError if n_best is more than the beam size or a line is too long for the model,
+        AnswerTooLarge, QueueFull, and RuntimeError if the queue is closed. An empty queue takes any number of subwords,
+        because a long request would not get more room later.
         """
         parts = self._parts(list(lines), n_best)
-        size = self._size.most(parts, n_best, alignment)
-        if size > self.most_answer:
-            raise AnswerTooLarge(size, self.most_answer)
+        size = self._size.upper_bound(parts, n_best, alignment)
+        if size > self.max_answer:
+            raise AnswerTooLarge(size, self.max_answer)
         request = _Request(list(lines), (n_best, alignment), sum(parts))
         with self._changed:
             if self._closed:
                 raise RuntimeError("the queue is closed")
-            more_lines = sum(len(other.lines) for other in self._waiting) + len(lines) - self.most_waiting
+            more_lines = sum(len(other.lines) for other in self._waiting) + len(lines) - self.max_waiting
             before = sum(other.subwords for other in self._waiting)
-            more_subwords = before + request.subwords - self.most_subwords if before else 0
+            more_subwords = before + request.subwords - self.max_subwords if before else 0
             if more_lines > 0 or more_subwords > 0:
                 raise QueueFull(self._seconds(more_lines, more_subwords))
             self._waiting.append(request)
@@ -117,20 +117,20 @@ class BatchingQueue:
         return request.answer
 
     def close(self) -> None:
-        """Take no more, and return when all that waits is translated."""
+        """Refuse new requests, and return when all waiting ones are translated."""
         with self._changed:
             self._closed = True
             self._changed.notify()
         self._worker.join()
 
     def _parts(self, lines: list[str], n_best: int) -> list[int]:
-        """The subwords of each part that the lines are translated in: the whole line, most often.
+        """The number of subwords of each part in which the lines are translated; usually a line is one part.
 
-        NmtError for what the translator would refuse or, worse, cut.
+        Raises NmtError for lines that the translator would refuse or cut.
         """
         decoding, limit = self.translator.decoding, self.translator.longest_source
         if n_best > decoding.beam_size:
-            raise NmtError(f"{n_best} best translations asked for: at most {decoding.beam_size}, the beam's size")
+            raise NmtError(f"n_best: {n_best} is more than the beam size, {decoding.beam_size}")
         encode = self.translator.vocabulary.source.encode
         parts: list[int] = []
         for number, (line, ids) in enumerate(zip(lines, encode(lines), strict=True), start=1):
@@ -139,26 +139,26 @@ class BatchingQueue:
             elif decoding.long_input == "split":
                 parts += [len(part.ids) for part in long_input.split(line, limit, encode)]
             else:
-                raise NmtError(f"line {number}: {len(ids)} subwords, more than {limit}: shorten or split it")
+                raise NmtError(f"line {number} has {len(ids)} subwords, more than {limit}: shorten or split it")
         return parts
 
     def _seconds(self, lines: int, subwords: int = 0) -> int:
-        """In how many seconds this many should be done, by the pace so far; at least one."""
-        tally = self.tally
-        paces = [(lines, tally.lines), (subwords, tally.subwords)]
-        return max([1, *(math.ceil(more * tally.busy / done) for more, done in paces if done)])
+        """The expected seconds for this many, at the speed so far; at least 1."""
+        totals = self.totals
+        speeds = [(lines, totals.lines), (subwords, totals.subwords)]
+        return max([1, *(math.ceil(more * totals.seconds / done) for more, done in speeds if done)])
 
     def _work(self) -> None:
         while batch := self._next_batch():
             started = time.perf_counter()
             self._translate(batch)
-            self.tally.batches += 1
-            self.tally.lines += sum(len(request.lines) for request in batch)
-            self.tally.subwords += sum(request.subwords for request in batch)
-            self.tally.busy += time.perf_counter() - started
+            self.totals.batches += 1
+            self.totals.lines += sum(len(request.lines) for request in batch)
+            self.totals.subwords += sum(request.subwords for request in batch)
+            self.totals.seconds += time.perf_counter() - started
 
     def _next_batch(self) -> list[_Request]:
-        """The request that came first and those of its kind that fit into one search with it; none: closed."""
+        """The first request and those with the same options that fit into one search with it; empty if closed."""
         room = self.translator.decoding.batch_tokens // self.translator.decoding.beam_size
         with self._changed:
             while True:
@@ -166,7 +166,7 @@ class BatchingQueue:
                 batch: list[_Request] = []
                 left: list[_Request] = []
                 for request in self._waiting:
-                    fits = not batch or (request.kind == batch[0].kind and request.subwords <= room)
+                    fits = not batch or (request.options == batch[0].options and request.subwords <= room)
                     if not fits:
                         left.append(request)
                     elif request.answer.set_running_or_notify_cancel():
@@ -178,16 +178,16 @@ class BatchingQueue:
 
     def _translate(self, batch: list[_Request]) -> None:
         lines = [line for request in batch for line in request.lines]
-        n_best, alignment = batch[0].kind
+        n_best, alignment = batch[0].options
         try:
-            found = self.translator.hypotheses(lines, n_best, alignment=alignment)
+            translations = self.translator.hypotheses(lines, n_best, alignment=alignment)
         except Exception as error:
             if len(batch) == 1:
                 batch[0].answer.set_exception(error)
                 return
-            for request in batch:  # only whose fault it is shall hear of it
+            for request in batch:  # so that only the one that fails gets the error
                 self._translate([request])
             return
         for request in batch:
-            request.answer.set_result(found[: len(request.lines)])
-            del found[: len(request.lines)]
+            request.answer.set_result(translations[: len(request.lines)])
+            del translations[: len(request.lines)]

@@ -1,8 +1,8 @@
-"""Which addresses and web sites a service answers: its own, not those that a browser was led to it by.
+"""Checks the `Host` and `Origin` headers, so that other web sites cannot use the service through a visitor's browser.
 
-A web site can point its own name at 127.0.0.1 (DNS rebinding), and its pages then count as of the same origin as the
-service: they could ask it anything and read the answers. The browser still sends that name as `Host`. And a page of any
-site can send a form to any address, whose answer it cannot read: the browser sends that site as `Origin`.
+A web site can point its own name to 127.0.0.1 (DNS rebinding). For the browser its pages then have the same origin as
+the service, so they could send requests and read the answers; but `Host` is still the name of that site. A page of any
+site can also send a form to any address, without reading the answer; the browser sends its site as `Origin`.
 Source: RFC 9110, sections 7.2 (Host) and 15.5.20 (status 421); RFC 6454, section 7 (Origin).
 """
 
@@ -18,31 +18,32 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from nmt.errors import NmtError
 
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:/@\s]+)(?::[0-9]*)?", re.IGNORECASE)  # name:port, [::1]:port
-_HANG_UP = {"Connection": "close"}  # rather than wait for the body
+_CLOSE = {"Connection": "close"}  # instead of waiting for the body
 _NAME = re.compile(r"[\w.-]+")
 
 
-class Hosts:
-    """The hosts that a service may be called by: `localhost`, loopback addresses, and the names given.
+class AllowedHosts:
+    """The names of the service: `localhost`, loopback addresses, and those in `names`.
 
-    Where others can reach it, any IP address too: no site can have pages under an address that is not its own.
+    any_address: other machines can reach it, so any IP address is allowed too; a web site cannot use the address of
+    another machine as its own.
     """
 
     def __init__(self, names: Sequence[str] = (), any_address: bool = False):
         self.names = {"localhost", *map(_plain, names)}
         self.any_address = any_address
 
-    def answer_to(self, host: str) -> bool:
-        """Whether a `Host` header names this service. The port does not matter: a proxy may have another."""
+    def allows_host(self, host: str) -> bool:
+        """Whether a `Host` header names this service. The port may differ, as behind a proxy."""
         name = _host(host)
         if name is None:
             return False
         return self._is_own(name) or (self.any_address and _address(name) is not None)
 
-    def takes_from(self, origin: str, host: str | None) -> bool:
-        """Whether a page with this `Origin` may send requests: one of this service, or what is no web page.
+    def allows_origin(self, origin: str, host: str | None) -> bool:
+        """Whether a sender with this `Origin` may send requests: a page of this service, or not a web page at all.
 
-        Extensions of browsers and desktop programs have schemes of their own; a page without any origin has `null`.
+        Browser extensions and desktop programs have their own URL schemes. `null` is a page that hides its origin.
         """
         if origin == "null":
             return False
@@ -60,10 +61,10 @@ class Hosts:
         return name in self.names or (address is not None and address.is_loopback)
 
 
-class OwnHostsOnly:
-    """Refuses requests by other names and from pages of other sites, and lets browsers guess no content's type."""
+class HostCheck:
+    """ASGI middleware that refuses requests to other names and from other sites, and forbids content sniffing."""
 
-    def __init__(self, app: ASGIApp, hosts: Hosts):
+    def __init__(self, app: ASGIApp, hosts: AllowedHosts):
         self.app, self.hosts = app, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,33 +81,33 @@ class OwnHostsOnly:
             await self.app(scope, receive, with_header)
 
     def _refusal(self, headers: Headers) -> JSONResponse | None:
-        given = headers.getlist("host")  # no browser leaves it out: without it HTTP/1.0 asks, as simple probes do
-        for host in given:
-            if not self.hosts.answer_to(host):
-                why = f"Host {_shown(host)}: not a name of this service: start it with --allowed-host NAME"
-                return JSONResponse({"error": why}, 421, _HANG_UP)
+        hosts = headers.getlist("host")  # browsers always send it; HTTP/1.0 clients, such as simple probes, may not
+        for host in hosts:
+            if not self.hosts.allows_host(host):
+                why = f"Host {_shown(host)}: not a name of this service: to allow it, start with --allowed-host NAME"
+                return JSONResponse({"error": why}, 421, _CLOSE)
         for origin in headers.getlist("origin"):
-            if not self.hosts.takes_from(origin, given[0] if given else None):
-                why = f"Origin {_shown(origin)}: pages of other sites may not ask this service"
-                return JSONResponse({"error": why}, 403, _HANG_UP)
+            if not self.hosts.allows_origin(origin, hosts[0] if hosts else None):
+                why = f"Origin {_shown(origin)}: pages of other sites may not use this service"
+                return JSONResponse({"error": why}, 403, _CLOSE)
         return None
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raise NmtError for what is neither a name nor an address, such as a URL."""
+    """Raises NmtError if one is neither a host name nor an IP address; a URL, for example."""
     for name in names:
         if _address(name) is None and not _NAME.fullmatch(name):
-            raise NmtError(f"--allowed-host {name}: give a name alone, such as translate.example.org")
+            raise NmtError(f"--allowed-host {name}: give only a host name, such as translate.example.org")
 
 
 def _host(authority: str) -> str | None:
-    """The host of `host:port`, without the port; None where it is no such thing."""
+    """The host of `host:port`; None if the text is not of this form."""
     found = _AUTHORITY.fullmatch(authority)
     return _plain(found[1]) if found else None
 
 
 def _plain(host: str) -> str:
-    """Without the brackets of an IPv6 address, the dot of a full domain name and capitals."""
+    """In lower case, without the brackets of an IPv6 address and the dot at the end of a domain name."""
     return host.strip("[]").lower().removesuffix(".")
 
 

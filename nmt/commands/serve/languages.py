@@ -1,4 +1,20 @@
-"""Names of languages, which LibreTranslate's clients show."""
+"""The languages of a model, and their English names, which LibreTranslate's clients show."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Languages:
+    """The language codes that a model translates from and to."""
+
+    source: str
+    target: str
+
+
+def name_of(code: str) -> str:
+    """The English name of a language: by the first part of the code, so `pt-BR` is Portuguese. Else the code itself."""
+    return _NAMES.get(code.lower().replace("_", "-").partition("-")[0], code)
+
 
 _NAMES = {
     "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "ca": "Catalan", "cs": "Czech", "da": "Danish",
@@ -12,8 +28,3 @@ _NAMES = {
     "te": "Telugu", "th": "Thai", "tl": "Tagalog", "tr": "Turkish", "uk": "Ukrainian", "ur": "Urdu",
     "vi": "Vietnamese", "zh": "Chinese",
 }  # fmt: skip
-
-
-def name_of(code: str) -> str:
-    """The English name of a language by its two-letter code, whatever follows that; another code itself."""
-    return _NAMES.get(code.lower().replace("_", "-").partition("-")[0], code)

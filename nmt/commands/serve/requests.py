@@ -1,4 +1,4 @@
-"""What a request to /translate asks for, in our own shape or LibreTranslate's, and the answer in the same shape."""
+"""Requests to /translate and their answers, in our own format or LibreTranslate's."""
 
 import email
 import json
@@ -9,33 +9,34 @@ from typing import Any, ClassVar, Protocol
 from urllib.parse import parse_qsl
 
 from nmt.commands.serve.answer_size import DECIMALS
-from nmt.commands.serve.batching import MOST_ANSWER, Found
+from nmt.commands.serve.batching import MAX_ANSWER, NBest
+from nmt.commands.serve.languages import Languages
 from nmt.decoding.translator import Translation
 from nmt.errors import NmtError
 
 
-class Refused(Exception):
-    """A request that gets an error for an answer: an HTTP status and one line that says why.
+class RequestError(Exception):
+    """A request that is answered with an HTTP status of 400 or more and a message of one line.
 
-    hang_up: end the connection with it, rather than wait for the rest of the request.
+    close: close the connection, instead of waiting for the rest of the request.
     """
 
-    def __init__(self, status: int, message: str, *, hang_up: bool = False):
+    def __init__(self, status: int, message: str, *, close: bool = False):
         super().__init__(message)
-        self.status, self.hang_up = status, hang_up
+        self.status, self.close = status, close
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The most of one request and the bytes of its answer, and the most lines of all that may wait.
+    """Maximum lines and characters of a request, lines that wait in total, and bytes of an answer.
 
-    NmtError where no request as large could wait.
+    Raises NmtError if a request may have more lines than may wait.
     """
 
     lines: int = 256
     characters: int = 20_000
     waiting: int = 1000
-    answer: int = MOST_ANSWER
+    answer: int = MAX_ANSWER
 
     def __post_init__(self) -> None:
         if self.lines > self.waiting:
@@ -45,20 +46,12 @@ class Limits:
 
     @property
     def body(self) -> int:
-        """Bytes of a request: each character as long as `\\ud83d\\ude00` or %F0%9F%98%80, and what is around them."""
+        """Maximum bytes of a request: 12 for a character (`\\ud83d\\ude00`, `%F0%9F%98%80`), some for the format."""
         return 12 * self.characters + 64 * self.lines + 10_000
 
 
-@dataclass(frozen=True)
-class Languages:
-    """The codes of what a model translates from and into."""
-
-    source: str
-    target: str
-
-
-class Asked(Protocol):
-    """What to translate and how to answer; `count_field`: the field that asks for several translations."""
+class TranslationRequest(Protocol):
+    """What to translate, and the format of the answer. count_field: the field for the number of translations."""
 
     count_field: ClassVar[str]
 
@@ -71,48 +64,44 @@ class Asked(Protocol):
     @property
     def alignment(self) -> bool: ...
 
-    def answer(self, found: Found) -> bytes:
-        """The answer, as JSON, from the n best translations of each line.
+    def answer(self, n_best: NBest) -> bytes:
+        """The answer as JSON.
 
-        For a thread of its own: no single call in it is long, so that other threads have their turn.
+        It runs in its own thread and makes no single long call to `json`, which would block the other threads.
         """
 
 
 @dataclass(frozen=True)
-class Own:
-    """{"text": "…" or ["…", …], "n_best": 1, "alignment": false}: each text is one line, a line break in it a space."""
+class NmtRequest:
+    """{"text": "…" or ["…", …], "n_best": 1, "alignment": false}. Each text is one line; a line break is a space."""
 
     lines: list[str]
     n_best: int
     alignment: bool
     count_field: ClassVar[str] = "n_best"
 
-    def answer(self, found: Found) -> bytes:
-        lines = (",".join(map(self._translation, best)) for best in found)
+    def answer(self, n_best: NBest) -> bytes:
+        lines = (",".join(map(self._translation, translations)) for translations in n_best)
         return f'{{"translations":[{",".join(f"[{line}]" for line in lines)}]}}'.encode()
 
     def _translation(self, one: Translation) -> str:
-        fields = {
-            "text": _json(one.text),
-            "score": _json(one.score),
-            "log_probability": _json(one.log_probability),
-            "tokens": _json(one.pieces),
-            "token_scores": _json(one.token_scores),
-        }
+        """The fields of a Translation, by the same names."""
+        names = ["text", "score", "log_probability", "pieces", "token_scores"]
+        fields = {name: _json(getattr(one, name)) for name in names}
         if self.alignment:
-            fields["source_tokens"] = _json(one.source_pieces)
+            fields["source_pieces"] = _json(one.source_pieces)
             fields["alignment"] = _matrix(one.alignment)
         return f"{{{','.join(f'{_json(name)}:{value}' for name, value in fields.items())}}}"
 
 
 @dataclass(frozen=True)
-class LibreTranslate:
-    """{"q": "…" or ["…", …], "source", "target", "format", "alternatives", "api_key"}: line breaks are kept."""
+class LibreTranslateRequest:
+    """{"q": "…" or ["…", …], "source", "target", "format", "alternatives", "api_key"}. Line breaks are kept."""
 
-    texts: list[list[str]]  # the lines of each
-    many: bool  # a list was given, and is answered
+    texts: list[list[str]]  # the lines of each text
+    is_list: bool  # `q` was a list, so the answer has lists
     n_best: int
-    detected: str | None  # the language instead of `auto`
+    detected: str | None  # the source language, if the request had `auto`
     alignment: bool = False
     count_field: ClassVar[str] = "alternatives"
 
@@ -120,125 +109,130 @@ class LibreTranslate:
     def lines(self) -> list[str]:
         return [line for text in self.texts for line in text]
 
-    def answer(self, found: Found) -> bytes:
-        ranked, first = [], 0
+    def answer(self, n_best: NBest) -> bytes:
+        texts: list[list[str]] = []  # the translations of each text, best first
+        first = 0
         for text in self.texts:
-            of_text = found[first : first + len(text)]
+            lines = n_best[first : first + len(text)]
             first += len(text)
-            # A line without words has one translation, the empty one, whatever the rank.
-            ranked.append([
-                "\n".join(best[min(rank, len(best) - 1)].text for best in of_text)
-                for rank in range(max(map(len, of_text)))
+            # A line without words has only one translation, the empty one, which every rank uses.
+            texts.append([
+                "\n".join(line[min(rank, len(line) - 1)].text for line in lines) for rank in range(max(map(len, lines)))
             ])  # fmt: skip
-        answer: dict[str, Any] = {"translatedText": self._one_or_all([best for best, *_ in ranked])}
+        answer: dict[str, Any] = {"translatedText": self._one_or_all([best for best, *_ in texts])}
         if self.n_best > 1:
-            answer["alternatives"] = self._one_or_all([others for _, *others in ranked])
+            answer["alternatives"] = self._one_or_all([others for _, *others in texts])
         if self.detected:
-            # Nothing is detected: it is the one language that the model translates from.
-            answer["detectedLanguage"] = self._one_or_all([{"language": self.detected, "confidence": 0}] * len(ranked))
+            # Nothing is detected: a model has one source language.
+            answer["detectedLanguage"] = self._one_or_all([{"language": self.detected, "confidence": 0}] * len(texts))
         return _json(answer).encode()
 
     def _one_or_all(self, values: list[Any]) -> Any:
-        return values if self.many else values[0]
+        return values if self.is_list else values[0]
 
 
 def _json(value: Any) -> str:
-    """As JSON. Raises ValueError for a number that JSON has not, which no score is."""
+    """Raises ValueError for a number that JSON does not have; no score is such a number."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def _matrix(alignment: list[list[float]] | None) -> str:
-    """Row by row: one call for all could take a second, in which no other thread runs."""
+    """Row by row: one call for the complete matrix could block the other threads for a second."""
     if alignment is None:
         return "null"
-    return f"[{','.join(_json([round(share, DECIMALS) for share in row]) for row in alignment)}]"
+    return f"[{','.join(_json([round(weight, DECIMALS) for weight in row]) for row in alignment)}]"
 
 
-def read(content_type: str, body: bytes, languages: Languages, limits: Limits, beam_size: int) -> Asked:
-    """What the body of a request asks for. Raises Refused with what is wrong with it."""
+def parse(content_type: str, body: bytes, languages: Languages, limits: Limits, beam_size: int) -> TranslationRequest:
+    """The request in a body. Raises RequestError if it is not valid or too large."""
     fields = _fields(content_type, body)
-    asked = _libretranslate(fields, languages, beam_size) if "q" in fields else _own(fields)
-    lines = asked.lines
-    if len(lines) > limits.lines:
-        raise Refused(413, f"{len(lines)} lines, more than {limits.lines}: send fewer at a time")
-    characters = sum(map(len, lines))
-    if characters > limits.characters:
-        raise Refused(413, f"{characters} characters, more than {limits.characters}: send fewer at a time")
-    return asked
+    request = _libretranslate(fields, languages, beam_size) if "q" in fields else _own(fields)
+    characters = sum(map(len, request.lines))
+    for count, name, limit in (
+        (len(request.lines), "lines", limits.lines),
+        (characters, "characters", limits.characters),
+    ):
+        if count > limit:
+            raise RequestError(413, f"{count} {name}, more than {limit}: send fewer in one request")
+    return request
 
 
-def _own(fields: Mapping[str, Any]) -> Own:
+def _own(fields: Mapping[str, Any]) -> NmtRequest:
     for name in fields.keys() - {"text", "n_best", "alignment"}:
-        raise Refused(400, f"{name}: unknown; there are text, n_best and alignment, or q, source and target")
+        raise RequestError(400, f"{name}: unknown field: use text, n_best and alignment, or q, source and target")
     if "text" not in fields:
-        raise Refused(400, "text is missing: give a text, or a list of them")
+        raise RequestError(400, "text is missing: give a text or a list of texts")
     texts, _ = _texts("text", fields["text"])
-    return Own(texts, _whole_number(fields, "n_best", least=1), _flag(fields, "alignment"))
+    return NmtRequest(texts, _integer(fields, "n_best", least=1), _boolean(fields, "alignment"))
 
 
-def _libretranslate(fields: Mapping[str, Any], languages: Languages, beam_size: int) -> LibreTranslate:
+def _libretranslate(fields: Mapping[str, Any], languages: Languages, beam_size: int) -> LibreTranslateRequest:
     for name in ("q", "source", "target"):
         if not fields.get(name):
-            raise Refused(400, f"Invalid request: missing {name} parameter")
+            raise RequestError(400, f"Invalid request: missing {name} parameter")
     for name, known in (("source", languages.source), ("target", languages.target)):
         code = fields[name]
         if (name, code) != ("source", "auto") and str(code).lower() != known.lower():
-            raise Refused(400, f"{name}: {code} is not supported: this model has {known}")
+            raise RequestError(400, f"{name}: {code} is not supported: this model's {name} is {known}")
     if fields.get("format") not in (None, "", "text"):
-        raise Refused(400, f"format: {fields['format']} is not supported: send plain text, as format: text")
-    texts, many = _texts("q", fields["q"])
-    alternatives = _whole_number(fields, "alternatives", least=0)
-    return LibreTranslate(
+        raise RequestError(400, f"format: {fields['format']} is not supported: send plain text and format: text")
+    texts, is_list = _texts("q", fields["q"])
+    alternatives = _integer(fields, "alternatives", least=0)
+    return LibreTranslateRequest(
         texts=[re.split("\r\n|\r|\n", text) for text in texts],
-        many=many,
-        n_best=min(1 + alternatives, beam_size),  # its clients expect as many as there are
+        is_list=is_list,
+        n_best=min(1 + alternatives, beam_size),  # clients accept fewer than they ask for
         detected=languages.source if fields["source"] == "auto" else None,
     )
 
 
-def _texts(name: str, given: Any) -> tuple[list[str], bool]:
-    """The texts, and whether there was a list of them."""
-    many = isinstance(given, list)
-    texts = given if many else [given]
+def _texts(name: str, value: Any) -> tuple[list[str], bool]:
+    """The texts, and whether the value is a list."""
+    is_list = isinstance(value, list)
+    texts = value if is_list else [value]
     for text in texts:
         if not isinstance(text, str):
-            raise Refused(400, f"{name}: a text or a list of texts is wanted, not {json.dumps(text)[:40]}")
-    return texts, many
+            raise _wrong(name, "a text or a list of texts", text)
+    return texts, is_list
 
 
-def _whole_number(fields: Mapping[str, Any], name: str, least: int) -> int:
-    """A number, or its digits in a form; `least` where there is none."""
+def _integer(fields: Mapping[str, Any], name: str, least: int) -> int:
+    """An integer, in a form as text; `least` if the field is missing."""
     value = fields.get(name, least)
     if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise Refused(400, f"{name}: a whole number from {least} is wanted, not {json.dumps(value)[:40]}")
+        raise _wrong(name, f"an integer of at least {least}", value)
     return value
 
 
-def _flag(fields: Mapping[str, Any], name: str) -> bool:
+def _boolean(fields: Mapping[str, Any], name: str) -> bool:
     value = {"true": True, "false": False}.get(str(fields.get(name, False)).lower())
     if value is None:
-        raise Refused(400, f"{name}: true or false is wanted, not {json.dumps(fields[name])[:40]}")
+        raise _wrong(name, "true or false", fields[name])
     return value
+
+
+def _wrong(name: str, expected: str, value: Any) -> RequestError:
+    return RequestError(400, f"{name}: expected {expected}, not {json.dumps(value)[:40]}")
 
 
 def _fields(content_type: str, body: bytes) -> dict[str, Any]:
-    """The fields of a body: JSON, unless it is said to be a form. Every text in it can be written in UTF-8."""
+    """The fields of a body, which is JSON unless its content type is a form. All texts can be written in UTF-8."""
     kind = content_type.partition(";")[0].strip().lower()
     try:
-        fields = _parsed(kind, content_type, body)
+        fields = _decoded(kind, content_type, body)
         json.dumps(fields, ensure_ascii=False).encode()
-    except UnicodeEncodeError:  # from JSON's \ud800; no answer could name it either
-        raise Refused(400, "the body has half of a surrogate pair, which is no character") from None
+    except UnicodeEncodeError:  # JSON's \ud800, which no answer could repeat
+        raise RequestError(400, "the body has half of a surrogate pair, which is not a character") from None
     except (ValueError, RecursionError):
-        raise Refused(400, f"the body is not {kind or 'JSON'}, in UTF-8") from None
+        raise RequestError(400, f"the body is not valid {kind or 'JSON'} in UTF-8") from None
     if not isinstance(fields, dict):
-        raise Refused(400, "the body is not a JSON object")
+        raise RequestError(400, "the body is not a JSON object")
     return fields
 
 
-def _parsed(kind: str, content_type: str, body: bytes) -> Any:
+def _decoded(kind: str, content_type: str, body: bytes) -> Any:
     if kind == "application/x-www-form-urlencoded":
         return dict(parse_qsl(body.decode(), keep_blank_values=True, errors="strict"))
     if kind == "multipart/form-data":
@@ -247,7 +241,7 @@ def _parsed(kind: str, content_type: str, body: bytes) -> Any:
 
 
 def _multipart(content_type: str, body: bytes) -> dict[str, Any]:
-    """A form as browsers send it with files: a MIME message."""
+    """The fields of a form that is sent as a MIME message."""
     message = email.message_from_bytes(b"Content-Type: %s\r\n\r\n%s" % (content_type.encode("latin-1"), body))
     fields = {}
     for part in message.walk():

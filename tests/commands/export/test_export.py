@@ -59,7 +59,7 @@ def test_the_folder_has_the_permissions_of_any_new_folder(model: Path, tmp_path:
 
 
 def test_a_name_that_is_not_utf_8_is_refused(model: Path, tmp_path: Path) -> None:
-    with pytest.raises(NmtError, match="a name that is not UTF-8"):
+    with pytest.raises(NmtError, match="the name is not UTF-8"):
         export(model, "ctranslate2", tmp_path / os.fsdecode(b"new\xff"), lines=LINES)
 
 
@@ -103,7 +103,7 @@ def test_a_quantized_folder_is_kept_whatever_differs(model: Path, tmp_path: Path
 def test_mistakes_are_told_before_the_work(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments, words in (
         ((model, "ctranslate2", tmp_path / "out", "int4"), "--quantization int4: choose one of float32, "),
-        ((model, "marian", tmp_path / "out", "int8"), "--quantization int8: a marian folder is float32"),
+        ((model, "marian", tmp_path / "out", "int8"), "--quantization int8: a marian folder is always float32"),
         ((tmp_path / "none", "marian", tmp_path / "out"), "none: no such file"),
         ((tmp_path, "marian", tmp_path / "out"), "no best.safetensors"),
         ((model, "marian", model / "out"), "is a file, not a folder"),

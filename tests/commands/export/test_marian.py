@@ -113,7 +113,9 @@ def test_what_transformers_has_of_our_settings_is_carried_and_the_rest_is_told(
     made = replace(made, config=config)
     marian.write(tmp_path, made)
     [line] = caplog.messages
-    assert line.startswith("decoding.banned, decoding.coverage_penalty: transformers has no such setting")
+    assert line.startswith(
+        "decoding.banned, decoding.coverage_penalty: not exported, because transformers has no such setting"
+    )
     lines = [line for line in LINES if line]
     engine = MarianEngine(tmp_path)
     output = engine.model.generate(**engine.tokenizer(lines, return_tensors="pt", padding=True))

@@ -46,7 +46,7 @@ def disturbed(by: float) -> Checkpoint:
 def test_a_model_is_on_a_par_with_itself() -> None:
     found = compare(Other(MADE))
     assert found.holds and found.lines == len(LINES) - 1  # one is empty
-    assert str(found).startswith("of 7 lines the same: subwords in 7, greedy 7, beam 3 7\n")
+    assert str(found).startswith("7 lines compared; identical: subwords 7, greedy search 7, beam search (size 3) 7\n")
 
 
 def test_small_errors_show_in_the_scores_and_large_ones_in_the_text() -> None:
@@ -55,14 +55,14 @@ def test_small_errors_show_in_the_scores_and_large_ones_in_the_text() -> None:
     far = compare(Other(disturbed(0.3)))
     assert far.greedy and far.beam and not far.holds
     first = far.greedy[0]
-    assert f"line {first.line}, greedy\n  ours   {first.our_score:.5f}  {first.ours}\n  theirs" in str(far)
+    assert f"line {first.line}, greedy search\n  model   {first.our_score:.5f}  {first.ours}\n  export" in str(far)
     assert {difference.line for difference in far.greedy} <= {1, 2, 4, 5, 6, 7, 8}
 
 
 def test_another_tokenizer_is_found() -> None:
     found = compare(Other(MADE, wrong=["four", "two"]))
     assert found.tokenized == [2, 7] and not found.holds
-    assert "line 2: cut into other subwords" in str(found)
+    assert "line 2: split into different subwords" in str(found)
 
 
 def test_a_tie_is_no_difference_but_is_listed() -> None:
@@ -78,11 +78,11 @@ def test_a_tie_is_no_difference_but_is_listed() -> None:
 
     found = compare(Tied(MADE))
     assert found.holds and [difference.line for difference in found.greedy] == [1]
-    assert "line 1, greedy (a tie)" in str(found)
+    assert "line 1, greedy search (a tie)" in str(found)
 
 
 def test_scores_that_are_no_numbers_are_an_error() -> None:
-    with pytest.raises(NmtError, match="line 1: the scores are not numbers"):
+    with pytest.raises(NmtError, match="line 1: the scores are not finite"):
         compare(Other(disturbed(float("nan"))))
 
 

@@ -10,7 +10,7 @@ from helpers.inspection_models import SENTENCES, new_inspector
 
 from nmt.commands.inspect.inspect import Inspection
 from nmt.commands.inspect.page import page
-from nmt.commands.inspect.word_alignment import by_word
+from nmt.commands.inspect.word_alignment import attention_by_word
 
 FROM, TO = "#from button", "#to button"
 PAIRS = [("en", "de"), ("ar", "ja"), ("zh", "he"), ("ko", "en")]
@@ -62,7 +62,7 @@ def test_picking_a_word(browser: Browser, tmp_path: Path) -> None:
     it = [word.text for word in words].index("it")
     assert set(beside(browser, TO)) == {""}
     pick(browser, FROM, it)
-    shares = by_word(weights[1, 2], words, words)[it].tolist()
+    shares = attention_by_word(weights[1, 2], words, words)[it].tolist()
     near(beside(browser, TO), shares)
     assert browser.js(f"return document.querySelectorAll('{FROM}')[{it}].ariaPressed") == "true"
     assert len(browser.texts("#from button[aria-pressed=true]")) == 1
@@ -73,15 +73,15 @@ def test_picking_a_word(browser: Browser, tmp_path: Path) -> None:
     opacities = [float(colour.rstrip(")").replace("/", ",").split(",")[-1]) for colour in colours]
     assert max(range(len(words)), key=opacities.__getitem__) == max(range(len(words)), key=shares.__getitem__)
     best = sorted(zip(shares, words, strict=True), key=lambda pair: -pair[0])[0][1].text
-    assert browser.texts("#says")[0].startswith(f"“it” looks at “{best}”")
+    assert browser.texts("#says")[0].startswith(f"“it” attends to “{best}”")
     assert browser.texts("#heat tr.picked th") == ["it"]
     browser.js("document.getElementById('attention').scrollIntoView()")
     browser.shot("inspect-picked")
     pick(browser, FROM, it)  # again: no longer
     assert set(beside(browser, TO)) == {""}
     pick(browser, TO, it)
-    near(beside(browser, FROM), by_word(weights[1, 2], words, words)[:, it].tolist())
-    assert browser.texts("#says")[0].startswith("“it” is looked at by")
+    near(beside(browser, FROM), attention_by_word(weights[1, 2], words, words)[:, it].tolist())
+    assert browser.texts("#says")[0].startswith("“it” gets attention from")
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])

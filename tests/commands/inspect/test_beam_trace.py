@@ -107,5 +107,5 @@ def test_a_translator_says_the_same_with_a_recording_engine(changes: dict[str, o
         assert best.pieces == expected.pieces
         assert best.score == pytest.approx(expected.score, abs=1e-4)
         ended = [tokens_of(engine.nodes, place) for place, node in enumerate(engine.nodes) if node.fate == "finished"]
-        assert all([*one.tokens, EOS] in ended for one in engine.found)
+        assert all([*one.tokens, EOS] in ended for one in engine.hypotheses)
         assert best.pieces in [translator.vocabulary.target.pieces(tokens) for tokens in ended]

@@ -12,7 +12,7 @@ from helpers.model_files import make_checkpoint
 
 from nmt.checkpoints import model_file
 from nmt.commands.inspect.inspect import KINDS, Inspection, Inspector
-from nmt.commands.inspect.text import links, position_title, to_data, to_text
+from nmt.commands.inspect.text import position_title, strongest_links, to_data, to_text
 from nmt.config import schema
 from nmt.data.vocabulary import BOS, EOS
 from nmt.decoding.translator import Translator
@@ -68,7 +68,7 @@ def test_the_alignment_is_the_translators_by_words(pair: tuple[Inspector, Inspec
         for n, column in enumerate(seen.source.words):
             block = [sum(line[column.start : column.end]) for line in between_subwords[row.start : row.end]]
             assert float(seen.alignment[m, n]) == pytest.approx(sum(block) / len(block), abs=1e-5)
-    for (word, looked_at, share), row in zip(links(seen), seen.alignment[:, :-1].tolist(), strict=False):
+    for (word, looked_at, share), row in zip(strongest_links(seen), seen.alignment[:, :-1].tolist(), strict=False):
         assert share == max(row)
         assert looked_at == seen.source.words[row.index(share)].text
         assert word in [one.text for one in seen.target.words]
@@ -144,9 +144,9 @@ def test_what_cannot_be_looked_into(tmp_path: Path) -> None:
     for text in ("", " \n"):
         with pytest.raises(NmtError, match="source text is empty"):
             inspector.inspect(text)
-    with pytest.raises(NmtError, match=r"has \d+ subwords, and this model translates up to 79 at once"):
+    with pytest.raises(NmtError, match=r"has \d+ subwords, more than the 79 that this model translates at once"):
         inspector.inspect("the street " * 60)
-    with pytest.raises(NmtError, match="more than an output may have"):
+    with pytest.raises(NmtError, match="more than the longest output"):
         inspector.inspect(SOURCE, "the street " * 60)
     file = tmp_path / "m.safetensors"
     model_file.save(file, new_checkpoint())
@@ -154,7 +154,7 @@ def test_what_cannot_be_looked_into(tmp_path: Path) -> None:
         Inspector.load(file, "cpu", ["decoding.method=sample"])
     (tmp_path / "exported").mkdir()
     (tmp_path / "exported" / "model.bin").write_bytes(b"x")
-    with pytest.raises(NmtError, match="cannot be looked into: give the model file"):
+    with pytest.raises(NmtError, match="cannot be inspected: give the model file"):
         Inspector.load(tmp_path / "exported", "cpu")
     assert (
         Inspector.load(file, "cpu", ["decoding.precision=int8"]).inspect("street").attention["cross"].dtype

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from nmt.checkpoints import model_file
 from nmt.cli import app
-from nmt.commands.inspect import fonts, pictures, writing
+from nmt.commands.inspect import fonts, output_folder, pictures
 from nmt.commands.inspect.inspect import Inspection
 from nmt.errors import NmtError
 
@@ -98,33 +98,35 @@ def test_very_long_words_are_shortened_and_have_room(word: str) -> None:
         assert min(box.x0, box.y0) >= 0 and box.x1 <= figure.bbox.width and box.y1 <= figure.bbox.height, text
 
 
-def test_fonts_have_what_is_asked_for(warned: pytest.LogCaptureFixture) -> None:
-    assert fonts.families(["Grüße, мир, ▁مرحبا שלום α\u0301\u200d\n"]) == ["DejaVu Sans"]
+def test_every_character_has_a_font_or_a_warning(warned: pytest.LogCaptureFixture) -> None:
+    assert fonts.families("Grüße, мир, ▁مرحبا שלום α\u0301\u200d\n") == ["DejaVu Sans"]
     for code, text in SENTENCES.items():
         warned.clear()
-        chosen = fonts.families([text], [code])
-        held = frozenset().union(*(fonts._letters(fonts._entry(name)) for name in chosen))
-        missing = {letter for letter in text if not letter.isspace()} - held
+        chosen = fonts.families(text, [code])
+        held = set().union(*(fonts._characters(entry) for entry in fonts._upright_fonts() if entry.name in chosen))
+        missing = {character for character in text if not character.isspace()} - held
         assert bool(missing) == bool(warned.messages)
 
 
-def test_what_no_font_has_is_said_once(warned: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_characters_without_a_font_are_named_in_one_warning(
+    warned: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever is installed here: as if it were DejaVu Sans alone."""
-    only = [fonts._entry("DejaVu Sans")]
-    monkeypatch.setattr(fonts, "_entries", lambda: only)
-    assert fonts.families(["你好 안녕 नमस्ते", "Grüße"]) == ["DejaVu Sans"]
+    only = [entry for entry in fonts._upright_fonts() if entry.name == "DejaVu Sans"]
+    monkeypatch.setattr(fonts, "_upright_fonts", lambda: only)
+    assert fonts.families("你好 안녕 नमस्ते Grüße") == ["DejaVu Sans"]
     (message,) = warned.messages
-    assert "no installed font has 10 characters (Cjk, Devanagari, Hangul" in message
+    assert "no installed font has these 10 characters: " in message and "你" in message and "ü" not in message
     assert "fonts-noto" in message and "\n" not in message
 
 
 def test_fonts_are_chosen_by_language_where_several_would_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    has = {"DejaVu Sans": "abc", "Noto Sans CJK JP": "你好は", "Noto Sans CJK SC": "你好は", "Some Serif": "你"}
-    entries = {name: type("Entry", (), {"name": name, "letters": frozenset(has[name])})() for name in has}
-    monkeypatch.setattr(fonts, "_entries", lambda: list(entries.values()))
-    monkeypatch.setattr(fonts, "_letters", lambda entry: entry.letters)
+    has = {"Noto Sans CJK JP": "你好は", "Some Serif": "你", "DejaVu Sans": "abc", "Noto Sans CJK SC": "你好は"}
+    entries = {name: type("Entry", (), {"name": name, "letters": set(has[name])})() for name in has}
+    monkeypatch.setattr(fonts, "_upright_fonts", lambda: list(entries.values()))
+    monkeypatch.setattr(fonts, "_characters", lambda entry: entry.letters)
     for code, family in (("ja", "JP"), ("zh", "SC"), ("zh-CN", "SC"), ("ja_JP", "JP")):
-        assert fonts.families(["a你好"], ["en", code]) == ["DejaVu Sans", f"Noto Sans CJK {family}"]
+        assert fonts.families("a你好", ["en", code]) == ["DejaVu Sans", f"Noto Sans CJK {family}"]
 
 
 def test_the_command(tmp_path: Path) -> None:
@@ -133,9 +135,9 @@ def test_the_command(tmp_path: Path) -> None:
     arguments = ["inspect", str(file), "the street", "--output", str(folder), "--device", "cpu"]
     found = CliRunner().invoke(app.app, arguments)
     assert found.exit_code == 0, found.output
-    assert {path.name for path in folder.iterdir()} == FILES | {writing.PAGE, writing.DATA}
+    assert {path.name for path in folder.iterdir()} == FILES | {output_folder.PAGE, output_folder.DATA}
     assert "word alignment: cross-attention of decoder layer 1 of 2, mean of 4 heads" in found.stdout
-    assert "index.html: written, to open in a browser" in found.stderr
+    assert "index.html (open it in a browser)" in found.stderr
     found = CliRunner().invoke(app.app, [*arguments, "--layer", "3"])
     assert found.exit_code == 1
     assert "--layer 3: this model has 2 layers: give a number from 1 to 2" in found.stderr
@@ -171,28 +173,28 @@ def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert not folder.exists()
     found = CliRunner().invoke(app.app, [*arguments, "--no-pictures"])
     assert found.exit_code == 0, found.output
-    assert {path.name for path in folder.iterdir()} == {writing.PAGE, writing.DATA}
+    assert {path.name for path in folder.iterdir()} == {output_folder.PAGE, output_folder.DATA}
 
 
 def test_a_matplotlib_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matplotlib, "__version_info__", (3, 10, 9, "final", 0))
     with pytest.raises(NmtError, match="pip install --upgrade matplotlib"):
-        writing.check_pictures()
+        output_folder.check_pictures()
 
 
 def test_a_folder_that_cannot_be_made(seen: Inspection, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(NmtError, match="choose another --output"):
-        writing.write(seen, tmp_path / "file" / "inside", pictures=False)
+        output_folder.write(seen, tmp_path / "file" / "inside", pictures=False)
 
 
 def test_a_page_of_the_users_is_not_overwritten(seen: Inspection, tmp_path: Path) -> None:
     for name in ("index.html", "inspection.json", "positions.png"):
         (tmp_path / name).write_text("mine")
-        with pytest.raises(NmtError, match=rf"{name}: is not of nmt inspect and could be overwritten"):
-            writing.write(seen, tmp_path, pictures=False)
+        with pytest.raises(NmtError, match=rf"{name}: exists and was not written by nmt inspect"):
+            output_folder.write(seen, tmp_path, pictures=False)
         assert [path.name for path in tmp_path.iterdir()] == [name]
         assert (tmp_path / name).read_text() == "mine"
         (tmp_path / name).unlink()
     for _ in range(2):  # over those of an earlier inspection
-        writing.write(seen, tmp_path / "inside", pictures=False)
+        output_folder.write(seen, tmp_path / "inside", pictures=False)

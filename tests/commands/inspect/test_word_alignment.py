@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.commands.inspect.word_alignment import Word, by_word, words
+from nmt.commands.inspect.word_alignment import Word, attention_by_word, to_words
 
 EOS = "</s>"
 
@@ -28,7 +28,7 @@ EOS = "</s>"
     ],
 )  # fmt: skip
 def test_words(pieces: str, expected: list[str]) -> None:
-    assert [word.text for word in words([*pieces.split(), EOS])] == [*expected, EOS]
+    assert [word.text for word in to_words([*pieces.split(), EOS])] == [*expected, EOS]
 
 
 PIECES = st.lists(
@@ -39,7 +39,7 @@ PIECES = st.lists(
 @settings(deadline=None)
 @given(PIECES)
 def test_every_subword_is_in_one_word(pieces: list[str]) -> None:
-    found = words([*pieces, EOS])
+    found = to_words([*pieces, EOS])
     assert [place for word in found for place in range(word.start, word.end)] == list(range(len(pieces) + 1))
     assert all(word.text for word in found)
     assert found[-1] == Word(EOS, len(pieces), len(pieces) + 1)
@@ -50,8 +50,8 @@ def test_every_subword_is_in_one_word(pieces: list[str]) -> None:
 def test_attention_between_words(rows: list[str], columns: list[str], seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     weights = torch.rand(2, len(rows) + 1, len(columns) + 1, generator=generator, dtype=torch.float64).softmax(dim=-1)
-    targets, sources = words([*rows, EOS]), words([*columns, EOS])
-    merged = by_word(weights, targets, sources)
+    targets, sources = to_words([*rows, EOS]), to_words([*columns, EOS])
+    merged = attention_by_word(weights, targets, sources)
     torch.testing.assert_close(merged.sum(dim=-1), torch.ones(2, len(targets), dtype=torch.float64))
     for m, target in enumerate(targets):
         for n, source in enumerate(sources):

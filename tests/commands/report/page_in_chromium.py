@@ -27,7 +27,7 @@ def two_runs() -> list[Run]:
     counts = (CorpusCounts(read=29_000, source=SideCounts(345_020), target=SideCounts(322_383)),)
     finished = replace(finished, data=DataReport(("en", "de"), ("train.en + train.de",), counts))
     values = {name: column for name, column in stopped.training.values.items() if name != "padding"}
-    training, notes = replace(stopped.training, values=values), ["metrics.jsonl: line 3 is damaged: left out"]
+    training, notes = replace(stopped.training, values=values), ["metrics.jsonl: line 3 is damaged: not shown"]
     scored = [Evaluation("evaluation-test", SCORES)]
     return [finished, replace(stopped, training=training, samples=stopped.samples[:2], notes=notes, evaluations=scored)]
 
@@ -66,8 +66,11 @@ def test_two_runs_compared(browser: Browser, tmp_path: Path) -> None:
     show(browser, tmp_path, two_runs())
     assert browser.js("return document.title") == "finished, <i>stopped</i> – nmt report"
     assert browser.texts(LEGEND) == ["finished", "<i>stopped</i>"]
-    assert browser.texts("#notes li") == ["metrics.jsonl: line 3 is damaged: left out"]
-    assert titles(browser)[:2] == ["Loss−log P a subword: line training, marks validation", "BLEUon the validation set"]
+    assert browser.texts("#notes li") == ["metrics.jsonl: line 3 is damaged: not shown"]
+    assert titles(browser)[:2] == [
+        "Loss−log P per subword; line: training, marks: validation",
+        "BLEUon the validation set",
+    ]
     assert [lines(browser, chart) for chart in range(7)] == [4, 2, 2, 2, 2, 2, 1]
     assert browser.texts("#settings tbody th") == ["run_dir", "seed"]
     assert browser.texts("#summary tr:first-child td") == [
@@ -76,7 +79,7 @@ def test_two_runs_compared(browser: Browser, tmp_path: Path) -> None:
     ]
     assert browser.texts("#scores tbody th")[-2:] == ["BLEU", "TER"]
     assert browser.texts("#corpora .numbers:first-child tbody td")[:2] == ["29,000", "0"]
-    assert "its prepared data is not where the settings say" in browser.texts("#corpora")[0]
+    assert "the prepared data was not found" in browser.texts("#corpora")[0]
     assert len(browser.texts("#sessions tbody tr")) == 3
     assert browser.js("return document.querySelectorAll('main i, main b b, main img').length") == 0
     browser.js("document.getElementById('which').value = 'all'")
@@ -212,8 +215,8 @@ def test_a_run_that_has_logged_nothing(browser: Browser, tmp_path: Path) -> None
     nothing = replace(run.training, step=[], tokens=[], hours=[], values={})
     empty: dict[str, Any] = {"totals": {}, "samples": [], "sessions": [], "best": {}}
     show(browser, tmp_path, [replace(run, training=nothing, validation=nothing, **empty)])
-    assert browser.texts("#curves-note") == ["Nothing has been logged yet."]
-    assert browser.texts("#summary td") == ["not begun", "0 of 2,400"]
+    assert browser.texts("#curves-note") == ["No values have been logged yet."]
+    assert browser.texts("#summary td") == ["not started", "0 of 2,400"]
     show(browser, tmp_path, [run, replace(run, name="other", training=nothing, validation=nothing, **empty)])
     assert lines(browser, 0) == 2
 

@@ -59,17 +59,17 @@ def test_a_steady_pace_is_kept_between_and_beyond(steps: set[int], pace: float) 
     places = sorted(steps)
     known = [(step, step * pace) for step in places[::2]]
     for step in places:
-        assert curves._between(known, step) == pytest.approx(step * pace)
+        assert curves._interpolated(known, step) == pytest.approx(step * pace)
 
 
-@pytest.mark.parametrize("rows", [1, curves.MOST_POINTS, curves.MOST_POINTS + 1, 10 * curves.MOST_POINTS + 7])
+@pytest.mark.parametrize("rows", [1, curves.MAX_POINTS, curves.MAX_POINTS + 1, 10 * curves.MAX_POINTS + 7])
 def test_long_runs_are_means_of_neighbours(rows: int) -> None:
     steps = [10 * (i + 1) for i in range(rows)]
     losses = [math.sin(i) for i in range(rows)]
     training, _ = curves.curves(logged(steps, loss=losses, target_tokens=[step * 7 for step in steps]))
     together = training.rows_a_point
-    assert len(training.step) <= curves.MOST_POINTS < together * curves.MOST_POINTS + 1
-    assert (together == 1) == (rows <= curves.MOST_POINTS)
+    assert len(training.step) <= curves.MAX_POINTS < together * curves.MAX_POINTS + 1
+    assert (together == 1) == (rows <= curves.MAX_POINTS)
     assert training.step[-1] == steps[-1] and training.tokens[-1] == pytest.approx(7 * steps[-1], rel=1e-5)
     expected = [math.fsum(group) / len(group) for i in range(0, rows, together) if (group := losses[i : i + together])]
     assert training.values["loss"] == [pytest.approx(value, rel=1e-5, abs=1e-9) for value in expected]

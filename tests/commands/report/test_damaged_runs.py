@@ -113,7 +113,7 @@ def test_scores_that_are_no_numbers_are_left_out(run: Path, name: str, value: st
     path = run / "evaluation-test.json"
     path.write_text(re.sub(rf'"{name}": [0-9.]+', f'"{name}": {value}', path.read_text(), count=1))
     data = reported(run)
-    assert data["runs"][0]["notes"] == [f"{path}: not what `nmt evaluate --json` prints: left out"]
+    assert data["runs"][0]["notes"] == [f"{path}: not an output of `nmt evaluate --json`: not shown"]
     assert [table["title"] for table in data["scores"]] == ["On the validation set, last validation"]
 
 

@@ -45,18 +45,18 @@ def test_the_summary_of_a_stopped_and_of_a_finished_run() -> None:
     assert summary["steps"] == ["1,000 of 2,400", "2,400 of 2,400"]
     assert summary["target subwords trained on"] == ["4,000,000", "9,600,000"]
     assert summary["time in training"] == ["16 min 40 s", "40 min 00 s"]
-    assert summary["target subwords a second"] == ["4,000", "4,000"]
-    assert summary["sessions"] == ["1", "2: resumed once"]
+    assert summary["target subwords per second"] == ["4,000", "4,000"]
+    assert summary["sessions"] == ["1", "2: resumed 1 time"]
     assert summary["best checkpoint"] == ["step 1,000, by validation loss", "step 2,400, by validation loss"]
 
 
 @pytest.mark.parametrize(
     ("change", "state"),
     [
-        ({"sessions": [Session("2030-01-01T00:00:00+00:00", 0, {})]}, "not ended: in training, or killed"),
+        ({"sessions": [Session("2030-01-01T00:00:00+00:00", 0, {})]}, "not ended: in training or killed"),
         ({"sessions": []}, "finished: training.max_steps reached"),
         ({"sessions": [], "totals": {"step": 7}}, "not finished"),
-        ({"sessions": [], "totals": {}}, "not begun"),
+        ({"sessions": [], "totals": {}}, "not started"),
     ],
 )
 def test_other_states(change: dict[str, Any], state: str) -> None:
@@ -65,14 +65,14 @@ def test_other_states(change: dict[str, Any], state: str) -> None:
 
 def test_what_a_session_does_not_say_is_not_0() -> None:
     runs = [replace(new_run("a"), sessions=[Session("", 0, facts)]) for facts in ({"skipped_pairs": 0}, {})]
-    assert rows(page.to_data(runs)["summary"])["pairs longer than a batch, skipped"] == ["0", "–"]
+    assert rows(page.to_data(runs)["summary"])["skipped pairs (longer than a batch)"] == ["0", "–"]
 
 
 def test_long_times_are_hours() -> None:
     run = replace(new_run("a"), totals={"step": 1, "seconds": 3600 * 30 + 59 * 60 + 59})
     summary = rows(page.to_data([run])["summary"])
     assert summary["time in training"] == ["30 h 59 min"]
-    assert "target subwords a second" not in summary  # no run knows
+    assert "target subwords per second" not in summary  # no run knows
 
 
 def test_scores_and_each_signature_once() -> None:
@@ -136,7 +136,7 @@ def test_scores_that_do_not_compare_are_said() -> None:
 
     assert unlike() == unlike("model.dropout=0.3", "training.validate_every=7") == ""
     other_set = "data.validation={source: c, target: d}"
-    ending = "on the validation set do not compare as they are: the runs differ in"
+    ending = "on the validation set cannot be compared: the runs differ in"
     assert unlike(other_set, "decoding.beam_size=1") == f"Scores {ending} data.validation, decoding.beam_size."
     fewer = "training.validation_sentences=5"
     assert unlike(fewer) == f"BLEU and chrF {ending} training.validation_sentences."

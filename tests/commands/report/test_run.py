@@ -105,7 +105,7 @@ def test_a_run_whose_metrics_are_gone(run: Path, caplog: pytest.LogCaptureFixtur
     """How far it came is known from its models, of which the best may be older than the newest."""
     for name in ("metrics.jsonl", "sessions.jsonl"):
         (run / name).unlink()
-    missing = f"{run / 'metrics.jsonl'}: missing, though models have been saved: no learning curves"
+    missing = f"{run / 'metrics.jsonl'}: missing, although models were saved: there are no learning curves"
     found = report(run)
     assert (found.totals, found.notes) == ({"step": 20}, [missing])
     assert missing in caplog.text
@@ -134,11 +134,11 @@ def test_damaged_lines_are_left_out_and_said(run: Path, caplog: pytest.LogCaptur
     metrics.write_bytes(b"\n".join(damaged))
     found = report(run)
     assert (found.training, found.validation) == (whole.training, whole.validation)  # the last is still being written
-    said = f"{metrics}: 4 lines, the first line 2, are damaged: left out"
+    said = f"{metrics}: 4 lines are damaged, the first is line 2: not shown"
     assert found.notes == [said]
     assert said in caplog.text
     metrics.write_bytes(b"\n".join([*lines[:2], b"", *lines[2:]]))
-    assert report(run).notes == [f"{metrics}: line 3 is damaged: left out"]
+    assert report(run).notes == [f"{metrics}: line 3 is damaged: not shown"]
 
 
 def test_facts_of_other_types_are_left_out_and_said(run: Path) -> None:
@@ -156,7 +156,7 @@ def test_facts_of_other_types_are_left_out_and_said(run: Path) -> None:
     assert found.samples == [Sample("s", "r", [(5, "t"), (6, "t")])]
     assert found.best == {name: value for name, value in wrong.items() if name not in ("bleu", "signatures")}
     assert sorted(found.notes) == [
-        f"{run / name}: not what `nmt train` writes: left out"
+        f"{run / name}: not written by `nmt train`: not shown"
         for name in (
             "best.safetensors: bleu, signatures",
             "samples.jsonl: source",
@@ -175,7 +175,7 @@ def test_damaged_model_files_and_evaluations_are_left_out_and_said(run: Path) ->
     assert (found.best, found.evaluations) == ({}, [])
     best, *evaluations = found.notes
     assert best.startswith(f"{run / model_file.BEST}: not a model (safetensors) file")
-    printed = "not what `nmt evaluate --json` prints: left out"
+    printed = "not an output of `nmt evaluate --json`: not shown"
     assert evaluations == [f"{run}/evaluation-{name}.json: {printed}" for name in "abc"]
 
 
@@ -183,7 +183,7 @@ def test_a_record_of_the_data_that_is_damaged(run: Path) -> None:
     (run / "sessions.jsonl").write_text('{"event": "started", "step": 0, "time": "", "data": {"labels": 1}}\n')
     found = report(run)
     assert found.data is None
-    assert found.notes == [f"{run}: the report on its data cannot be read ('languages'): left out"]
+    assert found.notes == [f"{run}: the data report cannot be read ('languages'): not shown"]
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_a_record_of_the_data_that_cannot_be_shown(run: Path, wrong: dict[str, A
     found = report(run)
     assert found.data is None and len(found.sessions) == 1
     (said,) = found.notes
-    assert said.startswith(f"{run}: the report on its data cannot be read (")
+    assert said.startswith(f"{run}: the data report cannot be read (")
     assert page.page([found])
 
 
@@ -225,7 +225,7 @@ def test_names_tell_runs_apart(run: Path, tmp_path: Path) -> None:
 
 def test_what_is_no_run_is_refused(run: Path, tmp_path: Path) -> None:
     for wrong in (tmp_path / "missing", run / "best.safetensors", run / "checkpoints"):
-        with pytest.raises(NmtError, match=rf"{wrong}: holds no config\.yaml: give the folder of a run"):
+        with pytest.raises(NmtError, match=rf"{wrong}: has no config\.yaml: give a run folder"):
             gather([run, wrong])
     with pytest.raises(NmtError, match="given twice: give each run once"):
         gather([run, run / ".." / "run"])

@@ -14,8 +14,8 @@ from helpers.services import LINES, SERVING, Gated, service, until
 from starlette.datastructures import Headers
 
 from nmt.commands.serve import app
-from nmt.commands.serve.hosts import Hosts, OwnHostsOnly
-from nmt.commands.serve.requests import Limits, Own
+from nmt.commands.serve.hosts import AllowedHosts, HostCheck
+from nmt.commands.serve.requests import Limits, NmtRequest
 
 pytestmark = pytest.mark.usefixtures("time_limit")
 
@@ -31,7 +31,7 @@ def test_translations_in_both_shapes() -> None:
         (found,) = answer.json["translations"]
         assert [one["text"] for one in found] == [one.text for one in best]
         assert found[0]["score"] == pytest.approx(best[0].score, abs=1e-5)
-        assert found[0]["tokens"] == best[0].pieces
+        assert found[0]["pieces"] == best[0].pieces
         libre = LIBRE | {"q": "one two"}
         assert served.post(libre).json == {"translatedText": best[0].text}
         assert served.post(libre, path="/translate?x=1").status == 200
@@ -70,12 +70,12 @@ def test_what_else_there_is_to_ask() -> None:
 def test_errors_are_json_with_a_line() -> None:
     with service(Gated(max_source_tokens=20, long_input="error"), Limits(lines=3, characters=200)) as (served, _):
         for answer, status, words in (
-            (served.post_bytes(b"{", "application/json"), 400, "the body is not application/json, in UTF-8"),
-            (served.post({"text": "one", "n_best": 9}), 400, "9 best translations asked for: at most 3"),
-            (served.post({"text": "one " * 40}), 400, "line 1: 120 subwords, more than 20: shorten or split it"),
+            (served.post_bytes(b"{", "application/json"), 400, "the body is not valid application/json in UTF-8"),
+            (served.post({"text": "one", "n_best": 9}), 400, "n_best: 9 is more than the beam size, 3"),
+            (served.post({"text": "one " * 40}), 400, "line 1 has 120 subwords, more than 20: shorten or split it"),
             (served.post({"text": ["a"] * 4}), 413, "4 lines, more than 3"),
             (served.post({"text": "a" * 201}), 413, "201 characters, more than 200"),
-            (served.post({"text": "a" * 100_000}), 413, "bytes: send fewer at a time"),
+            (served.post({"text": "a" * 100_000}), 413, "bytes: send less in one request"),
             (served.get("/nowhere"), 404, "Not Found"),
             (served.get("/translate"), 405, "Method Not Allowed"),
         ):
@@ -114,7 +114,7 @@ def test_a_body_without_a_length_is_bounded_too() -> None:
 
 
 def test_a_body_that_comes_too_slowly_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "_SECONDS_FOR_A_BODY", 0.5)
+    monkeypatch.setattr(app, "_BODY_SECONDS", 0.5)
     with service(Gated()) as (served, _):
         connection = served.connect()
         connection.putrequest("POST", "/translate")
@@ -123,7 +123,7 @@ def test_a_body_that_comes_too_slowly_is_not_waited_for(monkeypatch: pytest.Monk
         answer = connection.getresponse()  # the rest never comes
         assert (answer.status, json.loads(answer.read())["error"]) == (
             408,
-            "the body did not come within 0.5 seconds: send it faster",
+            "the body took longer than 0.5 seconds: send it faster",
         )
         connection.close()
         connection = served.connect()
@@ -155,7 +155,7 @@ def test_an_answer_that_could_be_too_large_is_refused() -> None:
         assert served.post({"text": text}).status == 200
 
 
-@pytest.mark.parametrize(("module", "name"), [(Own, "answer"), (app, "read")])
+@pytest.mark.parametrize(("module", "name"), [(NmtRequest, "answer"), (app, "parse")])
 def test_who_has_much_to_say_keeps_nobody_waiting(module: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Large requests are read, and large answers written, in other threads than that which answers all."""
     inside, gate, threads, done = threading.Event(), threading.Event(), [], getattr(module, name)
@@ -196,13 +196,16 @@ def test_it_is_called_by_its_own_names_alone() -> None:
                 assert (answer.status, list(answer.json)) == (421, ["error"])
             answer = served.post({"text": "one"}, Host=host)
             assert answer.status == 421
-            assert answer.json["error"] == f"Host {host}: not a name of this service: start it with --allowed-host NAME"
+            assert (
+                answer.json["error"]
+                == f"Host {host}: not a name of this service: to allow it, start with --allowed-host NAME"
+            )
         assert b'status="421"' not in served.get("/metrics").body
 
 
 def test_each_of_several_names_and_pages_counts() -> None:
     """Some servers and proxies pass on more than one."""
-    checked = OwnHostsOnly(lambda *_: pytest.fail("answered"), Hosts())  # type: ignore[arg-type]
+    checked = HostCheck(lambda *_: pytest.fail("answered"), AllowedHosts())  # type: ignore[arg-type]
 
     def status(*headers: tuple[str, str]) -> int | None:
         refusal = checked._refusal(Headers(raw=[(name.encode(), value.encode()) for name, value in headers]))
@@ -230,7 +233,7 @@ def test_a_service_whose_translator_has_ended_says_so() -> None:
 
 
 def test_other_names_where_they_are_allowed() -> None:
-    hosts = Hosts(["translate.example.org"], any_address=True)
+    hosts = AllowedHosts(["translate.example.org"], any_address=True)
     with service(Gated(), hosts=hosts) as (served, _):
         for host in ("translate.example.org", "Translate.Example.org:443", "192.168.0.1:8000", "[2001:db8::1]:8000"):
             assert served.get("/health", Host=host).status == 200
@@ -241,7 +244,7 @@ def test_other_names_where_they_are_allowed() -> None:
 def test_pages_of_other_sites_may_send_nothing() -> None:
     """A page of any site can send a form, or what is called plain text, whatever it may read of the answer."""
     translator = Gated()
-    with service(translator, hosts=Hosts(["translate.example.org"], any_address=True)) as (served, _):
+    with service(translator, hosts=AllowedHosts(["translate.example.org"], any_address=True)) as (served, _):
         here = f"192.168.0.1:{served.port}"
         for origin in (
             "http://evil.example",
@@ -327,7 +330,7 @@ def test_half_a_surrogate_pair_is_refused_as_json() -> None:
 def test_a_defect_of_ours_is_told_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with service(Gated()) as (served, _):
         answer = served.post({"text": "fails"})
-        assert (answer.status, answer.json) == (500, {"error": "the translator failed: its log says why"})
+        assert (answer.status, answer.json) == (500, {"error": "the translator failed: see the log of the service"})
         assert served.post({"text": "one"}).status == 200
     assert "a line that fails" in caplog.text
 
@@ -342,7 +345,7 @@ def test_a_line_a_request_is_written_if_asked_for(wanted: bool, caplog: pytest.L
     lines = [line for line in caplog.messages if "POST" in line]
     assert len(lines) == 2 * wanted
     assert all(re.fullmatch(r"127\.0\.0\.1 POST /translate (200|400) [0-9.]+ s", line) for line in lines)
-    assert "stopped: 2 requests, 1 of them answered with 1 lines" in caplog.messages
+    assert "stopped: 2 requests, 1 translated, with 1 lines" in caplog.messages
 
 
 def test_everyone_gets_their_own_answer_under_load() -> None:
@@ -362,4 +365,4 @@ def test_everyone_gets_their_own_answer_under_load() -> None:
 
         with ThreadPoolExecutor(40) as pool:
             list(pool.map(client, range(40)))
-        assert queue.tally.batches < 200
+        assert queue.totals.batches < 200

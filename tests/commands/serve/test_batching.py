@@ -9,7 +9,7 @@ from helpers.services import LINES, Gated, until
 
 from nmt.commands.serve.answer_size import AnswerSize
 from nmt.commands.serve.batching import AnswerTooLarge, BatchingQueue, QueueFull
-from nmt.commands.serve.requests import Own
+from nmt.commands.serve.requests import NmtRequest
 from nmt.decoding.translator import Translation
 from nmt.errors import NmtError
 
@@ -23,7 +23,7 @@ def translator() -> Gated:
 
 @pytest.fixture
 def queue(translator: Gated) -> Iterator[BatchingQueue]:
-    queue = BatchingQueue(translator, most_waiting=20)
+    queue = BatchingQueue(translator, max_waiting=20)
     yield queue
     translator.gate.set()
     queue.close()
@@ -51,9 +51,9 @@ def test_what_waits_goes_in_together(translator: Gated, queue: BatchingQueue) ->
     for lines, answer in zip(requests, answers, strict=True):
         assert texts(answer.result(30)) == texts([translator.alone(line) for line in lines])
     assert translator.calls == [(LINES[:9], 1)]
-    until(lambda: queue.tally.batches == 2)
-    assert (queue.tally.lines, queue.waiting) == (10, 0)
-    assert queue.tally.subwords == sum(map(len, translator.vocabulary.source.encode(["one", *LINES[:9]])))
+    until(lambda: queue.totals.batches == 2)
+    assert (queue.totals.lines, queue.waiting) == (10, 0)
+    assert queue.totals.subwords == sum(map(len, translator.vocabulary.source.encode(["one", *LINES[:9]])))
 
 
 def test_a_request_alone_does_not_wait_for_others(translator: Gated, queue: BatchingQueue) -> None:
@@ -103,20 +103,20 @@ def test_a_full_queue_takes_no_more(translator: Gated, queue: BatchingQueue) -> 
 
 
 def test_when_to_come_again_follows_from_the_pace(queue: BatchingQueue) -> None:
-    queue.tally.lines, queue.tally.busy = 30, 10.0
+    queue.totals.lines, queue.totals.seconds = 30, 10.0
     assert [queue._seconds(lines) for lines in (1, 3, 4, 100)] == [1, 1, 2, 34]
 
 
 def test_it_follows_from_the_subwords_too(queue: BatchingQueue) -> None:
-    queue.tally.lines, queue.tally.subwords, queue.tally.busy = 30, 600, 10.0
+    queue.totals.lines, queue.totals.subwords, queue.totals.seconds = 30, 600, 10.0
     assert [queue._seconds(*more) for more in ((1, 0), (-5, 60), (3, 601), (90, 60))] == [1, 1, 11, 30]
 
 
 def test_few_lines_with_many_subwords_fill_it_too() -> None:
     """A line that is translated in parts is as much work as these."""
     translator = Gated(max_source_tokens=20)
-    queue = BatchingQueue(translator, most_waiting=4)
-    assert queue.most_subwords == 400
+    queue = BatchingQueue(translator, max_waiting=4)
+    assert queue.max_subwords == 400
     hold(translator, queue)
     long = "one two " * 60
     subwords = len(translator.vocabulary.source.encode([long])[0])
@@ -148,9 +148,9 @@ def test_what_an_answer_could_hold_is_bounded(alignment: bool) -> None:
     queue = BatchingQueue(translator, 20)
     parts = queue._parts([long], 1)
     assert len(parts) >= 5 and max(parts) <= 20
-    most = size.most(parts, 2, alignment)
+    most = size.upper_bound(parts, 2, alignment)
     queue.close()
-    queue = BatchingQueue(translator, 20, most_answer=most)
+    queue = BatchingQueue(translator, 20, max_answer=most)
     assert len(queue.submit([long], 2, alignment).result(30)[0]) == 2
     for more in (([long, "one"], 2), ([long], 3)):
         with pytest.raises(AnswerTooLarge, match=r"^the answer could have [0-9.]+ MiB, more than [0-9.]+$"):
@@ -165,8 +165,8 @@ def test_no_answer_is_larger_than_it_was_said_to_become(alignment: bool) -> None
     queue = BatchingQueue(translator, 20)
     for lines in (["one"], ["", " "], LINES, ["one two, three. " * 10], ['\U0001f600\x01"' * 30]):
         found = queue.submit(lines, 3, alignment).result(30)
-        content = Own(lines, 3, alignment).answer(found)
-        most = queue._size.most(queue._parts(lines, 3), 3, alignment)
+        content = NmtRequest(lines, 3, alignment).answer(found)
+        most = queue._size.upper_bound(queue._parts(lines, 3), 3, alignment)
         assert most / 20 < len(content) <= most
     queue.close()
 
@@ -180,8 +180,8 @@ def test_the_longest_subwords_and_numbers_are_reckoned_with(alignment: bool) -> 
         longest * count, number, number, [longest] * (count + 1), [number] * (count + 1), [longest] * (count + 1),
         [[1 / 3] * (count + 1)] * (count + 1),
     )  # fmt: skip
-    content = Own(["x"], 3, alignment).answer([[one] * 3])
-    most = AnswerSize(translator).most([count], 3, alignment)
+    content = NmtRequest(["x"], 3, alignment).answer([[one] * 3])
+    most = AnswerSize(translator).upper_bound([count], 3, alignment)
     assert 0.8 * most < len(content) <= most
 
 
@@ -208,9 +208,9 @@ def test_only_whose_line_fails_hears_of_it(translator: Gated, queue: BatchingQue
 def test_no_line_is_cut(long_input: str) -> None:
     translator = Gated(max_source_tokens=8, long_input=long_input)
     queue = BatchingQueue(translator, 20)
-    with pytest.raises(NmtError, match=r"^line 2: 120 subwords, more than 8: shorten or split it$"):
+    with pytest.raises(NmtError, match=r"^line 2 has 120 subwords, more than 8: shorten or split it$"):
         queue.submit(["one", "one " * 40])
-    with pytest.raises(NmtError, match=r"^4 best translations asked for: at most 3, the beam's size$"):
+    with pytest.raises(NmtError, match=r"^n_best: 4 is more than the beam size, 3$"):
         queue.submit(["one"], n_best=4)
     queue.close()
     assert translator.calls == []
@@ -245,5 +245,5 @@ def test_the_same_alone_and_in_any_company(translator: Gated) -> None:
     with ThreadPoolExecutor(32) as pool:
         list(pool.map(client, range(64)))
     queue.close()
-    assert queue.tally.lines == 64 * 8
-    assert queue.tally.batches < 64 * 8 / 4
+    assert queue.totals.lines == 64 * 8
+    assert queue.totals.batches < 64 * 8 / 4

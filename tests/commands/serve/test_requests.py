@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from nmt.commands.serve.requests import Languages, LibreTranslate, Limits, Own, Refused, read
+from nmt.commands.serve.languages import Languages
+from nmt.commands.serve.requests import LibreTranslateRequest, Limits, NmtRequest, RequestError, parse
 from nmt.decoding.translator import Translation
 
 JSON = "application/json"
@@ -15,7 +16,7 @@ LIBRE = {"source": "en", "target": "de"}
 
 
 def asked(fields: object, limits: Limits | None = None) -> Any:
-    return read(JSON, json.dumps(fields).encode(), Languages("en", "de"), limits or Limits(), beam_size=3)
+    return parse(JSON, json.dumps(fields).encode(), Languages("en", "de"), limits or Limits(), beam_size=3)
 
 
 def one(text: str) -> Translation:
@@ -23,11 +24,11 @@ def one(text: str) -> Translation:
 
 
 def test_our_own_shape() -> None:
-    assert asked({"text": "a b"}) == Own(["a b"], 1, False)
-    assert asked({"text": ["a\nb", ""], "n_best": 2, "alignment": True}) == Own(["a\nb", ""], 2, True)
-    assert asked({"text": []}) == Own([], 1, False)
+    assert asked({"text": "a b"}) == NmtRequest(["a b"], 1, False)
+    assert asked({"text": ["a\nb", ""], "n_best": 2, "alignment": True}) == NmtRequest(["a\nb", ""], 2, True)
+    assert asked({"text": []}) == NmtRequest([], 1, False)
     answer = json.loads(asked({"text": ["a"], "n_best": 2}).answer([[one("x"), one("y")]]))
-    first = {"text": "x", "score": -0.5, "log_probability": -1.0, "tokens": ["x", "</s>"]}
+    first = {"text": "x", "score": -0.5, "log_probability": -1.0, "pieces": ["x", "</s>"]}
     assert answer["translations"][0][0] == first | {"token_scores": [-0.75, -0.25]}
     assert [[best["text"] for best in line] for line in answer["translations"]] == [["x", "y"]]
 
@@ -36,9 +37,9 @@ def test_an_alignment_is_in_the_answer_if_asked_for() -> None:
     request = asked({"text": ["a", ""], "alignment": True})
     found = replace(one("x"), source_pieces=["ä", "</s>"], alignment=[[1 / 3, 2 / 3], [1.0, 1e-9]])
     first, empty = [best[0] for best in json.loads(request.answer([[found], [one("")]]))["translations"]]
-    assert first["source_tokens"] == ["ä", "</s>"]
+    assert first["source_pieces"] == ["ä", "</s>"]
     assert first["alignment"] == [[0.333333, 0.666667], [1.0, 0.0]]
-    assert (empty["source_tokens"], empty["alignment"]) == (None, None)
+    assert (empty["source_pieces"], empty["alignment"]) == (None, None)
 
 
 def test_no_call_for_json_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +56,7 @@ def test_no_call_for_json_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_libretranslates_shape() -> None:
     request = asked(LIBRE | {"q": "a\r\nb\n\nc", "format": "text", "api_key": "", "whatever": 1})
-    assert request == LibreTranslate([["a", "b", "", "c"]], many=False, n_best=1, detected=None)
+    assert request == LibreTranslateRequest([["a", "b", "", "c"]], is_list=False, n_best=1, detected=None)
     assert request.lines == ["a", "b", "", "c"]
     answer = json.loads(request.answer([[one(text)] for text in ("A", "B", "", "C")]))
     assert answer == {"translatedText": "A\nB\n\nC"}
@@ -63,7 +64,7 @@ def test_libretranslates_shape() -> None:
 
 def test_libretranslates_lists_alternatives_and_detection() -> None:
     request = asked({"q": ["a\n", "b"], "source": "auto", "target": "DE", "alternatives": 1})
-    assert request == LibreTranslate([["a", ""], ["b"]], many=True, n_best=2, detected="en")
+    assert request == LibreTranslateRequest([["a", ""], ["b"]], is_list=True, n_best=2, detected="en")
     assert json.loads(request.answer([[one("A"), one("AA")], [one("")], [one("B"), one("BB")]])) == {
         "translatedText": ["A\n", "B"],
         "alternatives": [["AA\n"], ["BB"]],
@@ -89,40 +90,49 @@ def test_libretranslates_lists_alternatives_and_detection() -> None:
     ],
 )  # fmt: skip
 def test_forms(content_type: str, body: bytes) -> None:
-    found = read(content_type, body, Languages("en", "de"), Limits(), beam_size=3)
-    assert found == LibreTranslate([["dög &", "cat"]], many=False, n_best=3, detected=None)
-    own = read(FORM, b"text=a&n_best=2&alignment=true", Languages("en", "de"), Limits(), beam_size=3)
-    assert own == Own(["a"], 2, True)
+    found = parse(content_type, body, Languages("en", "de"), Limits(), beam_size=3)
+    assert found == LibreTranslateRequest([["dög &", "cat"]], is_list=False, n_best=3, detected=None)
+    own = parse(FORM, b"text=a&n_best=2&alignment=true", Languages("en", "de"), Limits(), beam_size=3)
+    assert own == NmtRequest(["a"], 2, True)
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
         ([], "the body is not a JSON object"),
-        ({}, "text is missing: give a text, or a list of them"),
-        ({"text": "a", "beam": 2}, "beam: unknown; there are text, n_best and alignment, or q, source and target"),
-        ({"text": 1}, "text: a text or a list of texts is wanted, not 1"),
-        ({"text": ["a", None]}, "text: a text or a list of texts is wanted, not null"),
-        ({"text": "\ud800"}, "the body has half of a surrogate pair, which is no character"),
-        ({"text": "a", "\ud800": 1}, "the body has half of a surrogate pair, which is no character"),
-        ({"q": "a", "source": ["\ud800"]}, "the body has half of a surrogate pair, which is no character"),
-        (LIBRE | {"q": "a", "format": "\udfff"}, "the body has half of a surrogate pair, which is no character"),
-        ({"text": "a", "n_best": 0}, "n_best: a whole number from 1 is wanted, not 0"),
-        ({"text": "a", "n_best": True}, "n_best: a whole number from 1 is wanted, not true"),
-        ({"text": "a", "n_best": "many"}, 'n_best: a whole number from 1 is wanted, not "many"'),
-        ({"text": "a", "alignment": 1}, "alignment: true or false is wanted, not 1"),
+        ({}, "text is missing: give a text or a list of texts"),
+        ({"text": "a", "beam": 2}, "beam: unknown field: use text, n_best and alignment, or q, source and target"),
+        ({"text": 1}, "text: expected a text or a list of texts, not 1"),
+        ({"text": ["a", None]}, "text: expected a text or a list of texts, not null"),
+        ({"text": "\ud800"}, "the body has half of a surrogate pair, which is not a character"),
+        ({"text": "a", "\ud800": 1}, "the body has half of a surrogate pair, which is not a character"),
+        ({"q": "a", "source": ["\ud800"]}, "the body has half of a surrogate pair, which is not a character"),
+        (LIBRE | {"q": "a", "format": "\udfff"}, "the body has half of a surrogate pair, which is not a character"),
+        ({"text": "a", "n_best": 0}, "n_best: expected an integer of at least 1, not 0"),
+        ({"text": "a", "n_best": True}, "n_best: expected an integer of at least 1, not true"),
+        ({"text": "a", "n_best": "many"}, 'n_best: expected an integer of at least 1, not "many"'),
+        ({"text": "a", "alignment": 1}, "alignment: expected true or false, not 1"),
         ({"q": ""} | LIBRE, "Invalid request: missing q parameter"),
         ({"q": "a", "target": "de"}, "Invalid request: missing source parameter"),
         ({"q": "a", "source": "en"}, "Invalid request: missing target parameter"),
-        ({"q": "a", "source": "fr", "target": "de"}, "source: fr is not supported: this model has en"),
-        ({"q": "a", "source": "en", "target": "auto"}, "target: auto is not supported: this model has de"),
-        ({"q": "a", "source": ["en"], "target": "de"}, "source: ['en'] is not supported: this model has en"),
-        ({"q": "a", "format": "html"} | LIBRE, "format: html is not supported: send plain text, as format: text"),
-        ({"q": {"a": 1}} | LIBRE, 'q: a text or a list of texts is wanted, not {"a": 1}'),
+        (
+            {"q": "a", "source": "fr", "target": "de"},
+            "source: fr is not supported: this model's source is en",
+        ),
+        (
+            {"q": "a", "source": "en", "target": "auto"},
+            "target: auto is not supported: this model's target is de",
+        ),
+        (
+            {"q": "a", "source": ["en"], "target": "de"},
+            "source: ['en'] is not supported: this model's source is en",
+        ),
+        ({"q": "a", "format": "html"} | LIBRE, "format: html is not supported: send plain text and format: text"),
+        ({"q": {"a": 1}} | LIBRE, 'q: expected a text or a list of texts, not {"a": 1}'),
     ],
 )
 def test_what_cannot_be_meant(fields: object, message: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestError) as refused:
         asked(fields)
     assert (refused.value.status, str(refused.value)) == (400, message)
 
@@ -132,8 +142,8 @@ def test_what_cannot_be_meant(fields: object, message: str) -> None:
     [(JSON, b""), (JSON, b"{"), (JSON, b'{"text": "\xff"}'), (JSON, b"[" * 100_000), (FORM, b"q=%ff")],
 )
 def test_bodies_that_cannot_be_read(content_type: str, body: bytes) -> None:
-    with pytest.raises(Refused, match=r"^the body is not application/[a-z-]+, in UTF-8$"):
-        read(content_type, body, Languages("en", "de"), Limits(), beam_size=3)
+    with pytest.raises(RequestError, match=r"^the body is not valid application/[a-z-]+ in UTF-8$"):
+        parse(content_type, body, Languages("en", "de"), Limits(), beam_size=3)
 
 
 def test_limits() -> None:
@@ -144,7 +154,7 @@ def test_limits() -> None:
         ({"q": "a\nb\nc\nd"} | LIBRE, "4 lines, more than 3"),
         ({"text": "a" * 11}, "11 characters, more than 10"),
     ):
-        with pytest.raises(Refused, match=words) as refused:
+        with pytest.raises(RequestError, match=words) as refused:
             asked(fields, limits)
         assert refused.value.status == 413
     longest = json.dumps({"text": ["\U0001f600" * 20_000] + [""] * 255, "n_best": 4})

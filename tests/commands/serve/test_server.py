@@ -16,8 +16,9 @@ from helpers.services import Gated, Service, save_small_model, until
 
 from nmt.commands.serve import app, server
 from nmt.commands.serve.batching import BatchingQueue
-from nmt.commands.serve.hosts import Hosts, check_names
-from nmt.commands.serve.requests import Languages, Limits
+from nmt.commands.serve.hosts import AllowedHosts, check_names
+from nmt.commands.serve.languages import Languages
+from nmt.commands.serve.requests import Limits
 from nmt.errors import NmtError
 
 NMT = [sys.executable, "-c", "from nmt.cli.app import main; main()"]
@@ -74,7 +75,7 @@ def test_it_listens_on_loopback_and_says_where(start: Start) -> None:
     assert answer.status == 200 and "server" not in answer.headers  # nobody need know of what version it is
     process.terminate()
     _, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (0, "stopped: 1 requests, 1 of them answered with 1 lines\n")
+    assert (process.returncode, said) == (0, "stopped: 1 requests, 1 translated, with 1 lines\n")
 
 
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
@@ -89,7 +90,7 @@ def test_requests_under_way_are_answered(start: Start, sent: int, status: int) -
         process.send_signal(sent)
         assert [answer.result(60).status for answer in answers] == [200] * 6
     _, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (status, "stopped: 6 requests, 6 of them answered with 240 lines\n")
+    assert (process.returncode, said) == (status, "stopped: 6 requests, 6 translated, with 240 lines\n")
     with pytest.raises(ConnectionRefusedError):
         served.get("/health")
 
@@ -105,7 +106,9 @@ def lines_sent(served: Service) -> int:
 def test_other_machines_are_let_in_aloud(start: Start) -> None:
     process = start("--host", "0.0.0.0")
     assert process.stderr
-    assert re.fullmatch(r"warning: http://0\.0\.0\.0:[0-9]+: others can reach it, .*\n", process.stderr.readline())
+    assert re.fullmatch(
+        r"warning: http://0\.0\.0\.0:[0-9]+: other machines can use it without .*\n", process.stderr.readline()
+    )
     served = Service(listening(process)[1])
     for host, status in (("10.0.0.1", 200), ("[2001:db8::1]:1", 200), ("localhost", 200), ("evil.example", 421)):
         assert served.get("/health", Host=host).status == status
@@ -124,15 +127,20 @@ def test_where_it_cannot_listen(model: Path) -> None:
     "host", ["no.such.host.invalid", "", "a..b", "x" * 300, "half\ud800", "nul\0", "256.1.1.1", "[::1]"]
 )
 def test_a_host_that_is_none(host: str) -> None:
-    with pytest.raises(NmtError, match=r"^--host .*: no such host: give a name or an address of this machine$"):
+    with pytest.raises(NmtError, match=r"^--host .*: no such host: give a host name or an IP address of this machine$"):
         server._listen(host, 0)
 
 
 def test_what_is_asked_for_reaches_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
     def build(
-        queue: BatchingQueue, languages: Languages, limits: Limits, ready: object, log_requests: bool, hosts: Hosts
+        queue: BatchingQueue,
+        languages: Languages,
+        limits: Limits,
+        ready: object,
+        log_requests: bool,
+        hosts: AllowedHosts,
     ) -> None:
-        built.append((queue.most_waiting, queue.most_answer, languages, limits, log_requests))
+        built.append((queue.max_waiting, queue.max_answer, languages, limits, log_requests))
         named.append((hosts.names, hosts.any_address))
 
     built, named = list[object](), list[object]()
@@ -149,7 +157,7 @@ def test_what_is_asked_for_reaches_the_service(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("name", ["http://x", "a b", "", "x.example:80", "[::1]:80"])
 def test_a_name_to_be_called_by_is_no_address_of_a_page(name: str) -> None:
     check_names(["x.example", "192.168.0.1", "::1", "[::1]"])
-    with pytest.raises(NmtError, match=r"^--allowed-host .*: give a name alone, such as translate\.example\.org$"):
+    with pytest.raises(NmtError, match=r"^--allowed-host .*: give only a host name, such as translate\.example\.org$"):
         check_names(["x.example", name])
 
 
@@ -165,7 +173,7 @@ def test_mistakes(model: Path, tmp_path: Path) -> None:
     assert "--max-lines 9 is more than --max-waiting 8: lower one or raise the other" in refused(
         model, "--max-lines", 9, "--max-waiting", 8
     )
-    assert "--allowed-host http://x: give a name alone, such as translate.example.org" in refused(
+    assert "--allowed-host http://x: give only a host name, such as translate.example.org" in refused(
         model, "--allowed-host", "http://x"
     )
 

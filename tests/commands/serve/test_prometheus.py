@@ -6,14 +6,14 @@ import pytest
 from helpers.services import Gated
 
 from nmt.commands.serve.batching import BatchingQueue
-from nmt.commands.serve.metrics import Metrics
+from nmt.commands.serve.prometheus import RequestMetrics
 
 pytestmark = pytest.mark.usefixtures("time_limit")
 
 
 def test_counts_and_times() -> None:
     queue = BatchingQueue(Gated(), 10)
-    metrics = Metrics(queue)
+    metrics = RequestMetrics(queue)
     for status, seconds in ((200, 0.01), (200, 0.5), (429, 0.001), (200, 99.0)):
         metrics.add(status, seconds)
     queue.submit(["one", "two"]).result(30)
@@ -39,7 +39,7 @@ def test_the_format() -> None:
     """Each line a comment or a sample; help and type once, before the samples of their name; a line feed at the end."""
     queue = BatchingQueue(Gated(), 10)
     queue.close()
-    metrics = Metrics(queue)
+    metrics = RequestMetrics(queue)
     metrics.add(200, 0.1)
     typed = set()
     for line in metrics.text().removesuffix("\n").split("\n"):

@@ -1,0 +1,69 @@
+"""Writes the folder of an inspection: page, data and pictures."""
+
+import json
+import logging
+from pathlib import Path
+
+from nmt.commands.inspect.inspect import Inspection
+from nmt.commands.inspect.page import page
+from nmt.commands.inspect.text import FORMAT, to_data
+from nmt.errors import NmtError
+from nmt.files import atomic
+from nmt.files.text import lines_out
+
+log = logging.getLogger("nmt")
+
+PAGE, DATA = "index.html", "inspection.json"
+_START = json.dumps({"format": FORMAT})[:-1].encode()  # of our own data
+_MATPLOTLIB = (3, 11)  # the first version that draws Arabic and right-to-left text correctly
+
+
+def check_pictures() -> None:
+    """Raises NmtError if matplotlib is missing or too old."""
+    try:
+        import matplotlib
+    except ModuleNotFoundError:
+        raise NmtError(
+            "pictures need the package matplotlib: pip install 'matplotlib>=3.11', or use --no-pictures"
+        ) from None
+    if matplotlib.__version_info__[:2] < _MATPLOTLIB:
+        raise NmtError(
+            f"pictures need matplotlib 3.11 or newer, for text in all scripts, and {matplotlib.__version__} is "
+            "installed: pip install --upgrade matplotlib, or use --no-pictures"
+        )
+
+
+def check_folder(folder: Path) -> None:
+    """Raises NmtError if files that no inspection wrote could be overwritten."""
+    try:
+        ours = (folder / DATA).read_bytes().startswith(_START)
+    except OSError:
+        ours = False
+    taken = [path for path in (folder / PAGE, folder / DATA, *folder.glob("*.png")) if path.exists()]
+    if taken and not ours:
+        raise NmtError(f"{taken[0]}: exists and was not written by nmt inspect: choose another --output")
+
+
+def write(inspection: Inspection, folder: Path, layer: int | None = None, *, pictures: bool = True) -> list[Path]:
+    """Write all files into a folder, also over those of an earlier inspection; return their paths.
+
+    layer: the layer (from 0) of which pictures show each head; default: that of the alignment. Raises NmtError if the
+    model does not have this layer or the folder cannot be written.
+    """
+    layers = max(len(weights) for weights in inspection.attention.values())
+    if layer is not None and layer >= layers:
+        raise NmtError(f"--layer {layer + 1}: this model has {layers} layers: give a number from 1 to {layers}")
+    check_folder(folder)
+    with atomic.reporting(folder, "--output"):
+        atomic.make_folder(folder)
+    data = json.dumps(to_data(inspection), ensure_ascii=False)
+    for name, content in ((DATA, data), (PAGE, page(inspection))):
+        with lines_out(folder / name) as write_line:
+            write_line(content)
+    written = [folder / PAGE, folder / DATA]
+    if pictures:
+        from nmt.commands.inspect import pictures as drawing
+
+        written += drawing.write(inspection, folder, layer)
+    log.info("written: %s (open it in a browser), %s", written[0], ", ".join(path.name for path in written[1:]))
+    return written
