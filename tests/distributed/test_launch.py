@@ -192,9 +192,9 @@ def test_after_a_rank_was_killed_all_start_again(
     assert (attempts(0), attempts(1)) == (3, 3)
     assert [record.getMessage() for record in caplog.records if record.name == "nmt"] == [
         "rank 0 was killed by SIGKILL",
-        "all ranks start again from the last save (restart 1 of 3)",
+        "restarting all ranks from the last save (restart 1 of 3)",
         "rank 1 was killed by SIGSEGV",
-        "all ranks start again from the last save (restart 2 of 3)",
+        "restarting all ranks from the last save (restart 2 of 3)",
     ]
 
 
@@ -240,7 +240,7 @@ def test_restarts_end(ranks_that: Callable[[str], None], caplog: pytest.LogCaptu
     ranks_that("os.kill(os.getpid(), signal.SIGKILL) if rank == 1 else wait_to_be_ended()\n")
     assert launch.launch([], 2, 1) == 1
     assert attempts(1) == 2
-    assert caplog.text.count("rank 1 was killed by SIGKILL") == 2 and caplog.text.count("start again") == 1
+    assert caplog.text.count("rank 1 was killed by SIGKILL") == 2 and caplog.text.count("restarting all ranks") == 1
 
 
 @pytest.mark.parametrize(("status", "of_the_job"), [(1, 1), (2, 1), (130, 130)])
@@ -280,7 +280,7 @@ def test_a_run_whose_rank_is_killed_ends_as_if_it_had_not_been(
     kill_a_rank(process, tmp_path / "run", 1)
     done = ended(process)
     assert done.status == 0, done.stderr
-    assert done.stderr.count("rank 1 was killed by SIGKILL") == 1 and "all ranks start again" in done.stderr
+    assert done.stderr.count("rank 1 was killed by SIGKILL") == 1 and "restarting all ranks" in done.stderr
     assert re.search(r"resuming .* at step [1-9]", done.stderr)
     assert done.stdout == f"{tmp_path}/run/best.safetensors\n"
     ours, theirs = (tensors.read(newest(run))[0] for run in (whole, tmp_path / "run"))
@@ -313,7 +313,7 @@ def test_without_restarts_a_killed_rank_ends_the_job(corpus: Path, tmp_path: Pat
     done = ended(process)
     assert (done.status, done.stdout) == (1, "")
     assert done.stderr.count("error: ") == 1 and "error: rank 0 was killed by SIGKILL\n" in done.stderr
-    assert "Traceback" not in done.stderr and "start again" not in done.stderr
+    assert "Traceback" not in done.stderr and "restarting" not in done.stderr
 
 
 def test_a_save_of_the_first_rank_that_fails_ends_the_job(corpus: Path, tmp_path: Path) -> None:
@@ -357,7 +357,7 @@ def test_the_first_rank_alone_writes_and_speaks(undisturbed: tuple[Path, Ended])
     assert [row["step"] for row in rows if "loss" in row] == list(range(1, 201))
     assert [row["step"] for row in rows if "validation_loss" in row] == [100, 200]
     logged = (folder / "train.log").read_text()
-    for line in ("step 7  ", "step 200  epoch", "step 200  validation_loss", "training: about ", "done: "):
+    for line in ("step 7 of 200  ", "step 200 of 200  ", "step 200  validation_loss", "training: about ", "done: "):
         assert (logged.count(line), done.stderr.count(line)) == (1, 1), line
     assert "2 ranks, cpu" in logged
     assert {path.name for path in folder.iterdir()} == {
@@ -545,7 +545,7 @@ def test_a_mistake_is_said_once_and_ends_the_job(corpus: Path, tmp_path: Path, m
     done = train(write_config(corpus, tmp_path), *TWO, *QUICK, *several)
     assert (done.status, done.stdout) == (1, ""), done.stderr
     assert done.stderr.count("error: ") == 1 and words in done.stderr.partition("error: ")[2]
-    assert "Traceback" not in done.stderr and "start again" not in done.stderr
+    assert "Traceback" not in done.stderr and "restarting" not in done.stderr
 
 
 def test_what_one_rank_has_said_the_others_leave_unsaid(
