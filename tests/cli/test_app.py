@@ -170,7 +170,7 @@ def test_a_report_is_one_file(trained: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr, Path("-").exists()) == (0, b"", False)
     assert done.stdout.startswith(b"<!DOCTYPE html>") and done.stdout.rstrip().endswith(b"</html>")
     done = run("report", trained, tmp_path)
-    said = f"error: {tmp_path}: holds no config.yaml: give the folder of a run (its run_dir)\n"
+    said = f"error: {tmp_path}: has no config.yaml: give a run folder (run_dir)\n"
     assert (done.returncode, done.stdout, done.stderr.decode()) == (1, b"", said)
 
 
