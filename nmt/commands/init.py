@@ -1,13 +1,31 @@
-"""A settings file to start from."""
+"""A settings file to start from, with comments. It is written from the declarations, so it cannot drift from them."""
 
 import logging
+import shlex
 from pathlib import Path
 
-from nmt.config import template
+from nmt.config.declaration import all_settings
+from nmt.config.reader import in_one_line
+from nmt.config.schema import Config
 from nmt.errors import NmtError
 from nmt.files import atomic
 
 log = logging.getLogger("nmt")
+
+_COMMON = {  # the settings that are changed most often
+    "vocabulary": "size shared",
+    "model": "d_model feed_forward layers heads dropout",
+    "training": "batch_tokens micro_batch_tokens max_steps schedule learning_rate warmup_steps label_smoothing "
+    "precision validate_every checkpoint_every patience",
+    "decoding": "beam_size length_penalty",
+}
+_HEAD = """\
+# Settings of a training run. After changing them, run: nmt train {name}
+# Relative paths start from the folder in which the command runs.
+# To change a setting that is commented out, delete its #. All settings: configs/README.md.
+
+# --- Set these first."""
+_COMMENT_COLUMN = 34
 
 
 def init(
@@ -22,22 +40,36 @@ def init(
     Raises NmtError where there is such a file already, or it cannot be written.
     """
     languages = (source_language, target_language)
-    texts = {
-        "train": train or tuple(f"train.{language}" for language in languages),
-        "validation": validation or tuple(f"validation.{language}" for language in languages),
-    }
-    corpora = {name: {"source": str(source), "target": str(target)} for name, (source, target) in texts.items()}
-    given = {
+    source, target = train or (f"train.{language}" for language in languages)
+    validation_source, validation_target = validation or (f"validation.{language}" for language in languages)
+    given: dict[str, object] = {
         "run_dir": f"runs/{config.stem}",
         "data.source_language": source_language,
         "data.target_language": target_language,
-        "data.train": [corpora["train"]],
-        "data.validation": corpora["validation"],
+        "data.train": [{"source": str(source), "target": str(target)}],
+        "data.validation": {"source": str(validation_source), "target": str(validation_target)},
     }
     with atomic.reporting(config, "CONFIG"):
         try:
             with config.open("x", encoding="utf-8") as file:
-                file.write(template.template(str(config), given))
+                file.write(_text(str(config), given))
         except FileExistsError:
             raise NmtError(f"{config}: exists already and is not overwritten: choose another name") from None
     log.info("next: check the settings at the top of %s, then run: nmt train %s", config, config)
+
+
+def _text(name: str, given: dict[str, object]) -> str:
+    """The file `name`: the settings `given`, by dotted path, then common ones in comments with their defaults."""
+    known = all_settings(Config)
+    common = [f"{section}.{key}" for section, keys in _COMMON.items() for key in keys.split()]
+    lines, begun = [_HEAD.format(name=shlex.quote(name))], ""
+    for path, value in (given | {path: known[path].default for path in common}).items():
+        if path == common[0]:
+            lines += ["", "# --- The rest has defaults, which are shown. Common settings:"]
+        section, _, key = path.rpartition(".")
+        if section != begun:
+            lines += ["", f"{section}:"]
+            begun = section
+        setting = f"{section and '  '}{'' if path in given else '# '}{key}: {in_one_line(value)}"
+        lines.append(f"{setting:<{_COMMENT_COLUMN}}  # {known[path].meaning}")
+    return "\n".join(lines) + "\n"

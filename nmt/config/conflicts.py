@@ -44,40 +44,25 @@ def of_corpus(corpus: Corpus, key: str) -> Iterator[str]:
 
 
 def of_vocabulary(vocabulary: VocabularyConfig) -> Iterator[str]:
-    if vocabulary.shared and vocabulary.target_model and vocabulary.target_model != vocabulary.source_model:
-        yield (
-            "vocabulary.target_model does not go with vocabulary.shared: true: "
-            "give only vocabulary.source_model, or set shared: false"
-        )
+    if vocabulary.shared and vocabulary.target_model not in (None, vocabulary.source_model):
+        yield "vocabulary.target_model needs vocabulary.shared=false: set that, or give only vocabulary.source_model"
 
 
 def of_model(model: ModelConfig, data: DataConfig, vocabulary: VocabularyConfig) -> Iterator[str]:
     if model.d_model % model.heads and (model.key_size is None or model.value_size is None):
-        yield (
-            f"model.d_model: {model.d_model} is not a multiple of model.heads: {model.heads}: "
-            "change one, or give model.key_size and model.value_size"
-        )
+        yield f"{model.d_model=} is not a multiple of {model.heads=}: change one, or give model.key_size and value_size"
     if model.d_model % 2 and model.positions != "learned":
-        yield (
-            f"model.d_model: {model.d_model} is odd, and model.positions: {model.positions} needs pairs of sine "
-            "and cosine: make it even"
-        )
+        yield f"{model.d_model=} is odd, and {model.positions=!s} needs pairs of sine and cosine: make it even"
     if model.tie == "all" and not vocabulary.shared:
-        yield "model.tie: all needs vocabulary.shared: true: set tie: target, or share the vocabulary"
+        yield "model.tie=all needs vocabulary.shared=true: set model.tie=target, or share the vocabulary"
     if model.positions == "learned" and model.max_positions < data.max_length + 1:
-        yield (
-            f"model.max_positions: {model.max_positions} is below data.max_length: {data.max_length} + 1 "
-            "(the end of sentence): raise one or lower the other"
-        )
+        yield f"{model.max_positions=} is below {data.max_length=} + 1 (end of sentence): raise one or lower the other"
 
 
 def of_training(training: TrainingConfig, data: DataConfig) -> Iterator[str]:
     micro = training.micro_batch_tokens
     if isinstance(micro, int) and micro > training.batch_tokens:
-        yield (
-            f"training.micro_batch_tokens: {micro} is above training.batch_tokens: {training.batch_tokens}: "
-            "a micro-batch is a part of a batch"
-        )
+        yield f"{training.micro_batch_tokens=} is above {training.batch_tokens=}: a micro-batch is a part of a batch"
     not_with_sharding = {
         "ema_decay": training.ema_decay is not None,
         "micro_batch_tokens": micro == "auto",
@@ -85,12 +70,9 @@ def of_training(training: TrainingConfig, data: DataConfig) -> Iterator[str]:
     }
     for key, given in not_with_sharding.items():
         if training.sharded and given:
-            yield f"training.sharded does not go with training.{key}: {getattr(training, key)}: remove one of them"
+            yield f"training.sharded does not go with training.{key}={getattr(training, key)}: remove one of them"
     if training.best_metric != "validation_loss" and not training.validation_bleu:
-        yield (
-            f"training.best_metric: {training.best_metric} needs training.validation_bleu: true: "
-            "it is computed from translations of the validation set"
-        )
+        yield f"{training.best_metric=!s} needs training.validation_bleu=true, which translates the validation set"
     if training.patience is not None and data.validation is None:
         yield "training.patience needs data.validation: it counts validations without a new best"
     yield from of_schedule(training)
@@ -100,63 +82,45 @@ def of_schedule(training: TrainingConfig) -> Iterator[str]:
     schedule, peak = training.schedule, training.learning_rate
     if schedule == "paper" and peak is not None:
         yield (
-            "training.learning_rate does not go with training.schedule: paper, whose peak follows from "
+            "training.learning_rate does not go with training.schedule=paper, whose peak follows from "
             "model.d_model and training.warmup_steps: choose inverse_sqrt to set the peak"
         )
     if schedule != "paper" and peak is None:
-        yield f"training.schedule: {schedule} needs training.learning_rate: give the peak, such as 0.0005"
+        yield f"{training.schedule=!s} needs training.learning_rate: give the peak, such as 0.0005"
     if peak is not None and training.final_learning_rate > peak:
-        yield (
-            f"training.final_learning_rate: {training.final_learning_rate:g} is above training.learning_rate: "
-            f"{peak:g}: the rate falls from the peak to it"
-        )
+        yield f"{training.final_learning_rate=:g} is above {training.learning_rate=:g}, the peak from which it falls"
     if schedule in ("paper", "inverse_sqrt") and training.warmup_steps == 0:
-        yield f"training.warmup_steps: 0 does not go with training.schedule: {schedule}: give at least 1"
+        yield f"training.warmup_steps=0 does not go with {training.schedule=!s}: give at least 1"
     if schedule in ("cosine", "linear") and training.warmup_steps >= training.max_steps:
         yield (
-            f"training.warmup_steps: {training.warmup_steps} is not below training.max_steps: "
-            f"{training.max_steps}: training.schedule: {schedule} would have no steps to decay in"
+            f"{training.warmup_steps=} is not below {training.max_steps=}: {training.schedule=!s} would have no steps "
+            "to decay in"
         )
     if schedule not in ("cosine", "linear") and training.final_learning_rate:
-        yield (
-            f"training.final_learning_rate does nothing with training.schedule: {schedule}: "
-            "delete it, or choose cosine or linear"
-        )
+        yield f"training.final_learning_rate does nothing with {training.schedule=!s}: choose cosine or linear"
 
 
 def of_decoding(decoding: DecodingConfig, longest_source: int, vocabulary: VocabularyConfig) -> Iterator[str]:
     """`longest_source`: subwords of the longest source that is translated in one piece."""
     if decoding.max_length is not None and decoding.min_length > decoding.max_length:
-        yield (
-            f"decoding.min_length: {decoding.min_length} is above decoding.max_length: {decoding.max_length}: "
-            "raise one or lower the other"
-        )
+        yield f"{decoding.min_length=} is above {decoding.max_length=}: raise one or lower the other"
     if decoding.min_length_ratio > decoding.max_length_ratio:
-        yield (
-            f"decoding.min_length_ratio: {decoding.min_length_ratio:g} is above decoding.max_length_ratio: "
-            f"{decoding.max_length_ratio:g}: raise one or lower the other"
-        )
+        yield f"{decoding.min_length_ratio=:g} is above {decoding.max_length_ratio=:g}: raise one or lower the other"
     if decoding.method == "beam":
         for key in ("top_k", "top_p"):
             if getattr(decoding, key) is not None:
                 yield f"decoding.{key} is for sampling: add decoding.method=sample, or remove it"
     elif decoding.coverage_penalty:
         yield "decoding.coverage_penalty is for beam search: add decoding.method=beam, or remove it"
-    if decoding.top_p is not None and decoding.top_p > 1:
-        yield f"decoding.top_p: {decoding.top_p:g} is above 1: it is a probability"
     for i, word in enumerate(decoding.banned):
         if not any(unicodedata.category(letter)[0] in "LN" for letter in word):
             yield f"decoding.banned[{i}]: {word!r} has no letter or digit, so it is not a word: delete it"
     learned = vocabulary.source_model is None and vocabulary.target_model is None
     if learned and decoding.beam_size > vocabulary.size:
-        yield (
-            f"decoding.beam_size: {decoding.beam_size} is above vocabulary.size: {vocabulary.size}: "
-            "lower decoding.beam_size"
-        )
+        yield f"{decoding.beam_size=} is above {vocabulary.size=}: lower decoding.beam_size"
     longest = decoding.longest_output(longest_source)
     if longest > LONGEST_OUTPUT:
         yield (
-            f"decoding.max_length_ratio: {decoding.max_length_ratio:g} allows outputs of {longest:,} subwords for "
-            f"sources of {longest_source:,}: lower it or decoding.max_source_tokens, or set "
-            f"decoding.max_length to at most {LONGEST_OUTPUT:,}"
+            f"{decoding.max_length_ratio=:g} allows outputs of {longest:,} subwords for sources of {longest_source:,}: "
+            f"lower it or decoding.max_source_tokens, or set decoding.max_length to at most {LONGEST_OUTPUT:,}"
         )

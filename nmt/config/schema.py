@@ -77,7 +77,10 @@ def override(config: Config, overrides: Sequence[str]) -> Config:
     """
     for argument in overrides:
         if not argument.startswith("decoding."):
-            raise NmtError(f"{argument}: {_not_a_decoding_setting(argument)}")
+            advice = did_you_mean(argument) or "a trained model takes only decoding settings: decoding.key=value"
+            if "=" not in argument:
+                advice = f"unexpected argument; to write a file, use --output {argument}"
+            raise NmtError(f"{argument}: {advice}")
     return reader.parse(Config, reader.to_yaml(config), "the model's settings", overrides) if overrides else config
 
 
@@ -86,9 +89,3 @@ def did_you_mean(argument: str) -> str | None:
     key, equals, _ = argument.partition("=")
     known = equals and key in (field.name for field in fields(DecodingConfig))
     return f"did you mean decoding.{argument}?" if known else None
-
-
-def _not_a_decoding_setting(argument: str) -> str:
-    if "=" not in argument:
-        return f"unexpected argument; to write a file, use --output {argument}"
-    return did_you_mean(argument) or "only decoding settings can be changed for a trained model: decoding.key=value"

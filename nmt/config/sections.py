@@ -28,23 +28,17 @@ class Corpus:
 
     source: str | None = setting(None, "text file of source sentences, one per line; plain or .gz", path=True)
     target: str | None = setting(None, "text file of target sentences, aligned with `source`; plain or .gz", path=True)
-    file: str | None = setting(
-        None, "table with both sides: .tsv, .jsonl or .parquet (.tsv and .jsonl also .gz)", path=True
-    )
-    hub: str | None = setting(
-        None, "dataset name on the Hugging Face hub, or a local folder in the hub's formats", path=True
-    )
+    file: str | None = setting(None, "table of both sides: .tsv or .jsonl, plain or .gz, or .parquet", path=True)
+    hub: str | None = setting(None, "dataset on the Hugging Face hub, or a local folder in its formats", path=True)
     name: str | None = setting(None, "with `hub`: the dataset's configuration, such as `de-en`")
     split: str | None = setting(None, "with `hub`: the split; `train` for training corpora, `validation` otherwise")
     revision: str | None = setting(None, "with `hub`: branch, tag or commit")
-    streaming: bool = setting(
-        False, "with `hub`: read over the network without downloading it first; preparation reads it three times"
-    )
+    streaming: bool = setting(False, "with `hub`: not downloaded; preparation reads it over the network three times")
     source_column: str | None = setting(
-        None, "column of the source text; null: `translation.en`, `en` (the language) or `source`; in .tsv `1`"
+        None, "column of the source; null: `translation.en`, `en` (the language) or `source`; in .tsv `1`"
     )
     target_column: str | None = setting(
-        None, "column of the target text; null: `translation.de`, `de` (the language) or `target`; in .tsv `2`"
+        None, "column of the target; null: `translation.de`, `de` (the language) or `target`; in .tsv `2`"
     )
 
     @property
@@ -60,29 +54,18 @@ class DataConfig:
     source_language: str = required("code of the language to translate from, such as `en`")
     target_language: str = required("code of the language to translate into, such as `de`")
     train: tuple[Corpus, ...] = required("the corpora to train on, joined one after the other")
-    validation: Corpus | None = setting(
-        None, "the held-out corpus for validation, by which the best checkpoint is chosen; null: none"
-    )
-    store_dir: str | None = setting(
-        None, "folder of the prepared data, which several runs can share; null: `RUN/data`", path=True
-    )
+    validation: Corpus | None = setting(None, "the held-out corpus, by which the best checkpoint is chosen; null: none")
+    store_dir: str | None = setting(None, "folder of prepared data; runs can share it; null: `RUN/data`", path=True)
     max_length: int = setting(
-        256,
-        "drop training pairs with more subwords than this on either side",
-        at_least=1,
-        at_most=LONGEST_OUTPUT // 10,
+        256, "drop training pairs with more subwords than this on a side", at_least=1, at_most=LONGEST_OUTPUT // 10
     )
     max_length_ratio: float | None = setting(
         9.0, "drop training pairs whose sides differ by more than this factor in subwords; null: keep", at_least=1
     )
     drop_duplicates: bool = setting(False, "drop training pairs seen before (both sides equal)")
     drop_copies: bool = setting(False, "drop training pairs whose source equals their target")
-    over_budget: Literal["skip", "error"] = setting(
-        "skip", "a pair that is larger than a whole batch: skip it and count it, or stop"
-    )
-    pool_pairs: int = setting(
-        1_000_000, "number of pairs that are shuffled and sorted by length together to make batches", at_least=1
-    )
+    over_budget: Literal["skip", "error"] = setting("skip", "a pair larger than a batch: skip it and count it, or stop")
+    pool_pairs: int = setting(1_000_000, "number of pairs that are shuffled and sorted by length together", at_least=1)
     workers: int | None = setting(None, "threads that encode text; null: one per core", at_least=1, at_most=1024)
     prefetch: int = setting(8, "batches that are prepared ahead of training", at_least=1, at_most=1000)
 
@@ -90,41 +73,24 @@ class DataConfig:
 @dataclass(frozen=True)
 class VocabularyConfig:
     size: int = setting(
-        8000,
-        "number of subwords, the four special ones included; per language if not shared",
-        at_least=8,
-        at_most=10_000_000,
+        8000, "number of subwords with the 4 special ones; per language if not shared", at_least=8, at_most=10_000_000
     )
     shared: bool = setting(True, "one vocabulary for both languages")
     character_coverage: float = setting(
-        1.0,
-        "share of the text's characters that get a subword of their own; 0.9995 for Chinese or Japanese",
-        at_least=0.98,
-        at_most=1,
+        1.0, "share of the text's characters to include; 0.9995 for Chinese or Japanese", at_least=0.98, at_most=1
     )
-    byte_fallback: bool = setting(
-        True, "write characters outside the vocabulary as bytes, so that no character is unknown"
-    )
+    byte_fallback: bool = setting(True, "write characters outside the vocabulary as bytes: none is unknown")
     normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = setting(
-        "nmt_nfkc", "SentencePiece's rule for normalising text before it is split; `_cf` also lower-cases"
+        "nmt_nfkc", "SentencePiece's rule for normalising text; `_cf` also lower-cases"
     )
     sample_sentences: int = setting(
-        1_000_000,
-        "sentences per language to learn the vocabulary from, drawn evenly from the training data",
-        at_least=1,
+        1_000_000, "sentences per language to learn it from, drawn evenly from the training data", at_least=1
     )
     source_model: str | None = setting(None, "use this SentencePiece model instead of learning one", path=True)
-    target_model: str | None = setting(
-        None, "the same for the target side; with a shared vocabulary give only one", path=True
-    )
-    bpe_dropout: float = setting(
-        0.0, "BPE-dropout: probability with which each merge is left out in training text", at_least=0, below=1
-    )
+    target_model: str | None = setting(None, "the same for the target; if shared, give only one", path=True)
+    bpe_dropout: float = setting(0.0, "BPE-dropout: share of merges left out in training text", at_least=0, below=1)
     bpe_dropout_samples: int = setting(
-        10,
-        "with bpe_dropout: how many different segmentations of the training text are stored; each epoch uses the next",
-        at_least=1,
-        at_most=1000,
+        10, "with bpe_dropout: number of stored segmentations; each epoch uses the next", at_least=1, at_most=1000
     )
 
     @property
@@ -153,15 +119,14 @@ class ModelConfig:
     activation_dropout: float = setting(0.0, "dropout inside the feed-forward layers", at_least=0, below=1)
     activation: Literal["relu", "gelu", "swish"] = setting("relu", "activation function of the feed-forward layers")
     norm: Literal["post", "pre"] = setting(
-        "post", "layer norm after each residual sum (as in the paper), or before each sub-layer"
+        "post", "layer norm after each residual sum (as in the paper) or before each sub-layer"
     )
     positions: Literal["interleaved", "concatenated", "learned"] = setting(
         "interleaved", "sinusoids as in the paper, sinusoids as in Tensor2Tensor (sines, then cosines), or learned"
     )
     max_positions: int = setting(1024, "longest sequence that learned positions cover", at_least=1, at_most=10_000_000)
     tie: Literal["all", "target", "none"] = setting(
-        "all",
-        "which matrices are one: both embeddings and the output layer; target embedding and output layer; or none",
+        "all", "which matrices are one: both embeddings and output layer; target embedding and output layer; or none"
     )
     bias: bool = setting(True, "biases in the attention and feed-forward projections")
 
@@ -173,38 +138,23 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    batch_tokens: int = setting(
-        25_000,
-        "padded tokens in one optimizer step: sentences × the longest length among them",
-        at_least=1,
-    )
+    batch_tokens: int = setting(25_000, "padded tokens of one optimizer step: sentences × longest length", at_least=1)
     micro_batch_tokens: int | Literal["auto"] | None = setting(
-        None,
-        "most padded tokens on one device at once; the rest is accumulated; null: the whole batch; auto: what fits",
-        at_least=1,
+        None, "most padded tokens on a device at once, accumulated; null: the whole batch; auto: what fits", at_least=1
     )
     activation_checkpointing: bool = setting(
-        False, "keep only each layer's input and compute the rest again in the backward pass: less memory, slower"
+        False, "keep only each layer's input; compute the rest again in the backward pass: less memory, slower"
     )
-    sharded: bool = setting(
-        False,
-        "split weights, gradients and optimizer state over the devices (FSDP2): for models too large for one device",
-    )
+    sharded: bool = setting(False, "split weights, gradients and optimizer state over devices: FSDP2, for large models")
     max_steps: int = setting(100_000, "optimizer steps", at_least=1)
-    max_epochs: int | None = setting(
-        None, "stop after this many passes over the data, if that is earlier than max_steps", at_least=1
-    )
+    max_epochs: int | None = setting(None, "stop after this many passes over the data, or at max_steps", at_least=1)
     max_seconds: float | None = setting(
-        None,
-        "save and stop after this many seconds, counted from the start of the command; the run can be resumed",
-        above=0,
+        None, "save and stop this many seconds after the start of the command; the run can be resumed", above=0
     )
     schedule: Literal["paper", "inverse_sqrt", "cosine", "linear", "constant"] = setting(
         "paper", "learning rate after the warmup; `paper`: equation 3, whose peak follows from d_model"
     )
-    learning_rate: float | None = setting(
-        None, "peak learning rate; required by every schedule except `paper`", above=0
-    )
+    learning_rate: float | None = setting(None, "peak learning rate; every schedule but `paper` needs it", above=0)
     final_learning_rate: float = setting(0.0, "learning rate at max_steps, with cosine and linear", at_least=0)
     warmup_steps: int = setting(4000, "steps in which the learning rate rises from 0", at_least=0)
     adam_betas: tuple[float, float] = setting((0.9, 0.98), "Adam's decay rates", at_least=0, below=1)
@@ -213,11 +163,7 @@ class TrainingConfig:
     clip_norm: float | None = setting(None, "clip the gradient to this norm; null: no clipping", above=0)
     label_smoothing: float = setting(0.1, "probability mass spread over the vocabulary", at_least=0, below=1)
     ema_decay: float | None = setting(
-        None,
-        "also keep an exponential moving average of the weights, in `RUN/ema.safetensors`, with this decay, such as "
-        "0.999 (smaller in the first steps)",
-        above=0,
-        below=1,
+        None, "also average the weights, with this decay, such as 0.999: `RUN/ema.safetensors`", above=0, below=1
     )
     precision: Literal["float32", "tf32", "bfloat16", "float16"] = setting(
         "float32", "number format of the forward and backward pass; weights and optimizer state stay in float32"
@@ -229,9 +175,7 @@ class TrainingConfig:
         None, "translate only this many validation sentences, the first ones; null: all", at_least=1
     )
     validation_samples: int = setting(
-        5,
-        "number of validation sentences whose translations are logged and written to `samples.jsonl` each time",
-        at_least=0,
+        5, "number of validation translations that are logged and written to `samples.jsonl` each time", at_least=0
     )
     checkpoint_every: int = setting(1000, "steps between checkpoints", at_least=1)
     keep_last: int = setting(10, "number of newest checkpoints to keep", at_least=1)
@@ -246,21 +190,14 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class DecodingConfig:
-    method: Literal["beam", "sample"] = setting(
-        "beam", "`beam`: beam search; `sample`: draw from the model's distribution"
-    )
+    method: Literal["beam", "sample"] = setting("beam", "`beam`: beam search; `sample`: draw subwords by probability")
     beam_size: int = setting(4, "hypotheses kept per sentence; 1: greedy search", at_least=1, at_most=1000)
-    length_penalty: float = setting(
-        0.6, "α of the length penalty; scores are log P divided by the penalty", at_least=0, at_most=5
-    )
+    length_penalty: float = setting(0.6, "α of the length penalty, by which log P is divided", at_least=0, at_most=5)
     normalization: Literal["gnmt", "average", "none"] = setting(
         "gnmt", "the length penalty: ((5+|Y|)/6)^α, or |Y|^α (with α 1, log P per subword), or 1"
     )
     coverage_penalty: float = setting(
-        0.0,
-        "β of the GNMT coverage penalty, which lowers the score of outputs that leave out parts of the source",
-        at_least=0,
-        at_most=1000,
+        0.0, "β of GNMT's coverage penalty, against leaving out parts of the source", at_least=0, at_most=1000
     )
     max_extra_tokens: int = setting(
         50, "longest output: max_length_ratio times the source's subwords plus this", at_least=0, at_most=10_000
@@ -268,37 +205,26 @@ class DecodingConfig:
     max_length_ratio: float = setting(
         1.0, "longest output: this times the source's subwords, plus max_extra_tokens", at_least=0, at_most=100
     )
-    max_length: int | None = setting(
-        None, "upper limit of the output in subwords, whatever the source; null: none", at_least=1
-    )
+    max_length: int | None = setting(None, "longest output in subwords, for any source; null: no limit", at_least=1)
     min_length: int = setting(0, "shortest output in subwords (never above the longest)", at_least=0)
-    min_length_ratio: float = setting(
-        0.0, "shortest output: this times the source's subwords, if that is more", at_least=0
-    )
+    min_length_ratio: float = setting(0.0, "shortest output: this times the source's subwords, if more", at_least=0)
     no_repeat_ngram: int | None = setting(
-        None,
-        "no sequence of this many subwords occurs twice in an output (of a long source: in one part)",
-        at_least=1,
+        None, "no sequence of this many subwords occurs twice in an output (of a long source: in one part)", at_least=1
     )
     banned: tuple[str, ...] = setting(
         (), "words or phrases that no output contains, in upper or lower case (of a long source: no part of the output)"
     )
-    temperature: float = setting(
-        1.0, "sampling: below 1 likely subwords are drawn more often, above 1 less often", at_least=0.001
-    )
+    temperature: float = setting(1.0, "sampling: below 1, likely subwords are drawn more often", at_least=0.001)
     top_k: int | None = setting(None, "sampling: draw only from this many most likely subwords", at_least=1)
     top_p: float | None = setting(
-        None, "sampling: draw only from the most likely subwords that together have this probability", above=0
+        None, "sampling: draw only from the most likely subwords with this total probability", above=0, at_most=1
     )
     seed: int = setting(1, "random seed of sampling; with the line's text it determines the line's samples", at_least=0)
     consensus: Literal["none", "chrf", "bleu"] = setting(
         "none", "minimum Bayes risk: choose the candidate most similar to all others by chrF or BLEU"
     )
     candidates: int = setting(
-        32,
-        "with consensus: number of samples to choose from; with beam search these are the beam_size best",
-        at_least=1,
-        at_most=1000,
+        32, "consensus: number of samples to choose from; beam search has its beam_size best", at_least=1, at_most=1000
     )
     precision: Literal["model", "float32", "bfloat16", "int8"] = setting(
         "model",

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import runpy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,8 +14,10 @@ from hypothesis import strategies as st
 
 from nmt.config import reader
 from nmt.config.declaration import all_settings, required, section, setting
-from nmt.config.reference import reference
 from nmt.errors import NmtError
+
+REFERENCE = Path(__file__).parents[2] / "scripts" / "make_settings_reference.py"
+reference = runpy.run_path(str(REFERENCE))["reference"]
 
 
 @dataclass(frozen=True)
