@@ -30,8 +30,7 @@ LAYER = {part: number for number, parts in enumerate(LAYERS) for part in parts}
 COMMANDS = {
     ("train", "validate"),
     ("average", "validate"),
-    ("translate", "translate_file"),
-    ("translate_file", "file_job"),
+    ("translate", "file_job"),
 }
 SHARED_BY_COMMANDS = {"html_page", "models", "output_format"}
 # Everything else knows nmt.models.interface, so that there may be other architectures: docs/adding-a-model.md.

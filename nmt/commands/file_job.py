@@ -43,10 +43,10 @@ _UPDATE_SECONDS = 0.5  # of the progress bar
 
 @dataclass(frozen=True)
 class FileJob:
-    """What to translate and where to. lines: how many the source has; key: stands for everything the output depends on.
+    """What to translate and where to. lines: how many the source has; key: stands for all that the output depends on.
 
-    prefixes: a file with the text that the translation of each line begins with. digests: of all files that the output
-    depends on, as they were when the key was computed.
+    prefixes: a file with the beginning of each line's translation. digests: of all files that the output depends on,
+    as they were when the key was computed.
     """
 
     source: Path
@@ -78,9 +78,8 @@ class FileJob:
         lines = survey(source, digests)
         if prefixes is not None and (begun := survey(prefixes, digests)) != lines:
             raise NmtError(f"{prefixes}: {begun:,} lines, and {source} has {lines:,}: give a prefix for each line")
-        chunk_lines = CHUNK_LINES
-        if processes > 1:
-            chunk_lines = max(1, min(CHUNK_LINES, -(-lines // (_SHARES * processes))))
+        most = CHUNK_LINES if processes == 1 else -(-lines // (_SHARES * processes))
+        chunk_lines = max(1, min(CHUNK_LINES, most))
         digests |= {path: file_digest(path) for path in chain.from_iterable(files.values())}
         parts = {name: [digests[path] for path in paths] for name, paths in files.items()}
         begins = None if prefixes is None else digests[prefixes]
@@ -92,21 +91,21 @@ class FileJob:
         return self.output.with_name(f".{self.output.name}.{self.key}.part")
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the job's lock; log what is translated already, and show progress on a terminal.
+    def locked(self) -> Iterator[None]:
+        """Lock the job; log what is translated already, and show progress on a terminal.
 
-        Raises NmtError where another command holds it, or nothing can be written.
+        Raises NmtError where another command has locked it, or nothing can be written.
         """
-        with ExitStack() as held:
+        with ExitStack() as stack:
             with self._writing():
                 self.folder.mkdir(exist_ok=True)
                 try:
-                    lock = held.enter_context(atomic.locked(self.folder))
+                    lock = stack.enter_context(atomic.locked(self.folder))
                 except (atomic.HeldByAnother, FileNotFoundError):  # not found: another has just finished it
                     raise NmtError(f"{self.output}: another nmt is writing it: wait for it, or stop it") from None
                 atomic.remove_unfinished(self.folder)
                 self._remove_outdated()
-            held.callback(self._remove_if_empty, lock)
+            stack.callback(self._remove_if_empty, lock)
             try:
                 self._log_state()
                 with self._bar():
@@ -130,8 +129,9 @@ class FileJob:
 
         `texts(translator, lines, first=number, prefixes=lines or None)` gives what to write for each line, of which
         the first has that number; the translator's counts start at zero with every chunk. Raises NmtError where a line
-        cannot be translated, read or written.
+        cannot be translated, read or written, and where the model has changed since the key was computed.
         """
+        self.check_loaded(translator)
         for number, chunk in enumerate(self._chunks({})):
             if number % processes == process and _header_of(chunk.path).get("text") != chunk.digest:
                 translator.counts = LineCounts()

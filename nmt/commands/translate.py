@@ -1,19 +1,26 @@
 """A file or standard input translated: as a stream, or from file to file in chunks that survive an interruption."""
 
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tqdm import tqdm
 
-from nmt.commands import models, translate_file
+from nmt.commands import models
+from nmt.commands.file_job import FileJob
 from nmt.commands.output_format import OutputFormat
 from nmt.decoding.chunks import CHUNK_LINES, log_counts
 from nmt.decoding.model_loader import files_of, load_settings
 from nmt.decoding.translator import Translator
-from nmt.distributed.environment import is_launched
+from nmt.distributed import launch
+from nmt.distributed import ranks as distributed
+from nmt.distributed.environment import FILE_JOB, is_launched
+from nmt.errors import NmtError
 from nmt.files import outputs, text
+
+_RESTARTS = 3  # of all ranks, after one is killed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,14 +49,10 @@ class Request:
 
     @property
     def from_file_to_file(self) -> bool:
-        """Whether all texts are files, which can be read twice, and so is the output."""
-        to_file = self.output is not None and not outputs.is_special(self.output)
-        return (
-            to_file
-            and self.source is not None
-            and not self.line_by_line
-            and not any(map(outputs.is_special, self.texts))
-        )
+        """Whether the output is a file, and all texts are files, which can be read twice."""
+        if self.source is None or self.output is None or self.line_by_line:
+            return False
+        return not any(map(outputs.is_special, (self.output, *self.texts)))
 
     def load(self, device: str) -> Translator:
         """The translator on a device."""
@@ -61,21 +64,58 @@ def translate(request: Request) -> int:
     if not request.from_file_to_file:
         _stream(request)
         return 0
-    assert request.source is not None and request.output is not None
     load_settings(request.model)  # raises where it is not a model, before the input is read
-    job = translate_file.job(
-        request.model,
-        request.source,
-        request.output,
-        {"overrides": list(request.overrides), "format": asdict(request.format)},
-        request.processes or 1,
-        request.ensemble,
-        request.glossary,
-        request.prefixes,
-    )
+    job = job_of(request)
     if not is_launched():
         models.log_chosen_files(request.model, *request.ensemble)
-    return translate_file.translate(job, request.load, request.format.texts, request.device, request.processes)
+    return run_job(job, request.load, request.format.texts, request.device, request.processes)
+
+
+def job_of(request: Request) -> FileJob:
+    """The job of translating from file to file. Raises NmtError as FileJob.of does, and where there is no model."""
+    assert request.source is not None and request.output is not None
+    files = {
+        "model": files_of(request.model, *request.ensemble),
+        "glossary": [] if request.glossary is None else [request.glossary],
+    }
+    options = {"overrides": list(request.overrides), "format": asdict(request.format)}
+    return FileJob.of(files, request.source, request.output, options, request.processes or 1, request.prefixes)
+
+
+def run_job(
+    job: FileJob,
+    load: Callable[[str], Translator],
+    texts: Callable[..., Iterator[str]],
+    device: str,
+    processes: int | None,
+) -> int:
+    """Do a job in this process, or start `processes` others with the arguments of this one; each does its share.
+
+    `load` opens the translator on a device; `texts` as in FileJob.translate. Returns the exit status. Raises NmtError
+    as a FileJob does.
+    """
+    if is_launched():
+        if os.environ.get(FILE_JOB) != job.key:
+            raise NmtError(
+                "the model or the input has changed since the job was started: start it again with "
+                "nmt translate --nproc-per-node"
+            )
+        ranks, where = distributed.from_environment(device)
+        job.translate(load(str(where)), texts, ranks.rank, ranks.size)
+        return 0
+    with job.locked():
+        if processes is None:
+            job.translate(load(device), texts)
+        else:
+            os.environ[FILE_JOB] = job.key
+            status = launch.launch(sys.argv[1:], processes, _RESTARTS, saves=False)
+            if status == 130:
+                raise KeyboardInterrupt
+            if status:
+                return status
+        counts, longest = job.finish()
+    log_counts(counts, longest)
+    return 0
 
 
 def _stream(request: Request) -> None:

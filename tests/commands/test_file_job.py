@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,9 +21,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.checkpoints import model_file
-from nmt.commands import file_job, translate_file
+from nmt.commands import file_job, translate
 from nmt.commands.file_job import FileJob
 from nmt.commands.output_format import OutputFormat
+from nmt.commands.translate import run_job
 from nmt.decoding import chunks
 from nmt.decoding.chunks import LineCounts, chunked
 from nmt.decoding.translator import Translator
@@ -108,7 +109,7 @@ def test_any_lines_in_any_chunks_keep_their_order(
     folder = tmp_path_factory.mktemp("job")
     source = write(folder / "in", lines)
     job = FileJob(source, folder / "out", "0" * 16, survey(source, {}), chunk_lines)
-    with job.held():
+    with job.locked():
         for process in range(processes):
             job.translate(translator, echo, process, processes)
         counts, _ = job.finish()
@@ -155,6 +156,10 @@ def test_killed_and_run_again_it_gives_the_same_bytes(model: Path, tmp_path: Pat
     assert names(tmp_path) == {"in", "out", "whole"}
 
 
+def requested(model: Path, source: Path, output: Path, **more: Any) -> FileJob:
+    return translate.job_of(translate.Request(model=model, source=source, output=output, **more))
+
+
 def job_of(model: Path, folder: Path, name: str = "out", **options: object) -> FileJob:
     return FileJob.of({"model": [model]}, folder / "in", folder / name, options)
 
@@ -166,13 +171,13 @@ def test_what_is_half_written_is_not_continued_with_anything_else(
     write(tmp_path / "in", ["one", "two"])
     caplog.set_level("INFO", "nmt")
     old = job_of(model, tmp_path, name, beam_size=2)
-    with old.held():
+    with old.locked():
         old.translate(translator, OutputFormat().texts)
     new = job_of(model, tmp_path, name, beam_size=3)
-    with new.held():
+    with new.locked():
         assert "another model, input or options" in caplog.text
         assert "2 of 2 lines" not in caplog.text
-        with pytest.raises(NmtError, match="another nmt is writing it"), new.held():
+        with pytest.raises(NmtError, match="another nmt is writing it"), new.locked():
             pass
         new.translate(translator, OutputFormat().texts)
         new.finish()
@@ -203,24 +208,25 @@ def test_prefixes_and_json_are_shared_out_with_the_lines(model: Path, tmp_path: 
 
 def test_a_part_is_of_its_ensemble_and_glossary(model: Path, tmp_path: Path) -> None:
     source, out, terms = write(tmp_path / "in", ["one"]), tmp_path / "out", write(tmp_path / "terms", ["one\teins"])
-    alone = translate_file.job(model, source, out, {})
-    together = translate_file.job(model, source, out, {}, ensemble=[model])
-    named = translate_file.job(model, source, out, {}, glossary=terms)
+    alone = requested(model, source, out)
+    together = requested(model, source, out, ensemble=[model])
+    named = requested(model, source, out, glossary=terms)
     write(terms, ["one\tuno"])
-    renamed = translate_file.job(model, source, out, {}, glossary=terms)
-    begun = translate_file.job(model, source, out, {}, prefixes=source)
-    as_another = FileJob.of({"model": [model, terms], "glossary": []}, source, out, {})
+    renamed = requested(model, source, out, glossary=terms)
+    options = {"overrides": [], "format": asdict(OutputFormat())}
+    begun = requested(model, source, out, prefixes=source)
+    as_another = FileJob.of({"model": [model, terms], "glossary": []}, source, out, options)
     keys = [job.key for job in (alone, together, named, renamed, begun, as_another)]
-    assert len(set(keys)) == 6 and keys[0] == translate_file.job(model, source, out, {}).key
+    assert len(set(keys)) == 6 and keys[0] == requested(model, source, out).key
 
 
 def test_a_part_is_of_its_version_and_its_chunks(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write(tmp_path / "in", ["one", "two", "three"])
-    now = translate_file.job(model, source, tmp_path / "out", {})
-    smaller = translate_file.job(model, source, tmp_path / "out", {}, processes=2)
+    now = requested(model, source, tmp_path / "out")
+    smaller = requested(model, source, tmp_path / "out", processes=2)
     assert now.chunk_lines > smaller.chunk_lines == 1
     monkeypatch.setattr(file_job, "__version__", "0.0.0")
-    old = translate_file.job(model, source, tmp_path / "out", {})
+    old = requested(model, source, tmp_path / "out")
     assert len({now.key, smaller.key, old.key}) == 3
 
 
@@ -230,7 +236,7 @@ def test_another_command_with_the_same_output_keeps_its_part(
     write(tmp_path / "in", ["one"])
     other, mine = job_of(model, tmp_path, n=1), job_of(model, tmp_path, n=2)
     other.folder.mkdir()
-    with atomic.locked(other.folder), mine.held():
+    with atomic.locked(other.folder), mine.locked():
         mine.translate(translator, OutputFormat().texts)
         mine.finish()
         assert other.folder.is_dir()
@@ -245,7 +251,7 @@ def test_an_input_that_changes_is_found(
     source = write(tmp_path / "in", ["one", "two"])
     job = job_of(model, tmp_path)
     write(source, other)
-    with pytest.raises(NmtError, match="in: has changed while it was translated"), job.held():
+    with pytest.raises(NmtError, match="in: has changed while it was translated"), job.locked():
         job.translate(translator, OutputFormat().texts)
         if undone:
             write(source, ["one", "two"])
@@ -255,7 +261,7 @@ def test_an_input_that_changes_is_found(
         assert names(tmp_path) == {"in"}, "what was made from other text is not kept"
     write(source, ["one", "two"])
     again = job_of(model, tmp_path)
-    with again.held():
+    with again.locked():
         again.translate(translator, OutputFormat().texts)
         again.finish()
     assert list(read_lines(tmp_path / "out")) == translator.translate(["one", "two"])
@@ -265,8 +271,8 @@ def test_an_input_that_changes_is_found(
 @pytest.mark.parametrize("undone", [False, True])
 def test_prefixes_that_change_are_found(model: Path, translator: Translator, tmp_path: Path, undone: bool) -> None:
     source, prefixes = write(tmp_path / "in", ["one"]), write(tmp_path / "prefixes", ["a"])
-    job = translate_file.job(model, source, tmp_path / "out", {}, prefixes=prefixes)
-    with pytest.raises(NmtError, match="has changed"), job.held():
+    job = requested(model, source, tmp_path / "out", prefixes=prefixes)
+    with pytest.raises(NmtError, match="has changed"), job.locked():
         write(prefixes, ["b"])
         job.translate(translator, OutputFormat().texts)
         if undone:
@@ -279,14 +285,14 @@ def test_prefixes_that_change_are_found(model: Path, translator: Translator, tmp
 def test_each_line_has_a_prefix(model: Path, tmp_path: Path, count: int) -> None:
     source, prefixes = write(tmp_path / "in", ["one", "two"]), write(tmp_path / "prefixes", ["a"] * count)
     with pytest.raises(NmtError, match=rf"prefixes: {count} lines, and .*in has 2: give a prefix for each line"):
-        translate_file.job(model, source, tmp_path / "out", {}, prefixes=prefixes)
+        requested(model, source, tmp_path / "out", prefixes=prefixes)
 
 
 def test_a_glossary_that_changes_before_it_is_loaded_is_found(
     model: Path, translator: Translator, tmp_path: Path
 ) -> None:
     source, terms = write(tmp_path / "in", ["one"]), write(tmp_path / "terms", ["one\teins"])
-    job = translate_file.job(model, source, tmp_path / "out", {}, glossary=terms)
+    job = requested(model, source, tmp_path / "out", glossary=terms)
     job.check_loaded(translator)
     write(terms, ["one\tuno"])
     with pytest.raises(NmtError, match="terms: has changed since the command was started"):
@@ -296,7 +302,7 @@ def test_a_glossary_that_changes_before_it_is_loaded_is_found(
 def test_a_model_that_changes_before_it_is_loaded_is_found(model: Path, tmp_path: Path) -> None:
     source, mine = write(tmp_path / "in", ["one"]), tmp_path / "model.safetensors"
     mine.write_bytes(model.read_bytes())
-    job, whole = translate_file.job(mine, source, tmp_path / "out", {}), model_file.load(model)
+    job, whole = requested(mine, source, tmp_path / "out"), model_file.load(model)
 
     def load(device: str) -> Translator:
         model_file.save(mine, replace(whole, provenance={"step": 7}))
@@ -305,7 +311,7 @@ def test_a_model_that_changes_before_it_is_loaded_is_found(model: Path, tmp_path
         return loaded
 
     with pytest.raises(NmtError, match=r"model\.safetensors: has changed since the command was started"):
-        translate_file.translate(job, load, OutputFormat().texts, "cpu", None)
+        run_job(job, load, OutputFormat().texts, "cpu", None)
     assert not (tmp_path / "out").exists()
 
 
@@ -315,11 +321,11 @@ def test_what_is_translated_is_not_translated_again(
     write(tmp_path / "in", ["one", "two"])
     caplog.set_level("INFO", "nmt")
     job = job_of(model, tmp_path)
-    with pytest.raises(KeyboardInterrupt), job.held():
+    with pytest.raises(KeyboardInterrupt), job.locked():
         job.translate(translator, echo)
         raise KeyboardInterrupt
     assert "out: 2 of 2 lines are translated: run the same command to continue" in caplog.text
-    with job.held():
+    with job.locked():
         job.translate(translator, lambda *_, **more: pytest.fail("again"))
         job.finish()
     assert list(read_lines(tmp_path / "out")) == ["1 one.", "2 two."]
@@ -331,11 +337,11 @@ def test_chunks_of_other_text_are_not_counted(
     source = write(tmp_path / "in", ["one", "two", "three"])
     caplog.set_level("INFO", "nmt")
     job = replace(job_of(model, tmp_path), chunk_lines=1)
-    with job.held():
+    with job.locked():
         write(source, ["one", "other"])  # and as before, when the command is run again
         job.translate(translator, echo)
     write(source, ["one", "two", "three"])
-    with job.held():
+    with job.locked():
         assert "1 of 3 lines are translated: continuing" in caplog.text
         job.translate(translator, echo)
         job.finish()
@@ -344,7 +350,7 @@ def test_chunks_of_other_text_are_not_counted(
 
 def test_where_nothing_is_translated_nothing_is_left(model: Path, tmp_path: Path) -> None:
     write(tmp_path / "in", ["one"])
-    with pytest.raises(NmtError, match="no such model"), job_of(model, tmp_path).held():
+    with pytest.raises(NmtError, match="no such model"), job_of(model, tmp_path).locked():
         raise NmtError("no such model")
     assert names(tmp_path) == {"in"}
 
@@ -355,7 +361,7 @@ def test_very_long_lines_are_fewer_to_a_chunk(tmp_path: Path, monkeypatch: pytes
     texts = ["abcd"] * 5 + ["x" * 20, "a", "b"]
     job = FileJob(write(tmp_path / "in", texts), tmp_path / "out", "0" * 16, len(texts), 4)
     one: Any = SimpleNamespace(counts=LineCounts(), longest_source=None)
-    with job.held():
+    with job.locked():
         job.translate(one, echo)
         job.finish()
     assert list(read_lines(tmp_path / "out")) == [f"{number} {text}." for number, text in enumerate(texts, 1)]
@@ -379,9 +385,9 @@ def test_the_job_ends_as_its_ranks_do(
     load: Any = None  # by the ranks
     if status == 130:
         with pytest.raises(KeyboardInterrupt):
-            translate_file.translate(job, load, echo, "cpu", 2)
+            run_job(job, load, echo, "cpu", 2)
     else:
-        assert translate_file.translate(job, load, echo, "cpu", 2) == status
+        assert run_job(job, load, echo, "cpu", 2) == status
     assert asked == [(2, True, False)] and (tmp_path / "out").exists() == (status == 0)
 
 
@@ -393,7 +399,7 @@ def test_a_rank_of_another_job_is_refused(
         monkeypatch.setenv(name, value)
     monkeypatch.setenv(FILE_JOB, "0" * 16)
     with pytest.raises(NmtError, match="the model or the input has changed since the job was started"):
-        translate_file.translate(job_of(model, tmp_path), lambda _: translator, echo, "cpu", None)
+        run_job(job_of(model, tmp_path), lambda _: translator, echo, "cpu", None)
 
 
 def test_an_error_while_lines_are_written_leaves_the_old_output(tmp_path: Path) -> None:
@@ -422,7 +428,7 @@ def test_a_damaged_chunk_is_translated_again(model: Path, translator: Translator
     job = job_of(model, tmp_path)
     job.folder.mkdir()
     (job.folder / "1-2").write_text("half of a chu")
-    with job.held():
+    with job.locked():
         job.translate(translator, OutputFormat().texts)
         job.finish()
     assert list(read_lines(tmp_path / "out")) == translator.translate(["one", "two"])
@@ -435,7 +441,7 @@ def test_no_fault_leaves_half_a_chunk(
     lines = ["x" * 3000, "y" * 3000]
     write(tmp_path / "in", lines)
     job = job_of(model, tmp_path)
-    with job.held():
+    with job.locked():
         counted = faults.Faults(tmp_path)
         with monkeypatch.context() as patch:
             counted.install(patch.setattr)
@@ -460,7 +466,7 @@ def test_no_fault_at_the_end_loses_what_is_translated(
     job, out = job_of(model, tmp_path), tmp_path / "out"
     for at in itertools.count(1):
         out.unlink(missing_ok=True)
-        with job.held(), monkeypatch.context() as patch:
+        with job.locked(), monkeypatch.context() as patch:
             job.translate(translator, echo)
             fault = faults.Faults(tmp_path, at)
             fault.install(patch.setattr)
@@ -488,7 +494,7 @@ def test_a_folder_of_the_users_with_the_name_of_a_jobs_stays(
         (folder / "1-2000").touch()
     for folder in (half, another):
         (folder / atomic.LOCK).touch()
-    with job.held():
+    with job.locked():
         job.translate(translator, OutputFormat().texts)
         job.finish()
     assert (theirs / "thesis").read_text() == (half / "thesis").read_text() == "mine"
@@ -556,10 +562,10 @@ def test_a_job_that_begins_while_another_ends_keeps_its_folder(
     write(tmp_path / "in", ["one"])
     first, second = job_of(model, tmp_path), job_of(model, tmp_path)
     with ExitStack() as held:
-        with first.held():
+        with first.locked():
             first.translate(translator, OutputFormat().texts)
             first.finish()
-            held.enter_context(second.held())
+            held.enter_context(second.locked())
         second.translate(translator, OutputFormat().texts)
         second.finish()
     assert names(tmp_path) == {"in", "out"}

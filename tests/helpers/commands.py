@@ -17,7 +17,7 @@ SECONDS = 120  # after which a command hangs
 OF_A_LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _PLACES = ("stdin", "stdout", "stderr")
 # What the first process has imported when it forks. PyTorch's optimizers import its compiler when they are first used.
-_PRELOADED = ("nmt.commands.train", "nmt.commands.translate_file", "nmt.commands.evaluate", "torch._dynamo")
+_PRELOADED = ("nmt.commands.train", "nmt.commands.translate", "nmt.commands.evaluate", "torch._dynamo")
 _SERVER = multiprocessing.get_context("forkserver")
 
 
