@@ -1,4 +1,4 @@
-"""The program `nmt`: its commands, each declared in a file of this folder. What is heavy, commands import when called.
+"""The program `nmt`: its commands, declared in the files of this folder. They import what is heavy when called.
 
 Results go to standard output, everything else to standard error. Exit status: 0; 1 for an error that the user can
 fix; 2 for wrong usage; 130 when interrupted.
@@ -9,12 +9,10 @@ from typing import Annotated
 import typer
 
 from nmt import __version__
-from nmt.cli import average, evaluate, export, init, inspect, report, serve, terminal, train, translate
+from nmt.cli import evaluate, export, inspect, serve, terminal, train, translate
 from nmt.files import text
 
-app = terminal.application(
-    "Train machine-translation models: parallel text and one YAML file in, a translator and its BLEU score out."
-)
+app = terminal.application("Train translation models: parallel text and a YAML file in, a translator and its BLEU out.")
 
 
 def _version(wanted: bool) -> None:
@@ -24,26 +22,25 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+_Version = Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")]
+
+
 @app.callback()
-def root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
+def root(version: _Version = False) -> None:
     pass
 
 
-app.command(short_help="Write a settings file to start from.")(init.init)
+app.command(short_help="Write a settings file to start from.")(train.init)
 app.command(short_help="Prepare what is missing, then train or resume.")(train.train)
 app.command(short_help="Build vocabulary and token store; report.")(train.prepare)
 app.command(short_help="Translate a file or standard input.")(translate.translate)
 app.command(short_help="Score given translations with a model.")(translate.score)
 app.command(short_help="Score and compare models or files.", cls=evaluate.Command)(evaluate.evaluate)
-app.command("average-checkpoints", short_help="Write the mean of checkpoints.")(average.average_checkpoints)
+app.command("average-checkpoints", short_help="Write the mean of checkpoints.")(train.average_checkpoints)
 app.command(short_help="Translate over HTTP, with a page to type into.")(serve.serve)
 app.command(short_help="Export for CTranslate2 or transformers.")(export.export)
 app.command(short_help="Look inside: attention, alignment, beam.")(inspect.inspect)
-app.command(short_help="Write a page that shows how runs went.")(report.report)
+app.command(short_help="Write a page that shows how runs went.")(inspect.report)
 
 
 def main() -> None:

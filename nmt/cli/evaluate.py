@@ -6,17 +6,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperCommand
 
-from nmt.cli import terminal
-from nmt.cli.options import (
-    BeamSize,
-    Device,
-    LengthPenalty,
-    check_not_a_setting,
-    decoding_overrides,
-    file_option,
-    is_setting,
-    to_path,
-)
+from nmt.cli import options, terminal
 from nmt.errors import no_such_file
 from nmt.files.text import lines_out
 
@@ -38,43 +28,35 @@ def evaluate(
             "such as decoding.beam_size=8.",
         ),
     ] = None,
-    source: Annotated[
-        Path | None, file_option("Source text. Needed with a model; otherwise for --details and --comet.")
-    ] = None,
-    references: Annotated[list[Path] | None, file_option("Reference translation; repeatable.", "--reference")] = None,
-    hypotheses: Annotated[
-        list[Path] | None, file_option("Also score this translation; repeatable.", "--hypothesis")
-    ] = None,
+    source: Annotated[Path | None, options.file("Source text; needed with a model and for --comet.")] = None,
+    references: Annotated[list[Path] | None, options.file("Reference translation; repeatable.", "--reference")] = None,
+    hypotheses: Annotated[list[Path] | None, options.file("Translation to score; repeatable.", "--hypothesis")] = None,
     test_set: Annotated[
         str | None, typer.Option(help="sacreBLEU's test set instead of --source and --reference, such as wmt14.")
     ] = None,
     language_pair: Annotated[str | None, typer.Option(help="Of the test set, such as en-de.")] = None,
-    outputs: Annotated[
-        list[Path] | None, file_option("Write the model's translation; one per model.", "--output")
-    ] = None,
+    outputs: Annotated[list[Path] | None, options.file("Write the translation; one per model.", "--output")] = None,
     language: Annotated[
         str | None,
-        typer.Option(help="Target language, for BLEU's tokenizer. Default: that of the model or the test set."),
+        typer.Option(help="Target language, for BLEU's tokenizer. Default: the model's or test set's."),
     ] = None,
     tokenizer: Annotated[
         str | None,
-        typer.Option("--tokenize", help="BLEU's tokenizer, by sacreBLEU's name; none: the text is tokenized."),
+        typer.Option("--tokenize", help="BLEU's tokenizer, by sacreBLEU's name; none: text is tokenized."),
     ] = None,
     details: Annotated[
         bool, typer.Option("--details", help="Scores by length and word frequency; worst and most changed sentences.")
     ] = False,
     training_texts: Annotated[
         list[Path] | None,
-        file_option(
-            "With details: count word frequencies in this file, not in the reference; repeatable.", "--training-text"
-        ),
+        options.file("With details: count words in this file, not in the reference; repeatable.", "--training-text"),
     ] = None,
     sentences: Annotated[int, typer.Option(min=0, help="With details: number of sentences of each kind.")] = 5,
     comet: Annotated[str | None, typer.Option(metavar="MODEL", help="Also score with this COMET model.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
-    beam_size: BeamSize = None,
-    length_penalty: LengthPenalty = None,
-    device: Device = "auto",
+    beam_size: options.BeamSize = None,
+    length_penalty: options.LengthPenalty = None,
+    device: options.Device = "auto",
 ) -> None:
     """Score translations, of models or in files: BLEU, chrF and TER, each with its 95% interval and signature.
 
@@ -83,19 +65,19 @@ def evaluate(
 
     Example: nmt evaluate runs/demo --source data/demo/test.en --reference data/demo/test.de
     """
-    options = dict(locals())  # named as the fields of Request
-    settings = list(filter(is_setting, models or ()))
-    files = [to_path(one) for one in models or () if one not in settings]
+    arguments = dict(locals())  # named as the fields of Request
+    settings = list(filter(options.is_setting, models or ()))
+    files = [options.to_path(one) for one in models or () if one not in settings]
     for file in files:
         if not file.exists():
-            check_not_a_setting(file, no_such_file(file))
+            options.check_not_a_setting(file, no_such_file(file))
     if (test_set is None) == (not references) or (test_set is None) != (language_pair is None):
         raise typer.BadParameter("give at least one --reference FILE, or --test-set NAME with --language-pair")
     if test_set is not None and source is not None:
         raise typer.BadParameter("--test-set has its own source: leave --source out")
     if not (files or hypotheses) or (files and source is None and test_set is None):
         raise typer.BadParameter("give MODEL and --source FILE, or --hypothesis FILE, or both")
-    overrides = decoding_overrides(settings, beam_size, length_penalty)
+    overrides = options.decoding_overrides(settings, beam_size, length_penalty)
     if not files and (outputs or overrides):
         raise typer.BadParameter("--output and decoding settings are for translating: give MODEL")
     if outputs and len(outputs) != len(files):
@@ -105,7 +87,7 @@ def evaluate(
     from nmt.evaluation import report
 
     fields = evaluation.Request.__dataclass_fields__
-    given = {name: value for name, value in options.items() if name in fields and value is not None}
+    given = {name: value for name, value in arguments.items() if name in fields and value is not None}
     with lines_out(None) as write:
         found = evaluation.evaluate(evaluation.Request(**given | {"models": files, "overrides": overrides}))
         write(report.to_json(*found) if as_json else report.to_text(*found))

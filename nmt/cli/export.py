@@ -5,20 +5,19 @@ from typing import Annotated, Literal
 
 import typer
 
-from nmt.cli import terminal
-from nmt.cli.options import ModelOrRun, UnusedDevice, file_option
+from nmt.cli import options, terminal
 from nmt.errors import NmtError
 from nmt.files import text
 
 
 @terminal.reporting()
 def export(
-    model: ModelOrRun,
+    model: options.ModelOrRun,
     format: Annotated[Literal["ctranslate2", "marian"], typer.Option(help="marian: Hugging Face MarianMTModel.")],
-    output: Annotated[Path, file_option("The folder to write; it must be new or empty.", metavar="FOLDER")],
+    output: Annotated[Path, options.file("The folder to write; it must be new or empty.", metavar="FOLDER")],
     quantization: Annotated[str | None, typer.Option(help="With ctranslate2: float32, float16, int8, ….")] = None,
-    sample: Annotated[Path | None, file_option("Text to compare the export on, a sentence per line.")] = None,
-    device: UnusedDevice = "auto",
+    sample: Annotated[Path | None, options.file("Text to compare the export on, a sentence per line.")] = None,
+    device: options.UnusedDevice = "auto",
 ) -> None:
     """Write a folder that CTranslate2 or Hugging Face transformers loads, and compare it with the model.
 

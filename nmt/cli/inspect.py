@@ -1,41 +1,28 @@
-"""`nmt inspect`."""
+"""How a sentence was translated and how training went: `nmt inspect` and `nmt report`."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nmt.cli import terminal
-from nmt.cli.options import (
-    BeamSize,
-    DecodingOverrides,
-    Device,
-    LengthPenalty,
-    ModelOrRun,
-    decoding_overrides,
-    file_option,
-)
+from nmt.cli import options, terminal
 from nmt.errors import NmtError
+from nmt.files.outputs import check_new_folder, check_output
+from nmt.files.text import lines_out, result
 
 
 @terminal.reporting()
 def inspect(
-    model: ModelOrRun,
+    model: options.ModelOrRun,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="One sentence to translate.")],
-    overrides: DecodingOverrides = None,
+    overrides: options.DecodingOverrides = None,
     target: Annotated[str | None, typer.Option(help="Look at this translation instead of the model's own.")] = None,
-    output: Annotated[
-        Path | None, file_option("Folder for a page, pictures and all numbers.", metavar="FOLDER")
-    ] = None,
-    layer: Annotated[
-        int | None, typer.Option(min=1, help="Layer whose heads are drawn. Default: the alignment layer.")
-    ] = None,
-    pictures: Annotated[
-        bool, typer.Option("--pictures/--no-pictures", help="Also write PNG files; needs matplotlib.")
-    ] = True,
-    beam_size: BeamSize = None,
-    length_penalty: LengthPenalty = None,
-    device: Device = "auto",
+    output: Annotated[Path | None, options.file("Folder for a page, pictures and numbers.", metavar="FOLDER")] = None,
+    layer: Annotated[int | None, typer.Option(min=1, help="Layer that is drawn. Default: the alignment layer.")] = None,
+    pictures: Annotated[bool, typer.Option("--pictures/--no-pictures", help="PNG files too; needs matplotlib.")] = True,
+    beam_size: options.BeamSize = None,
+    length_penalty: options.LengthPenalty = None,
+    device: options.Device = "auto",
 ) -> None:
     """Look at how a sentence is translated: attention, word alignment, and the hypotheses of the beam.
 
@@ -49,8 +36,6 @@ def inspect(
     from nmt.commands.inspect import output_folder
     from nmt.commands.inspect import text as printing
     from nmt.commands.inspect.inspect import Inspector
-    from nmt.files.outputs import check_new_folder
-    from nmt.files.text import lines_out
 
     if target is not None and not target.strip():
         raise NmtError("--target is empty, as an unset shell variable is: give a translation, or leave the option out")
@@ -68,8 +53,39 @@ def inspect(
             raise NmtError(f"{what}: not UTF-8: give text in UTF-8") from None
     with lines_out(None) as write:
         models.log_chosen_files(model)
-        inspector = Inspector.load(model, device, decoding_overrides(overrides, beam_size, length_penalty))
+        inspector = Inspector.load(model, device, options.decoding_overrides(overrides, beam_size, length_penalty))
         seen = inspector.inspect(text, target)
         write(printing.to_text(seen))
     if output is not None:
         output_folder.write(seen, output, None if layer is None else layer - 1, pictures=pictures)
+
+
+@terminal.reporting()
+def report(
+    runs: Annotated[list[Path], typer.Argument(parser=options.to_path, metavar="RUN", help="Run folders.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(parser=options.file_or_dash, metavar="FILE", help="The HTML file to write; -: standard output."),
+    ] = Path("report.html"),
+    device: options.UnusedDevice = "auto",
+) -> None:
+    """Write one HTML file that shows how runs went and compares them. Open it in a browser.
+
+    Learning curves, scores, translations over time, settings, data, hardware. The file contains everything it needs
+    and loads nothing from the network.
+
+    Example: nmt report runs/demo runs/deeper --output report.html
+    """
+    from nmt.checkpoints import model_file
+    from nmt.commands.report.page import page
+    from nmt.commands.report.run import files_of, gather
+
+    runs = [model_file.run_folder(run) for run in runs]
+    read = files_of(runs)
+    if output is not None:
+        check_output(output, read)
+    html = page(gather(runs))
+    with lines_out(output, read) as write:
+        write(html)
+    if output is not None:
+        result(output)

@@ -21,32 +21,24 @@ def file_or_dash(text: str) -> Path | None:
     return None if str(text) == "-" else to_path(text)
 
 
-def file_option(help: str, *names: str, metavar: str = "FILE") -> Any:
+def file(help: str, *names: str, metavar: str = "FILE") -> Any:
     """An option that takes a path. names: of the option, where they are not that of the parameter."""
     return typer.Option(*names, parser=to_path, metavar=metavar, help=help)
 
 
-ConfigFile = Annotated[
-    Path, typer.Argument(parser=to_path, metavar="CONFIG", help="YAML file of settings (configs/README.md).")
-]
+def _path_argument(metavar: str, help: str) -> Any:
+    return typer.Argument(parser=to_path, metavar=metavar, help=help)
+
+
+ConfigFile = Annotated[Path, _path_argument("CONFIG", "YAML file of settings (configs/README.md).")]
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(metavar="SECTION.KEY=VALUE", help="Settings that replace those of the file; values are YAML."),
 ]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps, or auto: the best one on this machine.")]
 UnusedDevice = Annotated[str, typer.Option(help="Ignored: this command runs on the CPU.")]
-ModelFile = Annotated[
-    Path,
-    typer.Argument(
-        parser=to_path,
-        metavar="MODEL",
-        help="Model file, run folder (its best or newest model), or CTranslate2 folder.",
-    ),
-]
-ModelOrRun = Annotated[
-    Path,
-    typer.Argument(parser=to_path, metavar="MODEL", help="Model file, or run folder (its best or newest model)."),
-]
+ModelFile = Annotated[Path, _path_argument("MODEL", "Model file, run folder (best or newest), or CTranslate2 folder.")]
+ModelOrRun = Annotated[Path, _path_argument("MODEL", "Model file, or run folder (its best or newest model).")]
 DecodingOverrides = Annotated[
     list[str] | None,
     typer.Argument(metavar="DECODING.KEY=VALUE", help="Settings that replace those of the model (configs/README.md)."),
@@ -55,7 +47,7 @@ BeamSize = Annotated[int | None, typer.Option(min=1, help="Replaces the model's 
 LengthPenalty = Annotated[float | None, typer.Option(min=0, help="Replaces the model's decoding.length_penalty.")]
 Ensemble = Annotated[
     list[Path] | None,
-    file_option("Another model with the same vocabulary, to translate together; repeatable.", metavar="MODEL"),
+    file("Another model with the same vocabulary, to translate together; repeatable.", metavar="MODEL"),
 ]
 Output = Annotated[
     Path | None,
@@ -72,12 +64,10 @@ def is_setting(argument: str) -> bool:
     return re.match(r"[a-z]+\.[a-z_]+=", argument) is not None and not Path(argument).exists()
 
 
-def decoding_overrides(
-    arguments: Sequence[str] | None, beam_size: int | None, length_penalty: float | None
-) -> list[str]:
+def decoding_overrides(given: Sequence[str] | None, beam_size: int | None, length_penalty: float | None) -> list[str]:
     """All decoding settings of a command line as overrides. Arguments come last, so they win over options."""
     options = {"beam_size": beam_size, "length_penalty": length_penalty}
-    return [f"decoding.{key}={value}" for key, value in options.items() if value is not None] + list(arguments or ())
+    return [f"decoding.{key}={value}" for key, value in options.items() if value is not None] + list(given or ())
 
 
 def check_not_a_setting(file: Path, error: NmtError) -> None:

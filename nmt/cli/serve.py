@@ -15,21 +15,17 @@ def serve(
     overrides: DecodingOverrides = None,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0: other machines can connect.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free port.")] = 8000,
-    max_lines: Annotated[int, typer.Option(min=1, help="Maximum lines of a request; more get status 413.")] = 256,
-    max_characters: Annotated[
-        int, typer.Option(min=1, help="Maximum characters of a request; more get status 413.")
-    ] = 20_000,
-    max_waiting: Annotated[int, typer.Option(min=1, help="Maximum lines that wait; more get status 429.")] = 1000,
+    max_lines: Annotated[int, typer.Option(min=1, help="Most lines of a request, else status 413.")] = 256,
+    max_characters: Annotated[int, typer.Option(min=1, help="Most characters of a request, else status 413.")] = 20_000,
+    max_waiting: Annotated[int, typer.Option(min=1, help="Most lines that wait, else status 429.")] = 1000,
     max_answer: Annotated[
-        int, typer.Option(min=1, help="Maximum MiB of an answer; a request that could exceed it gets status 413.")
+        int, typer.Option(min=1, help="Most MiB of an answer; a request that could exceed it gets status 413.")
     ] = 32,
     allowed_host: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Another host name of this service, as behind a proxy; repeatable."),
     ] = None,
-    log_requests: Annotated[
-        bool, typer.Option("--log-requests", help="Write a line on standard error for each request.")
-    ] = False,
+    log_requests: Annotated[bool, typer.Option("--log-requests", help="Log a line for each request.")] = False,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
     device: Device = "auto",

@@ -52,11 +52,10 @@ def run(commands: typer.Typer) -> None:
 
 @contextmanager
 def reporting(*, rank_of_a_job: bool = False) -> Iterator[None]:
-    """Log to standard error. Turn an error that the user can fix into one message and exit status 1, an interruption
-    into 130.
+    """Log to standard error. An error that the user can fix becomes one message and exit status 1; an interruption, 130.
 
-    rank_of_a_job: the command may be one of several processes that a launcher has started. Without it, what a launcher
-    or a scheduler has set in environment variables is ignored, except by the ranks that translate a file together.
+    rank_of_a_job: the command may be one of several processes that a launcher has started. Otherwise the variables of
+    a launcher or a scheduler are ignored, except by the ranks that translate a file together.
     """
     _open_standard_streams()
     if not rank_of_a_job:
@@ -76,7 +75,7 @@ def reporting(*, rank_of_a_job: bool = False) -> Iterator[None]:
         raise typer.Exit(1) from None
     except ReaderGone:
         raise typer.Exit(0) from None
-    except OSError as error:  # such as a disk that is full
+    except OSError as error:  # such as a full disk
         log.error("%s", error)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
@@ -92,10 +91,7 @@ def reporting(*, rank_of_a_job: bool = False) -> Iterator[None]:
 
 
 class _Lasting(io.FileIO):
-    """A stream that goes to /dev/null after its first error.
-
-    A closed terminal, a closed pipe or a full disk are no reason to stop training.
-    """
+    """A stream that goes to /dev/null after its first error: a full disk or a closed terminal must not stop training."""
 
     def write(self, data: "ReadableBuffer") -> int:
         """Write all of it, here or to /dev/null; returns its size."""
@@ -127,9 +123,8 @@ def _open_standard_streams() -> None:
     with contextlib.suppress(OSError, AttributeError):  # not a file: replaced by a test or a program
         if sys.stderr.fileno() == 2 and not isinstance(sys.stderr.buffer, _Lasting):
             sys.stderr.flush()
-            sys.stderr = io.TextIOWrapper(
-                _Lasting(2, "w", closefd=False), sys.stderr.encoding, "backslashreplace", write_through=True
-            )
+            stream = _Lasting(2, "w", closefd=False)
+            sys.stderr = io.TextIOWrapper(stream, sys.stderr.encoding, "backslashreplace", write_through=True)
 
 
 class _StandardError(logging.Handler):
@@ -142,7 +137,7 @@ class _StandardError(logging.Handler):
         from tqdm import tqdm
 
         line = self.format(record)
-        # Marked as said only here: a rank that is ended between the two would leave the error unreported.
+        # Registered only here: a rank that is ended between the two would leave the error unreported.
         if record.levelno < logging.ERROR or not logged_by_another_rank(record.getMessage()):
             tqdm.write(line, file=sys.stderr)
 

@@ -1,4 +1,4 @@
-"""`nmt train` and `nmt prepare`."""
+"""From settings to a model: `nmt init`, `nmt prepare`, `nmt train` and `nmt average-checkpoints`."""
 
 import logging
 import os
@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nmt.cli import terminal
-from nmt.cli.options import ConfigFile, Device, Overrides, UnusedDevice
+from nmt.cli import options, terminal
 from nmt.distributed.environment import is_launched, rank, terminate_with_launcher
 from nmt.errors import NmtError
 from nmt.files import text
@@ -16,20 +15,52 @@ from nmt.files import text
 log = logging.getLogger("nmt")
 
 
+@terminal.reporting()
+def init(
+    config: Annotated[Path, typer.Argument(parser=options.to_path, metavar="CONFIG", help="The YAML file to write.")],
+    source_language: Annotated[str, typer.Option(help="Language to translate from.")] = "en",
+    target_language: Annotated[str, typer.Option(help="Language to translate into.")] = "de",
+    train: Annotated[
+        tuple[Path, Path] | None,
+        options.file("Training texts.", metavar="SOURCE TARGET"),
+    ] = None,
+    validation: Annotated[
+        tuple[Path, Path] | None,
+        options.file("Validation texts.", metavar="SOURCE TARGET"),
+    ] = None,
+) -> None:
+    """Write a settings file to start from, with comments. An existing file is not overwritten.
+
+    Example: nmt init my.yaml --source-language en --target-language de --train train.en train.de
+    """
+    from nmt.commands import init as writing
+
+    writing.init(config, source_language, target_language, train, validation)
+    text.result(config)
+
+
+@terminal.reporting()
+def prepare(
+    config: options.ConfigFile, overrides: options.Overrides = None, device: options.UnusedDevice = "auto"
+) -> None:
+    """Build only the vocabulary and the token store, and report on the data.
+
+    Example: nmt prepare configs/demo.yaml
+    """
+    from nmt.config import schema
+    from nmt.data import prepare as preparation
+
+    text.result(preparation.prepare(schema.load(config, overrides or ())).report)
+
+
 @terminal.reporting(rank_of_a_job=True)
 def train(
-    config: ConfigFile,
-    overrides: Overrides = None,
-    device: Device = "auto",
-    nproc_per_node: Annotated[
-        int | None, typer.Option(min=1, help="Number of processes on this machine, each with its own device.")
-    ] = None,
-    max_restarts: Annotated[
-        int, typer.Option(min=0, help="With --nproc-per-node: maximum restarts after a process is killed.")
-    ] = 3,
-    profile: Annotated[
-        bool, typer.Option("--profile", help="Measure the time of the phases of some steps; traces in RUN/profile.")
-    ] = False,
+    config: options.ConfigFile,
+    overrides: options.Overrides = None,
+    device: options.Device = "auto",
+    nproc_per_node: Annotated[int | None, typer.Option(min=1, help="Processes on this machine, a device each.")] = None,
+    max_restarts: Annotated[int, typer.Option(min=0, help="With --nproc-per-node: restarts after one is killed.")] = 3,
+    profile: Annotated[bool, typer.Option("--profile", help="Time the phases of some steps: RUN/profile.")] = False,
 ) -> None:
     """Prepare the data where that is missing (vocabulary, token store), then train. Run it again to resume.
 
@@ -67,12 +98,27 @@ def train(
 
 
 @terminal.reporting()
-def prepare(config: ConfigFile, overrides: Overrides = None, device: UnusedDevice = "auto") -> None:
-    """Build only the vocabulary and the token store, and report on the data.
+def average_checkpoints(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(parser=options.to_path, metavar="RUN_OR_FILES", help="One run folder, or model files."),
+    ],
+    output: Annotated[Path, options.file("The model file to write.")],
+    last: Annotated[int | None, typer.Option(min=1, help="Average the N newest checkpoints of the run.")] = None,
+    best: Annotated[int | None, typer.Option(min=1, help="Average the N with the best validation score.")] = None,
+    select: Annotated[bool, typer.Option("--select", help="Try several averages by BLEU and keep the best.")] = False,
+    device: Annotated[str, typer.Option(help="With --select: cpu, cuda, cuda:N, mps, or auto.")] = "auto",
+) -> None:
+    """Write the mean of checkpoints: a run's newest or best ones, or the files named.
 
-    Example: nmt prepare configs/demo.yaml
+    With --select the candidates are the averages of the newest and of the best 1, 3, 5, 10 and 20 checkpoints, as far
+    as the run has them, and the moving average of the weights. Each translates the run's validation set; their scores
+    are printed, and the one with the highest BLEU is written.
+
+    Example: nmt average-checkpoints runs/demo --last 5 --output averaged.safetensors
     """
-    from nmt.config import schema
-    from nmt.data import prepare as preparation
+    from nmt.commands import average
 
-    text.result(preparation.prepare(schema.load(config, overrides or ())).report)
+    if table := average.write(sources, output, last, best, select, device):
+        text.result(table)
+    text.result(output)

@@ -6,55 +6,35 @@ from typing import Annotated, Literal
 
 import typer
 
-from nmt.cli import terminal
-from nmt.cli.options import (
-    BeamSize,
-    DecodingOverrides,
-    Device,
-    Ensemble,
-    LengthPenalty,
-    ModelFile,
-    Output,
-    check_not_a_setting,
-    decoding_overrides,
-    file_option,
-    is_setting,
-    to_path,
-)
+from nmt.cli import options, terminal
 from nmt.distributed.environment import terminate_with_launcher
 from nmt.errors import NmtError, no_such_file
 
 
 @terminal.reporting()
 def translate(
-    model: ModelFile,
+    model: options.ModelFile,
     input: Annotated[
         str | None, typer.Argument(metavar="INPUT", help="File, a sentence per line. Default, or -: standard input.")
     ] = None,
-    overrides: DecodingOverrides = None,
-    output: Output = None,
-    beam_size: BeamSize = None,
-    length_penalty: LengthPenalty = None,
+    overrides: options.DecodingOverrides = None,
+    output: options.Output = None,
+    beam_size: options.BeamSize = None,
+    length_penalty: options.LengthPenalty = None,
     n_best: Annotated[int | None, typer.Option(min=1, help="Number of translations per line, with scores.")] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Write the score before each translation.")] = False,
-    format: Annotated[
-        Literal["text", "json"], typer.Option(help="json: a JSON object per line, with all details.")
-    ] = "text",
-    ensemble: Ensemble = None,
-    glossary: Annotated[
-        Path | None, file_option("Force these term translations: lines of `source term TAB target term`.")
-    ] = None,
-    prefixes: Annotated[Path | None, file_option("For each line, the text that its translation begins with.")] = None,
-    line_by_line: Annotated[
-        bool, typer.Option("--line-by-line", help="Translate each line as soon as it is read; slower for files.")
-    ] = False,
+    format: Annotated[Literal["text", "json"], typer.Option(help="json: all details, an object per line.")] = "text",
+    ensemble: options.Ensemble = None,
+    glossary: Annotated[Path | None, options.file("Terms to force: lines of `source term TAB target term`.")] = None,
+    prefixes: Annotated[Path | None, options.file("For each line, the beginning of its translation.")] = None,
+    line_by_line: Annotated[bool, typer.Option("--line-by-line", help="Translate each line once it is read.")] = False,
     nproc_per_node: Annotated[
         int | None,
         typer.Option(
-            min=1, help="From file to file: number of processes, each with its own GPU or a share of the CPU cores."
+            min=1, help="From file to file: number of processes, each with its own GPU or a share of the cores."
         ),
     ] = None,
-    device: Device = "auto",
+    device: options.Device = "auto",
 ) -> None:
     """Translate a file or standard input, one sentence per line: as many lines out as in.
 
@@ -71,14 +51,14 @@ def translate(
     from nmt.commands import translate as translation
     from nmt.commands.output_format import OutputFormat
 
-    if input is not None and is_setting(input):  # no INPUT is given
+    if input is not None and options.is_setting(input):  # no INPUT is given
         overrides, input = [input, *(overrides or ())], None
     request = translation.Request(
         model=model,
-        source=None if input in (None, "-") else _text_file(to_path(str(input))),
+        source=None if input in (None, "-") else _text_file(options.to_path(str(input))),
         output=output,
         format=OutputFormat(n_best, scores, format == "json"),
-        overrides=decoding_overrides(overrides, beam_size, length_penalty),
+        overrides=options.decoding_overrides(overrides, beam_size, length_penalty),
         ensemble=ensemble or (),
         glossary=glossary,
         prefixes=prefixes,
@@ -96,24 +76,24 @@ def _text_file(file: Path) -> Path:
     """INPUT. Raises NmtError where there is no such file, with a hint for a setting and for a sentence."""
     if not os.path.lexists(file):
         error = no_such_file(file)
-        check_not_a_setting(file, error)
+        options.check_not_a_setting(file, error)
         raise NmtError(f"{error}: INPUT is a file; for text: echo 'TEXT' | nmt translate MODEL")
     return file
 
 
 @terminal.reporting()
 def score(
-    model: ModelFile,
-    source: Annotated[Path, file_option("Source text, a sentence per line.")],
-    target: Annotated[Path, file_option("Its translation, line by line.")],
-    output: Output = None,
+    model: options.ModelFile,
+    source: Annotated[Path, options.file("Source text, a sentence per line.")],
+    target: Annotated[Path, options.file("Its translation, line by line.")],
+    output: options.Output = None,
     format: Annotated[
-        Literal["text", "json"], typer.Option(help="json: a JSON object per line, with token scores.")
+        Literal["text", "json"], typer.Option(help="json: with token scores, an object per line.")
     ] = "text",
-    ensemble: Ensemble = None,
-    length_penalty: LengthPenalty = None,
-    device: Device = "auto",
-    overrides: DecodingOverrides = None,
+    ensemble: options.Ensemble = None,
+    length_penalty: options.LengthPenalty = None,
+    device: options.Device = "auto",
+    overrides: options.DecodingOverrides = None,
 ) -> None:
     """Score given translations: how probable the model finds them. For filtering pairs and ranking candidates.
 
@@ -125,5 +105,5 @@ def score(
     """
     from nmt.commands import score as scoring
 
-    overrides = decoding_overrides(overrides, None, length_penalty)
+    overrides = options.decoding_overrides(overrides, None, length_penalty)
     scoring.score(model, source, target, output, format, ensemble or (), overrides, device)

@@ -110,9 +110,7 @@ def write(
     if folders and len(sources) > 1:
         raise NmtError(f"{folders[0]}: a run folder: give one run only, or model files only")
     if folders and sum([last is not None, best is not None, by_score]) != 1:
-        raise NmtError(
-            f"{folders[0]}: a run folder: add one of --last N, --best N and --select, which choose its files"
-        )
+        raise NmtError(f"{folders[0]}: a run folder: choose its files by one of --last N, --best N and --select")
     if not folders and (last or best or by_score):
         option = "select" if by_score else "last" if last else "best"
         what = "is not a folder" if sources[0].exists() else "does not exist"
@@ -150,7 +148,9 @@ def _validation(run: Path, config: schema.Config, provenance: Mapping[str, Any])
     given, place = config.data.validation, f"{run}/config.yaml: data.validation"
     if given is None:
         raise NmtError(f"{place} is not set: --select needs a text to validate on")
-    how = f"{_where_to_run(run)}, or correct the path there"
+    sessions, _ = json_lines.read(run / "sessions.jsonl")
+    folders = [f"{row['folder']}, " for row in sessions if isinstance(row.get("folder"), str)] or [""]
+    how = f"run this command in the folder {folders[-1]}in which training was started, or correct the path there"
     try:
         pairs = without_empty(list(corpus.read_pairs(given, config.data, "validation")))
     except NmtError as error:
@@ -166,14 +166,6 @@ def _validation(run: Path, config: schema.Config, provenance: Mapping[str, Any])
             f"validated on: {how}"
         )
     return pairs
-
-
-def _where_to_run(run: Path) -> str:
-    """In which folder the relative paths in a run's settings are valid, as an instruction."""
-    sessions, _ = json_lines.read(run / "sessions.jsonl")
-    folders = [row["folder"] for row in sessions if isinstance(row.get("folder"), str)]
-    started = "in which training was started" if not folders else f"{folders[-1]}, in which training was started"
-    return f"run this command in the folder {started}"
 
 
 def _score(candidate: Candidate, validator: Validator, pairs: Sequence[Pair], device: torch.device) -> CandidateScores:

@@ -89,8 +89,9 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None]:
 
 def _check_outputs(request: Request) -> None:
     """Raises NmtError for an output that cannot be written, or that would replace a text or another output."""
-    texts = [*request.hypotheses, *request.references, *request.training_texts]
-    read = [*files_of(*request.models), *texts, *([] if request.source is None else [request.source])]
+    read = [*files_of(*request.models), *request.hypotheses, *request.references, *request.training_texts]
+    if request.source is not None:
+        read.append(request.source)
     checked: set[Path] = set()
     for path in request.outputs:
         if str(path) == "-":
@@ -153,16 +154,15 @@ def _details(
     language: str,
 ) -> Details:
     measured = [(references[0], language)] if source is None else [(source, source_language), (references[0], language)]
+    scored = (systems, references, language, request.tokenizer)
     counted = ", ".join(map(str, request.training_texts)) or references[0].name
     text: Iterable[str] = references[0].lines
     if request.training_texts:
         text = chain.from_iterable(map(read_lines, request.training_texts))
         text = tqdm(text, "counting words", unit=" lines", disable=None, leave=False, delay=2)
-    single = SentenceScores(source, systems, references, language, request.tokenizer)
+    single = SentenceScores(source, *scored)
     return Details(
-        lengths=[
-            breakdowns.by_length(one, its, systems, references, language, request.tokenizer) for one, its in measured
-        ],
+        lengths=[breakdowns.by_length(one, its, *scored) for one, its in measured],
         frequencies=breakdowns.by_frequency(counted, text, systems, references[0], language, request.tokenizer),
         worst=single.worst(request.sentences),
         changed=single.changed(request.sentences),

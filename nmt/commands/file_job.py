@@ -206,14 +206,10 @@ class FileJob:
     def _others(self) -> list[Path]:
         """The folders of jobs with the same output and another model, input or options."""
         name = re.compile(rf"\.{re.escape(self.output.name)}\.[0-9a-f]{{16}}\.part")
-        found: list[Path] = []
         with suppress(PermissionError):  # a folder that can be written to but not listed
-            found += self.output.parent.iterdir()
-        return [
-            folder
-            for folder in found
-            if name.fullmatch(folder.name) and folder != self.folder and (folder / atomic.LOCK).is_file()
-        ]
+            others = [one for one in self.output.parent.iterdir() if name.fullmatch(one.name) and one != self.folder]
+            return [folder for folder in others if (folder / atomic.LOCK).is_file()]
+        return []
 
     def _log_state(self) -> None:
         if self._translated():

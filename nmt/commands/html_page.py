@@ -12,16 +12,16 @@ def html_page(package: str, title: str, data: Any) -> str:
     """A page around a package's `page.html`, with its `page.css`, `page.js` and data inside.
 
     data: what JSON can hold, in `<script id="data">`. Title and data become ASCII: a folder's name may hold what UTF-8
-    cannot. The page's policy lets it run this script and use this style alone, and ask nobody for anything.
+    cannot. The page's policy allows only this script and this style, and no connections.
     """
     folder = resources.files(package)
-    main, style, script = (
-        folder.joinpath(f"page.{suffix}").read_text(encoding="utf-8") for suffix in ("html", "css", "js")
-    )
+    main, style, script = (folder.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
     policy = (
         f"default-src 'none'; script-src {source_hash(script)}; style-src {source_hash(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
+    # No end tag can be in this JSON.
+    written = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     ascii_title = html.escape(title).encode("ascii", "xmlcharrefreplace").decode()
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -35,7 +35,7 @@ def html_page(package: str, title: str, data: Any) -> str:
 <style>{style}</style>
 </head>
 <body>
-{main}<script type="application/json" id="data">{_json(data)}</script>
+{main}<script type="application/json" id="data">{written}</script>
 <script>{script}</script>
 </body>
 </html>
@@ -45,8 +45,3 @@ def html_page(package: str, title: str, data: Any) -> str:
 def source_hash(source: str) -> str:
     """What a Content-Security-Policy calls a script or a style that may be used: `'sha256-…'`."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
-
-
-def _json(data: Any) -> str:
-    """As JSON that no end tag can be found in."""
-    return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Literal
 
@@ -27,8 +27,7 @@ def score(
     overrides: Sequence[str],
     device: str,
 ) -> None:
-    """Write the score of each line of `target` as a translation of that line of `source`; output None: to standard
-    output.
+    """Write the score of each line of `target` as a translation of that line of `source`; output None: standard output.
 
     Raises NmtError where a file cannot be read or written, or one has more lines.
     """
@@ -38,23 +37,20 @@ def score(
     models.log_chosen_files(model, *ensemble)
     translator = models.load_translator(model, device, overrides, ensemble)
     with lines_out(output, read) as write:
-        for first, sources, targets in line_pairs(source, target):
+        pairs, first = line_pairs(source, target), 1
+        while chunk := list(islice(pairs, CHUNK_LINES)):
+            sources, targets = zip(*chunk, strict=True)
             for number, translation in enumerate(translator.score(sources, targets), start=first):
                 write(score_row(number, translation, format))
+            first += len(chunk)
     if skipped := translator.counts.skipped:
         log.warning("%s of %s pairs are too long for the model: nan", f"{skipped:,}", f"{translator.counts.lines:,}")
 
 
-def line_pairs(source: Path, target: Path) -> Iterator[tuple[int, list[str], list[str]]]:
-    """Chunks of lines of two files, with the number of the first line. Raises NmtError where one has more lines."""
-    sources, targets, first = read_lines(source), read_lines(target), 1
-    while True:
-        ours, theirs = list(islice(sources, CHUNK_LINES)), list(islice(targets, CHUNK_LINES))
-        if len(ours) != len(theirs):
-            here, there = (first - 1 + len(lines) + sum(1 for _ in rest)
-                           for lines, rest in ((ours, sources), (theirs, targets)))  # fmt: skip
-            raise NmtError(f"{source} has {here:,} lines and {target} has {there:,}: each line needs its translation")
-        if not ours:
-            return
-        yield first, ours, theirs
-        first += len(ours)
+def line_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
+    """The lines of two files, in pairs. Raises NmtError where one has more lines."""
+    for number, (line, translation) in enumerate(zip_longest(read_lines(source), read_lines(target))):
+        if line is None or translation is None:
+            shorter, longer = (source, target) if line is None else (target, source)
+            raise NmtError(f"{shorter} has {number:,} lines and {longer} has more: each line needs its translation")
+        yield line, translation

@@ -15,8 +15,6 @@ from nmt.commands.validate import Validator, validation_key
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.data import prepare
-from nmt.data.vocabulary import Vocabulary
-from nmt.device import usable_cores
 from nmt.distributed import ranks as distributed
 from nmt.distributed.environment import seconds_since_launch
 from nmt.distributed.ranks import Ranks
@@ -46,8 +44,7 @@ def train(config: Config, device_name: str, *, profile: bool = False) -> StopReq
         if ranks.first:  # before anything is built for other settings
             run_folder.check_config(Path(config.run_dir), config)
             if saved := state.saved(Path(config.run_dir)):
-                identity, _ = saved
-                state.check_settings(config, identity.config, Path(config.run_dir))
+                state.check_settings(config, saved[0].config, Path(config.run_dir))
         memory.check_model(config, where, ranks.local_size)
         with ranks.local_first():
             data = training_data(config, ranks)
@@ -58,7 +55,7 @@ def _threads(ranks: Ranks) -> int:
     """Threads that a rank computes with: its share of the cores, unless OMP_NUM_THREADS is set to another number."""
     not_set = os.environ.get("OMP_NUM_THREADS", "1") == "1"  # `torchrun` itself sets it to 1
     if ranks.size > 1 and not_set:
-        return max(1, usable_cores() // ranks.local_size)
+        return max(1, device.usable_cores() // ranks.local_size)
     return torch.get_num_threads()
 
 
@@ -70,17 +67,14 @@ def training_data(config: Config, ranks: Ranks = Ranks()) -> TrainingData:  # no
     if prepared.validation and training.validation_bleu:
         language = config.data.target_language
         validator = Validator(prepared.validation, prepared.vocabulary, config.search, training, language, ranks)
+    digests = b"".join(hashlib.sha256(proto).digest() for proto in prepared.vocabulary.protos)
     return TrainingData(
         vocabulary=prepared.vocabulary,
         train=prepared.train,
         validation=prepared.validation_ids,
         translate_validation=validator,
         data_key=prepared.data_key,
-        vocabulary_key=_key(prepared.vocabulary),
+        vocabulary_key=hashlib.sha256(digests).hexdigest(),
         validation_key=validation_key(prepared.validation, training, config.decoding),
         report=dataclasses.asdict(prepared.report),
     )
-
-
-def _key(vocabulary: Vocabulary) -> str:
-    return hashlib.sha256(b"".join(hashlib.sha256(proto).digest() for proto in vocabulary.protos)).hexdigest()

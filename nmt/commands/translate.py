@@ -74,10 +74,8 @@ def translate(request: Request) -> int:
 def job_of(request: Request) -> FileJob:
     """The job of translating from file to file. Raises NmtError as FileJob.of does, and where there is no model."""
     assert request.source is not None and request.output is not None
-    files = {
-        "model": files_of(request.model, *request.ensemble),
-        "glossary": [] if request.glossary is None else [request.glossary],
-    }
+    glossary = [] if request.glossary is None else [request.glossary]
+    files = {"model": files_of(request.model, *request.ensemble), "glossary": glossary}
     options = {"overrides": list(request.overrides), "format": asdict(request.format)}
     return FileJob.of(files, request.source, request.output, options, request.processes or 1, request.prefixes)
 
@@ -96,10 +94,7 @@ def run_job(
     """
     if is_launched():
         if os.environ.get(FILE_JOB) != job.key:
-            raise NmtError(
-                "the model or the input has changed since the job was started: start it again with "
-                "nmt translate --nproc-per-node"
-            )
+            raise NmtError("the model or the input has changed since the job was started: run nmt translate again")
         ranks, where = distributed.from_environment(device)
         job.translate(load(str(where)), texts, ranks.rank, ranks.size)
         return 0

@@ -74,11 +74,8 @@ _WITHIN = {"at least": operator.ge, "above": operator.gt, "at most": operator.le
 
 def settings(declaration: type) -> dict[str, Setting]:
     """The settings and sections of a declaration itself, by name, in the order declared."""
-    hints = typing.get_type_hints(declaration)
-    return {
-        field.name: Setting(hints[field.name], field.default, **field.metadata)
-        for field in dataclasses.fields(declaration)
-    }
+    hints, fields = typing.get_type_hints(declaration), dataclasses.fields(declaration)
+    return {field.name: Setting(hints[field.name], field.default, **field.metadata) for field in fields}
 
 
 def all_settings(declaration: type) -> dict[str, Setting]:

@@ -52,12 +52,7 @@ def read(text: str, problems: list[str], path: str = "", where: str | None = Non
 def dump(value: Any, *, in_one_line: bool = False) -> str:
     """Dicts, lists and scalars as YAML that `read` and any other YAML reader understand in the same way."""
     text: str = yaml.dump(
-        value,
-        Dumper=_Dumper,
-        sort_keys=False,
-        allow_unicode=True,
-        width=sys.maxsize,
-        default_flow_style=in_one_line,
+        value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=sys.maxsize, default_flow_style=in_one_line
     )
     return text.removesuffix("...\n").strip() if in_one_line else text
 
@@ -71,6 +66,9 @@ def shortened(text: str) -> str:
 # --------------------------------------------------------------------------- the YAML library, narrowed
 
 
+_NO_ANCHORS = "anchors, aliases and tags (&, *, !) are not allowed: write the value itself, or put text in quotes"
+
+
 class _Refused(yaml.MarkedYAMLError):
     """Valid YAML that is not supported here."""
 
@@ -81,14 +79,10 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         if event.anchor is not None or getattr(event, "tag", None) is not None:
-            problem = (
-                "anchors, aliases and tags (&, *, !) are not allowed: write the value itself, or put text in quotes"
-            )
-            raise _Refused(problem=problem, problem_mark=event.start_mark)
+            raise _Refused(problem=_NO_ANCHORS, problem_mark=event.start_mark)
         if self._depth > _DEEPEST:
-            raise _Refused(
-                problem=f"nested more than {_DEEPEST} levels deep: settings need fewer", problem_mark=event.start_mark
-            )
+            problem = f"nested more than {_DEEPEST} levels deep: settings need fewer"
+            raise _Refused(problem=problem, problem_mark=event.start_mark)
         self._depth += 1
         node = super().compose_node(parent, index)
         self._depth -= 1

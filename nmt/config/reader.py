@@ -62,9 +62,7 @@ def parse(declaration: type[T], text: str, what: str, overrides: Sequence[str] =
     for override in overrides:
         _override(tree, override, problems)
     value = _Reader(declaration, problems).mapping(declaration, tree, "")
-    check = getattr(value, "conflicts", None)
-    if check is not None:
-        problems.extend(check())
+    problems.extend(getattr(value, "conflicts", list)())
     if problems:
         raise NmtError(report(what, problems))
     assert value is not None
@@ -161,10 +159,7 @@ class _Reader:
         expanded = os.path.expanduser(value)  # noqa: PTH111 (Path would change the rest of the text)
         if expanded.startswith("~"):
             user = value[1:].partition("/")[0]
-            self._break(
-                f"{node.where}{path}: {value}: no user {user} on this machine; "
-                f"for a file with that name write ./{value}"
-            )
+            self._break(f"{node.where}{path}: {value}: no user {user} on this machine; for such a file write ./{value}")
         return expanded
 
     def _value(self, annotation: Any, node: Node, path: str) -> Any:
@@ -248,8 +243,8 @@ def to_yaml(value: Any) -> str:
 def to_dict(value: Any, *, defaults: bool = True) -> Any:
     """The dataclass as dicts, lists and scalars; with defaults=False without the settings that have their default."""
     if dataclasses.is_dataclass(value):
-        held = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
-        return {field.name: to_dict(x, defaults=defaults) for field, x in held if defaults or x != field.default}
+        own = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
+        return {field.name: to_dict(x, defaults=defaults) for field, x in own if defaults or x != field.default}
     if isinstance(value, tuple):
         return [to_dict(item, defaults=defaults) for item in value]
     return value
@@ -267,10 +262,8 @@ def flatten(value: Any) -> dict[str, str]:
 
 def defaults(declaration: type) -> dict[str, str]:
     """Every setting's dotted path and its default, as YAML in one line; empty where there is none."""
-    return {
-        path: "" if setting.required else in_one_line(setting.default)
-        for path, setting in all_settings(declaration).items()
-    }
+    known = all_settings(declaration)
+    return {path: "" if own.required else in_one_line(own.default) for path, own in known.items()}
 
 
 def differences(old: Any, new: Any) -> dict[str, tuple[str, str]]:

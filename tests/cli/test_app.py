@@ -198,12 +198,12 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
         (["translate", trained, "--glossary", short], "short.de"),
         (
             ["score", trained, "--source", short, "--target", corpus / "validation.de"],
-            f"{short} has 1 lines and {corpus}/validation.de has 20: each line needs its translation",
+            f"{short} has 1 lines and {corpus}/validation.de has more: each line needs its translation",
         ),
         (["average-checkpoints", trained, "--last", 99, "--output", tmp_path / "x"], "has 4 checkpoints, not 99"),
         (
             ["average-checkpoints", trained, "--output", tmp_path / "x"],
-            "add one of --last N, --best N and --select",
+            "choose its files by one of --last N, --best N and --select",
         ),
         (["average-checkpoints", trained, trained, "--last", 1, "--output", tmp_path / "x"], "one run only"),
         (["average-checkpoints", trained, "--select", "--device", "gpu", "--output", tmp_path / "x"], "--device gpu"),

@@ -244,8 +244,8 @@ def test_what_is_no_folder(tmp_path: Path, name: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["RUN", "--select", "--last", "2"], "RUN: a run folder: add one of --last N, --best N and --select"),
-        (["RUN"], "RUN: a run folder: add one of --last N, --best N and --select, which choose its files"),
+        (["RUN", "--select", "--last", "2"], "RUN: a run folder: choose its files by one of --last N, --best N"),
+        (["RUN"], "RUN: a run folder: choose its files by one of --last N, --best N and --select"),
         (["RUN", "RUN", "--last", "2"], "RUN: a run folder: give one run only, or model files only"),
         (["RUN", "--select", "--output", "RUN"], "a folder: name the model file"),
         (["RUN/config.yaml", "--select"], "--select chooses from a run folder, and RUN/config.yaml is not a folder"),

@@ -14,11 +14,10 @@ def test_pairs_of_lines(tmp_path: Path, lines: int) -> None:
     source, target = tmp_path / "a", tmp_path / "b"
     source.write_text("".join(f"a{i}\n" for i in range(lines)), encoding="utf-8")
     target.write_text("".join(f"b{i}\n" for i in range(lines)), encoding="utf-8")
-    found = list(line_pairs(source, target))
-    assert [line for _, chunk, _ in found for line in chunk] == [f"a{i}" for i in range(lines)]
-    assert [line for _, _, chunk in found for line in chunk] == [f"b{i}" for i in range(lines)]
-    assert [first for first, _, _ in found] == list(range(1, lines + 1, CHUNK_LINES))
+    assert list(line_pairs(source, target)) == [(f"a{i}", f"b{i}") for i in range(lines)]
     with target.open("a", encoding="utf-8") as file:
         file.write("more\n" * CHUNK_LINES)
-    with pytest.raises(NmtError, match=f"a has {lines:,} lines and .*b has {lines + CHUNK_LINES:,}: each line needs"):
+    with pytest.raises(NmtError, match=f"a has {lines:,} lines and .*b has more: each line needs"):
         list(line_pairs(source, target))
+    with pytest.raises(NmtError, match=f"a has {lines:,} lines and .*b has more: each line needs"):
+        list(line_pairs(target, source))

@@ -362,7 +362,7 @@ def test_a_home_of_nobody_is_refused() -> None:
     [problem] = problems("run_dir=~nobody-of-this-name/x")
     assert problem == (
         "override run_dir: ~nobody-of-this-name/x: no user nobody-of-this-name on this machine; "
-        "for a file with that name write ./~nobody-of-this-name/x"
+        "for such a file write ./~nobody-of-this-name/x"
     )
 
 
