@@ -37,12 +37,10 @@ def evaluate(
     language_pair: Annotated[str | None, typer.Option(help="Of the test set, such as en-de.")] = None,
     outputs: Annotated[list[Path] | None, options.file("Write the translation; one per model.", "--output")] = None,
     language: Annotated[
-        str | None,
-        typer.Option(help="Target language, for BLEU's tokenizer. Default: the model's or test set's."),
+        str | None, typer.Option(help="Target language, for BLEU's tokenizer. Default: the model's or test set's.")
     ] = None,
     tokenizer: Annotated[
-        str | None,
-        typer.Option("--tokenize", help="BLEU's tokenizer, by sacreBLEU's name; none: text is tokenized."),
+        str | None, typer.Option("--tokenize", help="BLEU's tokenizer, by sacreBLEU's name; none: text is tokenized.")
     ] = None,
     details: Annotated[
         bool, typer.Option("--details", help="Scores by length and word frequency; worst and most changed sentences.")
@@ -60,7 +58,7 @@ def evaluate(
 ) -> None:
     """Score translations, of models or in files: BLEU, chrF and TER, each with its 95% interval and signature.
 
-    Several systems, models first, are compared with the first one: a p-value tells whether a difference could be
+    Several systems, models first, are compared with the first one: a p-value shows whether a difference could be
     due to chance.
 
     Example: nmt evaluate runs/demo --source data/demo/test.en --reference data/demo/test.de

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and how arguments are told apart."""
+"""Arguments and options that several commands share."""
 
 import os
 import re
@@ -26,19 +26,19 @@ def file(help: str, *names: str, metavar: str = "FILE") -> Any:
     return typer.Option(*names, parser=to_path, metavar=metavar, help=help)
 
 
-def _path_argument(metavar: str, help: str) -> Any:
+def path_argument(metavar: str, help: str) -> Any:
     return typer.Argument(parser=to_path, metavar=metavar, help=help)
 
 
-ConfigFile = Annotated[Path, _path_argument("CONFIG", "YAML file of settings (configs/README.md).")]
+ConfigFile = Annotated[Path, path_argument("CONFIG", "YAML file of settings (configs/README.md).")]
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(metavar="SECTION.KEY=VALUE", help="Settings that replace those of the file; values are YAML."),
 ]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps, or auto: the best one on this machine.")]
 UnusedDevice = Annotated[str, typer.Option(help="Ignored: this command runs on the CPU.")]
-ModelFile = Annotated[Path, _path_argument("MODEL", "Model file, run folder (best or newest), or CTranslate2 folder.")]
-ModelOrRun = Annotated[Path, _path_argument("MODEL", "Model file, or run folder (its best or newest model).")]
+ModelFile = Annotated[Path, path_argument("MODEL", "Model file, run folder (best or newest), or CTranslate2 folder.")]
+ModelOrRun = Annotated[Path, path_argument("MODEL", "Model file, or run folder (its best or newest model).")]
 DecodingOverrides = Annotated[
     list[str] | None,
     typer.Argument(metavar="DECODING.KEY=VALUE", help="Settings that replace those of the model (configs/README.md)."),

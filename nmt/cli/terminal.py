@@ -52,7 +52,7 @@ def run(commands: typer.Typer) -> None:
 
 @contextmanager
 def reporting(*, rank_of_a_job: bool = False) -> Iterator[None]:
-    """Log to standard error. An error that the user can fix becomes one message and exit status 1; an interruption, 130.
+    """Log to standard error. An error that the user can fix becomes one message and status 1; an interruption, 130.
 
     rank_of_a_job: the command may be one of several processes that a launcher has started. Otherwise the variables of
     a launcher or a scheduler are ignored, except by the ranks that translate a file together.
@@ -60,9 +60,7 @@ def reporting(*, rank_of_a_job: bool = False) -> Iterator[None]:
     _open_standard_streams()
     if not rank_of_a_job:
         ignore_launcher()
-    shown = _StandardError()
-    shown.setFormatter(_Plain())
-    log.addHandler(shown)
+    log.addHandler(_StandardError(logging.ERROR if rank() else logging.INFO))  # the other ranks log errors only
     log.setLevel(logging.DEBUG)
     log.propagate = False
     try:
@@ -91,7 +89,7 @@ def reporting(*, rank_of_a_job: bool = False) -> Iterator[None]:
 
 
 class _Lasting(io.FileIO):
-    """A stream that goes to /dev/null after its first error: a full disk or a closed terminal must not stop training."""
+    """A stream that goes to /dev/null after its first error: a closed terminal must not stop training."""
 
     def write(self, data: "ReadableBuffer") -> int:
         """Write all of it, here or to /dev/null; returns its size."""
@@ -130,9 +128,6 @@ def _open_standard_streams() -> None:
 class _StandardError(logging.Handler):
     """Writes above a progress bar. An error that all ranks have is written once."""
 
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR if rank() else logging.INFO)  # the other ranks log errors only
-
     def emit(self, record: logging.LogRecord) -> None:
         from tqdm import tqdm
 
@@ -141,8 +136,6 @@ class _StandardError(logging.Handler):
         if record.levelno < logging.ERROR or not logged_by_another_rank(record.getMessage()):
             tqdm.write(line, file=sys.stderr)
 
-
-class _Plain(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         prefix = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
         return prefix + (f"rank {rank()}: " if rank() else "") + record.getMessage()

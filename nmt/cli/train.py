@@ -17,17 +17,11 @@ log = logging.getLogger("nmt")
 
 @terminal.reporting()
 def init(
-    config: Annotated[Path, typer.Argument(parser=options.to_path, metavar="CONFIG", help="The YAML file to write.")],
+    config: Annotated[Path, options.path_argument("CONFIG", "The YAML file to write.")],
     source_language: Annotated[str, typer.Option(help="Language to translate from.")] = "en",
     target_language: Annotated[str, typer.Option(help="Language to translate into.")] = "de",
-    train: Annotated[
-        tuple[Path, Path] | None,
-        options.file("Training texts.", metavar="SOURCE TARGET"),
-    ] = None,
-    validation: Annotated[
-        tuple[Path, Path] | None,
-        options.file("Validation texts.", metavar="SOURCE TARGET"),
-    ] = None,
+    train: Annotated[tuple[Path, Path] | None, options.file("Training texts.", metavar="SOURCE TARGET")] = None,
+    validation: Annotated[tuple[Path, Path] | None, options.file("Validation texts.", metavar="SOURCE TARGET")] = None,
 ) -> None:
     """Write a settings file to start from, with comments. An existing file is not overwritten.
 
@@ -99,10 +93,7 @@ def train(
 
 @terminal.reporting()
 def average_checkpoints(
-    sources: Annotated[
-        list[Path],
-        typer.Argument(parser=options.to_path, metavar="RUN_OR_FILES", help="One run folder, or model files."),
-    ],
+    sources: Annotated[list[Path], options.path_argument("RUN_OR_FILES", "One run folder, or model files.")],
     output: Annotated[Path, options.file("The model file to write.")],
     last: Annotated[int | None, typer.Option(min=1, help="Average the N newest checkpoints of the run.")] = None,
     best: Annotated[int | None, typer.Option(min=1, help="Average the N with the best validation score.")] = None,

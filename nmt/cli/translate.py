@@ -53,9 +53,14 @@ def translate(
 
     if input is not None and options.is_setting(input):  # no INPUT is given
         overrides, input = [input, *(overrides or ())], None
+    source = None if input in (None, "-") else options.to_path(str(input))
+    if source is not None and not os.path.lexists(source):
+        error = no_such_file(source)
+        options.check_not_a_setting(source, error)
+        raise NmtError(f"{error}: INPUT is a file; for text: echo 'TEXT' | nmt translate MODEL")
     request = translation.Request(
         model=model,
-        source=None if input in (None, "-") else _text_file(options.to_path(str(input))),
+        source=source,
         output=output,
         format=OutputFormat(n_best, scores, format == "json"),
         overrides=options.decoding_overrides(overrides, beam_size, length_penalty),
@@ -70,15 +75,6 @@ def translate(
         raise typer.BadParameter("--nproc-per-node needs INPUT and --output FILE, both files, and no --line-by-line")
     if status := translation.translate(request):
         raise typer.Exit(status)
-
-
-def _text_file(file: Path) -> Path:
-    """INPUT. Raises NmtError where there is no such file, with a hint for a setting and for a sentence."""
-    if not os.path.lexists(file):
-        error = no_such_file(file)
-        options.check_not_a_setting(file, error)
-        raise NmtError(f"{error}: INPUT is a file; for text: echo 'TEXT' | nmt translate MODEL")
-    return file
 
 
 @terminal.reporting()

@@ -96,10 +96,10 @@ def _check_outputs(request: Request) -> None:
     for path in request.outputs:
         if str(path) == "-":
             raise NmtError("--output -: standard output is for the scores: name a file")
-        whole = check_output(path, read)
-        if whole in checked:
+        place = check_output(path, read)
+        if place in checked:
             raise NmtError(f"--output {path}: given twice: each model needs its own file")
-        checked.add(whole)
+        checked.add(place)
 
 
 def _target_language(settings: Sequence[Config]) -> str:
@@ -111,7 +111,7 @@ def _target_language(settings: Sequence[Config]) -> str:
 
 
 def _texts(request: Request) -> tuple[AlignedText | None, list[AlignedText], str | None]:
-    """Source, references, and the language of the references where the test set tells it."""
+    """Source, references, and the language of the references if the test set has one."""
     if request.test_set is None:
         references = [_read(path) for path in request.references]
         return None if request.source is None else _read(request.source), references, None

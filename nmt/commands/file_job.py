@@ -1,10 +1,9 @@
 """A file translated to a file in chunks, which several processes can share and a later command can continue.
 
-Until FILE is complete, its chunks are in a folder `.FILE.KEY.part` next to it. KEY stands for the model, the options
-and the input, so that a job is continued only with the same ones. Chunks are ranges of lines that follow from the
-input alone; process i of N translates every N-th chunk and waits for no other. A finished chunk is a file in the
-folder, named by its range of lines. Its first line is a JSON object: a digest of the text that it was made from, and
-the counts of its lines.
+Until FILE is complete, its chunks are in a folder `.FILE.KEY.part` next to it. KEY is a hash of the model, the options
+and the input, so a job is continued only with the same ones. Chunks are ranges of lines that depend on the input alone;
+process i of N translates every N-th chunk and waits for no other. A finished chunk is a file in the folder, named by
+its range of lines. Its first line is a JSON object: a digest of its source text, and the counts of its lines.
 """
 
 import hashlib
@@ -16,7 +15,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import chain, islice
@@ -43,7 +42,7 @@ _UPDATE_SECONDS = 0.5  # of the progress bar
 
 @dataclass(frozen=True)
 class FileJob:
-    """What to translate and where to. lines: how many the source has; key: stands for all that the output depends on.
+    """What to translate and where to. lines: how many the source has; key: a hash of all that the output depends on.
 
     prefixes: a file with the beginning of each line's translation. digests: of all files that the output depends on,
     as they were when the key was computed.
@@ -72,15 +71,15 @@ class FileJob:
         For several processes the chunks of a short file are smaller, so that each process gets some. Raises NmtError
         where a file cannot be read, the output is a folder or one of the files, or there is not one prefix per line.
         """
-        read = [source, *chain.from_iterable(files.values()), *([] if prefixes is None else [prefixes])]
-        output = check_output(output, read)
+        others = list(chain.from_iterable(files.values()))
+        output = check_output(output, [source, *others, *([] if prefixes is None else [prefixes])])
         digests: Digests = {}
         lines = survey(source, digests)
         if prefixes is not None and (begun := survey(prefixes, digests)) != lines:
             raise NmtError(f"{prefixes}: {begun:,} lines, and {source} has {lines:,}: give a prefix for each line")
         most = CHUNK_LINES if processes == 1 else -(-lines // (_SHARES * processes))
         chunk_lines = max(1, min(CHUNK_LINES, most))
-        digests |= {path: file_digest(path) for path in chain.from_iterable(files.values())}
+        digests |= {path: file_digest(path) for path in others}
         parts = {name: [digests[path] for path in paths] for name, paths in files.items()}
         begins = None if prefixes is None else digests[prefixes]
         key = content_key(__version__, parts, dict(options), digests[source], begins, chunk_lines)
@@ -97,7 +96,7 @@ class FileJob:
         Raises NmtError where another command has locked it, or nothing can be written.
         """
         with ExitStack() as stack:
-            with self._writing():
+            with atomic.reporting(self.output, "--output"):
                 self.folder.mkdir(exist_ok=True)
                 try:
                     lock = stack.enter_context(atomic.locked(self.folder))
@@ -139,7 +138,7 @@ class FileJob:
                 content = "".join(f"{text}\n" for text in found)
                 counts, longest = asdict(translator.counts), translator.longest_source
                 header = json.dumps({"text": chunk.digest, "counts": counts, "longest": longest})
-                with self._writing():
+                with atomic.reporting(self.output, "--output"):
                     atomic.write_text(chunk.path, f"{header}\n{content}")
 
     def finish(self) -> tuple[LineCounts, int | None]:
@@ -149,7 +148,7 @@ class FileJob:
         NmtError where a chunk is missing, or was made from other text than the input has now.
         """
         counts, longest, digests = LineCounts(), None, Digests()
-        with self._writing(), atomic.replacing(self.output) as content:
+        with atomic.reporting(self.output, "--output"), atomic.replacing(self.output) as content:
             with content.open("wb") as file:
                 for chunk in self._chunks(digests):
                     header = _header_of(chunk.path, copy_to=file)
@@ -243,9 +242,6 @@ class FileJob:
             finally:
                 ended.set()
                 updating.join()
-
-    def _writing(self) -> AbstractContextManager[None]:
-        return atomic.reporting(self.output, "--output")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The models that commands are given: which file a run folder stands for, and loading."""
+"""The models that commands are given: the model file of a run folder, and loading."""
 
 import logging
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ log = logging.getLogger("nmt")
 
 
 def log_chosen_files(*models: Path) -> None:
-    """Log which model file each run folder stands for, with its step. Raises NmtError for a folder without one."""
+    """Log the model file that is used of each run folder, and its step. Raises NmtError for a folder without one."""
     for model in dict.fromkeys(models):
         if model.is_dir() and not export_folder.is_ctranslate2(model):
             file, step = model_file.locate(model), None
@@ -24,11 +24,7 @@ def log_chosen_files(*models: Path) -> None:
 
 
 def load_translator(
-    model: Path,
-    device: str,
-    overrides: Sequence[str] = (),
-    ensemble: Sequence[Path] = (),
-    glossary: Path | None = None,
+    model: Path, device: str, overrides: Sequence[str] = (), ensemble: Sequence[Path] = (), glossary: Path | None = None
 ) -> Translator:
     """`Translator.load`, in a process that may keep the memory that it has freed."""
     keep_freed_memory()

@@ -3,18 +3,10 @@
 import unicodedata
 from collections.abc import Iterator
 
-from nmt.config.sections import (
-    LONGEST_OUTPUT,
-    Corpus,
-    DataConfig,
-    DecodingConfig,
-    ModelConfig,
-    TrainingConfig,
-    VocabularyConfig,
-)
+from nmt.config import sections
 
 
-def of_data(data: DataConfig) -> Iterator[str]:
+def of_data(data: sections.DataConfig) -> Iterator[str]:
     if not data.train:
         yield "data.train is empty: name at least one corpus"
     for i, corpus in enumerate(data.train):
@@ -23,7 +15,7 @@ def of_data(data: DataConfig) -> Iterator[str]:
         yield from of_corpus(data.validation, "data.validation")
 
 
-def of_corpus(corpus: Corpus, key: str) -> Iterator[str]:
+def of_corpus(corpus: sections.Corpus, key: str) -> Iterator[str]:
     """`key` is where the corpus stands in the settings."""
     given = {"source + target": corpus.source or corpus.target, "file": corpus.file, "hub": corpus.hub}
     kinds = [kind for kind, value in given.items() if value]
@@ -43,12 +35,14 @@ def of_corpus(corpus: Corpus, key: str) -> Iterator[str]:
                 yield f"{key}.{name} is only for {key}.hub: delete it"
 
 
-def of_vocabulary(vocabulary: VocabularyConfig) -> Iterator[str]:
+def of_vocabulary(vocabulary: sections.VocabularyConfig) -> Iterator[str]:
     if vocabulary.shared and vocabulary.target_model not in (None, vocabulary.source_model):
         yield "vocabulary.target_model needs vocabulary.shared=false: set that, or give only vocabulary.source_model"
 
 
-def of_model(model: ModelConfig, data: DataConfig, vocabulary: VocabularyConfig) -> Iterator[str]:
+def of_model(
+    model: sections.ModelConfig, data: sections.DataConfig, vocabulary: sections.VocabularyConfig
+) -> Iterator[str]:
     if model.d_model % model.heads and (model.key_size is None or model.value_size is None):
         yield f"{model.d_model=} is not a multiple of {model.heads=}: change one, or give model.key_size and value_size"
     if model.d_model % 2 and model.positions != "learned":
@@ -59,7 +53,7 @@ def of_model(model: ModelConfig, data: DataConfig, vocabulary: VocabularyConfig)
         yield f"{model.max_positions=} is below {data.max_length=} + 1 (end of sentence): raise one or lower the other"
 
 
-def of_training(training: TrainingConfig, data: DataConfig) -> Iterator[str]:
+def of_training(training: sections.TrainingConfig, data: sections.DataConfig) -> Iterator[str]:
     micro = training.micro_batch_tokens
     if isinstance(micro, int) and micro > training.batch_tokens:
         yield f"{training.micro_batch_tokens=} is above {training.batch_tokens=}: a micro-batch is a part of a batch"
@@ -78,7 +72,7 @@ def of_training(training: TrainingConfig, data: DataConfig) -> Iterator[str]:
     yield from of_schedule(training)
 
 
-def of_schedule(training: TrainingConfig) -> Iterator[str]:
+def of_schedule(training: sections.TrainingConfig) -> Iterator[str]:
     schedule, peak = training.schedule, training.learning_rate
     if schedule == "paper" and peak is not None:
         yield (
@@ -97,7 +91,9 @@ def of_schedule(training: TrainingConfig) -> Iterator[str]:
         yield f"training.final_learning_rate does nothing with {training.schedule=!s}: choose cosine or linear"
 
 
-def of_decoding(decoding: DecodingConfig, longest_source: int, vocabulary: VocabularyConfig) -> Iterator[str]:
+def of_decoding(
+    decoding: sections.DecodingConfig, longest_source: int, vocabulary: sections.VocabularyConfig
+) -> Iterator[str]:
     """`longest_source`: subwords of the longest source that is translated in one piece."""
     if decoding.max_length is not None and decoding.min_length > decoding.max_length:
         yield f"{decoding.min_length=} is above {decoding.max_length=}: raise one or lower the other"
@@ -116,8 +112,8 @@ def of_decoding(decoding: DecodingConfig, longest_source: int, vocabulary: Vocab
     if learned and decoding.beam_size > vocabulary.size:
         yield f"{decoding.beam_size=} is above {vocabulary.size=}: lower decoding.beam_size"
     longest = decoding.longest_output(longest_source)
-    if longest > LONGEST_OUTPUT:
+    if longest > sections.LONGEST_OUTPUT:
         yield (
             f"{decoding.max_length_ratio=:g} allows outputs of {longest:,} subwords for sources of {longest_source:,}: "
-            f"lower it or decoding.max_source_tokens, or set decoding.max_length to at most {LONGEST_OUTPUT:,}"
+            f"lower it or decoding.max_source_tokens, or set decoding.max_length to at most {sections.LONGEST_OUTPUT:,}"
         )

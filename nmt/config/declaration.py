@@ -22,7 +22,7 @@ def setting(
 ) -> T:
     """Declare a setting: its default, its meaning in one line, and the range of its number.
 
-    The annotation of the field is its type. path: a file or a folder, in which `~` stands for the user's home.
+    The annotation of the field is its type. path: a file or a folder; `~` is the user's home.
     """
     bounds = {"at least": at_least, "above": above, "at most": at_most, "below": below}
     given = {name: bound for name, bound in bounds.items() if bound is not None}

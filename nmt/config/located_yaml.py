@@ -18,7 +18,7 @@ Scalar = str | int | float | bool | None
 
 _DEEPEST = 20  # levels of nested mappings and lists; settings need five
 _MOST_SHOWN = 60  # characters of a text in a message
-MOST_DIGITS = 18  # of a whole number: more mean nothing in any setting, and would slow the checks down
+MOST_DIGITS = 18  # of a whole number: no setting needs more, and checks of longer ones are slow
 
 
 @dataclass(frozen=True)

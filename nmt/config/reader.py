@@ -20,7 +20,8 @@ from typing import Any, Literal, TypeVar
 from nmt.config import located_yaml
 from nmt.config.declaration import Setting, all_settings, settings
 from nmt.config.located_yaml import Node, shortened
-from nmt.errors import NmtError, no_such_file
+from nmt.errors import NmtError
+from nmt.files.text import reading
 
 T = TypeVar("T")
 _MOST_PROBLEMS = 50  # shown of one file
@@ -33,14 +34,11 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # in no language, p
 def load(declaration: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
     """`parse` for a file. Raises NmtError where it cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise NmtError(f"{no_such_file(path)}: give the path of a YAML file of settings") from None
+        with reading(path):
+            text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise NmtError(f"{path}: line {line}: not UTF-8 text: save the file as UTF-8") from None
-    except OSError as error:
-        raise NmtError(f"{path}: cannot be read: {error.strerror}") from None
     return parse(declaration, text, str(path), overrides)
 
 
@@ -200,7 +198,7 @@ class _Reader:
             raise _Mismatch(*(mismatch.args or (path, annotation, node))) from None
 
     def _suggestion(self, key: str, known: list[str], path: str) -> str:
-        """What an unknown key of the section at `path` may stand for; `known` are the keys of that section."""
+        """What an unknown key of the section at `path` may mean; `known` are the keys of that section."""
         here = {name: f"{path}.{name}" if path else name for name in known}
         anywhere = list(all_settings(self.root))
         if not path and key in anywhere:

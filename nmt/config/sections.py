@@ -73,7 +73,7 @@ class DataConfig:
 @dataclass(frozen=True)
 class VocabularyConfig:
     size: int = setting(
-        8000, "number of subwords with the 4 special ones; per language if not shared", at_least=8, at_most=10_000_000
+        8000, "subwords, special ones included; per language if not shared", at_least=8, at_most=10_000_000
     )
     shared: bool = setting(True, "one vocabulary for both languages")
     character_coverage: float = setting(
@@ -118,9 +118,7 @@ class ModelConfig:
     attention_dropout: float = setting(0.0, "dropout on attention weights", at_least=0, below=1)
     activation_dropout: float = setting(0.0, "dropout inside the feed-forward layers", at_least=0, below=1)
     activation: Literal["relu", "gelu", "swish"] = setting("relu", "activation function of the feed-forward layers")
-    norm: Literal["post", "pre"] = setting(
-        "post", "layer norm after each residual sum (as in the paper) or before each sub-layer"
-    )
+    norm: Literal["post", "pre"] = setting("post", "layer norm after each sub-layer (as in the paper) or before it")
     positions: Literal["interleaved", "concatenated", "learned"] = setting(
         "interleaved", "sinusoids as in the paper, sinusoids as in Tensor2Tensor (sines, then cosines), or learned"
     )
@@ -171,12 +169,8 @@ class TrainingConfig:
     compile: bool = setting(False, "compile the layers with torch.compile; where there is no compiler, train without")
     validate_every: int = setting(1000, "steps between validations", at_least=1)
     validation_bleu: bool = setting(True, "also translate the validation set and compute BLEU and chrF")
-    validation_sentences: int | None = setting(
-        None, "translate only this many validation sentences, the first ones; null: all", at_least=1
-    )
-    validation_samples: int = setting(
-        5, "number of validation translations that are logged and written to `samples.jsonl` each time", at_least=0
-    )
+    validation_sentences: int | None = setting(None, "translate only this many, the first ones; null: all", at_least=1)
+    validation_samples: int = setting(5, "validation translations to log and write to `samples.jsonl`", at_least=0)
     checkpoint_every: int = setting(1000, "steps between checkpoints", at_least=1)
     keep_last: int = setting(10, "number of newest checkpoints to keep", at_least=1)
     keep_best: int = setting(5, "number of best checkpoints to keep", at_least=0)

@@ -454,7 +454,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     missing, folder, latin = tmp_path / "missing.yaml", tmp_path, tmp_path / "latin.yaml"
     latin.write_bytes("name: study\nnote: café\n".encode("latin-1"))
     for path, message in {
-        missing: "no such file: give the path of a YAML file of settings",
+        missing: "no such file",
         folder: "cannot be read: Is a directory",
         latin: "line 2: not UTF-8 text: save the file as UTF-8",
     }.items():
