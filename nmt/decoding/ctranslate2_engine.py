@@ -11,8 +11,8 @@ Source: src/decoding.cc of CTranslate2 4.8.
 import dataclasses
 import json
 import re
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from nmt.checkpoints import export_folder
 from nmt.data.vocabulary import EOS
-from nmt.decoding.engine import Pair, SearchInput
+from nmt.decoding.engine import Pair, SearchInput, token_batches
 from nmt.decoding.search.interface import Hypothesis, Options, length_penalties
 from nmt.errors import NmtError
 
@@ -99,6 +99,14 @@ class CTranslate2Engine:
         """
         _check(options, sources)
         penalties = length_penalties(max((s.longest for s in sources), default=0) + 1, options).tolist()
+
+        def rescore(hypotheses: list[list[Hypothesis]], which: Sequence[int]) -> None:
+            """Put the model's own scores into the hypotheses of these sources."""
+            places = [(i, j) for i in which for j in range(len(hypotheses[i]))]
+            pairs = [(sources[i].ids, hypotheses[i][j].tokens) for i, j in places]
+            for (i, j), scores in zip(places, self.score(pairs, _TOKENS_SCORED), strict=True):
+                hypotheses[i][j] = Hypothesis.scored(hypotheses[i][j].tokens, scores, penalties)
+
         found = self._search_all(sources, options, batch_tokens // (self.workers * options.beam_size))
         hypotheses = [
             [Hypothesis(tokens, log_p / penalties[len(tokens) + 1], log_p, []) for tokens, log_p, _ in outputs]
@@ -106,10 +114,10 @@ class CTranslate2Engine:
         ]
         # The score of an output that was cut at its length limit lacks EOS: then all are scored before the choice.
         cut = [i for i, outputs in enumerate(found) if not all(ended for *_, ended in outputs)]
-        self._score(hypotheses, cut, sources, penalties)
+        rescore(hypotheses, cut)
         best = [_best(each, options.n_best) for each in hypotheses]
         if options.scores:
-            self._score(best, range(len(best)), sources, penalties)
+            rescore(best, range(len(best)))
             best = [_best(each, options.n_best) for each in best]
         return best
 
@@ -136,23 +144,13 @@ class CTranslate2Engine:
         """Raises NmtError: CTranslate2 does not return the encoder's output."""
         raise NmtError("a CTranslate2 folder gives no encoder output: use the model file")
 
-    def _score(
-        self,
-        hypotheses: list[list[Hypothesis]],
-        which: Sequence[int],
-        sources: Sequence[SearchInput],
-        penalties: list[float],
-    ) -> None:
-        """Put the model's own scores into the hypotheses of these sources."""
-        places = [(i, j) for i in which for j in range(len(hypotheses[i]))]
-        pairs = [(sources[i].ids, hypotheses[i][j].tokens) for i, j in places]
-        for (i, j), scores in zip(places, self.score(pairs, _TOKENS_SCORED), strict=True):
-            hypotheses[i][j] = Hypothesis.scored(hypotheses[i][j].tokens, scores, penalties)
-
     def _search_all(self, sources: Sequence[SearchInput], options: Options, tokens: int) -> list[list[_Output]]:
         """All outputs that ended or were cut at the length limit, for each source."""
-        most = _ROWS_AT_ONCE // options.beam_size if self.model.device == "cpu" else len(sources)
-        batches = list(_batches(sources, tokens, max(1, most)))
+        most = max(1, _ROWS_AT_ONCE // options.beam_size) if self.model.device == "cpu" else None
+        order = sorted(range(len(sources)), key=lambda i: (sources[i].shortest, len(sources[i].ids)), reverse=True)
+        batches: list[list[int]] = []
+        for _, group in groupby(order, key=lambda i: sources[i].shortest):  # a batch has one shortest length
+            batches += token_batches(list(group), tokens, lambda i: len(sources[i].ids), most)
         found = self._search_batches(sources, batches, options)
         # A source with an output at its length limit is searched again alone: a batch has one limit for all. With twice
         # the patience no more outputs end than before, but all that end and all that are cut are returned.
@@ -197,18 +195,6 @@ class CTranslate2Engine:
 
 def _best(hypotheses: list[Hypothesis], n: int) -> list[Hypothesis]:
     return sorted(hypotheses, key=lambda hypothesis: hypothesis.score, reverse=True)[:n]
-
-
-def _batches(sources: Sequence[SearchInput], tokens: int, most: int) -> Iterator[list[int]]:
-    """Indices of the sources in batches, longest first: at most `tokens` tokens, padding included, and `most` sources;
-    all sources of a batch have the same shortest output."""
-    order = sorted(range(len(sources)), key=lambda i: (sources[i].shortest, len(sources[i].ids)), reverse=True)
-    start = 0
-    while start < len(order):
-        size = min(most, max(1, tokens // (len(sources[order[start]].ids) + 1)))  # EOS
-        batch = [i for i in order[start : start + size] if sources[i].shortest == sources[order[start]].shortest]
-        yield batch
-        start += len(batch)
 
 
 def _check_pieces(folder: Path, source: list[str], target: list[str]) -> None:

@@ -109,7 +109,7 @@ class PyTorchEngine:
             together = list(group)
             widths = [beam_width(source.required, source.longest, options) for source in together] if bound else []
             width = max(widths, default=options.beam_size)
-            batches += _batches(together, batch_tokens // (workers * width), lambda source: len(source.ids))
+            batches += token_batches(together, batch_tokens // (workers * width), lambda source: len(source.ids))
         self._check_memory(batches, options, workers, batch_tokens)
         with _eval_mode(self.models):
             results = self._search_all(batches, options, workers)
@@ -178,7 +178,7 @@ class PyTorchEngine:
         order = sorted(range(len(pairs)), key=lambda i: max(map(len, pairs[i])), reverse=True)
         rows: list[Tensor] = []
         with _eval_mode(self.models), torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
-            for batch in _batches([pairs[i] for i in order], batch_tokens, lambda pair: max(map(len, pair))):
+            for batch in token_batches([pairs[i] for i in order], batch_tokens, lambda pair: max(map(len, pair))):
                 source, target = (_pad([pair[side] for pair in batch], self.device) for side in (0, 1))
                 rows += compute(source, target).cpu().unbind()
         return _in_order(order, rows)
@@ -254,11 +254,14 @@ def _pad(rows: Sequence[Sequence[int]], device: torch.device) -> Tensor:
     return pad_sequence(tensors, batch_first=True, padding_value=PAD).to(device)
 
 
-def _batches(items: list[T], tokens: int, length: Callable[[T], int]) -> Iterator[list[T]]:
-    """Batches of at most `tokens` tokens, padding and EOS included; items must be sorted, longest first."""
+def token_batches(
+    items: list[T], tokens: int, length: Callable[[T], int], most: int | None = None
+) -> Iterator[list[T]]:
+    """Batches of at most `tokens` tokens, padding and EOS included, and at most `most` items; items must be sorted,
+    longest first."""
     start = 0
     while start < len(items):
-        size = max(1, tokens // (length(items[start]) + 1))  # EOS
+        size = min(most or len(items), max(1, tokens // (length(items[start]) + 1)))  # EOS
         yield items[start : start + size]
         start += size
 

@@ -62,8 +62,6 @@ class Glossary:
         units = _units(line)
         folded = [unit.casefold() for unit in units]
         matches = [*self._as_written.matches(units), *self._in_any_case.matches(folded)]
-        if not matches:
-            return []
         sizes = [len(unit) for unit in units]
         # The sort is stable: of two equal terms, the case-sensitive one comes first.
         matches.sort(key=lambda match: (-sum(sizes[match[0] : match[1]]), match[0]))

@@ -102,16 +102,13 @@ class InputBuilder:
         longest = decoding.longest_output(length, self.positions)
         shortest = max(decoding.min_length, math.ceil(length * decoding.min_length_ratio))
         seed = zlib.crc32(part.text.encode(), decoding.seed)
-        return SearchInput(part.ids, longest, min(longest, shortest), tuple(prefix), seed, self._required(part.text))
-
-    def _required(self, text: str) -> tuple[Group, ...]:
-        """For each glossary term in the text, its translations in subwords."""
-        if self.glossary is None:
-            return ()
-        if self.decoding.method == "sample":
-            raise NmtError("a glossary needs decoding.method: beam: samples cannot be forced to contain its terms")
-        self.counts.searched += 1
-        return tuple(self.vocabulary.target.encode(targets) for targets in self.glossary.terms(text))
+        required: tuple[Group, ...] = ()
+        if self.glossary is not None:
+            if decoding.method == "sample":
+                raise NmtError("a glossary needs decoding.method: beam: samples cannot be forced to contain its terms")
+            self.counts.searched += 1
+            required = tuple(self.vocabulary.target.encode(targets) for targets in self.glossary.terms(part.text))
+        return SearchInput(part.ids, longest, min(longest, shortest), tuple(prefix), seed, required)
 
 
 def is_empty(line: str, ids: list[int]) -> bool:

@@ -129,12 +129,7 @@ class Translator:
         return list(self.stream(lines))
 
     def hypotheses(
-        self,
-        lines: Sequence[str],
-        n_best: int = 1,
-        *,
-        alignment: bool = False,
-        prefixes: Sequence[str] | None = None,
+        self, lines: Sequence[str], n_best: int = 1, *, alignment: bool = False, prefixes: Sequence[str] | None = None
     ) -> list[list[Translation]]:
         """The n best translations of each line, best first, with their scores, and on request their alignment.
 
@@ -175,12 +170,9 @@ class Translator:
 
         Also raises NmtError if n_best is above the beam size, or above 1000.
         """
-        decoding = self.decoding
-        if decoding.method == "beam" and n_best > decoding.beam_size:
-            raise NmtError(
-                f"{n_best} best translations of a beam of {decoding.beam_size}: raise decoding.beam_size "
-                "or ask for fewer"
-            )
+        beam = self.decoding.beam_size
+        if self.decoding.method == "beam" and n_best > beam:
+            raise NmtError(f"{n_best} best translations of a beam of {beam}: raise decoding.beam_size or ask for fewer")
         if n_best > _MOST_SAMPLES:
             raise NmtError(f"{n_best} samples of each line: ask for at most {_MOST_SAMPLES}")
         for inputs, chunk in self._chunks(lines, chunk_lines, n_best, prefixes, first):
@@ -232,11 +224,10 @@ class Translator:
         """
         _check_lines(lines)
         sources = self.vocabulary.source.encode(list(lines))
+        longest = self.longest_source
         for number, ids in enumerate(sources, start=1):
-            if self.longest_source is not None and len(ids) > self.longest_source:
-                raise NmtError(
-                    f"line {number}: {len(ids)} subwords, more than {self.longest_source}: shorten or split it"
-                )
+            if longest is not None and len(ids) > longest:
+                raise NmtError(f"line {number}: {len(ids)} subwords, more than {longest}: shorten or split it")
         with self._computing():
             return self.engine.encode(sources, self.decoding.batch_tokens)
 
@@ -338,7 +329,7 @@ class Translator:
     def _align(
         self, inputs: Inputs, lines: list[list[Translation]], found: list[list[Hypothesis]]
     ) -> list[list[Translation]]:
-        """The translations of each line with their alignment; found: the hypotheses that they were made from."""
+        """Add the alignment to the translations of each line; found: the hypotheses that they were made from."""
         pairs = [
             (source.ids, output)
             for place, parts in inputs.items()
@@ -347,7 +338,6 @@ class Translator:
         ]
         with self._computing():
             weights = iter(self.engine.align(pairs, self.decoding.batch_tokens))
-        lines = list(lines)
         for place, parts in inputs.items():
             pieces = [piece for source in parts for piece in self.vocabulary.source.pieces([*source.ids, EOS])]
             lines[place] = [

@@ -25,11 +25,7 @@ _Step = tuple[Tensor, Tensor, Tensor]
 
 @torch.inference_mode()
 def beam_search(
-    stepper: Stepper,
-    source: Tensor,
-    max_lengths: Tensor,
-    options: Options,
-    processors: Sequence[LogitsProcessor] = (),
+    stepper: Stepper, source: Tensor, max_lengths: Tensor, options: Options, processors: Sequence[LogitsProcessor] = ()
 ) -> list[list[Hypothesis]]:
     """The best outputs found for each sentence, best first; fewer than n_best where fewer ended.
 

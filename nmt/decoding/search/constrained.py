@@ -67,6 +67,7 @@ def constrained_beam_search(
     penalties = length_penalties(int(max_lengths.max()) + 1, options)  # of |Y| = 0, 1, …
     state, tokens = stepper.start(stepper.encode(source)), torch.full_like(source[:, :1], options.bos)  # [B, K]
     live = torch.zeros(len(source), 1, device=device)  # [B, K]: log P so far; -inf: not live
+    padding = _Node(None, 0, options.eos, -math.inf, PhraseState(), 0)
     for length in itertools.count():  # tokens that each live hypothesis has
         hidden, state = stepper.step(state, tokens)
         log_p = mask.log_probabilities(stepper.scores(hidden), length)
@@ -79,12 +80,15 @@ def constrained_beam_search(
         if (len(sentences) - len(kept)) * DROP_SHARE < len(sentences):
             kept = list(range(len(sentences)))  # finished ones have no effect, however long they stay
         sentences = [sentences[i] for i in kept]
-        rows, newest, totals_so_far = _padded(sentences, kept, tokens.shape[1], options.eos)
-        places, tokens = torch.tensor(rows, device=device), torch.tensor(newest, device=device)
-        live = torch.tensor(totals_so_far, dtype=log_p.dtype, device=device)
+        most, old = max(len(sentence.live) for sentence in sentences), tokens.shape[1]
+        padded = [[*sentence.live, *[padding] * (most - len(sentence.live))] for sentence in sentences]
+        places = [[i * old + node.row for node in nodes] for i, nodes in zip(kept, padded, strict=True)]
+        rows = torch.tensor(places, device=device)
+        tokens = torch.tensor([[node.token for node in nodes] for nodes in padded], device=device)
+        live = torch.tensor([[node.total for node in nodes] for nodes in padded], dtype=log_p.dtype, device=device)
         mask.keep(torch.tensor(kept, device=device))
-        mask.advance(places, tokens)
-        state = stepper.reorder(state, places)
+        mask.advance(rows, tokens)
+        state = stepper.reorder(state, rows)
     raise AssertionError("every search ends at the longest length")
 
 
@@ -152,9 +156,11 @@ class _Sentence:
         del self.ended[self.options.n_best :]
         going = self._allot([node for node in nodes if node.token != self.options.eos])
         self.live = sorted(going, key=lambda node: -node.total)
-        longest = float(penalties[self.limit + 1])
-        if self.ended_count >= self.width or (self.live and self._decided(self.live[0].total / longest)):
-            self.live = []
+        if self.live:
+            bound = self.live[0].total / float(penalties[self.limit + 1])  # none can score more: see `beam_search`
+            nth = self.ended[self.options.n_best - 1 :]  # empty: fewer have ended
+            if self.ended_count >= self.width or any(unmet == 0 and score > bound for unmet, score, _ in nth):
+                self.live = []
 
     def _node(self, row: int, token: int, total: float) -> _Node:
         before = self.live[row]
@@ -176,13 +182,6 @@ class _Sentence:
             order.append((node is not nearest, ranks[bank], bank, place))
             ranks[bank] += 1
         return [nodes[place] for *_, place in sorted(order)[: self.width]]
-
-    def _decided(self, bound: float) -> bool:
-        """Whether the n best are known, if no live hypothesis can score more than `bound` (see `beam_search`)."""
-        if len(self.ended) < self.options.n_best:
-            return False
-        unmet, score, _ = self.ended[-1]
-        return unmet == 0 and score > bound
 
     def hypotheses(self, dtype: torch.dtype) -> list[Hypothesis]:
         """The best outputs found, all with the fewest groups unmet."""
@@ -222,20 +221,3 @@ def _candidates(
         continuing = torch.tensor(sorted(options.continuing), device=log_p.device)
         add_likeliest(log_p.index_fill(2, continuing, -math.inf), closing)
     return found
-
-
-def _padded(
-    sentences: Sequence[_Sentence], places: Sequence[int], old: int, eos: int
-) -> tuple[list[list[int]], list[list[int]], list[list[float]]]:
-    """The old rows, newest tokens and log P of the sentences' live hypotheses, each padded to the same number.
-
-    places: of the sentences among the old ones, of `old` rows each. Padding has log P -inf.
-    """
-    size = max(len(sentence.live) for sentence in sentences)
-    rows, tokens, totals = [], [], []
-    for place, sentence in zip(places, sentences, strict=True):
-        more = size - len(sentence.live)
-        rows.append([place * old + node.row for node in sentence.live] + [place * old] * more)
-        tokens.append([node.token for node in sentence.live] + [eos] * more)
-        totals.append([node.total for node in sentence.live] + [-math.inf] * more)
-    return rows, tokens, totals

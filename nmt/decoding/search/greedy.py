@@ -17,11 +17,7 @@ from nmt.decoding.search.logits_processors import NextTokenMask
 
 @torch.inference_mode()
 def greedy(
-    stepper: Stepper,
-    source: Tensor,
-    max_lengths: Tensor,
-    options: Options,
-    processors: Sequence[LogitsProcessor] = (),
+    stepper: Stepper, source: Tensor, max_lengths: Tensor, options: Options, processors: Sequence[LogitsProcessor] = ()
 ) -> list[list[Hypothesis]]:
     """The output of each sentence that `beam_search` finds with a beam of one, in half the time.
 
