@@ -177,7 +177,9 @@ class Translator:
             raise NmtError(f"{n_best} samples of each line: ask for at most {_MOST_SAMPLES}")
         for inputs, chunk in self._chunks(lines, chunk_lines, n_best, prefixes, first):
             translations = [self._translations(hypotheses) for hypotheses in chunk]
-            yield from self._align(inputs, translations, chunk) if alignment else translations
+            if alignment:
+                self._align(inputs, translations, chunk)
+            yield from translations
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[Translation | None]:
         """Score each target as a translation of its source: log P of every subword.
@@ -326,9 +328,7 @@ class Translator:
         pieces = self.vocabulary.target.every_piece()
         return frozenset(i for i, piece in enumerate(pieces) if continues_word(piece))
 
-    def _align(
-        self, inputs: Inputs, lines: list[list[Translation]], found: list[list[Hypothesis]]
-    ) -> list[list[Translation]]:
+    def _align(self, inputs: Inputs, lines: list[list[Translation]], found: list[list[Hypothesis]]) -> None:
         """Add the alignment to the translations of each line; found: the hypotheses that they were made from."""
         pairs = [
             (source.ids, output)
@@ -344,7 +344,6 @@ class Translator:
                 dataclasses.replace(one, source_pieces=pieces, alignment=[row for _ in parts for row in next(weights)])
                 for one in lines[place]
             ]
-        return lines
 
     def _texts(self, outputs: list[list[int]]) -> list[str]:
         return [_BREAKS.sub(" ", text) for text in long_input.decode(outputs, self.vocabulary.target.decode)]

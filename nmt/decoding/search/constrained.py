@@ -67,12 +67,13 @@ def constrained_beam_search(
     penalties = length_penalties(int(max_lengths.max()) + 1, options)  # of |Y| = 0, 1, …
     state, tokens = stepper.start(stepper.encode(source)), torch.full_like(source[:, :1], options.bos)  # [B, K]
     live = torch.zeros(len(source), 1, device=device)  # [B, K]: log P so far; -inf: not live
+    continuing = torch.tensor(sorted(options.continuing), dtype=torch.long, device=device)
     padding = _Node(None, 0, options.eos, -math.inf, PhraseState(), 0)
     for length in itertools.count():  # tokens that each live hypothesis has
         hidden, state = stepper.step(state, tokens)
         log_p = mask.log_probabilities(stepper.scores(hidden), length)
         penalties = penalties.to(log_p.dtype)
-        for sentence, totals in zip(sentences, _candidates(log_p, live, sentences, options), strict=True):
+        for sentence, totals in zip(sentences, _candidates(log_p, live, sentences, continuing), strict=True):
             sentence.extend(totals, length, penalties)
         kept = [i for i, sentence in enumerate(sentences) if sentence.live]
         if not kept:
@@ -189,10 +190,13 @@ class _Sentence:
 
 
 def _candidates(
-    log_p: Tensor, live: Tensor, sentences: Sequence[_Sentence], options: Options
+    log_p: Tensor, live: Tensor, sentences: Sequence[_Sentence], continuing: Tensor
 ) -> list[dict[tuple[int, int], float]]:
     """For each sentence, log P of the candidates (hypothesis, token): the likeliest tokens of each hypothesis, and
-    those that are candidates however unlikely they are. log_p [B, K, V], live [B, K]."""
+    those that are `wanted`.
+
+    log_p [B, K, V], live [B, K]; continuing: the tokens that continue a word.
+    """
     wanted = [(b, *pair) for b, sentence in enumerate(sentences) for pair in sentence.wanted()]
     # Beyond those wanted, a bank holds at most `width` tokens of a hypothesis, the likeliest ones.
     count = max(Counter(at[:2] for at in wanted).values()) + max(sentence.width for sentence in sentences)
@@ -214,10 +218,7 @@ def _candidates(
         found[b][row, token] = total
     nodes = [(b, row, node) for b, sentence in enumerate(sentences) for row, node in enumerate(sentence.live)]
     add_likeliest(log_p, [(b, row) for b, row, _ in nodes])
-    # If a group is met unless the next token continues the word: the likeliest may all continue it, and so be in
-    # other banks.
-    closing = [(b, row) for b, row, node in nodes if sentences[b].phrases.is_closing(node.phrases)]
-    if options.continuing and closing:
-        continuing = torch.tensor(sorted(options.continuing), device=log_p.device)
+    closing = [(b, row) for b, row, node in nodes if len(continuing) and sentences[b].phrases.is_closing(node.phrases)]
+    if closing:  # a group is met unless the next token continues the word; the likeliest may all do, in other banks
         add_likeliest(log_p.index_fill(2, continuing, -math.inf), closing)
     return found
