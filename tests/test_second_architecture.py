@@ -19,7 +19,7 @@ from nmt.cli import app
 from nmt.commands.train import train, training_data
 from nmt.config.schema import Config, ModelConfig
 from nmt.data.vocabulary import BOS, EOS, PAD
-from nmt.decoding import quantize, scoring
+from nmt.decoding import ensemble, quantize
 from nmt.decoding.engine import PyTorchEngine, SearchInput
 from nmt.decoding.ensemble import Ensemble
 from nmt.decoding.search.interface import Options
@@ -109,10 +109,10 @@ def test_an_ensemble_of_equals_is_the_model() -> None:
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_quantized_it_scores_nearly_the_same(precision: quantize.Precision) -> None:
     target = torch.tensor([[4, 9, EOS], [7, 7, EOS]])
-    expected = scoring.token_scores([model()], SOURCE, target, BOS)
+    expected = ensemble.token_scores([model()], SOURCE, target)
     changed = quantize.prepare(model(), CPU, precision)
     assert (precision == "int8") != any(isinstance(part, torch.nn.Linear) for part in changed.modules())
-    torch.testing.assert_close(scoring.token_scores([changed], SOURCE, target, BOS), expected, rtol=0.1, atol=0.1)
+    torch.testing.assert_close(ensemble.token_scores([changed], SOURCE, target), expected, rtol=0.1, atol=0.1)
 
 
 def test_what_a_step_needs_is_measured_where_the_model_gives_no_estimate(

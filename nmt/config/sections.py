@@ -235,7 +235,8 @@ class DecodingConfig:
         "write an empty line; or stop with an error. The number of such lines is reported",
     )
 
-    def longest_output(self, source: int) -> int:
-        """The most subwords of an output for a source of `source` subwords, EOS not counted in either."""
+    def longest_output(self, source: int, positions: int | None = None) -> int:
+        """The most subwords of an output for a source of `source` subwords; positions: the most that a model can
+        produce. EOS is not counted."""
         longest = int(source * self.max_length_ratio) + self.max_extra_tokens
-        return longest if self.max_length is None else min(longest, self.max_length)
+        return min(limit for limit in (longest, self.max_length, positions) if limit is not None)

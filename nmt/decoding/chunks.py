@@ -57,8 +57,7 @@ def log_counts(counts: LineCounts, limit: int | None) -> None:
         log.warning(
             "%d of %d lines have no translation that satisfies decoding.banned, no_repeat_ngram and min_length: "
             "translated without these settings",
-            counts.unconstrained,
-            counts.lines,
+            *(counts.unconstrained, counts.lines),
         )
     if counts.terms:
         log.info("glossary: %d terms found, %d of them not in the translation", counts.terms, counts.missing)
@@ -67,6 +66,5 @@ def log_counts(counts: LineCounts, limit: int | None) -> None:
     if counts.prefixes:
         log.warning(
             "%d of %d prefixes have characters that the model's vocabulary lacks: translated without these characters",
-            counts.prefixes,
-            counts.lines,
+            *(counts.prefixes, counts.lines),
         )

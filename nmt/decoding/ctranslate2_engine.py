@@ -11,8 +11,8 @@ Source: src/decoding.cc of CTranslate2 4.8.
 import dataclasses
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from nmt.checkpoints import export_folder
 from nmt.data.vocabulary import EOS
-from nmt.decoding.engine import Pair, SearchInput
+from nmt.decoding.engine import Pair, SearchInput, token_batches
 from nmt.decoding.search.interface import Hypothesis, Options, length_penalties
 from nmt.errors import NmtError
 
@@ -40,6 +40,8 @@ _IMPOSSIBLE = -1e30  # CTranslate2's value for -inf is below this
 _ROWS_AT_ONCE = 128  # hypotheses of a batch on the CPU: larger batches exceed its cache, and take 25% longer
 _TOKENS_SCORED = 1000  # at once: each needs the scores of the complete vocabulary
 
+_Output = tuple[list[int], float, bool]  # tokens without EOS, log P, whether EOS ended it: then log P includes EOS
+
 
 def load_package() -> Any:
     """The ctranslate2 package. Raises NmtError if it is not installed."""
@@ -52,6 +54,8 @@ def load_package() -> Any:
 
 class CTranslate2Engine:
     """The model in an exported folder; `settings` and `vocabulary` are those it was exported with."""
+
+    aligns = False
 
     def __init__(self, folder: Path, device: str = "auto"):
         """Load a folder onto `cpu`, `cuda`, `cuda:N` or `auto`: CUDA if CTranslate2 finds it.
@@ -79,10 +83,6 @@ class CTranslate2Engine:
         """The longest source or output, without EOS, that the folder's table of positions covers."""
         return export_folder.longest_position(self.settings) - 1
 
-    @property
-    def aligns(self) -> bool:
-        return False
-
     def check_precision(self, precision: str) -> None:
         """Raise NmtError if decoding.precision differs from the folder's: it was chosen by the export."""
         computed = self.model.compute_type.partition("_")[0]
@@ -99,14 +99,25 @@ class CTranslate2Engine:
         """
         _check(options, sources)
         penalties = length_penalties(max((s.longest for s in sources), default=0) + 1, options).tolist()
+
+        def rescore(hypotheses: list[list[Hypothesis]], which: Sequence[int]) -> None:
+            """Put the model's own scores into the hypotheses of these sources."""
+            places = [(i, j) for i in which for j in range(len(hypotheses[i]))]
+            pairs = [(sources[i].ids, hypotheses[i][j].tokens) for i, j in places]
+            for (i, j), scores in zip(places, self.score(pairs, _TOKENS_SCORED), strict=True):
+                hypotheses[i][j] = Hypothesis.scored(hypotheses[i][j].tokens, scores, penalties)
+
         found = self._search_all(sources, options, batch_tokens // (self.workers * options.beam_size))
+        hypotheses = [
+            [Hypothesis(tokens, log_p / penalties[len(tokens) + 1], log_p, []) for tokens, log_p, _ in outputs]
+            for outputs in found
+        ]
         # The score of an output that was cut at its length limit lacks EOS: then all are scored before the choice.
-        cut = [i for i, outputs in enumerate(found) if not all(output.ended for output in outputs)]
-        hypotheses = [[output.hypothesis(penalties) for output in outputs] for outputs in found]
-        self._score(hypotheses, cut, sources, penalties)
+        cut = [i for i, outputs in enumerate(found) if not all(ended for *_, ended in outputs)]
+        rescore(hypotheses, cut)
         best = [_best(each, options.n_best) for each in hypotheses]
         if options.scores:
-            self._score(best, range(len(best)), sources, penalties)
+            rescore(best, range(len(best)))
             best = [_best(each, options.n_best) for each in best]
         return best
 
@@ -133,33 +144,23 @@ class CTranslate2Engine:
         """Raises NmtError: CTranslate2 does not return the encoder's output."""
         raise NmtError("a CTranslate2 folder gives no encoder output: use the model file")
 
-    def _score(
-        self,
-        hypotheses: list[list[Hypothesis]],
-        which: Sequence[int],
-        sources: Sequence[SearchInput],
-        penalties: list[float],
-    ) -> None:
-        """Put the model's own scores into the hypotheses of these sources."""
-        places = [(i, j) for i in which for j in range(len(hypotheses[i]))]
-        pairs = [(sources[i].ids, hypotheses[i][j].tokens) for i, j in places]
-        for (i, j), scores in zip(places, self.score(pairs, _TOKENS_SCORED), strict=True):
-            hypotheses[i][j] = Hypothesis.scored(hypotheses[i][j].tokens, scores, penalties)
-
-    def _search_all(self, sources: Sequence[SearchInput], options: Options, tokens: int) -> list[list["_Output"]]:
+    def _search_all(self, sources: Sequence[SearchInput], options: Options, tokens: int) -> list[list[_Output]]:
         """All outputs that ended or were cut at the length limit, for each source."""
-        most = _ROWS_AT_ONCE // options.beam_size if self.model.device == "cpu" else len(sources)
-        batches = list(_batches(sources, tokens, max(1, most)))
+        most = max(1, _ROWS_AT_ONCE // options.beam_size) if self.model.device == "cpu" else None
+        order = sorted(range(len(sources)), key=lambda i: (sources[i].shortest, len(sources[i].ids)), reverse=True)
+        batches: list[list[int]] = []
+        for _, group in groupby(order, key=lambda i: sources[i].shortest):  # a batch has one shortest length
+            batches += token_batches(list(group), tokens, lambda i: len(sources[i].ids), most)
         found = self._search_batches(sources, batches, options)
         # A source with an output at its length limit is searched again alone: a batch has one limit for all. With twice
         # the patience no more outputs end than before, but all that end and all that are cut are returned.
-        again = [[i] for i, outputs in found.items() if any(len(o.tokens) >= sources[i].longest for o in outputs)]
+        again = [[i] for i, outputs in found.items() if any(len(o[0]) >= sources[i].longest for o in outputs)]
         found |= self._search_batches(sources, again, options, patience=2)
         return [found[i] for i in range(len(sources))]
 
     def _search_batches(
         self, sources: Sequence[SearchInput], batches: list[list[int]], options: Options, patience: int = 1
-    ) -> dict[int, list["_Output"]]:
+    ) -> dict[int, list[_Output]]:
         """The outputs of each source, by its number; batches are searched at the same time."""
         beam = options.beam_size
         pending = [
@@ -180,46 +181,20 @@ class CTranslate2Engine:
             for batch in batches
         ]
         results = (result.result() for batch in pending for result in batch)
-        numbers = (number for batch in batches for number in batch)
-        return {number: self._outputs(result) for number, result in zip(numbers, results, strict=True)}
+        return dict(zip(chain(*batches), map(self._outputs, results), strict=True))
 
-    def _outputs(self, result: "ctranslate2.TranslationResult") -> list["_Output"]:
-        outputs = []
+    def _outputs(self, result: "ctranslate2.TranslationResult") -> list[_Output]:
+        outputs: list[_Output] = []
         for pieces, score in zip(result.hypotheses, result.scores, strict=True):
             tokens = [self.target_ids[piece] for piece in pieces]
             ended = tokens[-1:] == [EOS]
             if score > _IMPOSSIBLE:  # NaN is not
-                outputs.append(_Output(tokens[:-1] if ended else tokens, score, ended))
+                outputs.append((tokens[:-1] if ended else tokens, score, ended))
         return outputs
-
-
-@dataclass(frozen=True)
-class _Output:
-    """An output of a search: tokens without EOS, and their log P, with EOS if the output `ended` by itself."""
-
-    tokens: list[int]
-    log_probability: float
-    ended: bool
-
-    def hypothesis(self, penalties: list[float]) -> Hypothesis:
-        penalty = penalties[len(self.tokens) + 1]
-        return Hypothesis(self.tokens, self.log_probability / penalty, self.log_probability, [])
 
 
 def _best(hypotheses: list[Hypothesis], n: int) -> list[Hypothesis]:
     return sorted(hypotheses, key=lambda hypothesis: hypothesis.score, reverse=True)[:n]
-
-
-def _batches(sources: Sequence[SearchInput], tokens: int, most: int) -> Iterator[list[int]]:
-    """Indices of the sources in batches, longest first: at most `tokens` tokens, padding included, and `most` sources;
-    all sources of a batch have the same shortest output."""
-    order = sorted(range(len(sources)), key=lambda i: (sources[i].shortest, len(sources[i].ids)), reverse=True)
-    start = 0
-    while start < len(order):
-        size = min(most, max(1, tokens // (len(sources[order[start]].ids) + 1)))  # EOS
-        batch = [i for i in order[start : start + size] if sources[i].shortest == sources[order[start]].shortest]
-        yield batch
-        start += len(batch)
 
 
 def _check_pieces(folder: Path, source: list[str], target: list[str]) -> None:

@@ -1,9 +1,11 @@
 """Engines: source ids in, hypotheses, scores and alignments out. `PyTorchEngine` runs nmt's own models."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, groupby, repeat
 from typing import Protocol, TypeVar
 
@@ -12,15 +14,15 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from nmt.data.vocabulary import BOS, EOS, PAD
-from nmt.decoding import coverage, scoring
-from nmt.decoding.ensemble import Ensemble
+from nmt.data.vocabulary import EOS, PAD
+from nmt.decoding import ensemble
 from nmt.decoding.search import logits_processors
-from nmt.decoding.search.beam import SCORED_AT_ONCE
-from nmt.decoding.search.constrained import beam_width
-from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options
+from nmt.decoding.search.beam import SCORED_AT_ONCE, beam_search
+from nmt.decoding.search.constrained import beam_width, constrained_beam_search
+from nmt.decoding.search.greedy import greedy
+from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Stepper
 from nmt.decoding.search.phrase_automaton import Group
-from nmt.decoding.search.search import search
+from nmt.decoding.search.sampling import sample
 from nmt.device import host_memory_within_reach
 from nmt.errors import NmtError
 from nmt.models.interface import TranslationModel
@@ -68,9 +70,7 @@ class Searcher(Protocol):
 class Engine(Searcher, Protocol):
     """What a translator needs."""
 
-    @property
-    def aligns(self) -> bool:
-        """Whether `align` works."""
+    aligns: bool  # whether `align` works
 
     def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
         """How much each target token attends to each source token: rows sum to 1; EOS last on both sides."""
@@ -81,6 +81,8 @@ class Engine(Searcher, Protocol):
 
 class PyTorchEngine:
     """nmt's own models and search."""
+
+    aligns = True
 
     def __init__(self, models: Sequence[TranslationModel], device: torch.device, precision: str = "float32"):
         """models: with one vocabulary, on `device`; several translate as an ensemble. They may be in training: their
@@ -94,25 +96,20 @@ class PyTorchEngine:
         limits = [model.longest_position for model in self.models]
         return min((limit - 1 for limit in limits if limit is not None), default=None)
 
-    @property
-    def aligns(self) -> bool:
-        return True
-
     def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
         if options.coverage_penalty:
-            return self._rank_by_coverage(sources, options, batch_tokens)
-        workers = self._workers(batch_tokens)
+            return self._search_for_coverage(sources, options, batch_tokens)
+        workers = 1
+        if self.device.type == "cpu":  # several batches at the same time, none too small to be efficient
+            workers = max(1, min(torch.get_num_threads(), batch_tokens // _WORKER_TOKENS))
         order = sorted(range(len(sources)), key=lambda i: len(sources[i].ids), reverse=True)
         order.sort(key=lambda i: not sources[i].required)  # required phrases need wider beams and their own search
         batches: list[list[SearchInput]] = []
         for bound, group in groupby([sources[i] for i in order], key=lambda source: bool(source.required)):
             together = list(group)
-            width = (
-                max(beam_width(source.required, source.longest, options) for source in together)
-                if bound
-                else options.beam_size
-            )
-            batches += _batches(together, batch_tokens // (workers * width), lambda source: len(source.ids))
+            widths = [beam_width(source.required, source.longest, options) for source in together] if bound else []
+            width = max(widths, default=options.beam_size)
+            batches += token_batches(together, batch_tokens // (workers * width), lambda source: len(source.ids))
         self._check_memory(batches, options, workers, batch_tokens)
         with _eval_mode(self.models):
             results = self._search_all(batches, options, workers)
@@ -144,7 +141,7 @@ class PyTorchEngine:
         decoding = sum(kept for _, kept in needs) + 4 * rows * self.models[0].target_vocabulary
         return max(decoding, *(encoding for encoding, _ in needs))
 
-    def _rank_by_coverage(
+    def _search_for_coverage(
         self, sources: Sequence[SearchInput], options: Options, batch_tokens: int
     ) -> list[list[Hypothesis]]:
         """Search without the coverage penalty, then rank all hypotheses of the beam with it."""
@@ -152,51 +149,39 @@ class PyTorchEngine:
         found = self.search(sources, all_ended, batch_tokens)
         pairs = [(source.ids, one.tokens) for source, ones in zip(sources, found, strict=True) for one in ones]
         alignments = iter(self.align(pairs, batch_tokens))
-        ranked = [coverage.rank(ones, [next(alignments) for _ in ones], options.coverage_penalty) for ones in found]
+        ranked = [rank_by_coverage(ones, [next(alignments) for _ in ones], options.coverage_penalty) for ones in found]
         return [ones[: options.n_best] for ones in ranked]
 
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
-        def compute(source: Tensor, target: Tensor) -> list[list[float]]:
-            scores: list[list[float]] = scoring.token_scores(self.models, source, target, BOS).tolist()
-            return scores
-
-        scored = self._in_batches(compute, pairs, batch_tokens)
-        return [row[: len(target) + 1] for row, (_, target) in zip(scored, pairs, strict=True)]
+        found = self._in_batches(partial(ensemble.token_scores, self.models), pairs, batch_tokens)
+        return [scores[: len(target) + 1].tolist() for scores, (_, target) in zip(found, pairs, strict=True)]
 
     def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
-        def compute(source: Tensor, target: Tensor) -> list[list[list[float]]]:
-            weights: list[list[list[float]]] = scoring.alignment(self.models, source, target, BOS).tolist()
-            return weights
-
+        found = self._in_batches(partial(ensemble.alignment, self.models), pairs, batch_tokens)
         return [
-            [row[: len(source) + 1] for row in rows[: len(target) + 1]]
-            for rows, (source, target) in zip(self._in_batches(compute, pairs, batch_tokens), pairs, strict=True)
+            weights[: len(target) + 1, : len(source) + 1].tolist()
+            for weights, (source, target) in zip(found, pairs, strict=True)
         ]
 
     def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list[Tensor]:
-        def compute(source: Tensor, _: Tensor) -> list[Tensor]:
-            return list(scoring.states(self.models[0], source).cpu())
+        def compute(source: Tensor, _: Tensor) -> Tensor:
+            return self.models[0].encode(source).states.float()
 
         states = self._in_batches(compute, [(source, []) for source in sources], batch_tokens)
         return [one[: len(source) + 1].clone() for one, source in zip(states, sources, strict=True)]
 
+    @torch.inference_mode()
     def _in_batches(
-        self, compute: Callable[[Tensor, Tensor], list[T]], pairs: Sequence[Pair], batch_tokens: int
-    ) -> list[T]:
-        """Call `compute` on padded batches of pairs of similar length. Returns one result for each pair, in order."""
+        self, compute: Callable[[Tensor, Tensor], Tensor], pairs: Sequence[Pair], batch_tokens: int
+    ) -> list[Tensor]:
+        """Call `compute` on padded batches of pairs of similar length. Returns its row for each pair, on the CPU."""
         order = sorted(range(len(pairs)), key=lambda i: max(map(len, pairs[i])), reverse=True)
-        results: list[T] = []
+        rows: list[Tensor] = []
         with _eval_mode(self.models), torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
-            for batch in _batches([pairs[i] for i in order], batch_tokens, lambda pair: max(map(len, pair))):
+            for batch in token_batches([pairs[i] for i in order], batch_tokens, lambda pair: max(map(len, pair))):
                 source, target = (_pad([pair[side] for pair in batch], self.device) for side in (0, 1))
-                results += compute(source, target)
-        return _in_order(order, results)
-
-    def _workers(self, batch_tokens: int) -> int:
-        """How many batches are searched at the same time: on the CPU several, none too small to be efficient."""
-        if self.device.type != "cpu":
-            return 1
-        return max(1, min(torch.get_num_threads(), batch_tokens // _WORKER_TOKENS))
+                rows += compute(source, target).cpu().unbind()
+        return _in_order(order, rows)
 
     def _search_all(
         self, batches: list[list[SearchInput]], options: Options, workers: int
@@ -221,14 +206,18 @@ class PyTorchEngine:
         ids = _pad([source.ids for source in batch], self.device)  # [B, S]
         ids = F.pad(ids, (0, max(0, _NARROWEST - ids.shape[1])), value=PAD)
         limits = torch.tensor([max(source.longest, len(source.prefix)) for source in batch])  # [B]
-        limiting, seeds = self._rules(batch, options), [source.seed for source in batch]
-        required = [source.required for source in batch] if any(source.required for source in batch) else ()
+        processors = self._processors(batch, options)
+        model: Stepper = self.models[0] if len(self.models) == 1 else ensemble.Ensemble(self.models)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
-            if len(self.models) > 1:
-                return search(Ensemble(self.models), ids, limits, options, limiting, seeds, required)
-            return search(self.models[0], ids, limits, options, limiting, seeds, required)
+            if options.sampling is not None:
+                return sample(model, ids, limits, options, [source.seed for source in batch], processors)
+            if any(source.required for source in batch):
+                required = [source.required for source in batch]
+                return constrained_beam_search(model, ids, limits, options, required, processors)
+            find = greedy if options.beam_size == 1 else beam_search
+            return find(model, ids, limits, options, processors)
 
-    def _rules(self, batch: list[SearchInput], options: Options) -> list[LogitsProcessor]:
+    def _processors(self, batch: list[SearchInput], options: Options) -> list[LogitsProcessor]:
         """The logits processors for these sentences: an empty list if no token is forbidden."""
         found: list[LogitsProcessor] = []
         if any(source.shortest for source in batch):
@@ -243,17 +232,36 @@ class PyTorchEngine:
         return found
 
 
+def rank_by_coverage(
+    found: Sequence[Hypothesis], alignments: Sequence[list[list[float]]], beta: float
+) -> list[Hypothesis]:
+    """Hypotheses of one sentence, each score with β · Σ_i log(min(Σ_j p_ij, 1)) added, best first.
+
+    The coverage penalty of Wu et al. 2016, equation 14, which prefers outputs that attend to all of the source.
+    alignments: for each hypothesis p[j][i], how much its token j attends to source token i.
+    """
+    scored = []
+    for hypothesis, rows in zip(found, alignments, strict=True):
+        covered = [math.fsum(column) for column in zip(*rows, strict=True)]
+        penalty = beta * math.fsum(math.log(min(max(share, 1e-30), 1.0)) for share in covered)
+        scored.append(replace(hypothesis, score=hypothesis.score + penalty))
+    return sorted(scored, key=lambda hypothesis: -hypothesis.score)
+
+
 def _pad(rows: Sequence[Sequence[int]], device: torch.device) -> Tensor:
     """Rows of ids, EOS added to each → [B, longest]."""
     tensors = [torch.tensor([*row, EOS]) for row in rows]
     return pad_sequence(tensors, batch_first=True, padding_value=PAD).to(device)
 
 
-def _batches(items: list[T], tokens: int, length: Callable[[T], int]) -> Iterator[list[T]]:
-    """Batches of at most `tokens` tokens, padding and EOS included; items must be sorted, longest first."""
+def token_batches(
+    items: list[T], tokens: int, length: Callable[[T], int], most: int | None = None
+) -> Iterator[list[T]]:
+    """Batches of at most `tokens` tokens, padding and EOS included, and at most `most` items; items must be sorted,
+    longest first."""
     start = 0
     while start < len(items):
-        size = max(1, tokens // (length(items[start]) + 1))  # EOS
+        size = min(most or len(items), max(1, tokens // (length(items[start]) + 1)))  # EOS
         yield items[start : start + size]
         start += size
 

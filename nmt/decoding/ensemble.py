@@ -1,4 +1,7 @@
-"""Ensembles: the mean of several models' probabilities."""
+"""Several models with one target vocabulary, searched and scored as one: the mean of their probabilities.
+
+Shapes of outputs that are given: B sentences, S source and T target positions, EOS counted in both.
+"""
 
 import math
 from collections.abc import Sequence
@@ -6,11 +9,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from nmt.data.vocabulary import BOS
 from nmt.models.interface import Memory, State, TranslationModel
 
 
 class Ensemble:
-    """Models with one target vocabulary, searched as one: at each step P(y) is the mean of theirs."""
+    """The models as search sees them: at each step P(y) is the mean of theirs."""
 
     def __init__(self, models: Sequence[TranslationModel]):
         self.models = models
@@ -41,3 +45,26 @@ class Ensemble:
 def mean_probability(log_p: Sequence[Tensor]) -> Tensor:
     """log of the mean of exp(log_p) over tensors of one shape."""
     return log_p[0] if len(log_p) == 1 else torch.stack(list(log_p)).logsumexp(dim=0) - math.log(len(log_p))
+
+
+@torch.inference_mode()
+def token_scores(models: Sequence[TranslationModel], source: Tensor, target: Tensor) -> Tensor:
+    """log P of each target token given those before it: source [B, S], target [B, T] → [B, T]."""
+    before = _before(target)
+    log_p = [
+        torch.log_softmax(model.logits(model(source, before)).float(), dim=-1).gather(2, target[:, :, None])[:, :, 0]
+        for model in models
+    ]
+    return mean_probability(log_p)
+
+
+@torch.inference_mode()
+def alignment(models: Sequence[TranslationModel], source: Tensor, target: Tensor) -> Tensor:
+    """How much each target token attends to each source token, the mean over models: [B, T, S], each row sums to 1."""
+    before = _before(target)
+    return torch.stack([model.alignment(source, before) for model in models]).mean(dim=0).float()
+
+
+def _before(target: Tensor) -> Tensor:
+    """The decoder's input: BOS, then all tokens but the last."""
+    return torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)

@@ -23,7 +23,8 @@ class Glossary:
             units = _units(source)
             if not units:
                 raise ValueError(f"empty source term: {source!r}")
-            if _is_cased(source):
+            letters = [letter for letter in source if letter.isalpha()]
+            if any(letter.isupper() for letter in letters[1:]):
                 self._as_written.add(tuple(units), target)
             else:
                 self._in_any_case.add(tuple(unit.casefold() for unit in units), target)
@@ -34,7 +35,15 @@ class Glossary:
 
         Raises NmtError if the file is missing or not UTF-8, or a line does not have exactly two terms.
         """
-        return cls(_entries(path))
+        entries = []
+        for number, line in enumerate(read_lines(path), start=1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            terms = [term.strip() for term in line.split("\t")]
+            if len(terms) != 2 or not all(terms):
+                raise NmtError(f"{path}:{number}: {line[:80]!r}: write a source term, one tab and a target term")
+            entries.append((terms[0], terms[1]))
+        return cls(entries)
 
     @property
     def targets(self) -> list[str]:
@@ -53,8 +62,6 @@ class Glossary:
         units = _units(line)
         folded = [unit.casefold() for unit in units]
         matches = [*self._as_written.matches(units), *self._in_any_case.matches(folded)]
-        if not matches:
-            return []
         sizes = [len(unit) for unit in units]
         # The sort is stable: of two equal terms, the case-sensitive one comes first.
         matches.sort(key=lambda match: (-sum(sizes[match[0] : match[1]]), match[0]))
@@ -93,21 +100,6 @@ class _Terms:
                 targets = self.targets.get(tuple(units[start : start + length]))
                 if targets is not None:
                     yield start, start + length, targets
-
-
-def _entries(path: Path) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        terms = [term.strip() for term in line.split("\t")]
-        if len(terms) != 2 or not all(terms):
-            raise NmtError(f"{path}:{number}: {line[:80]!r}: write a source term, one tab and a target term")
-        yield terms[0], terms[1]
-
-
-def _is_cased(term: str) -> bool:
-    letters = [letter for letter in term if letter.isalpha()]
-    return any(letter.isupper() for letter in letters[1:])
 
 
 def _units(text: str) -> list[str]:

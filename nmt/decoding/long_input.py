@@ -3,12 +3,12 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from nmt.data.vocabulary import EOS
 from nmt.decoding.search.interface import Hypothesis
 
 Encode = Callable[[list[str]], list[list[int]]]
-Decode = Callable[[list[list[int]]], list[str]]
 
 _CLOSING = "[\"'”’»›)\\]}」』）】》〉]*"
 # The end of a sentence: before a space in most scripts, anywhere in scripts without spaces. A match begins only at
@@ -60,11 +60,8 @@ def sentences(text: str) -> Iterator[str]:
 
 def _is_abbreviation(text: str, end: re.Match[str]) -> bool:
     stops = end[0].strip()
-    if stops[0] not in ".…":
-        return False
-    return text[end.end()].islower() or (
-        stops == "." and bool(_INITIAL.search(text, max(0, end.start() - 2), end.start() + 1))
-    )
+    initial = stops == "." and _INITIAL.search(text, max(0, end.start() - 2), end.start() + 1)
+    return stops[0] in ".…" and (text[end.end()].islower() or bool(initial))
 
 
 def _fit(text: str, limit: int, encode: Encode) -> list[Part]:
@@ -99,19 +96,14 @@ def join_hypotheses(parts: Sequence[list[Hypothesis]]) -> list[Hypothesis]:
     lines = []
     for i in range(max(map(len, parts), default=0)):
         chosen = [part[min(i, len(part) - 1)] for part in parts]
-        tokens = [token for hypothesis in chosen for token in (*hypothesis.tokens, EOS)][:-1]
-        lines.append(
-            Hypothesis(
-                tokens,
-                sum(hypothesis.score for hypothesis in chosen),
-                sum(hypothesis.log_probability for hypothesis in chosen),
-                [score for hypothesis in chosen for score in hypothesis.token_scores],
-            )
-        )
+        tokens = [token for one in chosen for token in (*one.tokens, EOS)][:-1]
+        token_scores = [score for one in chosen for score in one.token_scores]
+        score, total = sum(one.score for one in chosen), sum(one.log_probability for one in chosen)
+        lines.append(Hypothesis(tokens, score, total, token_scores))
     return lines
 
 
-def decode(outputs: list[list[int]], by: Decode) -> list[str]:
+def decode(outputs: list[list[int]], by: Callable[[list[list[int]]], list[str]]) -> list[str]:
     """The text of each output. Its parts, which EOS separates, are decoded with `by` and joined."""
     parts = [split_output(output) for output in outputs]
     texts = iter(by([part for output in parts for part in output]))
@@ -120,13 +112,8 @@ def decode(outputs: list[list[int]], by: Decode) -> list[str]:
 
 def split_output(tokens: list[int]) -> list[list[int]]:
     """The tokens of each part in a joined hypothesis."""
-    parts: list[list[int]] = [[]]
-    for token in tokens:
-        if token == EOS:
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    return parts
+    ends = [-1, *(place for place, token in enumerate(tokens) if token == EOS), len(tokens)]
+    return [tokens[start + 1 : end] for start, end in pairwise(ends)]
 
 
 def join_texts(texts: Sequence[str]) -> str:

@@ -19,5 +19,4 @@ def rank_by_agreement(texts: Sequence[str], metric: Literal["chrf", "bleu"]) -> 
     expected = {
         one: sum(scorer.sentence_score(one, [other]).score * count for other, count in times.items()) for one in times
     }
-    first = {text: place for place, text in reversed(list(enumerate(texts)))}
-    return [first[text] for text in sorted(times, key=lambda text: (-expected[text], first[text]))]
+    return [texts.index(text) for text in sorted(times, key=lambda text: -expected[text])]  # a stable sort

@@ -1,7 +1,6 @@
 """Opens what translates: a model file, several as an ensemble, a run folder, or an exported CTranslate2 folder."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from nmt import device as devices
@@ -14,25 +13,18 @@ from nmt.decoding.engine import Engine, PyTorchEngine
 from nmt.errors import NmtError
 
 
-@dataclass(frozen=True)
-class LoadedModel:
-    """An engine with its vocabulary and its settings for decoding; digests: of each model file that was read."""
-
-    engine: Engine
-    vocabulary: Vocabulary
-    decoding: schema.DecodingConfig
-    digests: dict[Path, str]
-
-
-def load(path: Path, device: str, ensemble: Sequence[Path], overrides: Sequence[str]) -> LoadedModel:
-    """Load a model for translating. See `Translator.load`, which this serves."""
+def load(
+    path: Path, device: str, ensemble: Sequence[Path], overrides: Sequence[str]
+) -> tuple[Engine, Vocabulary, schema.DecodingConfig, dict[Path, str]]:
+    """What a `Translator` is made of: the engine, its vocabulary, its settings for decoding, and the digest of each
+    model file that was read. See `Translator.load`."""
     if export_folder.is_ctranslate2(path):
         if ensemble:
             raise NmtError(f"{path}: an exported folder cannot be in an ensemble: give model files")
         engine = CTranslate2Engine(path, device)
         decoding = schema.override(engine.settings, overrides).search
         engine.check_precision(decoding.precision)
-        return LoadedModel(engine, engine.vocabulary, decoding, {})
+        return engine, engine.vocabulary, decoding, {}
     chosen = devices.choose(device)
     paths = [model_file.locate(one) for one in (path, *ensemble)]
     loaded = [model_file.load(one) for one in paths]
@@ -46,7 +38,7 @@ def load(path: Path, device: str, ensemble: Sequence[Path], overrides: Sequence[
     models = [quantize.prepare(one.build(), chosen, decoding.precision) for one in loaded]
     trained_in = first.config.training.precision if decoding.precision == "model" else "float32"
     digests = {one: file.digest for one, file in zip(paths, loaded, strict=True)}
-    return LoadedModel(PyTorchEngine(models, chosen, trained_in), first.vocabulary, decoding, digests)
+    return PyTorchEngine(models, chosen, trained_in), first.vocabulary, decoding, digests
 
 
 def load_settings(path: Path) -> schema.Config:

@@ -21,10 +21,8 @@ def prepare(model: TranslationModel, device: torch.device, precision: Precision)
     if precision == "bfloat16":
         model = model.bfloat16()
     model.prepare_for_search()
-    return _quantize(model, device) if precision == "int8" else model
-
-
-def _quantize(model: TranslationModel, device: torch.device) -> TranslationModel:
+    if precision != "int8":
+        return model
     if device.type != "cpu":
         raise NmtError(f"decoding.precision: int8 needs the CPU, and the device is {device}: use bfloat16")
     try:

@@ -26,25 +26,15 @@ Inputs = dict[int, list[SearchInput]]
 class InputBuilder:
     """Builds the inputs for lines, and counts what happens to the lines in `counts`.
 
-    positions: the longest source or output, without EOS, that the model has positions for; None: no limit.
+    positions: as `Searcher.positions`; longest_source: as `Translator.longest_source`.
     """
 
     vocabulary: Vocabulary
     decoding: DecodingConfig
     positions: int | None
+    longest_source: int | None
     glossary: Glossary | None
     counts: LineCounts
-
-    @property
-    def longest_source(self) -> int | None:
-        """The most subwords of a source that is not split or cut, without EOS; None: no limit."""
-        limits = (self.decoding.max_source_tokens, self.positions)
-        return min((limit for limit in limits if limit is not None), default=None)
-
-    def longest_output(self, source: int) -> int:
-        """The most subwords of an output for a source of `source` subwords, EOS not counted in either."""
-        longest = self.decoding.longest_output(source)
-        return longest if self.positions is None else min(longest, self.positions)
 
     def build(self, lines: list[str], prefixes: list[str], first: int) -> Inputs:
         """The inputs for lines with a prefix each, none longer than model and settings allow.
@@ -109,19 +99,16 @@ class InputBuilder:
 
     def _input(self, part: Part, prefix: list[int]) -> SearchInput:
         length, decoding = len(part.ids), self.decoding
-        longest = self.longest_output(length)
+        longest = decoding.longest_output(length, self.positions)
         shortest = max(decoding.min_length, math.ceil(length * decoding.min_length_ratio))
         seed = zlib.crc32(part.text.encode(), decoding.seed)
-        return SearchInput(part.ids, longest, min(longest, shortest), tuple(prefix), seed, self._required(part.text))
-
-    def _required(self, text: str) -> tuple[Group, ...]:
-        """For each glossary term in the text, its translations in subwords."""
-        if self.glossary is None:
-            return ()
-        if self.decoding.method == "sample":
-            raise NmtError("a glossary needs decoding.method: beam: samples cannot be forced to contain its terms")
-        self.counts.searched += 1
-        return tuple(self.vocabulary.target.encode(targets) for targets in self.glossary.terms(text))
+        required: tuple[Group, ...] = ()
+        if self.glossary is not None:
+            if decoding.method == "sample":
+                raise NmtError("a glossary needs decoding.method: beam: samples cannot be forced to contain its terms")
+            self.counts.searched += 1
+            required = tuple(self.vocabulary.target.encode(targets) for targets in self.glossary.terms(part.text))
+        return SearchInput(part.ids, longest, min(longest, shortest), tuple(prefix), seed, required)
 
 
 def is_empty(line: str, ids: list[int]) -> bool:

@@ -7,10 +7,9 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice, repeat
 from pathlib import Path
-from typing import Literal
 
 from torch import Tensor
 
@@ -19,7 +18,7 @@ from nmt.config import schema
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding import long_input, model_loader
 from nmt.decoding.chunks import CHUNK_LINES, LineCounts, chunked
-from nmt.decoding.engine import Engine, SearchInput
+from nmt.decoding.engine import Engine, Pair, SearchInput
 from nmt.decoding.glossary import Glossary, continues_word
 from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.banned_words import BannedWords
@@ -71,7 +70,7 @@ class Translator:
         self.counts = LineCounts()
         self.digests: dict[Path, str] = {}  # of the model files that were loaded
         self.glossary: Glossary | None = None  # see use_glossary
-        self._banned: tuple[tuple[str, ...], BannedWords] | None = None
+        self._banned_words = lru_cache(1)(lambda words: BannedWords(words, vocabulary.target.spellings(), EOS))
 
     @classmethod
     def load(
@@ -91,9 +90,10 @@ class Translator:
         """
         if glossary is not None and export_folder.is_ctranslate2(Path(path)):
             raise NmtError(f"{path}: an exported folder cannot use a glossary: translate with the model file")
-        loaded = model_loader.load(Path(path), device, [Path(one) for one in ensemble], overrides)
-        translator = cls(loaded.engine, loaded.vocabulary, loaded.decoding)
-        translator.digests = loaded.digests
+        others = [Path(one) for one in ensemble]
+        engine, vocabulary, decoding, digests = model_loader.load(Path(path), device, others, overrides)
+        translator = cls(engine, vocabulary, decoding)
+        translator.digests = digests
         if glossary is not None:
             translator.use_glossary(Glossary.load(Path(glossary)), str(glossary))
         return translator
@@ -114,30 +114,22 @@ class Translator:
             )
 
     @property
-    def _inputs(self) -> InputBuilder:
-        return InputBuilder(self.vocabulary, self.decoding, self.engine.positions, self.glossary, self.counts)
-
-    @property
     def longest_source(self) -> int | None:
         """The most subwords of a source that is not split or cut: decoding.max_source_tokens, or fewer if the model
         has learned fewer positions; None: no limit."""
-        return self._inputs.longest_source
+        limits = (self.decoding.max_source_tokens, self.engine.positions)
+        return min((limit for limit in limits if limit is not None), default=None)
 
     def longest_output(self, source: int) -> int:
         """The most subwords of an output for a source of `source` subwords."""
-        return self._inputs.longest_output(source)
+        return self.decoding.longest_output(source, self.engine.positions)
 
     def translate(self, lines: Sequence[str]) -> list[str]:
         """The best translation of each line. Raises as `stream` does."""
         return list(self.stream(lines))
 
     def hypotheses(
-        self,
-        lines: Sequence[str],
-        n_best: int = 1,
-        *,
-        alignment: bool = False,
-        prefixes: Sequence[str] | None = None,
+        self, lines: Sequence[str], n_best: int = 1, *, alignment: bool = False, prefixes: Sequence[str] | None = None
     ) -> list[list[Translation]]:
         """The n best translations of each line, best first, with their scores, and on request their alignment.
 
@@ -178,17 +170,16 @@ class Translator:
 
         Also raises NmtError if n_best is above the beam size, or above 1000.
         """
-        decoding = self.decoding
-        if decoding.method == "beam" and n_best > decoding.beam_size:
-            raise NmtError(
-                f"{n_best} best translations of a beam of {decoding.beam_size}: raise decoding.beam_size "
-                "or ask for fewer"
-            )
+        beam = self.decoding.beam_size
+        if self.decoding.method == "beam" and n_best > beam:
+            raise NmtError(f"{n_best} best translations of a beam of {beam}: raise decoding.beam_size or ask for fewer")
         if n_best > _MOST_SAMPLES:
             raise NmtError(f"{n_best} samples of each line: ask for at most {_MOST_SAMPLES}")
         for inputs, chunk in self._chunks(lines, chunk_lines, n_best, prefixes, first):
             translations = [self._translations(hypotheses) for hypotheses in chunk]
-            yield from self._align(inputs, translations, chunk) if alignment else translations
+            if alignment:
+                self._align(inputs, translations, chunk)
+            yield from translations
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[Translation | None]:
         """Score each target as a translation of its source: log P of every subword.
@@ -203,12 +194,18 @@ class Translator:
         if len(sources) != len(targets):
             raise NmtError(f"{len(sources)} sources and {len(targets)} targets: give one target for each source")
         encoded = self.vocabulary.source.encode(list(sources)), self.vocabulary.target.encode(list(targets))
-        both = list(enumerate(zip(*encoded, strict=True)))
-        empty = {place for place, (ids, target) in both if not target and is_empty(sources[place], ids)}
-        fitting = {place: pair for place, pair in both if place not in empty and self._fits(*pair)}
-        self.counts.lines += len(sources)
-        self.counts.empty += len(empty)
-        self.counts.skipped += len(sources) - len(empty) - len(fitting)
+        longest = self.longest_source
+        found: list[Translation | None] = [None for _ in targets]
+        fitting: dict[int, Pair] = {}
+        for place, (ids, target) in enumerate(zip(*encoded, strict=True)):
+            self.counts.lines += 1
+            if not target and is_empty(sources[place], ids):
+                self.counts.empty += 1
+                found[place] = Translation(targets[place], 0.0, 0.0, [], [])
+            elif longest is None or (len(ids) <= longest and len(target) <= self.longest_output(longest)):
+                fitting[place] = ids, target
+            else:
+                self.counts.skipped += 1
         pairs = list(fitting.values())
         with self._computing():
             scores = self.engine.score(pairs, self.decoding.batch_tokens)
@@ -217,16 +214,9 @@ class Translator:
             Hypothesis.scored(target, token_scores, penalties)
             for (_, target), token_scores in zip(pairs, scores, strict=True)
         ]
-        found = [
-            Translation(target, 0.0, 0.0, [], []) if place in empty else None for place, target in enumerate(targets)
-        ]
         for place, one in zip(fitting, self._translations(hypotheses), strict=True):
             found[place] = dataclasses.replace(one, text=targets[place])
         return found
-
-    def _fits(self, source: list[int], target: list[int]) -> bool:
-        longest = self.longest_source
-        return longest is None or (len(source) <= longest and len(target) <= self.longest_output(longest))
 
     def encode(self, lines: Sequence[str]) -> list[Tensor]:
         """The encoder's output for each line, float32 on the CPU, [subwords + 1, d_model], the end of sentence last.
@@ -236,11 +226,10 @@ class Translator:
         """
         _check_lines(lines)
         sources = self.vocabulary.source.encode(list(lines))
+        longest = self.longest_source
         for number, ids in enumerate(sources, start=1):
-            if self.longest_source is not None and len(ids) > self.longest_source:
-                raise NmtError(
-                    f"line {number}: {len(ids)} subwords, more than {self.longest_source}: shorten or split it"
-                )
+            if longest is not None and len(ids) > longest:
+                raise NmtError(f"line {number}: {len(ids)} subwords, more than {longest}: shorten or split it")
         with self._computing():
             return self.engine.encode(sources, self.decoding.batch_tokens)
 
@@ -270,28 +259,23 @@ class Translator:
             if len(given) < len(chunk):
                 raise NmtError(f"line {first + len(given)}: no prefix: there must be as many prefixes as lines")
             with self._computing():
-                inputs = self._inputs.build(chunk, given, first)
-                found = self._search_chunk(inputs, len(chunk), first, n_best, scores)
+                limits = (self.engine.positions, self.longest_source)
+                builder = InputBuilder(self.vocabulary, self.decoding, *limits, self.glossary, self.counts)
+                inputs = builder.build(chunk, given, first)
+                results = iter(self._search([source for parts in inputs.values() for source in parts], n_best, scores))
+            found = [[_NOTHING]] * len(chunk)
+            for place, parts in inputs.items():
+                hypotheses = [next(results) for _ in parts]
+                if not all(hypotheses):
+                    raise NmtError(
+                        f"line {first + place}: the model's scores are not numbers: its weights are damaged, or too "
+                        "large for its precision: translate with another checkpoint"
+                    )
+                found[place] = long_input.join_hypotheses(hypotheses)
             yield inputs, found
             first += len(chunk)
         if prefixes is not None and next(remaining_prefixes, None) is not None:
             raise NmtError(f"line {first}: a prefix and no line: there must be as many prefixes as lines")
-
-    def _search_chunk(
-        self, inputs: Inputs, lines: int, first: int, n_best: int, scores: bool
-    ) -> list[list[Hypothesis]]:
-        """The hypotheses for each line of a chunk, at least one each; `first` is the number of the first line."""
-        found = [[_NOTHING]] * lines
-        results = iter(self._search([source for parts in inputs.values() for source in parts], n_best, scores))
-        for place, parts in inputs.items():
-            hypotheses = [next(results) for _ in parts]
-            if not all(hypotheses):
-                raise NmtError(
-                    f"line {first + place}: the model's scores are not numbers: its weights are damaged, or too large "
-                    "for its precision: translate with another checkpoint"
-                )
-            found[place] = long_input.join_hypotheses(hypotheses)
-        return found
 
     def _search(self, sources: list[SearchInput], n_best: int, scores: bool) -> list[list[Hypothesis]]:
         decoding = self.decoding
@@ -305,18 +289,15 @@ class Translator:
                 found[place] = hypotheses
                 self.counts.unconstrained += bool(hypotheses)
         if decoding.consensus != "none":
-            found = [self._rank(hypotheses, decoding.consensus)[:n_best] for hypotheses in found]
+            for place, hypotheses in enumerate(found):
+                order = rank_by_agreement(self._texts([one.tokens for one in hypotheses]), decoding.consensus)
+                found[place] = [hypotheses[i] for i in order[:n_best]]
         for source, hypotheses in zip(sources, found, strict=True):
             self.counts.terms += len(source.required)
             if hypotheses:
                 best = hypotheses[0].tokens
                 self.counts.missing += sum(not contains(best, group, self._continuing) for group in source.required)
         return found
-
-    def _rank(self, hypotheses: list[Hypothesis], metric: Literal["chrf", "bleu"]) -> list[Hypothesis]:
-        """The distinct hypotheses, ranked by agreement."""
-        order = rank_by_agreement(self._texts([one.tokens for one in hypotheses]), metric)
-        return [hypotheses[i] for i in order]
 
     def _options(self, n_best: int, *, scores: bool = True) -> Options:
         decoding = self.decoding
@@ -347,16 +328,8 @@ class Translator:
         pieces = self.vocabulary.target.every_piece()
         return frozenset(i for i, piece in enumerate(pieces) if continues_word(piece))
 
-    def _banned_words(self, words: tuple[str, ...]) -> BannedWords:
-        """The automaton of these words, built once."""
-        if self._banned is None or self._banned[0] != words:
-            self._banned = words, BannedWords(words, self.vocabulary.target.spellings(), EOS)
-        return self._banned[1]
-
-    def _align(
-        self, inputs: Inputs, lines: list[list[Translation]], found: list[list[Hypothesis]]
-    ) -> list[list[Translation]]:
-        """The translations of each line with their alignment; found: the hypotheses that they were made from."""
+    def _align(self, inputs: Inputs, lines: list[list[Translation]], found: list[list[Hypothesis]]) -> None:
+        """Add the alignment to the translations of each line; found: the hypotheses that they were made from."""
         pairs = [
             (source.ids, output)
             for place, parts in inputs.items()
@@ -365,14 +338,12 @@ class Translator:
         ]
         with self._computing():
             weights = iter(self.engine.align(pairs, self.decoding.batch_tokens))
-        lines = list(lines)
         for place, parts in inputs.items():
             pieces = [piece for source in parts for piece in self.vocabulary.source.pieces([*source.ids, EOS])]
             lines[place] = [
                 dataclasses.replace(one, source_pieces=pieces, alignment=[row for _ in parts for row in next(weights)])
                 for one in lines[place]
             ]
-        return lines
 
     def _texts(self, outputs: list[list[int]]) -> list[str]:
         return [_BREAKS.sub(" ", text) for text in long_input.decode(outputs, self.vocabulary.target.decode)]

@@ -6,7 +6,7 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from nmt.decoding import coverage
+from nmt.decoding.engine import rank_by_coverage
 from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.interface import Hypothesis
 
@@ -30,8 +30,8 @@ def test_one_text_and_none() -> None:
 def test_the_coverage_penalty_is_equation_14() -> None:
     half, whole = Hypothesis([5], -1.0, -1.0, [-0.5, -0.5]), Hypothesis([6], -1.2, -1.2, [-0.6, -0.6])
     alignments = [[[0.9, 0.1], [0.8, 0.2]], [[0.9, 0.1], [0.1, 0.9]]]
-    assert coverage.rank([half, whole], alignments, 0.0) == [half, whole]
-    first, second = coverage.rank([half, whole], alignments, 0.5)
+    assert rank_by_coverage([half, whole], alignments, 0.0) == [half, whole]
+    first, second = rank_by_coverage([half, whole], alignments, 0.5)
     assert (first.tokens, second.tokens) == ([6], [5])
     assert first.score == pytest.approx(-1.2)
     assert second.score == pytest.approx(-1.0 + 0.5 * math.log(0.3))

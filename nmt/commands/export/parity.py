@@ -120,7 +120,7 @@ def compare(
     """
     positions = min((engine.positions for engine in (ours, theirs) if engine.positions is not None), default=None)
     decoding, kept = settings.decoding, comparable(lines, settings, vocabulary.source)
-    sources = [SearchInput(ids, _longest(ids, decoding, positions)) for ids in kept.values()]
+    sources = [SearchInput(ids, decoding.longest_output(len(ids), positions)) for ids in kept.values()]
     others = theirs.subwords([lines[number - 1] for number in kept])
 
     def search(engine: Searcher, beam_size: int) -> dict[int, Hypothesis]:
@@ -152,11 +152,6 @@ def compare(
         largest=max((abs(mine - its) for mine, its in pairs), default=0.0),
         scored=all(abs(mine - its) <= _rounding(mine) for mine, its in pairs),
     )
-
-
-def _longest(ids: list[int], decoding: schema.DecodingConfig, positions: int | None) -> int:
-    longest = decoding.longest_output(len(ids))
-    return longest if positions is None else min(longest, positions)
 
 
 def _first(number: int, hypotheses: list[Hypothesis]) -> Hypothesis:

@@ -113,7 +113,7 @@ class RecordingEngine(PyTorchEngine):
         [self.hypotheses] = results
         return results
 
-    def _rules(self, batch: list[SearchInput], options: Options) -> list[LogitsProcessor]:
+    def _processors(self, batch: list[SearchInput], options: Options) -> list[LogitsProcessor]:
         recorder = Recorder(options)
         self.nodes = recorder.nodes
-        return [*super()._rules(batch, options), recorder]
+        return [*super()._processors(batch, options), recorder]

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nmt.decoding.search.automaton import Automaton
+from nmt.decoding.search.phrase_automaton import Automaton
 from nmt.decoding.search.scripts import is_unspaced
 
 # The kinds of letters, which are also the symbols of letters that are in none of the words.

@@ -9,8 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-_BLOCK = 64  # neighbouring subwords; at first only their maximum is compared
-
 
 def candidate_count(beam_size: int) -> int:
     """The number of candidates of a sentence that a step of beam search looks at.
@@ -21,16 +19,14 @@ def candidate_count(beam_size: int) -> int:
     return 1 if beam_size == 1 else 2 * beam_size
 
 
-def best_candidates(
-    log_p: Tensor, live: Tensor | None, count: int, block: int = _BLOCK
-) -> tuple[Tensor, Tensor, Tensor]:
+def best_candidates(log_p: Tensor, live: Tensor | None, count: int, block: int = 64) -> tuple[Tensor, Tensor, Tensor]:
     """The best continuations of each sentence's hypotheses.
 
     log_p [B, K, V], live [B, K] (log P of the hypotheses; None: 0) → log P of each candidate, the hypothesis that it
     continues, its token; [B, C] each, best first, C = count or all that there are. NaN counts as -inf.
 
     Selecting among K·V numbers would cost more than the softmax did. But the best C are in the C blocks of
-    neighbours with the greatest maxima; maxima are cheap, and C blocks are few.
+    `block` neighbours with the greatest maxima; maxima are cheap, and C blocks are few.
     """
     sentences, hypotheses, vocabulary = log_p.shape
     count, block = min(count, hypotheses * vocabulary), min(block, vocabulary)
@@ -56,11 +52,10 @@ def best_candidates(
 
 def _top(numbers: Tensor, count: int, *, in_order: bool = True) -> tuple[Tensor, Tensor]:
     """The greatest `count` of each row, or all that there are, and their places; greatest first if `in_order`."""
-    if count == 1:  # faster than topk
-        values, places = numbers.max(dim=1, keepdim=True)
-    else:
-        values, places = numbers.topk(min(count, numbers.shape[1]), sorted=in_order)
-    return values, places
+    if count == 1:
+        values, places = numbers.max(dim=1, keepdim=True)  # faster than topk
+        return values, places
+    return numbers.topk(min(count, numbers.shape[1]), sorted=in_order)
 
 
 def _numbers(log_p: Tensor) -> Tensor:

@@ -8,22 +8,12 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic
 
 import torch
 from torch import Tensor
 
 from nmt.decoding.search.candidates import best_candidates
-from nmt.decoding.search.interface import (
-    DROP_SHARE,
-    Hypothesis,
-    LogitsProcessor,
-    Memory,
-    Options,
-    State,
-    Stepper,
-    length_penalties,
-)
+from nmt.decoding.search.interface import DROP_SHARE, Hypothesis, LogitsProcessor, Options, Stepper, length_penalties
 from nmt.decoding.search.logits_processors import NextTokenMask
 from nmt.decoding.search.phrase_automaton import Group, Phrase, Phrases, PhraseState
 
@@ -36,16 +26,12 @@ def beam_width(groups: Sequence[Group], longest: int, options: Options) -> int:
     One is kept for each number of phrase tokens that may still be needed, up to 32: with fewer, outputs would have to
     begin with the phrases.
     """
-    return _width(_phrases(groups, longest, options), options)
-
-
-def _width(phrases: Phrases, options: Options) -> int:
-    return max(options.beam_size, min(_WIDEST, phrases.needed(PhraseState()) + 1))
+    return _Sentence(groups, longest, options).width
 
 
 @torch.inference_mode()
 def constrained_beam_search(
-    stepper: Stepper[Memory, State],
+    stepper: Stepper,
     source: Tensor,
     max_lengths: Tensor,
     options: Options,
@@ -72,29 +58,52 @@ def constrained_beam_search(
     """
     if len(required) != len(source):
         raise ValueError(f"{len(required)} lists of required phrases for {len(source)} sentences")
-    return _Search(stepper, source, max_lengths, options, required, processors).run() if len(source) else []
-
-
-def _phrases(groups: Sequence[Group], longest: int, options: Options) -> Phrases:
-    """The phrases that an output of up to `longest` tokens can contain, in the groups that need to be met."""
-    never, continuing = {options.eos, *options.never}, options.continuing
-
-    def possible(phrase: Phrase) -> bool:
-        return len(phrase) <= longest and never.isdisjoint(phrase) and not (phrase and phrase[0] in continuing)
-
-    kept = [[phrase for phrase in group if possible(phrase)] for group in groups]
-    # An empty phrase is in every output.
-    return Phrases([group for group in kept if group and all(map(len, group))], continuing)
+    if not len(source):
+        return []
+    limits, device = map(int, max_lengths.tolist()), source.device
+    searches = [_Sentence(*pair, options) for pair in zip(required, limits, strict=True)]
+    sentences = searches  # those that are not over
+    mask = NextTokenMask(max_lengths, options, processors, device)
+    penalties = length_penalties(int(max_lengths.max()) + 1, options)  # of |Y| = 0, 1, …
+    state, tokens = stepper.start(stepper.encode(source)), torch.full_like(source[:, :1], options.bos)  # [B, K]
+    live = torch.zeros(len(source), 1, device=device)  # [B, K]: log P so far; -inf: not live
+    continuing = torch.tensor(sorted(options.continuing), dtype=torch.long, device=device)
+    padding = _Node(None, 0, options.eos, -math.inf, PhraseState(), 0)
+    for length in itertools.count():  # tokens that each live hypothesis has
+        hidden, state = stepper.step(state, tokens)
+        log_p = mask.log_probabilities(stepper.scores(hidden), length)
+        penalties = penalties.to(log_p.dtype)
+        for sentence, totals in zip(sentences, _candidates(log_p, live, sentences, continuing), strict=True):
+            sentence.extend(totals, length, penalties)
+        kept = [i for i, sentence in enumerate(sentences) if sentence.live]
+        if not kept:
+            return [sentence.hypotheses(log_p.dtype) for sentence in searches]
+        if (len(sentences) - len(kept)) * DROP_SHARE < len(sentences):
+            kept = list(range(len(sentences)))  # finished ones have no effect, however long they stay
+        sentences = [sentences[i] for i in kept]
+        most, old = max(len(sentence.live) for sentence in sentences), tokens.shape[1]
+        padded = [[*sentence.live, *[padding] * (most - len(sentence.live))] for sentence in sentences]
+        places = [[i * old + node.row for node in nodes] for i, nodes in zip(kept, padded, strict=True)]
+        rows = torch.tensor(places, device=device)
+        tokens = torch.tensor([[node.token for node in nodes] for nodes in padded], device=device)
+        live = torch.tensor([[node.total for node in nodes] for nodes in padded], dtype=log_p.dtype, device=device)
+        mask.keep(torch.tensor(kept, device=device))
+        mask.advance(rows, tokens)
+        state = stepper.reorder(state, rows)
+    raise AssertionError("every search ends at the longest length")
 
 
 @dataclass(frozen=True, eq=False)
 class _Node:
-    """An output so far: its newest token and the output that this continues; total is log P of all its tokens."""
+    """An output so far: its newest token and the output `before`, hypothesis `row` of the step before, that this
+    continues; total: log P of all its tokens; needed: tokens that it needs to meet all groups."""
 
     before: "_Node | None"
+    row: int
     token: int
     total: float
     phrases: PhraseState
+    needed: int
 
     def hypothesis(self, score: float, dtype: torch.dtype) -> Hypothesis:
         """This output, whose newest token is EOS."""
@@ -106,34 +115,23 @@ class _Node:
         return Hypothesis([node.token for node in nodes[1:-1]], score, self.total, totals.diff().tolist())
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    """A continuation of hypothesis `row` of a sentence; needed: tokens that it needs to meet all groups."""
-
-    row: int
-    node: _Node
-    needed: int
-
-
-@dataclass(frozen=True)
-class _Ended:
-    """An output with EOS; unmet: the number of groups that it leaves unmet."""
-
-    unmet: int
-    score: float
-    node: _Node
-
-
 class _Sentence:
-    """The search of one sentence."""
+    """The search of one sentence, for outputs of up to `limit` tokens."""
 
-    def __init__(self, number: int, phrases: Phrases, limit: int, options: Options):
-        self.number, self.phrases, self.limit, self.options = number, phrases, limit, options
+    def __init__(self, groups: Sequence[Group], limit: int, options: Options):
+        self.limit, self.options = limit, options
+        never, continuing = {options.eos, *options.never}, options.continuing
+
+        def possible(phrase: Phrase) -> bool:
+            return len(phrase) <= limit and never.isdisjoint(phrase) and not (phrase and phrase[0] in continuing)
+
+        kept = [[phrase for phrase in group if possible(phrase)] for group in groups]
+        # An empty phrase is in every output.
+        self.phrases = Phrases([group for group in kept if group and all(map(len, group))], continuing)
         self.needed = self.phrases.needed(PhraseState())
-        self.width = _width(self.phrases, options)
-        self.live = [_Node(None, options.bos, 0.0, PhraseState())]  # empty: the search is over
-        self.rows = [0]  # of the step before, which the live hypotheses continue
-        self.ended: list[_Ended] = []  # the n best
+        self.width = max(options.beam_size, min(_WIDEST, self.needed + 1))
+        self.live = [_Node(None, 0, options.bos, 0.0, PhraseState(), self.needed)]  # empty: the search is over
+        self.ended: list[tuple[int, float, _Node]] = []  # the n best: groups left unmet, score, output with EOS
         self.ended_count = 0  # of those that meet all
 
     def wanted(self) -> Iterator[tuple[int, int]]:
@@ -142,165 +140,85 @@ class _Sentence:
             yield row, self.options.eos
             yield from ((row, token) for token in self.phrases.next[node.phrases.node])
 
-    def closing(self) -> list[int]:
-        """The hypotheses in which a group is met unless the next token continues the word."""
-        if not self.phrases.continuing:
-            return []
-        return [row for row, node in enumerate(self.live) if self.phrases.is_closing(node.phrases)]
+    def extend(self, totals: dict[tuple[int, int], float], length: int, penalties: Tensor) -> None:
+        """Add one token to every hypothesis of `length` tokens.
 
-    def extend(
-        self, totals: dict[tuple[int, int], float], penalty: Tensor, longest: Tensor, dtype: torch.dtype
-    ) -> None:
-        """Add one token to every hypothesis.
-
-        totals: log P of each candidate (hypothesis, token); penalty: lp of an output that ends now, longest: lp of the
-        longest one.
+        totals: log P of each candidate (hypothesis, token); penalties: lp of |Y| = 0, 1, …
         """
-        candidates = [self._candidate(*at, total) for at, total in totals.items() if total > -math.inf]
-        candidates.sort(key=lambda candidate: -candidate.node.total)
-        eos = self.options.eos
-        for kept in self._allot(candidates):
-            if kept.node.token == eos:
-                self._end(kept.node, float(torch.tensor(kept.node.total, dtype=dtype) / penalty))
-        going = self._allot([candidate for candidate in candidates if candidate.node.token != eos])
-        going.sort(key=lambda candidate: -candidate.node.total)
-        if self.ended_count >= self.width or not going or self._decided(going[0].node.total / float(longest)):
-            going = []
-        self.live, self.rows = [kept.node for kept in going], [kept.row for kept in going]
+        nodes = [self._node(*at, total) for at, total in totals.items() if total > -math.inf]
+        nodes.sort(key=lambda node: -node.total)
+        for node in self._allot(nodes):
+            if node.token == self.options.eos:
+                unmet = self.phrases.unmet(node.phrases)
+                score = float(torch.tensor(node.total, dtype=penalties.dtype) / penalties[length + 1])
+                self.ended_count += not unmet
+                self.ended.append((unmet, score, node))
+        self.ended.sort(key=lambda ended: (ended[0], -ended[1]))
+        del self.ended[self.options.n_best :]
+        going = self._allot([node for node in nodes if node.token != self.options.eos])
+        self.live = sorted(going, key=lambda node: -node.total)
+        if self.live:
+            bound = self.live[0].total / float(penalties[self.limit + 1])  # none can score more: see `beam_search`
+            nth = self.ended[self.options.n_best - 1 :]  # empty: fewer have ended
+            if self.ended_count >= self.width or any(unmet == 0 and score > bound for unmet, score, _ in nth):
+                self.live = []
 
-    def _candidate(self, row: int, token: int, total: float) -> _Candidate:
+    def _node(self, row: int, token: int, total: float) -> _Node:
         before = self.live[row]
         state = before.phrases if token == self.options.eos else self.phrases.after(before.phrases, token)
-        return _Candidate(row, _Node(before, token, total, state), self.phrases.needed(state))
+        return _Node(before, row, token, total, state, self.phrases.needed(state))
 
-    def _allot(self, candidates: list[_Candidate]) -> list[_Candidate]:
-        """The candidates (given best first) that are kept: the best of each bank, then the second of each, …
+    def _allot(self, nodes: list[_Node]) -> list[_Node]:
+        """The outputs (given best first) that are kept: the best of each bank, then the second of each, …
 
         One that needs the fewest tokens is always kept, so that all groups can be met in time.
         """
-        if len(candidates) <= self.width:
-            return candidates
-        nearest = min(candidates, key=lambda candidate: candidate.needed)
+        if len(nodes) <= self.width:
+            return nodes
+        nearest = min(nodes, key=lambda node: node.needed)
         ranks: Counter[int] = Counter()
         order = []
-        for place, candidate in enumerate(candidates):
-            bank = candidate.needed * self.width // (self.needed + 1)  # one for each number, if the beam is wide enough
-            order.append((candidate is not nearest, ranks[bank], bank, place))
+        for place, node in enumerate(nodes):
+            bank = node.needed * self.width // (self.needed + 1)  # one for each number, if the beam is wide enough
+            order.append((node is not nearest, ranks[bank], bank, place))
             ranks[bank] += 1
-        return [candidates[place] for *_, place in sorted(order)[: self.width]]
-
-    def _end(self, node: _Node, score: float) -> None:
-        unmet = self.phrases.unmet(node.phrases)
-        self.ended_count += not unmet
-        self.ended.append(_Ended(unmet, score, node))
-        self.ended.sort(key=lambda ended: (ended.unmet, -ended.score))
-        del self.ended[self.options.n_best :]
-
-    def _decided(self, bound: float) -> bool:
-        """Whether the n best are known, if no live hypothesis can score more than `bound` (see `beam_search`)."""
-        if len(self.ended) < self.options.n_best:
-            return False
-        last = self.ended[-1]
-        return last.unmet == 0 and last.score > bound
+        return [nodes[place] for *_, place in sorted(order)[: self.width]]
 
     def hypotheses(self, dtype: torch.dtype) -> list[Hypothesis]:
         """The best outputs found, all with the fewest groups unmet."""
-        best = [ended for ended in self.ended if ended.unmet == self.ended[0].unmet]
-        return [ended.node.hypothesis(ended.score, dtype) for ended in best]
+        return [node.hypothesis(score, dtype) for unmet, score, node in self.ended if unmet == self.ended[0][0]]
 
 
-class _Search(Generic[Memory, State]):
-    """One call of `constrained_beam_search`: the computations for all sentences together."""
+def _candidates(
+    log_p: Tensor, live: Tensor, sentences: Sequence[_Sentence], continuing: Tensor
+) -> list[dict[tuple[int, int], float]]:
+    """For each sentence, log P of the candidates (hypothesis, token): the likeliest tokens of each hypothesis, and
+    those that are `wanted`.
 
-    def __init__(
-        self,
-        stepper: Stepper[Memory, State],
-        source: Tensor,
-        max_lengths: Tensor,
-        options: Options,
-        required: Sequence[Sequence[Group]],
-        processors: Sequence[LogitsProcessor],
-    ):
-        self.stepper, self.options, self.device = stepper, options, source.device
-        self.mask = NextTokenMask(max_lengths, options, processors, source.device)
-        self.state = stepper.start(stepper.encode(source))
-        self.tokens = torch.full((len(source), 1), options.bos, device=source.device)  # [B, K]
-        self.live = torch.zeros(len(source), 1, device=source.device)  # [B, K]: log P so far; -inf: not live
-        self.sentences = [
-            _Sentence(number, _phrases(groups, limit, options), limit, options)
-            for number, (groups, limit) in enumerate(zip(required, map(int, max_lengths.tolist()), strict=True))
-        ]
-        self.penalties = length_penalties(int(max_lengths.max()) + 1, options)  # of |Y| = 0, 1, …
-        self.continuing = torch.tensor(sorted(options.continuing), dtype=torch.long, device=source.device)
+    log_p [B, K, V], live [B, K]; continuing: the tokens that continue a word.
+    """
+    wanted = [(b, *pair) for b, sentence in enumerate(sentences) for pair in sentence.wanted()]
+    # Beyond those wanted, a bank holds at most `width` tokens of a hypothesis, the likeliest ones.
+    count = max(Counter(at[:2] for at in wanted).values()) + max(sentence.width for sentence in sentences)
+    found: list[dict[tuple[int, int], float]] = [{} for _ in sentences]
 
-    def run(self) -> list[list[Hypothesis]]:
-        found: dict[int, list[Hypothesis]] = {}
-        for length in itertools.count():  # tokens that each live hypothesis has
-            hidden, self.state = self.stepper.step(self.state, self.tokens)
-            log_p = self.mask.log_probabilities(self.stepper.scores(hidden), length)
-            for sentence, candidates in zip(self.sentences, self._candidates(log_p), strict=True):
-                longest = self.penalties[sentence.limit + 1]
-                sentence.extend(candidates, self.penalties[length + 1], longest, log_p.dtype)
-            finished = [i for i, sentence in enumerate(self.sentences) if not sentence.live]
-            kept = list(range(len(self.sentences)))
-            if len(finished) * DROP_SHARE >= len(kept):  # the others have no effect, however long they stay
-                found |= {self.sentences[i].number: self.sentences[i].hypotheses(log_p.dtype) for i in finished}
-                kept = [i for i in kept if self.sentences[i].live]
-                if not kept:
-                    break
-            self._keep(kept, log_p.dtype)
-        return [found[number] for number in sorted(found)]
+    def index(places: Sequence[tuple[int, ...]]) -> tuple[Tensor, ...]:
+        return tuple(torch.tensor(column, device=log_p.device) for column in zip(*places, strict=True))
 
-    def _candidates(self, log_p: Tensor) -> list[dict[tuple[int, int], float]]:
-        """For each sentence, log P of the candidates (hypothesis, token): the likeliest tokens of each hypothesis, and
-        those that are candidates however unlikely they are. log_p [B, K, V]."""
-        wanted = [(b, *pair) for b, sentence in enumerate(self.sentences) for pair in sentence.wanted()]
-        most = max(Counter(at[:2] for at in wanted).values())
-        # Beyond those wanted, a bank holds at most `width` tokens of a hypothesis, the likeliest ones.
-        count = most + max(sentence.width for sentence in self.sentences)
-        rows = [(b, row) for b, sentence in enumerate(self.sentences) for row in range(len(sentence.live))]
-        closing = [(b, row) for b, sentence in enumerate(self.sentences) for row in sentence.closing()]
-        found: list[dict[tuple[int, int], float]] = [{} for _ in self.sentences]
-        sentences, hypotheses, tokens = self._index(wanted)
-        totals = log_p[sentences, hypotheses, tokens] + self.live[sentences, hypotheses]
-        for (b, row, token), total in zip(wanted, totals.tolist(), strict=True):
-            found[b][row, token] = total
-        self._add_likeliest(log_p, rows, count, found)
-        if closing:  # the likeliest may all continue the word, and so be in other banks
-            self._add_likeliest(log_p.index_fill(2, self.continuing, -math.inf), closing, count, found)
-        return found
-
-    def _add_likeliest(
-        self, log_p: Tensor, rows: list[tuple[int, int]], count: int, found: list[dict[tuple[int, int], float]]
-    ) -> None:
-        """Add the likeliest tokens of these hypotheses to what has been found."""
-        index = self._index(rows)
-        totals, _, tokens = best_candidates(log_p[index][:, None], self.live[index][:, None], count)  # [N, C]
+    def add_likeliest(log_p: Tensor, rows: list[tuple[int, int]]) -> None:
+        at = index(rows)
+        totals, _, tokens = best_candidates(log_p[at][:, None], live[at][:, None], count)  # [N, C]
         for (b, row), *candidates in zip(rows, totals.tolist(), tokens.tolist(), strict=True):
             pairs = zip(*candidates, strict=True)
             found[b].update(((row, token), total) for total, token in pairs if total > -math.inf)
 
-    def _index(self, places: Sequence[tuple[int, ...]]) -> tuple[Tensor, ...]:
-        return tuple(torch.tensor(column, device=self.device) for column in zip(*places, strict=True))
-
-    def _keep(self, kept: list[int], dtype: torch.dtype) -> None:
-        """Continue with the live hypotheses of these sentences, padded to the same number with some of log P -inf."""
-        old = self.tokens.shape[1]
-        sentences = [self.sentences[i] for i in kept]
-        size = max(len(sentence.live) for sentence in sentences)
-
-        def padded(values: Sequence[float], padding: float) -> list[float]:
-            return [*values, *[padding] * (size - len(values))]
-
-        rows, tokens, live = [], [], []
-        for i, sentence in zip(kept, sentences, strict=True):
-            rows.append(padded([i * old + row for row in sentence.rows], i * old))
-            tokens.append(padded([node.token for node in sentence.live], self.options.eos))
-            live.append(padded([node.total for node in sentence.live], -math.inf))
-        places = torch.tensor(rows, device=self.device)
-        self.tokens = torch.tensor(tokens, device=self.device)
-        self.live = torch.tensor(live, dtype=dtype, device=self.device)
-        self.sentences = sentences
-        self.mask.keep(torch.tensor(kept, device=self.device))
-        self.mask.advance(places, self.tokens)
-        self.state = self.stepper.reorder(self.state, places)
+    batch, hypotheses, tokens = index(wanted)
+    totals = log_p[batch, hypotheses, tokens] + live[batch, hypotheses]
+    for (b, row, token), total in zip(wanted, totals.tolist(), strict=True):
+        found[b][row, token] = total
+    nodes = [(b, row, node) for b, sentence in enumerate(sentences) for row, node in enumerate(sentence.live)]
+    add_likeliest(log_p, [(b, row) for b, row, _ in nodes])
+    closing = [(b, row) for b, row, node in nodes if len(continuing) and sentences[b].phrases.is_closing(node.phrases)]
+    if closing:  # a group is met unless the next token continues the word; the likeliest may all do, in other banks
+        add_likeliest(log_p.index_fill(2, continuing, -math.inf), closing)
+    return found

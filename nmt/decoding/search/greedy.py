@@ -11,26 +11,13 @@ import torch
 from torch import Tensor
 
 from nmt.decoding.search.candidates import best_candidates
-from nmt.decoding.search.interface import (
-    DROP_SHARE,
-    Hypothesis,
-    LogitsProcessor,
-    Memory,
-    Options,
-    State,
-    Stepper,
-    build_hypotheses,
-)
+from nmt.decoding.search.interface import DROP_SHARE, Hypothesis, LogitsProcessor, Options, Stepper, build_hypotheses
 from nmt.decoding.search.logits_processors import NextTokenMask
 
 
 @torch.inference_mode()
 def greedy(
-    stepper: Stepper[Memory, State],
-    source: Tensor,
-    max_lengths: Tensor,
-    options: Options,
-    processors: Sequence[LogitsProcessor] = (),
+    stepper: Stepper, source: Tensor, max_lengths: Tensor, options: Options, processors: Sequence[LogitsProcessor] = ()
 ) -> list[list[Hypothesis]]:
     """The output of each sentence that `beam_search` finds with a beam of one, in half the time.
 

@@ -7,21 +7,19 @@ Shapes: B sentences still searched, K live hypotheses a sentence, V subwords.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
 
 from nmt.decoding.search.banned_words import BannedWords
 
-Memory = TypeVar("Memory")
-State = TypeVar("State")
-
-ALL = slice(None)
+Memory = Any  # each model has its own types
+State = Any
 DROP_SHARE = 8  # finished sentences leave the batch together, once they are at least 1 in this many
 
 
-class Stepper(Protocol[Memory, State]):
+class Stepper(Protocol):
     """A model as search sees it. The rows of one sentence are always together."""
 
     def encode(self, source: Tensor) -> Memory:
@@ -62,10 +60,8 @@ class LogitsProcessor(Protocol):
         """
 
     def advance(self, rows: Tensor, tokens: Tensor) -> None:
-        """From now on the hypotheses are those that continue old `rows` (of B·K) with `tokens`, [B', K'] each.
-
-        Each line of rows stays within one old sentence, and the sentences stay in order.
-        """
+        """From now on the hypotheses are those that continue old `rows` with `tokens`, [B', K'] each; see
+        `Stepper.reorder`."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from nmt.decoding.search.banned_words import BannedWords
-from nmt.decoding.search.interface import ALL, LogitsProcessor, Options
+from nmt.decoding.search.interface import LogitsProcessor, Options
+
+ALL = slice(None)
 
 
 class NextTokenMask:

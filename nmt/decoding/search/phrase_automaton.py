@@ -1,12 +1,40 @@
-"""Which required phrases an output already has, and how many tokens it still needs for the others."""
+"""An automaton that finds patterns; with it, the required phrases that an output has and the tokens it still needs."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-
-from nmt.decoding.search.automaton import Automaton
 
 Phrase = Sequence[int]
 Group = Sequence[Phrase]
+
+
+class Automaton:
+    """Finds patterns in a sequence of symbols that is read one symbol at a time (Aho and Corasick 1975).
+
+    A node stands for the longest end of the sequence that begins a pattern; node 0: no end does.
+
+    next: for each node, the nodes that symbols lead to; every other symbol leads to node 0.
+    paths: for each pattern, the nodes from node 0 to its end.
+    suffixes: pairs of a node and the node of its longest proper suffix; that of a suffix comes before its own.
+    """
+
+    def __init__(self, patterns: Iterable[Sequence[int]]):
+        self.next: list[dict[int, int]] = [{}]
+        self.paths = [self._add(pattern) for pattern in patterns]
+        self.suffixes = [(child, 0) for child in self.next[0].values()]
+        for node, suffix in self.suffixes:  # breadth first: the suffix is shorter, so it is complete by now
+            children = self.next[node]
+            self.suffixes += [(child, self.next[suffix].get(symbol, 0)) for symbol, child in children.items()]
+            self.next[node] = self.next[suffix] | children
+
+    def _add(self, pattern: Sequence[int]) -> list[int]:
+        path = [0]
+        for symbol in pattern:
+            children = self.next[path[-1]]
+            if symbol not in children:
+                children[symbol] = len(self.next)
+                self.next.append({})
+            path.append(children[symbol])
+        return path
 
 
 @dataclass(frozen=True)

@@ -3,23 +3,13 @@
 Shapes: B sentences still sampled, N samples of each, V subwords.
 """
 
-import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
-from nmt.decoding.search.interface import (
-    Hypothesis,
-    LogitsProcessor,
-    Memory,
-    Options,
-    Sampling,
-    State,
-    Stepper,
-    build_hypotheses,
-)
+from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Sampling, Stepper, build_hypotheses
 from nmt.decoding.search.logits_processors import NextTokenMask
 
 _STEPS_AT_ONCE = 64  # drawn together
@@ -27,11 +17,10 @@ _STEPS_AT_ONCE = 64  # drawn together
 
 @torch.inference_mode()
 def sample(
-    stepper: Stepper[Memory, State],
+    stepper: Stepper,
     source: Tensor,
     max_lengths: Tensor,
     options: Options,
-    sampling: Sampling,
     seeds: Sequence[int],
     processors: Sequence[LogitsProcessor] = (),
 ) -> list[list[Hypothesis]]:
@@ -44,18 +33,18 @@ def sample(
     if not len(source):
         return []
     device, n, eos = source.device, options.n_best, options.eos
-    draws = _Draws(seeds, n, device)
+    sampling = options.sampling or Sampling()
     mask = NextTokenMask(max_lengths, options, processors, device)
     sentences = torch.arange(len(source), device=device)
     steps: list[tuple[Tensor, Tensor, Tensor]] = []  # of each: sentences, their tokens [B, N], log P of these
     ended = torch.zeros(len(source), n, dtype=torch.bool, device=device)  # [B, N]
     state, tokens = stepper.start(stepper.encode(source)), torch.full((len(source), 1), options.bos, device=device)
-    for length in itertools.count():  # tokens that each output has
+    for length, draws in enumerate(_draws(seeds, n, device)):  # length: tokens that each output has
         hidden, state = stepper.step(state, tokens)
         log_p = mask.log_probabilities(stepper.scores(hidden), length)
         old = log_p.shape[1]
         log_p = log_p.expand(-1, n, -1)  # the first token of all samples comes from one distribution
-        tokens = _draw(log_p, draws.of(length)[sentences], sampling)  # [B, N]
+        tokens = _draw(log_p, draws[sentences], sampling)  # [B, N]
         best = log_p.gather(2, tokens[:, :, None])[:, :, 0].nan_to_num(nan=-math.inf, neginf=-math.inf)
         tokens = tokens.masked_fill(best == -math.inf, eos)
         steps.append((sentences, tokens, best))
@@ -72,19 +61,12 @@ def sample(
     raise AssertionError("every output ends at its limit")
 
 
-class _Draws:
-    """A random number from 0 to 1 for each token of each of N samples; a sentence's numbers depend on its seed only."""
-
-    def __init__(self, seeds: Sequence[int], samples: int, device: torch.device):
-        self.generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-        self.samples, self.device = samples, device
-
-    def of(self, step: int) -> Tensor:
-        """The numbers of a step, [B, N]; call it for each step in order, once."""
-        if step % _STEPS_AT_ONCE == 0:
-            drawn = [torch.rand(_STEPS_AT_ONCE, self.samples, generator=one) for one in self.generators]
-            self.newest = torch.stack(drawn, dim=1).to(self.device)  # [steps, B, N]
-        return self.newest[step % _STEPS_AT_ONCE]
+def _draws(seeds: Sequence[int], samples: int, device: torch.device) -> Iterator[Tensor]:
+    """For each step, numbers from 0 to 1 for the N samples of each sentence, [B, N], from the sentence's seed only."""
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    while True:
+        drawn = [torch.rand(_STEPS_AT_ONCE, samples, generator=one) for one in generators]
+        yield from torch.stack(drawn, dim=1).to(device)  # [steps, B, N]
 
 
 def _draw(log_p: Tensor, draws: Tensor, sampling: Sampling) -> Tensor:

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from nmt.config import schema
-from nmt.decoding import scoring
+from nmt.decoding import ensemble
 from nmt.decoding.search import logits_processors
 from nmt.decoding.search.beam import beam_search
 from nmt.decoding.search.constrained import beam_width, constrained_beam_search
@@ -417,5 +417,5 @@ def test_with_a_transformer() -> None:
         for hypothesis in hypotheses:
             assert unmet(hypothesis.tokens, required[i]) == 0
             output = torch.tensor([[*hypothesis.tokens, EOS]])
-            expected = scoring.token_scores([model], source[i : i + 1], output, BOS)[0].tolist()
+            expected = ensemble.token_scores([model], source[i : i + 1], output)[0].tolist()
             assert hypothesis.token_scores == pytest.approx(expected, abs=1e-4)

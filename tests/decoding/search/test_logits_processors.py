@@ -7,7 +7,18 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.tables import BOS, EOS, OPTIONS, Table, assert_equal, assert_same, log_probabilities, penalty, told_apart
+from helpers.tables import (
+    BOS,
+    EOS,
+    OPTIONS,
+    Table,
+    assert_equal,
+    assert_same,
+    log_probabilities,
+    penalty,
+    search,
+    told_apart,
+)
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -15,7 +26,6 @@ from torch import Tensor
 from nmt.decoding.search import beam, logits_processors
 from nmt.decoding.search.banned_words import BannedWords
 from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Sampling
-from nmt.decoding.search.search import search
 
 CPU = torch.device("cpu")
 PIECES = ["<pad>", "<unk>", "<s>", "</s>", "▁a", "b", "▁c", "a", "▁b"]

@@ -9,8 +9,7 @@ import torch
 from helpers.tables import EOS, OPTIONS, Table, log_probabilities
 
 from nmt.decoding.search.interface import Hypothesis, Sampling
-from nmt.decoding.search.sampling import _draw, _Draws
-from nmt.decoding.search.search import search
+from nmt.decoding.search.sampling import _draw, _draws, sample
 
 
 def sampled(
@@ -18,7 +17,7 @@ def sampled(
 ) -> list[list[Hypothesis]]:
     source = torch.tensor([[sentence, EOS] for sentence in sentences])
     options = replace(OPTIONS, beam_size=n, n_best=n, sampling=sampling)
-    return search(table, source, torch.full((len(sentences),), longest), options, seeds=seeds)
+    return sample(table, source, torch.full((len(sentences),), longest), options, seeds)
 
 
 def first_tokens(table: Table, sampling: Sampling, n: int = 20_000) -> dict[int, float]:
@@ -96,10 +95,10 @@ def test_however_hot_what_may_not_come_does_not(temperature: float) -> None:
 
 
 def test_draws_are_those_of_the_seed_however_long_the_outputs_are() -> None:
-    draws = _Draws([7, 8], 3, torch.device("cpu"))
+    draws = _draws([7, 8], 3, torch.device("cpu"))
     expected = [torch.rand(150, 3, generator=torch.Generator().manual_seed(seed)) for seed in (7, 8)]
     for step in range(150):
-        assert draws.of(step).tolist() == [of_seed[step].tolist() for of_seed in expected]
+        assert next(draws).tolist() == [of_seed[step].tolist() for of_seed in expected]
 
 
 def assert_alike(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
@@ -136,4 +135,4 @@ def test_probabilities_are_the_models_own() -> None:
 def test_no_sentences() -> None:
     empty = torch.empty(0, 1, dtype=torch.long)
     options = replace(OPTIONS, sampling=Sampling())
-    assert search(Table(1, 5), empty, torch.empty(0), options) == []
+    assert sample(Table(1, 5), empty, torch.empty(0), options, []) == []

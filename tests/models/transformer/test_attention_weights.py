@@ -7,7 +7,7 @@ import torch
 from helpers.transformers import BOS, PAD, VARIANTS, decoder_input, make, sentences
 from torch import Tensor
 
-from nmt.decoding import scoring
+from nmt.decoding import ensemble
 from nmt.models.transformer.attention import MultiHeadAttention
 
 SOURCES, TARGETS = [6, 3], [5, 4]
@@ -71,4 +71,4 @@ def test_alignments_are_those_of_one_layer() -> None:
         assert model.alignment_layer == 1
         assert torch.equal(model.alignment(source, before), found.cross[1].mean(dim=1))
         expected = found.cross[1].mean(dim=1).float()
-        torch.testing.assert_close(scoring.alignment([model], source, target, BOS), expected)
+        torch.testing.assert_close(ensemble.alignment([model], source, target), expected)

@@ -10,9 +10,8 @@ from helpers.translators import CPU, LINES, MODEL, VOCABULARY, assert_close, new
 from nmt.commands import output_format
 from nmt.config import schema
 from nmt.data.vocabulary import BOS, EOS
-from nmt.decoding import scoring
+from nmt.decoding import ensemble
 from nmt.decoding.engine import PyTorchEngine
-from nmt.decoding.ensemble import mean_probability
 from nmt.errors import NmtError
 from nmt.models.transformer.model import Transformer
 
@@ -62,10 +61,10 @@ def test_scores_in_a_batch_equal_those_alone_and_the_models_own() -> None:
 def test_several_models_are_the_mean_of_their_probabilities() -> None:
     models = [MODEL, other_model()]
     source, target = torch.tensor([[7, 8, 9, EOS]]), torch.tensor([[11, 12, EOS]])
-    apart = [scoring.token_scores([model], source, target, BOS) for model in models]
+    apart = [ensemble.token_scores([model], source, target) for model in models]
     expected = torch.log((apart[0].exp() + apart[1].exp()) / 2)
-    torch.testing.assert_close(scoring.token_scores(models, source, target, BOS), expected)
-    assert mean_probability([torch.tensor([math.log(0.5)])] * 3).item() == pytest.approx(math.log(0.5))
+    torch.testing.assert_close(ensemble.token_scores(models, source, target), expected)
+    assert ensemble.mean_probability([torch.tensor([math.log(0.5)])] * 3).item() == pytest.approx(math.log(0.5))
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
@@ -79,7 +78,7 @@ def test_alignment_is_the_mean_over_heads_of_the_last_layer_but_one(layers: int)
         layer.cross_attention.output.register_forward_hook(
             lambda _module, given, _found, number=number: seen.update({number: given[0]})
         )
-    weights_found = scoring.alignment([model], source, target, BOS)
+    weights_found = ensemble.alignment([model], source, target)
     model(source, torch.tensor([[BOS, 11, 12], [BOS, 6, EOS]]))
     assert weights_found.shape == (2, 3, 4)
     torch.testing.assert_close(weights_found.sum(dim=2), torch.ones(2, 3))
@@ -121,9 +120,7 @@ def test_an_empty_translation_of_a_line_without_words_is_its_translation() -> No
         target = torch.tensor([[*VOCABULARY.target.encode([targets[place]])[0], EOS]])
         one = found[place]
         assert one is not None
-        assert one.token_scores == pytest.approx(
-            scoring.token_scores([MODEL], source, target, BOS)[0].tolist(), abs=1e-4
-        )
+        assert one.token_scores == pytest.approx(ensemble.token_scores([MODEL], source, target)[0].tolist(), abs=1e-4)
     assert (translator.counts.lines, translator.counts.empty, translator.counts.skipped) == (6, 4, 0)
     assert new_translator().score([""], [""]) == found[:1]
 
