@@ -1,4 +1,4 @@
-"""Does a training step fit into memory? And `training.micro_batch_tokens: auto`: the largest micro-batch that fits.
+"""How much of a step one device computes at once, and whether it fits into memory: training.micro_batch_tokens.
 
 Cells are tokens of the longer side, padding included.
 """
@@ -8,6 +8,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Callable
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,19 +17,55 @@ from numpy.typing import NDArray
 from torch.profiler import ProfilerActivity, profile
 
 from nmt.config import schema
+from nmt.data.token_store import TokenStore
 from nmt.data.vocabulary import PAD
 from nmt.device import available_host_memory
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.models import build
-from nmt.training.objective import Objective
+from nmt.training import state
+from nmt.training.objective import Objective, run_passes
 
 log = logging.getLogger("nmt")
 
-Lengths = NDArray[np.integer[Any]]
-
 _SHARE = 0.9  # of the memory that is free at the start: shapes that vary fragment the rest
 _PROBE_CELLS = 2048  # size of the small batches measured on the CPU, where running out of memory kills the process
+
+
+def micro_batch_tokens(
+    training: schema.TrainingConfig, run: Path, pairs: TokenStore, objective: Objective, ranks: Ranks
+) -> int:
+    """The most cells that a device gets at once, to train on these pairs. Collective.
+
+    run: the run's folder; a resumed run keeps what `auto` chose when it was started.
+    Raises NmtError where a CPU has too little memory for the number that is set, or where nothing fits with `auto`.
+    """
+    budget, wanted = training.batch_tokens, training.micro_batch_tokens
+    longer_side = np.maximum(pairs.source_lengths, pairs.target_lengths)
+    longer_side = longer_side[longer_side <= budget]  # longer pairs are in no batch
+    if wanted == "auto":
+        chosen = ranks.broadcast(_chosen_before(run, ranks) if ranks.first else 0)
+        return micro_batch_cells(objective, budget, int(longer_side.max(initial=1)), ranks, chosen)
+    tokens = min(wanted or budget, budget)
+    if next(objective.parameters()).device.type == "cpu":
+        share = -(-budget // ranks.size)  # a rank's part of a step
+        check_step(training, objective, min(tokens, share), longer_side, ranks.local_size)
+    return tokens
+
+
+def _chosen_before(run: Path, ranks: Ranks) -> int:
+    """What `auto` chose when the run to be resumed was started with the same number of ranks; otherwise 0."""
+    saved = state.saved(run)
+    if saved is None or not saved[1].micro_cells:
+        return 0
+    _, progress = saved
+    if progress.ranks == ranks.size:
+        return progress.micro_cells
+    log.info(
+        "training.micro_batch_tokens: auto: %s tokens for %s ranks when the run was started; chosen again for %s",
+        *(f"{progress.micro_cells:,}", progress.ranks, ranks.size),
+    )
+    return 0
 
 
 def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, ranks: Ranks, chosen: int = 0) -> int:
@@ -40,10 +77,8 @@ def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, rank
     chosen: the result when the run began, or 0. It does not change on resuming, because dropout's masks depend on how
     a step is divided; there is only a warning if it does not fit into the memory that is free now.
     """
-    where = next(objective.parameters()).device
-    on_gpu = where.type == "cuda"
+    on_gpu = next(objective.parameters()).device.type == "cuda"
     fits = _runs(objective, longest) if on_gpu else _estimate(objective, longest, ranks.local_size)
-
     if chosen:
         if ranks.all_reduce_max_async(lambda: int(not fits(chosen)))():
             log.warning(
@@ -74,12 +109,12 @@ def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, rank
 
 
 def check_step(
-    training: schema.TrainingConfig, objective: Objective, cells: int, longer: Lengths, ranks_here: int
+    training: schema.TrainingConfig, objective: Objective, cells: int, longer: NDArray[np.integer[Any]], ranks_here: int
 ) -> None:
     """Raises NmtError if a micro-batch of this size needs more memory than this CPU has left for a rank.
 
-    longer: the longer side of each pair [N]. Most often the model's upper bound is enough. Only if that does not fit is
-    memory measured, on small batches of pairs as long as those that fill most of a step.
+    longer: the longer side of each pair [N]. Memory is measured only if the model's upper bound does not fit: on small
+    batches of pairs as long as those that fill most of a step.
     """
     cells = min(cells, int(longer.sum(dtype=np.int64)))  # a batch cannot be larger than the data
     weights = sum(weight.nbytes for weight in objective.parameters())
@@ -125,17 +160,11 @@ def _gib(size: float) -> str:
 
 def _passes(objective: Objective, cells: int, longest: int) -> None:
     """Forward and backward over at least this many cells."""
-    where = next(objective.parameters()).device
-    shape = -(-cells // longest), longest
-    source, target = (torch.ones(shape, dtype=torch.int64, device=where) for _ in range(2))
-    objective.train()
-    loss, _ = objective(source, target, torch.arange(target.numel(), device=where))
-    (loss * 0).backward()
-    objective.zero_grad(set_to_none=True)
+    run_passes(objective, -(-cells // longest), longest, longest)
 
 
 def _runs(objective: Objective, longest: int) -> Callable[[int], bool]:
-    """A function: do both passes fit on this GPU with a margin, and with Adam's moments, two copies of the weights?"""
+    """Whether both passes fit on this GPU with a margin, and with Adam's moments, two copies of the weights."""
 
     def fits(cells: int) -> bool:
         free, _ = torch.cuda.mem_get_info()
@@ -156,10 +185,10 @@ def _runs(objective: Objective, longest: int) -> Callable[[int], bool]:
 
 
 def _estimate(objective: Objective, longest: int, ranks_here: int) -> Callable[[int], bool]:
-    """A function: do both passes fit on this CPU, by what a small batch needs for each cell?"""
+    """Whether both passes fit on this CPU, estimated from what a small batch needs for each cell."""
     probed = -(-_PROBE_CELLS // longest) * longest
     _passes(objective, probed, longest)  # allocates what is kept
-    weights = sum(weight.numel() * weight.element_size() for weight in objective.parameters())
+    weights = sum(weight.nbytes for weight in objective.parameters())
     a_cell = (peak_bytes(objective, probed, longest) - weights) / probed  # the gradients' size is constant
     free = _SHARE * available_memory() / ranks_here - 3 * weights  # room for gradients and two moments
     return lambda cells: cells * a_cell <= free

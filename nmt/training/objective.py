@@ -50,7 +50,7 @@ def compile_layers(objective: Objective, where: torch.device, *, sharded: bool =
         for layer in layers:
             layer.compile(dynamic=True)
         if not sharded:
-            _try(objective, where)
+            run_passes(objective, 2, 3, 5)
     except Exception as error:  # of many types: no C++ compiler, no Triton, a platform that is not supported
         for layer in layers:
             layer._compiled_call_impl = None  # set by `compile`
@@ -62,9 +62,10 @@ def compile_layers(objective: Objective, where: torch.device, *, sharded: bool =
     return True
 
 
-def _try(objective: Objective, where: torch.device) -> None:
-    """Forward and backward over a batch of two short pairs; weights and gradients do not change."""
-    source, target = (torch.full((2, length), BOS, device=where) for length in (3, 5))
+def run_passes(objective: Objective, pairs: int, *lengths: int) -> None:
+    """Forward and backward over pairs of these source and target lengths; no weight changes, no gradient is left."""
+    where = next(objective.parameters()).device
+    source, target = (torch.full((pairs, length), BOS, device=where) for length in lengths)
     objective.train()
     loss, _ = objective(source, target, torch.arange(target.numel(), device=where))
     loss.backward()

@@ -3,7 +3,7 @@
 import logging
 import signal
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -21,18 +21,16 @@ from nmt.distributed.stopping import StopRequest
 from nmt.errors import NmtError
 from nmt.models import build
 from nmt.models.interface import TranslationModel
-from nmt.training import state
-from nmt.training.data import TrainingData
-from nmt.training.environment import environment
-from nmt.training.micro_batch import micro_batch_tokens
+from nmt.training import sharding, state
+from nmt.training.data import TrainingData, TranslationScores
+from nmt.training.memory import micro_batch_tokens
 from nmt.training.profiling import Profile
 from nmt.training.progress_bar import ProgressBar
-from nmt.training.run_log import RunLog
+from nmt.training.run_log import RunLog, environment
 from nmt.training.saving import Saver
 from nmt.training.schedule import learning_rate
 from nmt.training.state import Identity, Progress
-from nmt.training.train_step import TrainStep
-from nmt.training.validation import validate
+from nmt.training.train_step import TrainStep, inputs
 
 log = logging.getLogger("nmt")
 
@@ -109,7 +107,7 @@ class Trainer:
 
     def _resume(self) -> None:
         """Restore the saved state, if there is one, and write the settings into the run folder."""
-        if self.ranks.broadcast(state.exists(self.run_dir)):
+        if self.ranks.broadcast(state.newest(self.run_dir)):
             self.progress = state.restore(self.run_dir, self.identity, self.train_step, self.ranks)
             if self.ranks.first:
                 losses = self.train_step.losses
@@ -288,10 +286,7 @@ class Trainer:
         scores = self._validate(run_log) if validation_due else {}
         progress.losses = self.ranks.all_reduce_sum(self.train_step.losses).tolist()
         progress.metrics_bytes, progress.samples_bytes = run_log.sizes
-        if checkpoint_due:
-            saver.save_all(progress, self.train_step, scores)
-        else:
-            saver.save_state(progress, self.train_step)
+        saver.save(progress, self.train_step, scores if checkpoint_due else None)
 
     def _check_finite(self) -> None:
         """Raises NmtError when a loss or a weight is no longer a finite number, before it is logged or saved."""
@@ -299,7 +294,7 @@ class Trainer:
             return
         saved = model_file.checkpoints(self.run_dir)
         kept = f"the last good checkpoint is {saved[-1]}" if saved else "no checkpoint had been written"
-        resume = "; the same command then resumes from the last save" if state.exists(self.run_dir) else ""
+        resume = "; the same command then resumes from the last save" if state.newest(self.run_dir) else ""
         raise NmtError(
             f"the loss or a weight is no longer a number at step {self.progress.step:,}; {kept}. Lower "
             "training.learning_rate, raise training.warmup_steps, set training.clip_norm: 1, or train in float32 "
@@ -353,3 +348,25 @@ class Trainer:
             rank=self.ranks.rank,
             world_size=self.ranks.size,
         )
+
+
+@torch.no_grad()
+def validate(
+    train_step: TrainStep, batches: Batches, translate: Callable[[TranslationModel], TranslationScores] | None
+) -> tuple[dict[str, float], TranslationScores | None]:
+    """The scores by name, and what `translate` returned. Collective; leaves the model in eval mode.
+
+    validation_loss is the mean of -log p in nats per target token; bleu and chrf are there with `translate` only.
+    """
+    train_step.objective.eval()
+    nll, tokens = torch.zeros((), dtype=torch.float64), 0
+    for step in batches.epoch(0):
+        nll += sum(float(train_step.objective(*inputs(batch, train_step.device))[1]) for batch in step.micro_batches)
+        tokens += step.target_tokens  # of all ranks
+    if train_step.sharded:
+        sharding.reshard(train_step.objective)
+    scores = {"validation_loss": float(train_step.ranks.all_reduce_sum(nll)) / tokens}
+    translated = translate(train_step.unsharded_model()) if translate else None
+    if translated:
+        scores |= {"bleu": translated.bleu, "chrf": translated.chrf}
+    return train_step.ranks.broadcast(scores), translated

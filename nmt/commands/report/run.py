@@ -36,7 +36,7 @@ class Session:
     """The time from one start of training to its end.
 
     started, ended: date and time, UTC. step, last_step: steps done at these times. ended is None if training still runs
-    or was killed. facts: hardware, versions and sizes; see `nmt.training.environment`.
+    or was killed. facts: hardware, versions and sizes; see `nmt.training.run_log.environment`.
     """
 
     started: str

@@ -19,7 +19,7 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, d_model: int, heads: int, key_size: int, value_size: int, *, dropout: float, bias: bool):
         super().__init__()
         self.heads, self.key_size, self.value_size, self.dropout = heads, key_size, value_size, dropout
-        self.widths = [heads * key_size, heads * key_size, heads * value_size]  # of queries, keys and values
+        self.widths = [heads * key_size, heads * key_size, heads * value_size]  # queries, keys, values of all heads
         self.projection = nn.Linear(d_model, sum(self.widths), bias=bias)
         self.output = nn.Linear(heads * value_size, d_model, bias=bias)
 

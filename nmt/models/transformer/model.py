@@ -238,17 +238,15 @@ class Transformer(TranslationModel):
         """The number of learned positions; None with sinusoids, which have no end."""
         return self.config.longest_position
 
-    @property
-    def _key_and_value_widths(self) -> tuple[int, int]:
-        """The widths of the keys and of the values of all heads of a layer: H·dk, H·dv."""
-        _, keys, values = self.decoder[0].self_attention.widths  # type: ignore[union-attr, misc]
-        return keys, values
+    def _widths(self) -> list[int]:
+        """Of a layer's queries, keys and values, all heads together: H·dk, H·dk, H·dv."""
+        return self.decoder[0].self_attention.widths  # type: ignore[union-attr, return-value]
 
     def training_flops(self, sentences: int, source_tokens: int, target_tokens: int) -> float:
         """As TranslationModel. A multiplication and an addition are two operations; the backward pass counts twice the
         forward pass. Attention grows with the square of the length: it is counted as if all sentences had the mean
         length."""
-        d, (keys, values) = self.config.d_model, self._key_and_value_widths
+        d, (_, keys, values) = self.config.d_model, self._widths()
         mean_source, mean_target = source_tokens / max(sentences, 1), target_tokens / max(sentences, 1)
         feed_forward, both = 2 * d * self.config.feed_forward, keys + values  # both: q kᵀ, and weights times values
         projections = d * (2 * keys + values) + values * d
@@ -263,7 +261,7 @@ class Transformer(TranslationModel):
         """As TranslationModel, in float32. The numbers kept for one token were counted on models of many sizes; three
         chunks of logits are added."""
         config = self.config
-        width = max(config.d_model, *self._key_and_value_widths)
+        width = max(config.d_model, *self._widths())
         inner = 3.5 + 3.5 * (config.activation_dropout > 0) + 2.5 * (config.activation != "relu")
         weights = 24 * config.heads * longest * (config.attention_dropout > 0)  # without dropout none are kept
         layers = max(len(self.encoder), len(self.decoder))
@@ -273,7 +271,7 @@ class Transformer(TranslationModel):
     def search_bytes(self, sentences: int, longest: int) -> tuple[int, int]:
         """As TranslationModel: the encoder's widest layer; each decoder layer's keys and values of the source."""
         numbers = sentences * longest * self.target_embedding.weight.element_size()
-        return numbers * self.config.feed_forward, numbers * sum(self._key_and_value_widths) * len(self.decoder)
+        return numbers * self.config.feed_forward, numbers * sum(self._widths()[1:]) * len(self.decoder)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         memory = self.encode(source)
