@@ -175,7 +175,7 @@ def test_it_translates_and_scores(run_folder: Path, tmp_path: Path) -> None:
 def test_it_is_averaged(run_folder: Path, tmp_path: Path) -> None:
     output = tmp_path / "mean.safetensors"
     assert nmt("average-checkpoints", run_folder, "--last", 2, "--output", output).exit_code == 0
-    paths = model_file.last(run_folder, 2)
+    paths = model_file.checkpoints(run_folder)[-2:]
     expected = averaging.average(paths).weights
     for name, weight in weights_of(output).items():
         torch.testing.assert_close(weight, expected[name])

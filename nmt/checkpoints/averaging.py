@@ -19,10 +19,10 @@ _REMEDY = "average checkpoints of one run"
 
 
 def average(paths: Sequence[Path]) -> Checkpoint:
-    """The mean of model files, in float32. Besides the mean only one of them is in memory at a time.
+    """The mean of model files, in float32, with the last one's settings and vocabulary. One file is read at a time.
 
-    Settings and vocabulary are the last file's. Raises NmtError for a file whose weights, model
-    settings or vocabulary differ from the first one's, or whose weights are not all finite.
+    Raises NmtError for a file whose weights, model settings or vocabulary differ from the first one's, or whose weights
+    are not all finite.
     """
     if not paths:
         raise NmtError("nothing to average: give model files, or the folder of a run with checkpoints")
@@ -45,7 +45,7 @@ def average(paths: Sequence[Path]) -> Checkpoint:
 def of_run(run: Path, *, last: int | None, best: int | None) -> list[Path]:
     """A run's newest `last` checkpoints, or its `best` best. Raises NmtError when it has fewer."""
     count = last or best or 0
-    found = model_file.last(run, count) if last else model_file.best(run, count)
+    found = model_file.checkpoints(run)[-count:] if last else model_file.best(run, count)
     if not model_file.checkpoints(run):
         model_file.locate(run)  # says when the first one is due
     if len(found) < count:
@@ -78,12 +78,9 @@ def _add(mean: dict[str, Tensor], count: int, path: Path) -> Checkpoint:
 
 def _check_alike(first_path: Path, first: Checkpoint, path: Path, other: Checkpoint) -> None:
     """Raises NmtError where two files' models compute different functions of the same weights."""
-    changed = reader.differences(first.config.model, other.config.model)
-    rows = [
-        f"model.{name}: {there} there, {here} here"
-        for name, (there, here) in changed.items()
-        if "dropout" not in name  # it only acts in training
-    ]
+    changed = reader.differences(first.config.model, other.config.model).items()
+    # Dropout only acts in training.
+    rows = [f"model.{name}: {there} there, {here} here" for name, (there, here) in changed if "dropout" not in name]
     if rows:
         raise NmtError(f"{path}: its settings differ from those of {first_path} ({'; '.join(rows)}): {_REMEDY}")
     if first.vocabulary.protos != other.vocabulary.protos:

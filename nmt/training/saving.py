@@ -84,7 +84,7 @@ class Saver:
                 model_file.save(run / model_file.EMA, dataclasses.replace(model, weights=average, provenance=moving))
         state.write(run, saved)
         if provenance is not None:
-            kept = {*model_file.last(run, settings.keep_last), *model_file.best(run, settings.keep_best)}
+            kept = {*model_file.checkpoints(run)[-settings.keep_last :], *model_file.best(run, settings.keep_best)}
             for path in set(model_file.checkpoints(run)) - kept:
                 path.unlink()
         log.debug("state of step %s: written in %.3f s", f"{saved.step:,}", time.perf_counter() - start)
