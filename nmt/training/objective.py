@@ -37,12 +37,12 @@ class Objective(nn.Module):
             )
 
 
-def compile_layers(objective: Objective, where: torch.device, *, sharded: bool = False) -> bool:
-    """Compile the model's layers with torch.compile. Returns whether that works here; if not, logs why.
+def compile_layers(objective: Objective, where: torch.device, *, sharded: bool) -> None:
+    """Compile the model's layers with torch.compile. If that does not work here, they stay as they are; logs why.
 
-    Layers are compiled one by one with dynamic shapes: layers of one class share a graph, whatever the shapes of the
-    batches. A forward and a backward pass are run at once, so that a compiler that fails does so before the first
-    step; not with `sharded` layers, which one rank cannot run alone.
+    Layers are compiled one by one with dynamic shapes: layers of one class share a graph, for batches of all shapes. A
+    forward and a backward pass are run at once, so that a compiler that fails does so before the first step; not with
+    `sharded` layers, which one rank cannot run alone.
     """
     layers = objective.model.layers()
     try:
@@ -56,10 +56,8 @@ def compile_layers(objective: Objective, where: torch.device, *, sharded: bool =
             layer._compiled_call_impl = None  # set by `compile`
         reason = next(filter(None, str(error).split("\n")), type(error).__name__)
         log.warning("training.compile: torch.compile does not work here, going on without it (%s)", reason)
-        return False
-    # If the compiler fails for a later graph, such as one of validation, that graph runs uncompiled.
-    torch._dynamo.config.suppress_errors = True
-    return True
+    else:  # if the compiler fails for a later graph, such as one of validation, that graph runs uncompiled
+        torch._dynamo.config.suppress_errors = True
 
 
 def run_passes(objective: Objective, pairs: int, *lengths: int) -> None:

@@ -92,10 +92,8 @@ class Progress:
 
 @dataclass(frozen=True)
 class Identity:
-    """The settings of a run, and hashes of its training data, its vocabulary and what its validation scores depend on.
-
-    A saved state can only be resumed by a run with the same vocabulary and data, and with settings that fit.
-    """
+    """The settings of a run, and hashes of its training data, its vocabulary and what its validation scores depend on:
+    a saved state can only be resumed by a run with the same vocabulary and data, and with settings that fit."""
 
     config: Config
     data_key: str
@@ -215,8 +213,8 @@ def _parse(run: Path, metadata: Mapping[str, str]) -> tuple[Identity, Progress]:
 def restore(run: Path, identity: Identity, train_step: TrainStep, ranks: Ranks) -> Progress:
     """Load the newest readable state into every rank's TrainStep; only the first rank reads files.
 
-    Skips damaged states with a warning each. Raises NmtError where all are damaged, or where the state belongs to
-    other settings, data or vocabulary.
+    Skips damaged states with a warning each. Raises NmtError where all are damaged, or where the state is one of other
+    settings, data or vocabulary.
     """
     tensors: dict[str, Tensor] = {}
     metadata: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The training loop: batches and a model to checkpoints."""
+"""The training loop."""
 
 import logging
 import signal
@@ -50,23 +50,21 @@ class Trainer:
     ):
         """deadline: when to save and stop, on the clock of time.monotonic(); profile: time and trace some steps.
 
-        Raises NmtError where ranks were given different data, and where memory or positions do not suffice for it.
+        Raises NmtError if ranks have different data, and if memory or positions do not suffice for it.
         """
         self.config, self.data, self.device, self.ranks = config, data, device, ranks
         self.run_dir, self.deadline = Path(config.run_dir), deadline
         ranks.agree({"the vocabulary": data.vocabulary_key, "the training data": data.data_key})
         torch.manual_seed(config.seed)
-        with explaining_out_of_memory(
-            lambda: f"{device}: out of memory with the model alone: lower model.d_model or layers"
-        ):
+        message = f"{device}: out of memory with the model alone: lower model.d_model or layers"
+        with explaining_out_of_memory(lambda: message):
             model = build.build(config.model, len(data.vocabulary.source), len(data.vocabulary.target), PAD)
             self.train_step = TrainStep(model, config.training, config.seed, device, ranks)
         self.micro_batch_tokens = micro_batch_tokens(
             config.training, self.run_dir, data.train, self.train_step.objective, ranks
         )
-        self.batches = self._batches(
-            data.train, config.training.batch_tokens, self.micro_batch_tokens, config.vocabulary.segmentations
-        )
+        sizes = config.training.batch_tokens, self.micro_batch_tokens
+        self.batches = self._batches(data.train, *sizes, config.vocabulary.segmentations)
         self.validation = None if data.validation is None else self._validation_batches(data.validation)
         data_key = f"{data.data_key}, {self.batches.skipped} pairs skipped"  # the batches depend on both
         self.identity = Identity(config, data_key, data.vocabulary_key, data.validation_key)
@@ -163,9 +161,8 @@ class Trainer:
         left_out = f"; {skipped:,} pairs longer than a batch skipped (data.over_budget)" if skipped else ""
         where = f"{self.ranks.size} ranks, {self.device.type}" if self.ranks.size > 1 else str(self.device)
         threads = f", {torch.get_num_threads()} threads" if self.device.type == "cpu" else ""
-        log.info(
-            "training: about %s steps per epoch%s; %s%s, %s", f"{steps:,}", left_out, where, threads, training.precision
-        )
+        how = f"{where}{threads}, {training.precision}"
+        log.info("training: about %s steps per epoch%s; %s", f"{steps:,}", left_out, how)
         if training.max_epochs is None:
             return training.max_steps
         left = steps * (training.max_epochs - progress.epoch) - progress.step_in_epoch
@@ -191,8 +188,7 @@ class Trainer:
                 stop.agreed = stopping()
                 progress.count(step, updated=updated, seconds=time.perf_counter() - start, waiting=waited)
                 if self.profile:  # outside the measured time: its report takes seconds
-                    flops = self.model.training_flops(step.sentences, step.source_tokens, step.target_tokens)
-                    self.profile.step(flops)
+                    self.profile.step(self.model.training_flops(step.sentences, step.source_tokens, step.target_tokens))
                 bar.update()
                 if shown and progress.step % 10 == 0:  # seldom, as reading the loss waits for the device
                     loss, _, speed = self._interval_means()
@@ -202,7 +198,7 @@ class Trainer:
                 saver.check()
                 self._save_if_due(run_log, saver, stop)
         if self._reason_to_end():
-            stop.agreed = 0  # asked to stop in the last step: there is nothing to resume
+            stop.agreed = 0  # a request in the last step: there is nothing to resume
 
     def _steps(self) -> Generator[Step, None, None]:
         """The steps from the current position on; `progress` holds the position after the step that was yielded."""
@@ -228,7 +224,7 @@ class Trainer:
         return learning_rate(self.progress.step, self.config.training, self.config.model.d_model)
 
     def _reason_to_end(self) -> str | None:
-        """Why there is nothing more to train, or None."""
+        """Why there is nothing more to train; None if there is."""
         training, progress = self.config.training, self.progress
         if progress.step >= training.max_steps:
             return f"training.max_steps: {training.max_steps} reached"
@@ -326,7 +322,7 @@ class Trainer:
         return {**scores, "signatures": translated.signatures if translated else {}}
 
     def _validation_batches(self, pairs: TokenStore) -> Batches:
-        """Batches of the whole validation set, whatever its lengths. Raises NmtError for a pair too long to score."""
+        """Batches of the complete validation set, of any length. Raises NmtError for a pair too long to score."""
         longest, limit = int(max(pairs.source_lengths.max(), pairs.target_lengths.max())), self.model.longest_position
         if limit is not None and longest > limit:
             raise NmtError(
