@@ -27,12 +27,9 @@ from nmt.training.train_step import TrainStep
 log = logging.getLogger("nmt")
 
 FORMAT = "nmt-state"
-_SETTINGS_OF_THE_STATE = (
-    "model.", "vocabulary.", "seed", "data.pool_pairs", "training.batch_tokens", "training.best_metric"
-)  # fmt: skip
-# With another value of these the training data is different.
-_SETTINGS_OF_THE_DATA = (
-    "data.source_language", "data.target_language", "data.max_length", "data.drop_copies", "data.drop_duplicates"
+_FIXED_SETTINGS = (
+    "model.", "vocabulary.", "seed", "training.batch_tokens", "training.best_metric", "data.pool_pairs",
+    "data.source_language", "data.target_language", "data.max_length", "data.drop_copies", "data.drop_duplicates",
 )  # fmt: skip
 _FREE_SETTINGS = ("model.dropout", "model.attention_dropout", "model.activation_dropout")
 
@@ -116,8 +113,7 @@ class Identity:
 def check_settings(config: Config, saved: Config, run: Path) -> None:
     """Raises NmtError naming the changed settings with which the saved state in `run` cannot be resumed."""
     changed = reader.differences(saved, config)
-    fixed = _SETTINGS_OF_THE_STATE + _SETTINGS_OF_THE_DATA
-    fatal = tuple(path for path in changed if path.startswith(fixed) and not path.startswith(_FREE_SETTINGS))
+    fatal = tuple(path for path in changed if path.startswith(_FIXED_SETTINGS) and not path.startswith(_FREE_SETTINGS))
     if fatal:
         raise _not_resumable(run, "other settings", changed, fatal)
 
