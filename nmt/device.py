@@ -19,10 +19,7 @@ _OUT_OF_MEMORY = re.compile("out of memory|not enough memory|can't allocate memo
 
 
 def choose(name: str) -> "torch.device":
-    """The device for `cpu`, `cuda`, `cuda:N`, `mps` or `auto` (the best device of this machine).
-
-    Raises NmtError for any other name, and for a device that this machine does not have.
-    """
+    """The device for `cpu`, `cuda`, `cuda:N`, `mps` or `auto` (the best one here). NmtError if there is no such device."""
     import torch
 
     if name == "auto":

@@ -49,10 +49,7 @@ class Checkpoint:
     digest: str = field(default="", compare=False)
 
     def build(self) -> TranslationModel:
-        """The model with these weights, in float32 on the CPU, ready to translate (eval mode).
-
-        Raises NmtError where the weights do not fit the settings.
-        """
+        """The model in float32 on the CPU, in eval mode. Raises NmtError where the weights do not fit the settings."""
         with build.Uninitialised():
             model = new_model(self.config, self.vocabulary)
         load_weights(model, self.weights)
@@ -239,10 +236,7 @@ def best(run: Path, count: int) -> list[Path]:
 
 
 def locate(model: Path) -> Path:
-    """The model file that a path means: itself, or the best (otherwise the newest) of a run folder.
-
-    Raises NmtError for a folder without a model file.
-    """
+    """The path itself, or the best (otherwise the newest) model file of a run folder. NmtError if that has none."""
     if not model.is_dir():
         return model
     run = run_folder(model)

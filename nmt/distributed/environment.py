@@ -31,10 +31,7 @@ def rank() -> int:
 
 
 def ignore_launcher() -> None:
-    """Remove the launcher's variables, which some schedulers set for every process: this command is no rank.
-
-    Ranks that nmt itself started to translate a file keep them.
-    """
+    """Remove the launcher's variables, which some schedulers set for every process, unless nmt itself set them."""
     if FILE_JOB not in os.environ:
         for name in [name for name in os.environ if name in _VARIABLES or name.startswith("TORCHELASTIC_")]:
             del os.environ[name]

@@ -146,10 +146,7 @@ def from_environment(device_name: str) -> tuple[Ranks, torch.device]:
 
 @contextmanager
 def process_group(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
-    """Connect to the other ranks of the job, if there are any: the ranks, and this one's device.
-
-    Raises NmtError as `from_environment` does, and when a rank does not start in time.
-    """
+    """`from_environment`, connected to the other ranks. Raises NmtError as it does, and if a rank does not start."""
     ranks, where = from_environment(device_name)
     if ranks.size == 1:
         yield ranks, where

@@ -22,10 +22,7 @@ def build(config: ModelConfig, source_vocabulary: int, target_vocabulary: int, p
 def build_on_meta(
     config: ModelConfig, source_vocabulary: int, target_vocabulary: int, padding: int
 ) -> TranslationModel:
-    """The same model without memory for its weights: for their shapes and number. Draws no random numbers.
-
-    Raises NmtError where a matrix would be too large for any machine.
-    """
+    """The same model without memory for its weights. Raises NmtError where a matrix would be too large to exist."""
     try:
         with torch.device("meta"), Uninitialised():
             return build(config, source_vocabulary, target_vocabulary, padding)
