@@ -19,7 +19,7 @@ _OUT_OF_MEMORY = re.compile("out of memory|not enough memory|can't allocate memo
 
 
 def choose(name: str) -> "torch.device":
-    """The device for `cpu`, `cuda`, `cuda:N`, `mps` or `auto` (the best one here). NmtError if there is no such device."""
+    """The device `cpu`, `cuda`, `cuda:N`, `mps` or `auto` (the best one here). Raises NmtError if there is none."""
     import torch
 
     if name == "auto":

@@ -157,12 +157,11 @@ def process_group(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
     dist.init_process_group(backend, store=store, rank=ranks.rank, world_size=ranks.size)
     try:
         yield ranks, where
-    except NmtError:
-        raise
-    except Exception:
+    except Exception as error:
         # Most often a connection broke because another rank has died. The launcher then ends this rank too: waiting
         # for that keeps this error from hiding the cause.
-        time.sleep(_CAUSE_SECONDS)
+        if not isinstance(error, NmtError):
+            time.sleep(_CAUSE_SECONDS)
         raise
     finally:
         dist.destroy_process_group()
