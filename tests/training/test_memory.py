@@ -196,7 +196,7 @@ def test_a_step_that_cannot_fit_is_refused_before_it_is_tried(monkeypatch: pytes
     whole, of = sized(**SMALL)
     available = 100 << 20
     monkeypatch.setattr(memory, "available_memory", lambda: available)
-    monkeypatch.setattr(memory, "_PROBE_CELLS", 128)
+    monkeypatch.setattr(memory, "_PROBE_TOKENS", 128)
     check(whole, of, 1000)
     said = r"training\.batch_tokens: 1,000,000 padded tokens .* [1-9][0-9.]* GiB .* 0\.1 GiB are free: .* to auto"
     with pytest.raises(NmtError, match=said):
@@ -215,7 +215,7 @@ def test_a_step_that_fits_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     peak_bytes(of, 1000, 20)
     enough = peak_bytes(of, 20_000, 20) + 3 * sum(weight.nbytes for weight in of.parameters())
     assert of.model.activation_bytes(20_000, 20) > 1.1 * enough
-    monkeypatch.setattr(memory, "_PROBE_CELLS", 512)
+    monkeypatch.setattr(memory, "_PROBE_TOKENS", 512)
     for share, ranks, fits in ((1.1, 1, True), (0.8, 1, False), (1.1, 2, False), (2.2, 2, True)):
         monkeypatch.setattr(memory, "available_memory", lambda share=share: int(share * enough))
         with nullcontext() if fits else pytest.raises(NmtError):
