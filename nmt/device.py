@@ -19,10 +19,7 @@ _OUT_OF_MEMORY = re.compile("out of memory|not enough memory|can't allocate memo
 
 
 def choose(name: str) -> "torch.device":
-    """The device for `cpu`, `cuda`, `cuda:N`, `mps` or `auto` (the best device of this machine).
-
-    Raises NmtError for any other name, and for a device that this machine does not have.
-    """
+    """The device `cpu`, `cuda`, `cuda:N`, `mps` or `auto` (the best one here). Raises NmtError if there is none."""
     import torch
 
     if name == "auto":
@@ -56,7 +53,7 @@ def available_host_memory() -> int | None:
 
 
 def host_memory_within_reach() -> int | None:
-    """Free memory plus the memory of this process, part of which it can use again: bytes, or None if unknown."""
+    """Free memory plus that of this process, part of which it can use again: bytes, or None if unknown."""
     left = available_host_memory()
     with contextlib.suppress(OSError, ValueError):
         pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -66,7 +63,7 @@ def host_memory_within_reach() -> int | None:
 
 @contextlib.contextmanager
 def explaining_out_of_memory(message: Callable[[], str]) -> Iterator[None]:
-    """If memory runs out inside, that of a GPU or of the machine, raise NmtError with this message instead."""
+    """If memory runs out inside, of a GPU or of the machine, raise NmtError with this message instead."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
@@ -81,15 +78,11 @@ def keep_freed_memory() -> None:
     Each training step allocates the same large tensors again. If their memory were returned in between, the system
     would map and zero every page again, which takes more than a tenth of a step on the CPU.
     """
-    if sys.platform != "linux":
-        return
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError):  # another C library
-        return
     m_trim_threshold, m_mmap_threshold = -1, -3  # malloc.h
-    mallopt(m_mmap_threshold, 1 << 30)
-    mallopt(m_trim_threshold, (1 << 31) - 1)
+    if sys.platform == "linux":
+        with contextlib.suppress(AttributeError, OSError):  # another C library
+            ctypes.CDLL(None).mallopt(m_mmap_threshold, 1 << 30)
+            ctypes.CDLL(None).mallopt(m_trim_threshold, (1 << 31) - 1)
 
 
 def usable_cores() -> int:

@@ -122,10 +122,10 @@ def test_what_a_step_needs_is_measured_where_the_model_gives_no_estimate(
     lengths = torch.full((1000,), 20).numpy()
     memory.check_step(config.training, objective, 2000, lengths, 1)
     monkeypatch.setattr(memory, "available_memory", lambda: 100 << 10)
-    with pytest.raises(NmtError, match=r"training\.batch_tokens: 20,000 cells"):
+    with pytest.raises(NmtError, match=r"training\.batch_tokens: 20,000 padded tokens"):
         memory.check_step(config.training, objective, 20_000, lengths, 1)
     monkeypatch.undo()
-    assert memory.micro_batch_cells(objective, 512, 20, Ranks()) == 512
+    assert memory.largest_micro_batch(objective, 512, 20, Ranks()) == 512
 
 
 # ------------------------------------------------------------------------ a run, and what is made of it
@@ -175,7 +175,7 @@ def test_it_translates_and_scores(run_folder: Path, tmp_path: Path) -> None:
 def test_it_is_averaged(run_folder: Path, tmp_path: Path) -> None:
     output = tmp_path / "mean.safetensors"
     assert nmt("average-checkpoints", run_folder, "--last", 2, "--output", output).exit_code == 0
-    paths = model_file.last(run_folder, 2)
+    paths = model_file.checkpoints(run_folder)[-2:]
     expected = averaging.average(paths).weights
     for name, weight in weights_of(output).items():
         torch.testing.assert_close(weight, expected[name])

@@ -19,18 +19,17 @@ _REMEDY = "average checkpoints of one run"
 
 
 def average(paths: Sequence[Path]) -> Checkpoint:
-    """The mean of model files, in float32. Besides the mean only one of them is in memory at a time.
+    """The mean of model files, in float32, with the last one's settings and vocabulary. One file is read at a time.
 
-    Settings and vocabulary are the last file's. Raises NmtError for a file whose weights, model
-    settings or vocabulary differ from the first one's, or whose weights are not all finite.
+    Raises NmtError for a file whose weights, model settings or vocabulary differ from the first one's, or whose weights
+    are not all finite.
     """
     if not paths:
         raise NmtError("nothing to average: give model files, or the folder of a run with checkpoints")
     mean: dict[str, Tensor] = {}
     read: list[Checkpoint] = []  # the files without their weights
     for path in paths:
-        read.append(_add(mean, len(read) + 1, path))
-        _check_alike(paths[0], read[0], path, read[-1])
+        _add(mean, read, path, paths[0])
     last = read[-1]
     runs = {str(file.provenance["run_dir"]) for file in read if "run_dir" in file.provenance}
     if len(runs) > 1:
@@ -45,7 +44,7 @@ def average(paths: Sequence[Path]) -> Checkpoint:
 def of_run(run: Path, *, last: int | None, best: int | None) -> list[Path]:
     """A run's newest `last` checkpoints, or its `best` best. Raises NmtError when it has fewer."""
     count = last or best or 0
-    found = model_file.last(run, count) if last else model_file.best(run, count)
+    found = model_file.checkpoints(run)[-count:] if last else model_file.best(run, count)
     if not model_file.checkpoints(run):
         model_file.locate(run)  # says when the first one is due
     if len(found) < count:
@@ -59,31 +58,23 @@ def of_run(run: Path, *, last: int | None, best: int | None) -> list[Path]:
     return found
 
 
-def _add(mean: dict[str, Tensor], count: int, path: Path) -> Checkpoint:
-    """Add the weights of file number `count` to the mean of those before it; returns the file without its weights."""
-    added = model_file.load(path)
-    for name in sorted(mean.keys() ^ added.weights.keys() if mean else ()):
-        which = "lacks" if name in mean else "has"
-        raise NmtError(f"{path}: {which} weight {name}, unlike the files before it: {_REMEDY}")
+def _add(mean: dict[str, Tensor], read: list[Checkpoint], path: Path, first_path: Path) -> None:
+    """Add a file to the mean of those before it, and to those read, without its weights."""
+    added = model_file.load(path)  # its weights fit its settings: if these are the same, so are names and shapes
+    read.append(dataclasses.replace(added, weights={}))
+    _check_alike(first_path, read[0], path, added)
     for name, weight in added.weights.items():
-        before = mean.setdefault(name, torch.zeros_like(weight, dtype=torch.float32))
-        if weight.shape != before.shape:
-            shapes = f"{list(weight.shape)} here, {list(before.shape)} in the files before it"
-            raise NmtError(f"{path}: weight {name} has another shape: {shapes}: {_REMEDY}")
         if not weight.isfinite().all():
             raise NmtError(f"{path}: weight {name} has values that are not finite numbers: leave this checkpoint out")
-        before.add_(weight.float() - before, alpha=1 / count)
-    return dataclasses.replace(added, weights={})
+        before = mean.setdefault(name, torch.zeros_like(weight, dtype=torch.float32))
+        before.add_(weight.float() - before, alpha=1 / len(read))
 
 
 def _check_alike(first_path: Path, first: Checkpoint, path: Path, other: Checkpoint) -> None:
     """Raises NmtError where two files' models compute different functions of the same weights."""
-    changed = reader.differences(first.config.model, other.config.model)
-    rows = [
-        f"model.{name}: {there} there, {here} here"
-        for name, (there, here) in changed.items()
-        if "dropout" not in name  # it only acts in training
-    ]
+    changed = reader.differences(first.config.model, other.config.model).items()
+    # Dropout only acts in training.
+    rows = [f"model.{name}: {there} there, {here} here" for name, (there, here) in changed if "dropout" not in name]
     if rows:
         raise NmtError(f"{path}: its settings differ from those of {first_path} ({'; '.join(rows)}): {_REMEDY}")
     if first.vocabulary.protos != other.vocabulary.protos:

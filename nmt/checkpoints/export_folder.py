@@ -1,7 +1,4 @@
-"""The files of nmt in an exported folder: settings and vocabulary, besides the other engine's files.
-
-With them the folder is all that translating needs.
-"""
+"""The files of nmt in an exported folder: settings and vocabulary. With the other engine's files it can translate."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +12,6 @@ from nmt.errors import NmtError
 
 SETTINGS = "nmt.yaml"
 SOURCE, TARGET = "source.spm", "target.spm"  # the names that MarianTokenizer looks for
-CTRANSLATE2_WEIGHTS = "model.bin"
 
 
 def write(folder: Path, settings: Config, vocabulary_: Vocabulary) -> None:
@@ -27,7 +23,7 @@ def write(folder: Path, settings: Config, vocabulary_: Vocabulary) -> None:
 
 def is_ctranslate2(path: Path) -> bool:
     """Whether a path is a folder with a CTranslate2 model, ours or another program's."""
-    return (path / CTRANSLATE2_WEIGHTS).is_file()
+    return (path / "model.bin").is_file()
 
 
 def load_config(folder: Path) -> Config:
@@ -49,11 +45,8 @@ def load_vocabulary(folder: Path) -> Vocabulary:
 
 
 def longest_position(settings: Config) -> int:
-    """The most positions of a sequence in an exported folder, EOS or BOS counted.
-
-    That is the model's limit. Without one it is the length of the exported table of sinusoids: enough for the longest
-    source and the longest output for it.
-    """
+    """The most positions of a sequence in an exported folder, EOS or BOS counted: the model's limit. Without one, the
+    length of the exported table of sinusoids: enough for the longest source and the longest output for it."""
     if settings.model.longest_position is not None:
         return settings.model.longest_position
     ratio = max(1.0, settings.decoding.max_length_ratio)

@@ -25,8 +25,6 @@ from nmt.files.tensors import Entry
 from nmt.models import build
 from nmt.models.interface import TranslationModel
 
-Shape = tuple[int, ...]
-
 log = logging.getLogger("nmt")
 
 FORMAT = "nmt-model"
@@ -51,10 +49,7 @@ class Checkpoint:
     digest: str = field(default="", compare=False)
 
     def build(self) -> TranslationModel:
-        """The model with these weights, in float32 on the CPU, ready to translate (eval mode).
-
-        Raises NmtError where the weights do not fit the settings.
-        """
+        """The model in float32 on the CPU, in eval mode. Raises NmtError where the weights do not fit the settings."""
         with build.Uninitialised():
             model = new_model(self.config, self.vocabulary)
         load_weights(model, self.weights)
@@ -79,23 +74,19 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Copy weights into the model. Raises NmtError naming the first that is missing, unknown or of another shape."""
     parameters = dict(model.named_parameters())
-    _check_shapes("model file", _shapes(parameters), _shapes(weights))
+    _check_shapes("model file", parameters, weights)
     for name, parameter in parameters.items():
         parameter.copy_(weights[name])
 
 
-def _shapes(weights: Mapping[str, Tensor]) -> dict[str, Shape]:
-    return {name: tuple(weight.shape) for name, weight in weights.items()}
-
-
-def _check_shapes(what: object, expected: Mapping[str, Shape], given: Mapping[str, Shape]) -> None:
+def _check_shapes(what: object, expected: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
     for name in sorted(expected.keys() ^ given.keys()):
         which = "lacks" if name in expected else "has an unknown"
         raise NmtError(f"{what} {which} weight {name[:100]}: its settings and its weights do not belong together")
-    for name, shape in expected.items():
-        if given[name] != shape:
+    for name, weight in expected.items():
+        if (shape := given[name].shape) != weight.shape:
             raise NmtError(
-                f"{what}: weight {name} is {list(given[name])}, but its settings and vocabulary need {list(shape)}: "
+                f"{what}: weight {name} is {list(shape)}, but its settings and vocabulary need {list(weight.shape)}: "
                 "they do not belong together"
             )
 
@@ -106,7 +97,7 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     protos = {_SOURCE: vocabulary.source.proto}
     if not vocabulary.shared:
         protos[_TARGET] = vocabulary.target.proto
-    tensors = {f"model.{name}": weight for name, weight in checkpoint.weights.items()}
+    tensors = {_WEIGHT + name: weight for name, weight in checkpoint.weights.items()}
     tensors |= {name: torch.from_numpy(np.frombuffer(proto, np.uint8).copy()) for name, proto in protos.items()}
     metadata = {
         "format": FORMAT,
@@ -120,8 +111,8 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
 def load(path: Path) -> Checkpoint:
     """Read a model file. Raises NmtError if it is missing, cut short, damaged or not a model file.
 
-    Reading takes no more memory than the file has bytes, and building the model twice that, whatever the settings say:
-    the weights' shapes are compared with those of a model that is built without memory.
+    No settings in a file can make this use more memory than the file has bytes, and building the model twice that: the
+    weights' shapes are compared with those of a model that is built without memory.
     """
     with tensor_file.opened(path) as file:
         try:
@@ -132,20 +123,16 @@ def load(path: Path) -> Checkpoint:
             raise
         tensors = file.tensors()
         digest = file.digest
-    source = target = Tokenizer(_proto(tensors[_SOURCE]), f"{path}: vocabulary")
+    source = target = Tokenizer(tensors.pop(_SOURCE).numpy().tobytes(), f"{path}: vocabulary")
     if _TARGET in tensors:
-        target = Tokenizer(_proto(tensors[_TARGET]), f"{path}: target vocabulary")
-    weights = {name.removeprefix(_WEIGHT): tensor for name, tensor in tensors.items() if name not in (_SOURCE, _TARGET)}
+        target = Tokenizer(tensors.pop(_TARGET).numpy().tobytes(), f"{path}: target vocabulary")
+    weights = {name.removeprefix(_WEIGHT): tensor for name, tensor in tensors.items()}
     try:
         expected = build.build_on_meta(config.model, len(source), len(target), PAD)
     except NmtError as error:
         raise NmtError(f"{path}: settings inside: {error}") from None
-    _check_shapes(path, _shapes(dict(expected.named_parameters())), _shapes(weights))
+    _check_shapes(path, dict(expected.named_parameters()), weights)
     return Checkpoint(config, Vocabulary(source, target), weights, provenance, digest)
-
-
-def _proto(tensor: Tensor) -> bytes:
-    return tensor.numpy().tobytes()
 
 
 def load_provenance(path: Path) -> dict[str, Any]:
@@ -225,11 +212,6 @@ def checkpoints(run: Path) -> list[Path]:
     return sorted((run / "checkpoints").glob(_CHECKPOINTS), key=lambda path: (len(path.name), path.name))
 
 
-def last(run: Path, count: int) -> list[Path]:
-    """The newest `count` checkpoints (or all, if fewer), oldest first."""
-    return checkpoints(run)[-count:]
-
-
 _SCORES = {"validation_loss": 1, "bleu": -1, "chrf": -1}  # with this factor, the lowest is the best
 
 
@@ -254,10 +236,7 @@ def best(run: Path, count: int) -> list[Path]:
 
 
 def locate(model: Path) -> Path:
-    """The model file that a path means: itself, or the best (otherwise the newest) of a run folder.
-
-    Raises NmtError for a folder without a model file.
-    """
+    """The path itself, or the best (otherwise the newest) model file of a run folder. NmtError if that has none."""
     if not model.is_dir():
         return model
     run = run_folder(model)

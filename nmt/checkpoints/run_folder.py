@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from nmt.checkpoints import model_file
@@ -15,9 +15,11 @@ log = logging.getLogger("nmt")
 
 CONFIG = "config.yaml"
 _HEADER = "# The settings of this run, in full. nmt train writes this file, and writes it anew when they change.\n"
-_RECORDS = ("metrics.jsonl", "samples.jsonl", "sessions.jsonl")
-# The settings last: a folder that has them holds everything that was to be moved there.
-_OF_A_RUN = ("checkpoints", model_file.BEST, model_file.EMA, *_RECORDS, "tensorboard", "profile", CONFIG)
+# The settings last: if a folder has them, everything has been moved there.
+_OF_A_RUN = (
+    "checkpoints", model_file.BEST, model_file.EMA, "metrics.jsonl", "samples.jsonl", "sessions.jsonl", "tensorboard",
+    "profile", CONFIG,
+)  # fmt: skip
 
 
 @contextmanager
@@ -67,33 +69,26 @@ def _is_incomplete(folder: Path, left: list[Path]) -> bool:
     return ours and bool(left) and left[-1].name == CONFIG and not there & {path.name for path in left}
 
 
-def check_config(run: Path, now: Config) -> None:
-    """Raises NmtError where RUN/config.yaml was written by the user, with other settings than these.
+def check_config(run: Path, now: Config) -> bool:
+    """Whether RUN/config.yaml holds these settings. Raises NmtError where it holds others and the user wrote it.
 
     It was written by nmt if its header says so, or if the folder holds a saved state.
     """
     path = run / CONFIG
-    if _settings_in(path) == now:
-        return
+    with suppress(NmtError):
+        if path.is_file() and schema.load(path) == now:
+            return True
     with atomic.reporting(path, "run_dir"):
         ours = any((run / "state").glob("step-*")) or (path.exists() and _HEADER.encode() in path.read_bytes())
         if path.exists() and not ours:
             raise NmtError(
                 f"{path}: was not written by nmt and would be overwritten: move it elsewhere, or set another run_dir"
             )
+    return False
 
 
 def write_config(run: Path, now: Config) -> None:
     """Write RUN/config.yaml if it does not hold these settings already. Raises NmtError as `check_config` does."""
-    check_config(run, now)
-    path = run / CONFIG
-    if _settings_in(path) != now:
-        with atomic.reporting(path, "run_dir"):
-            atomic.write_text(path, _HEADER + reader.to_yaml(now))
-
-
-def _settings_in(path: Path) -> Config | None:
-    try:
-        return schema.load(path) if path.is_file() else None
-    except NmtError:
-        return None
+    if not check_config(run, now):
+        with atomic.reporting(run / CONFIG, "run_dir"):
+            atomic.write_text(run / CONFIG, _HEADER + reader.to_yaml(now))

@@ -57,7 +57,7 @@ def candidates(run: Path, last: Sequence[int] = _COUNTS, best: Sequence[int] = _
     """
     if not run.is_dir():
         raise NmtError(f"{run}: {'not a' if run.exists() else 'no such'} folder: give the folder of a run")
-    newest, ranked = model_file.last(run, max(last)), model_file.best(run, max(best))
+    newest, ranked = model_file.checkpoints(run)[-max(last) :], model_file.best(run, max(best))
     chosen = [(f"last {count}", newest[-count:]) for count in last if count <= len(newest)]
     chosen += [(f"best {count}", ranked[:count]) for count in best if count <= len(ranked)]
     named: dict[frozenset[Path], list[str]] = {}

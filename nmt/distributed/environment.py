@@ -27,14 +27,11 @@ def is_launched() -> bool:
 
 def rank() -> int:
     """The number of this process in its job, from 0; 0 without a launcher."""
-    return _number("RANK") or 0 if is_launched() else 0
+    return int(os.environ["RANK"]) if is_launched() and _is_number("RANK") else 0
 
 
 def ignore_launcher() -> None:
-    """Remove the launcher's variables, which some schedulers set for every process: this command is no rank.
-
-    Ranks that nmt itself started to translate a file keep them.
-    """
+    """Remove the launcher's variables, which some schedulers set for every process, unless nmt itself set them."""
     if FILE_JOB not in os.environ:
         for name in [name for name in os.environ if name in _VARIABLES or name.startswith("TORCHELASTIC_")]:
             del os.environ[name]
@@ -44,49 +41,41 @@ def check_variables() -> None:
     """Raises NmtError where the launcher's variables are not possible."""
     if not is_launched():
         return
-    remedy = (
-        "a launcher sets these variables; to train in one process, unset RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT"
-    )
+    remedy = "a launcher sets these; to train in one process, unset RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT"
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT"):
-        if name in os.environ and _number(name) is None:
+        if name in os.environ and not _is_number(name):
             raise NmtError(f"{name}={os.environ[name]}: not a whole number: {remedy}")
-    for number, count in (("RANK", "WORLD_SIZE"), ("LOCAL_RANK", "LOCAL_WORLD_SIZE")):
-        if (_number(number) or 0) >= (1 if _number(count) is None else _number(count) or 0):
+    for name, count_name in (("RANK", "WORLD_SIZE"), ("LOCAL_RANK", "LOCAL_WORLD_SIZE")):
+        number, count = os.environ.get(name, "0"), os.environ.get(count_name, "1")
+        if int(number) >= int(count):
             raise NmtError(
-                f"{number}={os.environ.get(number)} with {count}={os.environ.get(count)}: {number} must be less than "
-                f"{count}: {remedy}"
+                f"{name}={number} with {count_name}={count}: {name} must be less than {count_name}: {remedy}"
             )
 
 
-def _number(name: str) -> int | None:
-    """A variable's value if it is a whole number, otherwise None."""
-    value = os.environ.get(name, "")
-    return int(value) if re.fullmatch("[0-9]{1,9}", value) else None
+def _is_number(name: str) -> bool:
+    return re.fullmatch("[0-9]{1,9}", os.environ.get(name, "")) is not None
 
 
 def logged_by_another_rank(message: str) -> bool:
-    """Whether another rank on this machine has logged this message; if not, this rank is registered as having done so.
+    """Whether another rank on this machine has logged this message; False for the first one that calls this.
 
     Uses a folder that PyTorch's launcher gives to the ranks of a machine. Without that launcher: False.
     """
     error_file = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if not error_file:
         return False
-    shared = Path(error_file).parent.parent
     try:
-        (shared / f"logged-{hashlib.sha256(message.encode()).hexdigest()}").touch(exist_ok=False)
-    except FileExistsError:
-        return True
-    except OSError:
-        pass  # better logged twice than never
+        name = f"logged-{hashlib.sha256(message.encode()).hexdigest()}"
+        (Path(error_file).parent.parent / name).touch(exist_ok=False)
+    except OSError as error:  # better logged twice than never
+        return isinstance(error, FileExistsError)
     return False
 
 
 def seconds_since_launch() -> float:
-    """How long the job had been running when this is called, restarts included; 0 where NMT_STARTED is not set.
-
-    Raises NmtError where that variable is not a number.
-    """
+    """How long the job has been running, restarts included; 0 where NMT_STARTED is not set. Raises NmtError where it is
+    not a number."""
     if STARTED not in os.environ:
         return 0.0
     try:
@@ -101,8 +90,8 @@ def seconds_since_launch() -> float:
 def terminate_with_launcher() -> None:
     """Ask Linux to send this process SIGTERM when its launcher ends, even if killed; training then saves and ends.
 
-    Call it early: a launcher that has already ended is not noticed. Does nothing without PyTorch's launcher, as where
-    a scheduler starts the ranks: the parent may be a shell.
+    Call it early: a launcher that has already ended is not noticed. Does nothing without PyTorch's launcher: if a
+    scheduler starts the ranks, the parent may be a shell.
     """
     if sys.platform == "linux" and "TORCHELASTIC_RUN_ID" in os.environ:
         pr_set_pdeathsig = 1  # sys/prctl.h

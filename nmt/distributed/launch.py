@@ -19,10 +19,6 @@ from nmt.distributed.stopping import SIGNALS as STOPPING
 
 log = logging.getLogger("nmt")
 
-# A rank that is asked to stop finishes its step or validation and saves. PyTorch's default of 30 s is too short.
-_SECONDS_TO_SAVE = "3600"
-_FORWARDED = {*STOPPING, signal.SIGQUIT}
-
 
 def launch(arguments: Sequence[str], ranks: int, restarts: int, *, saves: bool = True) -> int:
     """Run `nmt ARGUMENTS` in `ranks` processes, each of them a rank; returns the exit status of the job.
@@ -32,7 +28,8 @@ def launch(arguments: Sequence[str], ranks: int, restarts: int, *, saves: bool =
     `saves`: a rank that is stopped by a signal has saved, so the exit status is 0.
     """
     os.environ.setdefault(STARTED, str(time.time()))  # training.max_seconds counts from the first start
-    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", _SECONDS_TO_SAVE)
+    # A rank that is to stop finishes its step or validation and saves. PyTorch's default of 30 s is too short.
+    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "3600")
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, usable_cores() // ranks)))
     for name in list(logging.root.manager.loggerDict):
         if name.startswith("torch.distributed.elastic"):
@@ -41,7 +38,7 @@ def launch(arguments: Sequence[str], ranks: int, restarts: int, *, saves: bool =
         try:
             with tempfile.TemporaryDirectory(prefix="nmt-ranks-") as folder:
                 elastic_launch(_one_machine(ranks, folder), sys.executable)("-m", "nmt", *arguments)
-        except SignalException as stopped:  # the ranks were sent it too, and have ended
+        except SignalException as stopped:  # the ranks got it too, and have ended
             well = saves and stopped.sigval in STOPPING and stopped.sigval != signal.SIGINT
             return 0 if well else 128 + stopped.sigval
         except ChildFailedError as failed:
@@ -71,5 +68,7 @@ def _one_machine(ranks: int, folder: str) -> LaunchConfig:
         rdzv_endpoint="localhost:0",  # a free port
         max_restarts=0,  # its own restarts do not distinguish a killed rank from a wrong setting
         # Signals that are ignored here (by nohup, or a shell for background jobs) stay ignored.
-        signals_to_handle=",".join(n.name for n in _FORWARDED if signal.getsignal(n) != signal.SIG_IGN),
+        signals_to_handle=",".join(
+            number.name for number in {*STOPPING, signal.SIGQUIT} if signal.getsignal(number) != signal.SIG_IGN
+        ),
     )

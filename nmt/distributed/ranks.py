@@ -1,8 +1,8 @@
 """The ranks of one job: which one this process is, and what they do together.
 
 A rank is a process with one device. `torchrun` or `nmt train --nproc-per-node` starts them, and tells each by
-environment variables which rank it is. With one rank every operation returns at once.
-Numbers and objects are exchanged with gloo, between CPUs, whatever the devices are; DDP or FSDP exchange gradients.
+environment variables which rank it is. With one rank every operation returns at once. Here numbers and objects are
+exchanged between CPUs, with gloo; DDP or FSDP exchange the gradients.
 """
 
 import datetime
@@ -76,10 +76,10 @@ class Ranks:
 
     def broadcast(self, value: T) -> T:
         """The first rank's value."""
-        held = [value]
+        values = [value]
         if self.size > 1:
-            dist.broadcast_object_list(held)
-        return held[0]
+            dist.broadcast_object_list(values)
+        return values[0]
 
     def broadcast_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The first rank's CPU tensors; those of other ranks are ignored."""
@@ -102,13 +102,13 @@ class Ranks:
 
     def agree(self, values: Mapping[str, str]) -> None:
         """Raises NmtError, on all ranks, if their values differ; it names the first one that does."""
-        of_ranks = self.all_gather(dict(values))
-        for rank, theirs in enumerate(of_ranks):
-            for what in values:
-                if theirs[what] != of_ranks[0][what]:
+        first, *others = self.all_gather(dict(values))
+        for rank, theirs in enumerate(others, start=1):
+            for what, expected in first.items():
+                if theirs[what] != expected:
                     raise NmtError(
-                        f"the ranks do not agree on {what}: rank 0 has {of_ranks[0][what]}, rank {rank} has "
-                        f"{theirs[what]}: start all with the same settings, files and versions"
+                        f"the ranks do not agree on {what}: rank 0 has {expected}, rank {rank} has {theirs[what]}: "
+                        "start all with the same settings, files and versions"
                     )
 
     @contextmanager
@@ -131,13 +131,13 @@ def from_environment(device_name: str) -> tuple[Ranks, torch.device]:
     `cuda` and `auto` are the GPU with the number of the local rank. Raises NmtError for a device that this machine
     does not have, or that several ranks would share.
     """
-    where = devices.choose(device_name)
-    if not is_launched() or int(os.environ["WORLD_SIZE"]) == 1:
+    where, size = devices.choose(device_name), int(os.environ["WORLD_SIZE"]) if is_launched() else 1
+    if size == 1:
         return Ranks(), where
-    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if where.index is not None or where.type == "mps":
         raise NmtError(f"--device {device_name}: {size} ranks cannot share it: choose cpu, cuda or auto")
-    ranks = Ranks(rank, size, int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
+    local = int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    ranks = Ranks(int(os.environ["RANK"]), size, *local)
     if where.type == "cuda":
         where = devices.choose(f"cuda:{ranks.local_rank}")
         torch.cuda.set_device(where)
@@ -146,10 +146,7 @@ def from_environment(device_name: str) -> tuple[Ranks, torch.device]:
 
 @contextmanager
 def process_group(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
-    """Connect to the other ranks of the job, if there are any: the ranks, and this one's device.
-
-    Raises NmtError as `from_environment` does, and when a rank does not start in time.
-    """
+    """`from_environment`, connected to the other ranks. Raises NmtError as it does, and if a rank does not start."""
     ranks, where = from_environment(device_name)
     if ranks.size == 1:
         yield ranks, where
@@ -160,12 +157,11 @@ def process_group(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
     dist.init_process_group(backend, store=store, rank=ranks.rank, world_size=ranks.size)
     try:
         yield ranks, where
-    except NmtError:
-        raise
-    except Exception:
+    except Exception as error:
         # Most often a connection broke because another rank has died. The launcher then ends this rank too: waiting
         # for that keeps this error from hiding the cause.
-        time.sleep(_CAUSE_SECONDS)
+        if not isinstance(error, NmtError):
+            time.sleep(_CAUSE_SECONDS)
         raise
     finally:
         dist.destroy_process_group()
@@ -182,7 +178,7 @@ def store_of_this_start(store: Store, rank: int, size: int) -> Store:
     store.set(f"nmt/name/{rank}", uuid.uuid4().hex)
     deadline = time.monotonic() + _START_TIMEOUT.total_seconds()
     while time.monotonic() < deadline:
-        with suppress(dist.DistStoreError):  # a rank has not come: this was a timeout
+        with suppress(dist.DistStoreError):  # a timeout: a rank has not come
             names = b" ".join(store.multi_get([f"nmt/name/{other}" for other in range(size)]))
             ours = PrefixStore(f"nmt/{hashlib.sha256(names).hexdigest()}", store)
             ours.set(f"seen by {rank}", "")

@@ -18,17 +18,14 @@ class StopRequest:
 
     A request is a number, so that ranks can agree on the largest: 0 for none, a signal's number, or a larger one for
     the deadline. `requested` is this process's own request, `agreed` that of all ranks, which is acted on.
+    deadline: on the clock of time.monotonic().
     """
 
     def __init__(self, deadline: float = float("inf")) -> None:
-        """deadline: on the clock of time.monotonic()."""
-        self._deadline = deadline
-        self._signal = 0
-        self.agreed = 0
+        self._deadline, self._signal, self.agreed = deadline, 0, 0
 
     @property
     def requested(self) -> int:
-        """This process's request so far."""
         return self._signal or (_OUT_OF_TIME if time.monotonic() >= self._deadline else 0)
 
     @property

@@ -13,10 +13,7 @@ from nmt.models.transformer.model import Transformer
 
 
 def build(config: ModelConfig, source_vocabulary: int, target_vocabulary: int, padding: int) -> TranslationModel:
-    """An untrained model in float32, with weights drawn from PyTorch's global generator.
-
-    The number of subwords of each vocabulary, and the id of padding.
-    """
+    """An untrained model in float32, with weights drawn from PyTorch's global generator; padding: its id."""
     match config.architecture:
         case "transformer":
             return Transformer(config, source_vocabulary, target_vocabulary, padding)
@@ -25,10 +22,7 @@ def build(config: ModelConfig, source_vocabulary: int, target_vocabulary: int, p
 def build_on_meta(
     config: ModelConfig, source_vocabulary: int, target_vocabulary: int, padding: int
 ) -> TranslationModel:
-    """The same model without memory for its weights: for their shapes and number. Draws no random numbers.
-
-    Raises NmtError where a matrix would be too large for any machine.
-    """
+    """The same model without memory for its weights. Raises NmtError where a matrix would be too large to exist."""
     try:
         with torch.device("meta"), Uninitialised():
             return build(config, source_vocabulary, target_vocabulary, padding)
@@ -43,9 +37,7 @@ class Uninitialised(TorchFunctionMode):
         self, function: Any, types: Any, arguments: tuple[Any, ...] = (), named: dict[str, Any] | None = None
     ) -> Any:
         named = named or {}
-        if function in _INITIALISING or getattr(function, "__module__", None) == nn.init.__name__:
+        initialising = function in (Tensor.normal_, Tensor.uniform_, Tensor.fill_, Tensor.zero_)
+        if initialising or getattr(function, "__module__", None) == nn.init.__name__:
             return arguments[0] if arguments else named["tensor"]
         return function(*arguments, **named)
-
-
-_INITIALISING = (Tensor.normal_, Tensor.uniform_, Tensor.fill_, Tensor.zero_)

@@ -33,7 +33,7 @@ class TranslationModel(nn.Module, ABC):
     """
 
     def __init__(self, config: ModelConfig, source_vocabulary: int, target_vocabulary: int, padding: int):
-        """config: the settings; the number of subwords of each vocabulary; padding: the id of padding."""
+        """The settings, the number of subwords of each vocabulary, and the id of padding."""
         super().__init__()
         self.config, self.padding = config, padding
         self.source_vocabulary, self.target_vocabulary = source_vocabulary, target_vocabulary
@@ -53,29 +53,23 @@ class TranslationModel(nn.Module, ABC):
     @property
     @abstractmethod
     def output_weight(self) -> Tensor:
-        """The output layer's matrix [V, D], without a bias. In training the loss multiplies states by it in parts, so
-        that no [B, T, V] tensor is ever held."""
+        """The output layer's matrix [V, D], without a bias. The loss multiplies states by it in parts, so that no
+        [B, T, V] tensor is needed."""
 
     @abstractmethod
     def layers(self) -> Sequence[nn.Module]:
         """The modules that are compiled one by one (training.compile) and sharded one by one (training.sharded).
-
-        Each must be called as a module in `forward`, and no weight may be in two of them.
-        """
+        Each must be called as a module in `forward`, and no weight may be in two of them."""
 
     @abstractmethod
     def alignment(self, source: Tensor, target: Tensor) -> Tensor:
         """How much each target position attends to each source position: ids as in `forward` → [B, T, S].
-
-        Each row sums to 1 over the sentence's own source positions, and is 0 at padding.
-        """
+        Each row sums to 1 over the sentence's own source positions, and is 0 at padding."""
 
     @abstractmethod
     def training_flops(self, sentences: int, source_tokens: int, target_tokens: int) -> float:
-        """Floating-point operations of the matrix products of one forward and backward pass.
-
-        Tokens are the sums over all sentences, EOS counted, padding not counted. Recomputation is not counted.
-        """
+        """Floating-point operations of the matrix products of one forward and backward pass, without recomputation.
+        Tokens are the sums over all sentences, EOS counted, padding not counted."""
 
     @abstractmethod
     def parameter_counts(self) -> dict[str, int]:
@@ -94,33 +88,25 @@ class TranslationModel(nn.Module, ABC):
     @abstractmethod
     def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
         """The newest token of each hypothesis [B, K] → what `scores` takes, [B, K, D], and the state after it.
-
-        The first call gets BOS, with K = 1. A step may overwrite what the old state holds.
-        """
+        The first call gets BOS, with K = 1. A step may overwrite the old state."""
 
     def scores(self, hidden: Tensor) -> Tensor:
-        """What `step` returned, for all or for some sentences, [..., D] → float32 logits of the next token [..., V].
-
-        Search overwrites them.
-        """
+        """What `step` returned, for all or for some sentences, [..., D] → float32 logits of the next token [..., V],
+        which search overwrites."""
         return self.logits(hidden).float()
 
     @abstractmethod
     def reorder(self, state: State, rows: Tensor) -> State:
-        """The state of other hypotheses: rows [B', K'] index the B·K old ones.
-
-        Each line of `rows` stays within one old sentence. This widens (B, 1) to (B, K), follows the best hypotheses of
-        a beam, and drops finished sentences or changes their order.
-        """
+        """The state of other hypotheses: rows [B', K'] index the B·K old ones; each line of `rows` stays within one old
+        sentence. This widens (B, 1) to (B, K), follows the best hypotheses of a beam, and drops finished sentences or
+        changes their order."""
 
     def prepare_for_search(self) -> None:
         """Change how weights are stored, not their values, so that search is faster; no training after it."""
 
     def int8_layers(self) -> list[str]:
-        """The names of the linear layers that decoding.precision: int8 may replace.
-
-        These must be called as modules: their `weight` cannot be read afterwards.
-        """
+        """The names of the linear layers that decoding.precision: int8 may replace. They must be called as modules:
+        their `weight` cannot be read afterwards."""
         return [name for name, module in self.named_modules() if isinstance(module, nn.Linear)]
 
     # ---- limits
@@ -131,7 +117,7 @@ class TranslationModel(nn.Module, ABC):
         return None
 
     def activation_bytes(self, padded_tokens: int, longest: int) -> int | None:
-        """At most this much memory is needed on the CPU by a forward and backward pass, besides weights and gradients.
+        """The most memory that a forward and backward pass needs on the CPU, besides weights and gradients.
 
         padded_tokens: tokens of each side, padding included; longest: length of the longest sentence. None: not known;
         training then measures it.
@@ -139,8 +125,6 @@ class TranslationModel(nn.Module, ABC):
         return None
 
     def search_bytes(self, sentences: int, longest: int) -> tuple[int, int]:
-        """At least this much memory is needed to encode, and then for what decoding keeps of each source.
-
-        longest: source positions. Search refuses batches that cannot fit; zeros refuse none.
-        """
+        """The least memory that encoding needs, and that what decoding keeps of each source needs. longest: source
+        positions. Search refuses batches that cannot fit; zeros refuse none."""
         return 0, 0

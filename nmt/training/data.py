@@ -1,4 +1,4 @@
-"""What a run trains and validates on."""
+"""What the trainer is given."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""Does a training step fit into memory? And `training.micro_batch_tokens: auto`: the largest micro-batch that fits.
+"""How much of a step one device computes at once, and whether it fits into memory: training.micro_batch_tokens.
 
-Cells are tokens of the longer side, padding included.
+Tokens are those of the longer side, padding included.
 """
 
 import logging
@@ -8,6 +8,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Callable
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,50 +17,79 @@ from numpy.typing import NDArray
 from torch.profiler import ProfilerActivity, profile
 
 from nmt.config import schema
+from nmt.data.token_store import TokenStore
 from nmt.data.vocabulary import PAD
 from nmt.device import available_host_memory
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.models import build
-from nmt.training.objective import Objective
+from nmt.training import state
+from nmt.training.objective import Objective, run_passes
 
 log = logging.getLogger("nmt")
 
-Lengths = NDArray[np.integer[Any]]
-
 _SHARE = 0.9  # of the memory that is free at the start: shapes that vary fragment the rest
-_PROBE_CELLS = 2048  # size of the small batches measured on the CPU, where running out of memory kills the process
+_PROBE_TOKENS = 2048  # size of the small batches measured on the CPU, where running out of memory kills the process
 
 
-def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, ranks: Ranks, chosen: int = 0) -> int:
-    """The largest micro-batch, in cells, that fits: `batch_cells` divided by a whole number, rounded up.
+def micro_batch_tokens(
+    training: schema.TrainingConfig, run: Path, pairs: TokenStore, objective: Objective, ranks: Ranks
+) -> int:
+    """The most tokens that a device gets at once, to train on these pairs. Collective.
 
-    longest: the longer side of the longest pair, at most `batch_cells`. The passes are tried with pairs of that length
+    run: the run's folder; a resumed run keeps what `auto` chose when it was started.
+    Raises NmtError where a CPU has too little memory for the number that is set, or where nothing fits with `auto`.
+    """
+    budget, wanted = training.batch_tokens, training.micro_batch_tokens
+    longer_side = np.maximum(pairs.source_lengths, pairs.target_lengths)
+    longer_side = longer_side[longer_side <= budget]  # longer pairs are in no batch
+    if wanted == "auto":
+        chosen = ranks.broadcast(_chosen_before(run, ranks) if ranks.first else 0)
+        return largest_micro_batch(objective, budget, int(longer_side.max(initial=1)), ranks, chosen)
+    tokens = min(wanted or budget, budget)
+    if next(objective.parameters()).device.type == "cpu":
+        share = -(-budget // ranks.size)  # a rank's part of a step
+        check_step(training, objective, min(tokens, share), longer_side, ranks.local_size)
+    return tokens
+
+
+def _chosen_before(run: Path, ranks: Ranks) -> int:
+    """What `auto` chose when the run to be resumed was started with the same number of ranks; otherwise 0."""
+    _, before = state.saved(run) or (None, state.Progress())
+    if before.micro_cells == 0 or before.ranks == ranks.size:
+        return before.micro_cells
+    log.info(
+        "training.micro_batch_tokens: auto: %s tokens for %s ranks when the run was started; chosen again for %s",
+        *(f"{before.micro_cells:,}", before.ranks, ranks.size),
+    )
+    return 0
+
+
+def largest_micro_batch(objective: Objective, batch_tokens: int, longest: int, ranks: Ranks, chosen: int = 0) -> int:
+    """The largest micro-batch, in tokens, that fits: `batch_tokens` divided by a whole number, rounded up.
+
+    longest: the longer side of the longest pair, at most `batch_tokens`. The passes are tried with pairs of that length
     on both sides: no batch of the corpus needs more. On a GPU they are run; on a CPU their memory is estimated from a
     small batch. All ranks get the smallest result. Raises NmtError if not even the longest pair fits.
     chosen: the result when the run began, or 0. It does not change on resuming, because dropout's masks depend on how
     a step is divided; there is only a warning if it does not fit into the memory that is free now.
     """
-    where = next(objective.parameters()).device
-    on_gpu = where.type == "cuda"
+    on_gpu = next(objective.parameters()).device.type == "cuda"
     fits = _runs(objective, longest) if on_gpu else _estimate(objective, longest, ranks.local_size)
-
     if chosen:
+        log.info("training.micro_batch_tokens: auto: %s padded tokens, as when the run began", f"{chosen:,}")
         if ranks.all_reduce_max_async(lambda: int(not fits(chosen)))():
             log.warning(
-                "training.micro_batch_tokens: auto: %s cells, as when the run began, may not fit into the memory that "
-                "is free now: free some memory, or set a smaller number (results are then not equal bit for bit)",
-                f"{chosen:,}",
+                "training.micro_batch_tokens: auto: these may not fit into the memory that is free now: free some "
+                "memory, or set a smaller number (results are then not equal bit for bit)"
             )
-        else:
-            log.info("training.micro_batch_tokens: auto: %s cells, as when the run began", f"{chosen:,}")
         return chosen
 
-    def cells_of(parts: int) -> int:
-        return max(longest, -(-batch_cells // parts))
+    def size_of(parts: int) -> int:
+        return max(longest, -(-batch_tokens // parts))
 
-    most = -(-batch_cells // longest)  # parts: each of them holds the longest pair only
-    fewest = bisect_left(range(1, most + 1), True, key=lambda parts: fits(cells_of(parts))) + 1
+    most = -(-batch_tokens // longest)  # parts: each of them holds the longest pair only
+    fewest = bisect_left(range(1, most + 1), True, key=lambda parts: fits(size_of(parts))) + 1
     fewest = ranks.all_reduce_max_async(lambda: fewest)()
     if fewest > most:
         raise NmtError(
@@ -69,34 +99,34 @@ def micro_batch_cells(objective: Objective, batch_cells: int, longest: int, rank
     share = ", a complete step" if fewest == 1 else f", {fewest} to a step"
     if ranks.size > 1:
         share = f" at most on each of {ranks.size} ranks"
-    log.info("training.micro_batch_tokens: auto: %s cells%s", f"{cells_of(fewest):,}", share)
-    return cells_of(fewest)
+    log.info("training.micro_batch_tokens: auto: %s padded tokens%s", f"{size_of(fewest):,}", share)
+    return size_of(fewest)
 
 
 def check_step(
-    training: schema.TrainingConfig, objective: Objective, cells: int, longer: Lengths, ranks_here: int
+    training: schema.TrainingConfig, objective: Objective, tokens: int, longer: NDArray[Any], ranks_here: int
 ) -> None:
     """Raises NmtError if a micro-batch of this size needs more memory than this CPU has left for a rank.
 
-    longer: the longer side of each pair [N]. Most often the model's upper bound is enough. Only if that does not fit is
-    memory measured, on small batches of pairs as long as those that fill most of a step.
+    longer: the longer side of each pair [N]. Memory is measured only if the model's upper bound does not fit: on small
+    batches of pairs as long as those that fill most of a step.
     """
-    cells = min(cells, int(longer.sum(dtype=np.int64)))  # a batch cannot be larger than the data
+    tokens = min(tokens, int(longer.sum(dtype=np.int64)))  # a batch cannot be larger than the data
     weights = sum(weight.nbytes for weight in objective.parameters())
     free = available_memory() // ranks_here - 3 * weights  # room for gradients and two moments
-    most = objective.model.activation_bytes(cells, int(longer.max(initial=1)))
+    most = objective.model.activation_bytes(tokens, int(longer.max(initial=1)))
     if most is not None and most <= free:
         return
     length = max(1, round(float((longer.astype(np.float64) ** 2).sum() / longer.sum(dtype=np.int64))))
-    few = max(1, min(_PROBE_CELLS, cells // 2) // length) * length
-    log.info("training: measuring on small batches whether a step of %s cells fits into memory", f"{cells:,}")
+    few = max(1, min(_PROBE_TOKENS, tokens // 2) // length) * length
+    log.info("training: measuring on small batches whether a step of %s padded tokens fits into memory", f"{tokens:,}")
     _passes(objective, few, length)  # allocates what is kept
     one, two = (peak_bytes(objective, count, length) for count in (few, 2 * few))
-    need = one - weights + (cells - few) * (two - one) / few
+    need = one - weights + (tokens - few) * (two - one) / few
     if need > free:
         key = "batch_tokens" if training.micro_batch_tokens is None else "micro_batch_tokens"
         raise NmtError(
-            f"training.{key}: {cells:,} cells at once need about {_gib(need + 3 * weights)} GiB of memory, and "
+            f"training.{key}: {tokens:,} padded tokens at once need about {_gib(need + 3 * weights)} GiB of memory; "
             f"{_gib(free + 3 * weights)} GiB are free: set training.micro_batch_tokens to a smaller number or to auto, "
             "the most that fits (what a step learns stays the same)"
         )
@@ -123,27 +153,21 @@ def _gib(size: float) -> str:
     return f"{size / (1 << 30):,.1f}"
 
 
-def _passes(objective: Objective, cells: int, longest: int) -> None:
-    """Forward and backward over at least this many cells."""
-    where = next(objective.parameters()).device
-    shape = -(-cells // longest), longest
-    source, target = (torch.ones(shape, dtype=torch.int64, device=where) for _ in range(2))
-    objective.train()
-    loss, _ = objective(source, target, torch.arange(target.numel(), device=where))
-    (loss * 0).backward()
-    objective.zero_grad(set_to_none=True)
+def _passes(objective: Objective, tokens: int, longest: int) -> None:
+    """Forward and backward over at least this many tokens."""
+    run_passes(objective, -(-tokens // longest), longest, longest)
 
 
 def _runs(objective: Objective, longest: int) -> Callable[[int], bool]:
-    """A function: do both passes fit on this GPU with a margin, and with Adam's moments, two copies of the weights?"""
+    """Whether both passes fit on this GPU with a margin, and with Adam's moments, two copies of the weights."""
 
-    def fits(cells: int) -> bool:
+    def fits(tokens: int) -> bool:
         free, _ = torch.cuda.mem_get_info()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
         try:
             moments = [torch.empty_like(weight) for weight in objective.parameters() for _ in range(2)]
-            _passes(objective, cells, longest)
+            _passes(objective, tokens, longest)
             del moments
             return torch.cuda.max_memory_allocated() - before <= _SHARE * free
         except torch.OutOfMemoryError:
@@ -156,20 +180,20 @@ def _runs(objective: Objective, longest: int) -> Callable[[int], bool]:
 
 
 def _estimate(objective: Objective, longest: int, ranks_here: int) -> Callable[[int], bool]:
-    """A function: do both passes fit on this CPU, by what a small batch needs for each cell?"""
-    probed = -(-_PROBE_CELLS // longest) * longest
+    """Whether both passes fit on this CPU, estimated from what a small batch needs for each token."""
+    probed = -(-_PROBE_TOKENS // longest) * longest
     _passes(objective, probed, longest)  # allocates what is kept
-    weights = sum(weight.numel() * weight.element_size() for weight in objective.parameters())
-    a_cell = (peak_bytes(objective, probed, longest) - weights) / probed  # the gradients' size is constant
+    weights = sum(weight.nbytes for weight in objective.parameters())
+    per_token = (peak_bytes(objective, probed, longest) - weights) / probed  # the gradients' size is constant
     free = _SHARE * available_memory() / ranks_here - 3 * weights  # room for gradients and two moments
-    return lambda cells: cells * a_cell <= free
+    return lambda tokens: tokens * per_token <= free
 
 
-def peak_bytes(objective: Objective, cells: int, longest: int) -> int:
+def peak_bytes(objective: Objective, tokens: int, longest: int) -> int:
     """Peak memory of both passes on the CPU, besides what PyTorch held before."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or the profiler logs its own messages
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
-        _passes(objective, cells, longest)
+        _passes(objective, tokens, longest)
     assert profiled.profiler is not None and profiled.profiler.kineto_results is not None
     changes = (event.nbytes() for event in profiled.profiler.kineto_results.events() if event.name() == "[memory]")
     return max(accumulate(changes), default=0)

@@ -37,12 +37,12 @@ class Objective(nn.Module):
             )
 
 
-def compile_layers(objective: Objective, where: torch.device, *, sharded: bool = False) -> bool:
-    """Compile the model's layers with torch.compile. Returns whether that works here; if not, logs why.
+def compile_layers(objective: Objective, where: torch.device, *, sharded: bool) -> None:
+    """Compile the model's layers with torch.compile. If that does not work here, they stay as they are; logs why.
 
-    Layers are compiled one by one with dynamic shapes: layers of one class share a graph, whatever the shapes of the
-    batches. A forward and a backward pass are run at once, so that a compiler that fails does so before the first
-    step; not with `sharded` layers, which one rank cannot run alone.
+    Layers are compiled one by one with dynamic shapes: layers of one class share a graph, for batches of all shapes. A
+    forward and a backward pass are run at once, so that a compiler that fails does so before the first step; not with
+    `sharded` layers, which one rank cannot run alone.
     """
     layers = objective.model.layers()
     try:
@@ -50,21 +50,20 @@ def compile_layers(objective: Objective, where: torch.device, *, sharded: bool =
         for layer in layers:
             layer.compile(dynamic=True)
         if not sharded:
-            _try(objective, where)
+            run_passes(objective, 2, 3, 5)
     except Exception as error:  # of many types: no C++ compiler, no Triton, a platform that is not supported
         for layer in layers:
             layer._compiled_call_impl = None  # set by `compile`
         reason = next(filter(None, str(error).split("\n")), type(error).__name__)
         log.warning("training.compile: torch.compile does not work here, going on without it (%s)", reason)
-        return False
-    # If the compiler fails for a later graph, such as one of validation, that graph runs uncompiled.
-    torch._dynamo.config.suppress_errors = True
-    return True
+    else:  # if the compiler fails for a later graph, such as one of validation, that graph runs uncompiled
+        torch._dynamo.config.suppress_errors = True
 
 
-def _try(objective: Objective, where: torch.device) -> None:
-    """Forward and backward over a batch of two short pairs; weights and gradients do not change."""
-    source, target = (torch.full((2, length), BOS, device=where) for length in (3, 5))
+def run_passes(objective: Objective, pairs: int, *lengths: int) -> None:
+    """Forward and backward over pairs of these source and target lengths; no weight changes, no gradient is left."""
+    where = next(objective.parameters()).device
+    source, target = (torch.full((pairs, length), BOS, device=where) for length in lengths)
     objective.train()
     loss, _ = objective(source, target, torch.arange(target.numel(), device=where))
     loss.backward()

@@ -1,4 +1,4 @@
-"""Where the time of a step goes: times the phases of some steps, and traces a few more with PyTorch's profiler."""
+"""Where the time of a step goes."""
 
 import logging
 import os
@@ -46,7 +46,7 @@ class Profile:
         start = time.perf_counter()
         with record_function(name):
             yield
-            self._wait()
+            _synchronize(self._where)
         if self._steps < SKIPPED + TIMED:
             self._seconds[name] += time.perf_counter() - start
 
@@ -56,7 +56,7 @@ class Profile:
         if SKIPPED < self._steps <= SKIPPED + TIMED:
             self._flops += flops
         if self._steps == SKIPPED:
-            self._wait()
+            _synchronize(self._where)
             self._start = time.perf_counter()
         elif self._steps == SKIPPED + TIMED:
             self._total = time.perf_counter() - self._start
@@ -78,21 +78,16 @@ class Profile:
         shown = [f"  {name:<13}{1000 * s / TIMED:9.1f} ms  {s / self._total:6.1%}" for name, s in rows.items()]
         log.info("profile: %.1f ms per step, the mean of %d\n%s", 1000 * self._total / TIMED, TIMED, "\n".join(shown))
         done, peak = self._flops / self._total / self._ranks.size, measured_peak(self._where, self._dtype)
-        kind = str(self._dtype).removeprefix("torch.")
         log.info(
             "profile: the model reaches %.3f TFLOP/s per device: %.0f%% of the %.3f that a large %s matrix product "
             "reaches here",
-            *(done / 1e12, 100 * done / peak, peak / 1e12, kind),
+            *(done / 1e12, 100 * done / peak, peak / 1e12, str(self._dtype).removeprefix("torch.")),
         )
         path = self._folder / f"trace-rank{self._ranks.rank}.json.gz"
         with atomic.reporting(path, "run_dir"):
             self._folder.mkdir(parents=True, exist_ok=True)
             self._trace.export_chrome_trace(str(path))
         log.info("profile: trace of %d steps in %s (open it in https://ui.perfetto.dev)", TRACED, path)
-
-    def _wait(self) -> None:
-        if self._where.type == "cuda":
-            torch.cuda.synchronize()
 
 
 def measured_peak(where: torch.device, dtype: torch.dtype, seconds: float = 0.5) -> float:
@@ -103,7 +98,11 @@ def measured_peak(where: torch.device, dtype: torch.dtype, seconds: float = 0.5)
     while time.perf_counter() < end:
         start = time.perf_counter()
         a @ b
-        if where.type == "cuda":
-            torch.cuda.synchronize()
+        _synchronize(where)
         fastest = min(fastest, time.perf_counter() - start)
     return 2 * side**3 / fastest
+
+
+def _synchronize(where: torch.device) -> None:
+    if where.type == "cuda":
+        torch.cuda.synchronize()

@@ -1,4 +1,4 @@
-"""How far training is, for a person to watch: a progress bar on a terminal, log lines elsewhere."""
+"""How far training is: a progress bar on a terminal, log lines elsewhere."""
 
 import logging
 import time
@@ -14,10 +14,8 @@ class ProgressBar:
     """Step N of M, loss, learning rate, speed and time left. The log gets the same as a line; see `log`."""
 
     def __init__(self, step: int, last_step: int, *, hidden: bool):
-        """step: steps done so far; last_step: where training is expected to end; hidden: never show a bar.
-
-        Without `hidden` the bar is shown if standard error is a terminal.
-        """
+        """step: steps done so far; last_step: where training is expected to end. The bar is shown if standard error is
+        a terminal, and not `hidden`."""
         self._first_step, self._last_step, self._start = step, last_step, time.monotonic()
         self._bar = tqdm(
             total=max(last_step, step), initial=step, bar_format=_FORMAT, smoothing=0, dynamic_ncols=True,

@@ -1,17 +1,25 @@
 """The log files of a run: metrics, translations of some validation sentences, and its sessions."""
 
 import datetime
+import os
+import platform
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from nmt.errors import NmtError
+import torch
+
+from nmt import __version__
+from nmt.device import usable_cores
+from nmt.distributed.ranks import Ranks
+from nmt.errors import NmtError, current_folder
 from nmt.files.json_lines import JsonLines
 
 
 class RunLog:
-    """Appends to the log files of a run's folder.
+    """Appends to the log files in a run's folder.
 
     metrics.jsonl: one row per logged step and one per validation, copied to TensorBoard if wanted.
     samples.jsonl: source, reference and translation of some validation sentences.
@@ -80,3 +88,33 @@ def _summary_writer(folder: Path) -> Any:
 def _now() -> str:
     """The current time in UTC, as 2017-06-12T17:57:34+00:00."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def environment(device: torch.device, ranks: Ranks) -> dict[str, Any]:
+    """What this rank runs on, as JSON values: versions, hardware models (never the machine's name), current folder."""
+    facts: dict[str, Any] = {
+        "nmt": __version__,
+        "python": platform.python_version(),
+        **{package: metadata.version(package) for package in ("torch", "sentencepiece", "sacrebleu")},
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": processor(),
+        "cores": usable_cores(),
+        "threads": torch.get_num_threads(),
+        "device": device.type,
+        "ranks": ranks.size,
+        "folder": current_folder(),
+    }
+    with suppress(ValueError, OSError):  # not known on every system
+        facts["memory_gib"] = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    if device.type == "cuda":
+        gpu = torch.cuda.get_device_properties(device)
+        memory = round(gpu.total_memory / 2**30, 1)
+        facts |= {"gpu": gpu.name, "gpu_memory_gib": memory, "cuda": torch.version.cuda or ""}
+    return facts
+
+
+def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The model of the processor, from Linux; elsewhere what Python knows about it."""
+    lines = cpuinfo.read_text(encoding="utf-8", errors="replace").split("\n") if cpuinfo.is_file() else []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return next(filter(None, [*named, platform.processor(), platform.machine()]), "unknown")

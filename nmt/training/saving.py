@@ -26,8 +26,8 @@ log = logging.getLogger("nmt")
 class Saver:
     """Writes states and checkpoints in a thread, one after the other. Leaving the `with` block waits for the last.
 
-    Only the first rank writes; the others take part if the weights are sharded. An error in the thread is raised by
-    `check`, by the next save or on leaving, as an NmtError that names the state from which the run can be resumed.
+    Only the first rank writes; the others take part if the weights are sharded. If writing fails, `check`, the
+    next save or leaving raises an NmtError that names the state from which the run can be resumed.
     """
 
     def __init__(self, run: Path, identity: Identity, vocabulary: Vocabulary, ranks: Ranks) -> None:
@@ -36,70 +36,58 @@ class Saver:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="saver")
         self._writing: Future[None] | None = None
 
-    def save_state(self, progress: Progress, train_step: TrainStep) -> None:
-        """Save what resuming needs, without a checkpoint."""
-        self._save(progress, train_step, None, best=False)
+    def save(self, progress: Progress, train_step: TrainStep, scores: Mapping[str, Any] | None) -> None:
+        """Save the state, and a checkpoint unless `scores` is None, also as the best one if this step's are the best.
 
-    def save_all(self, progress: Progress, train_step: TrainStep, scores: Mapping[str, Any]) -> None:
-        """Save the state and a checkpoint, also as the best one if this step's scores are the best so far.
-
-        scores: what goes into the checkpoint's provenance; empty without a validation at this step. Deletes the
-        checkpoints that training.keep_last and keep_best do not keep.
+        scores: what goes into the checkpoint's provenance; empty without a validation at this step. Afterwards deletes
+        the checkpoints that training.keep_last and keep_best do not keep.
         """
-        settings = self._identity.config.training
-        provenance = {
-            "nmt": nmt.__version__,
-            "torch": torch.__version__,
-            "run_dir": str(self._run),
-            "step": progress.step,
-            "epoch": progress.epoch,
-            "target_tokens": progress.target_tokens,
-            "best_metric": settings.best_metric,
-            "validation_key": self._identity.validation_key,
-            **scores,
-        }
+        if not (self._ranks.first or train_step.sharded):
+            return
+        self._wait()  # so that there is only one copy in memory
+        start = time.perf_counter()
+        saved = state.snapshot(self._identity, progress, train_step)
+        if not self._ranks.first:
+            return
+        size = sum(tensor.nbytes for tensor in saved.tensors.values()) / 2**20
+        log.debug("state of step %s: %.1f MiB copied in %.3f s", f"{saved.step:,}", size, time.perf_counter() - start)
+        provenance: dict[str, Any] | None = None
+        if scores is not None:
+            provenance = {
+                "nmt": nmt.__version__,
+                "torch": torch.__version__,
+                "run_dir": str(self._run),
+                "step": progress.step,
+                "epoch": progress.epoch,
+                "target_tokens": progress.target_tokens,
+                "best_metric": self._identity.config.training.best_metric,
+                "validation_key": self._identity.validation_key,
+                **scores,
+            }
         best = bool(scores) and progress.best_step == progress.step
-        self._save(progress, train_step, provenance, best=best)
+        self._writing = self._thread.submit(self._write, saved, provenance, best)
 
     def check(self) -> None:
         """Raise the error of a save that has ended with one. Call it after each step; it does not wait."""
         if self._writing is not None and self._writing.done():
             self._wait()
 
-    def _save(
-        self, progress: Progress, train_step: TrainStep, provenance: Mapping[str, Any] | None, *, best: bool
-    ) -> None:
-        if not (self._ranks.first or train_step.sharded):
-            return
-        self._wait()  # so that there is only one copy in memory
-        start = time.perf_counter()
-        saved = state.snapshot(self._identity, progress, train_step)
-        if self._ranks.first:
-            log.debug("state of step %s: %.1f MiB copied in %.3f s", f"{saved.step:,}", saved.mebibytes, _since(start))
-            self._writing = self._thread.submit(self._write, saved, provenance, best)
-
     def _write(self, saved: Snapshot, provenance: Mapping[str, Any] | None, best: bool) -> None:
-        start = time.perf_counter()
+        start, run, settings = time.perf_counter(), self._run, self._identity.config.training
         if provenance is not None:
             model = Checkpoint(self._identity.config, self._vocabulary, saved.part("model"), provenance)
-            model_file.save(model_file.checkpoint_path(self._run, saved.step), model)
+            model_file.save(model_file.checkpoint_path(run, saved.step), model)
             if best:
-                model_file.save(self._run / model_file.BEST, model)
+                model_file.save(run / model_file.BEST, model)
             if average := saved.part("average"):
-                moving = {**model_file.origin(provenance), "ema_decay": self._identity.config.training.ema_decay}
-                model_file.save(
-                    self._run / model_file.EMA, dataclasses.replace(model, weights=average, provenance=moving)
-                )
-        state.write(self._run, saved)
+                moving = {**model_file.origin(provenance), "ema_decay": settings.ema_decay}
+                model_file.save(run / model_file.EMA, dataclasses.replace(model, weights=average, provenance=moving))
+        state.write(run, saved)
         if provenance is not None:
-            self._discard_checkpoints()
-        log.debug("state of step %s: written in %.3f s, during training", f"{saved.step:,}", _since(start))
-
-    def _discard_checkpoints(self) -> None:
-        settings = self._identity.config.training
-        kept = {*model_file.last(self._run, settings.keep_last), *model_file.best(self._run, settings.keep_best)}
-        for path in set(model_file.checkpoints(self._run)) - kept:
-            path.unlink()
+            kept = {*model_file.checkpoints(run)[-settings.keep_last :], *model_file.best(run, settings.keep_best)}
+            for path in set(model_file.checkpoints(run)) - kept:
+                path.unlink()
+        log.debug("state of step %s: written in %.3f s", f"{saved.step:,}", time.perf_counter() - start)
 
     def _wait(self) -> None:
         writing, self._writing = self._writing, None
@@ -109,9 +97,10 @@ class Saver:
             writing.result()
         except (NmtError, OSError) as error:
             newest = state.newest(self._run)
-            good = f"the last good state is {newest}" if newest else "no state had been saved"
-            then = "resumes from there" if newest else "then starts again"
-            raise NmtError(f"{error}: training ends; {good}, and the same command {then}") from None
+            then = f"the last good state is {newest}, and the same command resumes from there"
+            if newest is None:
+                then = "no state had been saved, and the same command then starts again"
+            raise NmtError(f"{error}: training ends; {then}") from None
 
     def __enter__(self) -> "Saver":
         return self
@@ -122,7 +111,3 @@ class Saver:
                 self._wait()
         finally:
             self._thread.shutdown()
-
-
-def _since(start: float) -> float:
-    return time.perf_counter() - start

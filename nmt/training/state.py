@@ -1,7 +1,7 @@
 """What resuming needs: weights, optimizer and the position in the data, in one file.
 
-It holds no random numbers: each step draws its own from the seed and its number.
-`RUN/state` holds the newest two. If one is damaged, a warning says so and the one before is used.
+Generators are not saved: each step seeds them from the seed and its number. `RUN/state` keeps the newest two states. If
+one is damaged, a warning says so and the one before is used.
 """
 
 import contextlib
@@ -26,21 +26,17 @@ from nmt.training.train_step import TrainStep
 
 log = logging.getLogger("nmt")
 
-KEPT = 2
 FORMAT = "nmt-state"
-_SETTINGS_OF_THE_STATE = (
-    "model.", "vocabulary.", "seed", "data.pool_pairs", "training.batch_tokens", "training.best_metric"
-)  # fmt: skip
-# With another value of these the training data is different.
-_SETTINGS_OF_THE_DATA = (
-    "data.source_language", "data.target_language", "data.max_length", "data.drop_copies", "data.drop_duplicates"
+_FIXED_SETTINGS = (
+    "model.", "vocabulary.", "seed", "training.batch_tokens", "training.best_metric", "data.pool_pairs",
+    "data.source_language", "data.target_language", "data.max_length", "data.drop_copies", "data.drop_duplicates",
 )  # fmt: skip
 _FREE_SETTINGS = ("model.dropout", "model.attention_dropout", "model.activation_dropout")
 
 
 @dataclass
 class Progress:
-    """How far a run is; together with the weights, everything in which two states of a run can differ.
+    """How far a run is; with the weights, everything in which two states of a run can differ.
 
     step: optimizer steps done; epoch, step_in_epoch: the position in the data, both from 0.
     target_tokens: target subwords trained on, without padding; seconds: spent training, over all sessions.
@@ -93,10 +89,8 @@ class Progress:
 
 @dataclass(frozen=True)
 class Identity:
-    """The settings of a run, and hashes of its training data, its vocabulary and what its validation scores depend on.
-
-    A saved state can only be resumed by a run with the same vocabulary and data, and with settings that fit.
-    """
+    """The settings of a run, and hashes of its training data, its vocabulary and what its validation scores depend on:
+    a saved state can only be resumed by a run with the same vocabulary and data, and with settings that fit."""
 
     config: Config
     data_key: str
@@ -119,17 +113,16 @@ class Identity:
 def check_settings(config: Config, saved: Config, run: Path) -> None:
     """Raises NmtError naming the changed settings with which the saved state in `run` cannot be resumed."""
     changed = reader.differences(saved, config)
-    fixed = _SETTINGS_OF_THE_STATE + _SETTINGS_OF_THE_DATA
-    fatal = tuple(path for path in changed if path.startswith(fixed) and not path.startswith(_FREE_SETTINGS))
+    fatal = tuple(path for path in changed if path.startswith(_FIXED_SETTINGS) and not path.startswith(_FREE_SETTINGS))
     if fatal:
         raise _not_resumable(run, "other settings", changed, fatal)
 
 
 def _not_resumable(run: Path, what: str, changed: Mapping[str, tuple[str, str]], causes: tuple[str, ...]) -> NmtError:
     """The error for a run with `what`; causes: how the settings begin that can be the reason."""
-    found = {path: values for path, values in changed.items() if path.startswith(causes)}
-    reasons = [f"{path}: {before} in the saved run, {now} now" for path, (before, now) in found.items()]
-    restore = [f"{path}={before}" for path, (before, _) in found.items()]
+    found = [(path, before, now) for path, (before, now) in changed.items() if path.startswith(causes)]
+    reasons = [f"{path}: {before} in the saved run, {now} now" for path, before, now in found]
+    restore = [f"{path}={before}" for path, before, _ in found]
     return NmtError(
         f"{run} holds a run with {what} ({'; '.join(reasons) or 'the files of data.train have changed'}): "
         f"restore {' '.join(restore) or 'them'}, or set a new run_dir"
@@ -143,11 +136,6 @@ class Snapshot:
     step: int
     tensors: dict[str, Tensor]
     metadata: dict[str, str]
-
-    @property
-    def mebibytes(self) -> float:
-        """The size of the tensors."""
-        return sum(tensor.nbytes for tensor in self.tensors.values()) / 2**20
 
     def part(self, kind: str) -> dict[str, Tensor]:
         """The tensors of `model`, `optimizer` or `average` by their names in it; empty where there is no such part."""
@@ -178,7 +166,7 @@ def snapshot(identity: Identity, progress: Progress, train_step: TrainStep) -> S
 def write(run: Path, saved: Snapshot) -> None:
     """Write a state and delete all but the newest two. Raises NmtError when it cannot be written."""
     tensor_file.write(run / "state" / f"step-{saved.step:08d}.safetensors", saved.tensors, saved.metadata)
-    for old in _states(run)[:-KEPT]:
+    for old in _states(run)[:-2]:
         old.unlink()
 
 
@@ -187,17 +175,10 @@ def newest(run: Path) -> Path | None:
     return max(_states(run), default=None)
 
 
-def exists(run: Path) -> bool:
-    """Whether the run has a state to resume from."""
-    return newest(run) is not None
-
-
 def data_key(run: Path) -> str | None:
     """The key of the training data in the newest readable state; None if there is none."""
-    for metadata in _readable_metadata(run):
-        if "data_key" in metadata:
-            return metadata["data_key"].partition(",")[0]
-    return None
+    keys = (metadata["data_key"] for metadata in _readable_metadata(run) if "data_key" in metadata)
+    return next(keys, "").partition(",")[0] or None
 
 
 def saved(run: Path) -> tuple[Identity, Progress] | None:
@@ -228,17 +209,17 @@ def _parse(run: Path, metadata: Mapping[str, str]) -> tuple[Identity, Progress]:
 def restore(run: Path, identity: Identity, train_step: TrainStep, ranks: Ranks) -> Progress:
     """Load the newest readable state into every rank's TrainStep; only the first rank reads files.
 
-    Skips damaged states with a warning each. Raises NmtError where all are damaged, or where the state belongs to
-    other settings, data or vocabulary.
+    Skips damaged states with a warning each. Raises NmtError where all are damaged, or where the state is one of other
+    settings, data or vocabulary.
     """
     tensors: dict[str, Tensor] = {}
     metadata: dict[str, str] = {}
     progress = Progress()
     if ranks.first:
         tensors, metadata = _read_newest(run)
-        belongs_to, progress = _parse(run, metadata)
-        identity.check_resumable(belongs_to, run)
-        if belongs_to.validation_key != identity.validation_key:
+        saved, progress = _parse(run, metadata)
+        identity.check_resumable(saved, run)
+        if saved.validation_key != identity.validation_key:
             progress.best, progress.without_best = None, 0  # other sentences or another search
     progress = ranks.broadcast(progress)
     _load(Snapshot(progress.step, ranks.broadcast_tensors(tensors), ranks.broadcast(metadata)), train_step)
@@ -249,12 +230,11 @@ def _read_newest(run: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     for path in reversed(_states(run)):
         try:
             tensors, metadata = tensor_file.read(path)
-            if metadata.get("format") != FORMAT:
-                raise NmtError(f"{path}: not a state that `nmt train` saved")
+            if metadata.get("format") == FORMAT:
+                return tensors, metadata
+            raise NmtError(f"{path}: not a state that `nmt train` saved")
         except NmtError as error:
             log.warning("%s; trying the state before it", error)
-            continue
-        return tensors, metadata
     raise NmtError(
         f"{run / 'state'}: all states there are damaged: set a new run_dir, or delete that folder to start again from "
         "step 0 (the checkpoints are then moved aside)"
@@ -271,8 +251,8 @@ def _load(saved: Snapshot, train_step: TrainStep) -> None:
     for name, tensor in saved.part("optimizer").items():
         key, _, parameter_name = name.partition(".")
         parameter = parameters[parameter_name]
-        is_step_count = not tensor.shape
-        value = tensor.to(parameter.device) if is_step_count else sharding.shard_like(tensor, parameter)
+        # The count of steps has no dimension, and is not sharded.
+        value = sharding.shard_like(tensor, parameter) if tensor.shape else tensor.to(parameter.device)
         train_step.optimizer.state[parameter][key] = value
     if scale := json.loads(saved.metadata["scaler"]):  # empty if saved in another precision than float16
         train_step.scaler.load_state_dict(scale)

@@ -108,15 +108,14 @@ class TrainStep:
 
     def unsharded_model(self) -> TranslationModel:
         """The model with all its weights, which this rank can call without the others. Collective if sharded."""
-        if not self.sharded:
-            return self.model
         model = self.model
-        whole = build.build(model.config, model.source_vocabulary, model.target_vocabulary, model.padding).to(
-            self.device
-        )
+        if not self.sharded:
+            return model
+        full = build.build(model.config, model.source_vocabulary, model.target_vocabulary, model.padding)
+        full.to(self.device)
         weights = model_file.weights_of(model)
-        model_file.load_weights(whole, {name: sharding.gather(weight) for name, weight in weights.items()})
-        return whole.eval()
+        model_file.load_weights(full, {name: sharding.gather(weight) for name, weight in weights.items()})
+        return full.eval()
 
     def _update(self, learning_rate: float, norm: bool) -> bool:
         for group in self.optimizer.param_groups:

@@ -1,9 +1,9 @@
-"""The training loop: batches and a model to checkpoints."""
+"""The training loop."""
 
 import logging
 import signal
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -21,18 +21,16 @@ from nmt.distributed.stopping import StopRequest
 from nmt.errors import NmtError
 from nmt.models import build
 from nmt.models.interface import TranslationModel
-from nmt.training import state
-from nmt.training.data import TrainingData
-from nmt.training.environment import environment
-from nmt.training.micro_batch import micro_batch_tokens
+from nmt.training import sharding, state
+from nmt.training.data import TrainingData, TranslationScores
+from nmt.training.memory import micro_batch_tokens
 from nmt.training.profiling import Profile
 from nmt.training.progress_bar import ProgressBar
-from nmt.training.run_log import RunLog
+from nmt.training.run_log import RunLog, environment
 from nmt.training.saving import Saver
 from nmt.training.schedule import learning_rate
 from nmt.training.state import Identity, Progress
-from nmt.training.train_step import TrainStep
-from nmt.training.validation import validate
+from nmt.training.train_step import TrainStep, inputs
 
 log = logging.getLogger("nmt")
 
@@ -52,23 +50,21 @@ class Trainer:
     ):
         """deadline: when to save and stop, on the clock of time.monotonic(); profile: time and trace some steps.
 
-        Raises NmtError where ranks were given different data, and where memory or positions do not suffice for it.
+        Raises NmtError if ranks have different data, and if memory or positions do not suffice for it.
         """
         self.config, self.data, self.device, self.ranks = config, data, device, ranks
         self.run_dir, self.deadline = Path(config.run_dir), deadline
         ranks.agree({"the vocabulary": data.vocabulary_key, "the training data": data.data_key})
         torch.manual_seed(config.seed)
-        with explaining_out_of_memory(
-            lambda: f"{device}: out of memory with the model alone: lower model.d_model or layers"
-        ):
+        message = f"{device}: out of memory with the model alone: lower model.d_model or layers"
+        with explaining_out_of_memory(lambda: message):
             model = build.build(config.model, len(data.vocabulary.source), len(data.vocabulary.target), PAD)
             self.train_step = TrainStep(model, config.training, config.seed, device, ranks)
         self.micro_batch_tokens = micro_batch_tokens(
             config.training, self.run_dir, data.train, self.train_step.objective, ranks
         )
-        self.batches = self._batches(
-            data.train, config.training.batch_tokens, self.micro_batch_tokens, config.vocabulary.segmentations
-        )
+        sizes = config.training.batch_tokens, self.micro_batch_tokens
+        self.batches = self._batches(data.train, *sizes, config.vocabulary.segmentations)
         self.validation = None if data.validation is None else self._validation_batches(data.validation)
         data_key = f"{data.data_key}, {self.batches.skipped} pairs skipped"  # the batches depend on both
         self.identity = Identity(config, data_key, data.vocabulary_key, data.validation_key)
@@ -109,7 +105,7 @@ class Trainer:
 
     def _resume(self) -> None:
         """Restore the saved state, if there is one, and write the settings into the run folder."""
-        if self.ranks.broadcast(state.exists(self.run_dir)):
+        if self.ranks.broadcast(state.newest(self.run_dir)):
             self.progress = state.restore(self.run_dir, self.identity, self.train_step, self.ranks)
             if self.ranks.first:
                 losses = self.train_step.losses
@@ -165,9 +161,8 @@ class Trainer:
         left_out = f"; {skipped:,} pairs longer than a batch skipped (data.over_budget)" if skipped else ""
         where = f"{self.ranks.size} ranks, {self.device.type}" if self.ranks.size > 1 else str(self.device)
         threads = f", {torch.get_num_threads()} threads" if self.device.type == "cpu" else ""
-        log.info(
-            "training: about %s steps per epoch%s; %s%s, %s", f"{steps:,}", left_out, where, threads, training.precision
-        )
+        how = f"{where}{threads}, {training.precision}"
+        log.info("training: about %s steps per epoch%s; %s", f"{steps:,}", left_out, how)
         if training.max_epochs is None:
             return training.max_steps
         left = steps * (training.max_epochs - progress.epoch) - progress.step_in_epoch
@@ -193,8 +188,7 @@ class Trainer:
                 stop.agreed = stopping()
                 progress.count(step, updated=updated, seconds=time.perf_counter() - start, waiting=waited)
                 if self.profile:  # outside the measured time: its report takes seconds
-                    flops = self.model.training_flops(step.sentences, step.source_tokens, step.target_tokens)
-                    self.profile.step(flops)
+                    self.profile.step(self.model.training_flops(step.sentences, step.source_tokens, step.target_tokens))
                 bar.update()
                 if shown and progress.step % 10 == 0:  # seldom, as reading the loss waits for the device
                     loss, _, speed = self._interval_means()
@@ -204,7 +198,7 @@ class Trainer:
                 saver.check()
                 self._save_if_due(run_log, saver, stop)
         if self._reason_to_end():
-            stop.agreed = 0  # asked to stop in the last step: there is nothing to resume
+            stop.agreed = 0  # a request in the last step: there is nothing to resume
 
     def _steps(self) -> Generator[Step, None, None]:
         """The steps from the current position on; `progress` holds the position after the step that was yielded."""
@@ -230,7 +224,7 @@ class Trainer:
         return learning_rate(self.progress.step, self.config.training, self.config.model.d_model)
 
     def _reason_to_end(self) -> str | None:
-        """Why there is nothing more to train, or None."""
+        """Why there is nothing more to train; None if there is."""
         training, progress = self.config.training, self.progress
         if progress.step >= training.max_steps:
             return f"training.max_steps: {training.max_steps} reached"
@@ -288,10 +282,7 @@ class Trainer:
         scores = self._validate(run_log) if validation_due else {}
         progress.losses = self.ranks.all_reduce_sum(self.train_step.losses).tolist()
         progress.metrics_bytes, progress.samples_bytes = run_log.sizes
-        if checkpoint_due:
-            saver.save_all(progress, self.train_step, scores)
-        else:
-            saver.save_state(progress, self.train_step)
+        saver.save(progress, self.train_step, scores if checkpoint_due else None)
 
     def _check_finite(self) -> None:
         """Raises NmtError when a loss or a weight is no longer a finite number, before it is logged or saved."""
@@ -299,7 +290,7 @@ class Trainer:
             return
         saved = model_file.checkpoints(self.run_dir)
         kept = f"the last good checkpoint is {saved[-1]}" if saved else "no checkpoint had been written"
-        resume = "; the same command then resumes from the last save" if state.exists(self.run_dir) else ""
+        resume = "; the same command then resumes from the last save" if state.newest(self.run_dir) else ""
         raise NmtError(
             f"the loss or a weight is no longer a number at step {self.progress.step:,}; {kept}. Lower "
             "training.learning_rate, raise training.warmup_steps, set training.clip_norm: 1, or train in float32 "
@@ -331,7 +322,7 @@ class Trainer:
         return {**scores, "signatures": translated.signatures if translated else {}}
 
     def _validation_batches(self, pairs: TokenStore) -> Batches:
-        """Batches of the whole validation set, whatever its lengths. Raises NmtError for a pair too long to score."""
+        """Batches of the complete validation set, of any length. Raises NmtError for a pair too long to score."""
         longest, limit = int(max(pairs.source_lengths.max(), pairs.target_lengths.max())), self.model.longest_position
         if limit is not None and longest > limit:
             raise NmtError(
@@ -353,3 +344,25 @@ class Trainer:
             rank=self.ranks.rank,
             world_size=self.ranks.size,
         )
+
+
+@torch.no_grad()
+def validate(
+    train_step: TrainStep, batches: Batches, translate: Callable[[TranslationModel], TranslationScores] | None
+) -> tuple[dict[str, float], TranslationScores | None]:
+    """The scores by name, and what `translate` returned. Collective; leaves the model in eval mode.
+
+    validation_loss is the mean of -log p in nats per target token; bleu and chrf are there with `translate` only.
+    """
+    train_step.objective.eval()
+    nll, tokens = torch.zeros((), dtype=torch.float64), 0
+    for step in batches.epoch(0):
+        nll += sum(float(train_step.objective(*inputs(batch, train_step.device))[1]) for batch in step.micro_batches)
+        tokens += step.target_tokens  # of all ranks
+    if train_step.sharded:
+        sharding.reshard(train_step.objective)
+    scores = {"validation_loss": float(train_step.ranks.all_reduce_sum(nll)) / tokens}
+    translated = translate(train_step.unsharded_model()) if translate else None
+    if translated:
+        scores |= {"bleu": translated.bleu, "chrf": translated.chrf}
+    return train_step.ranks.broadcast(scores), translated

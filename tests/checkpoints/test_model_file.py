@@ -235,12 +235,14 @@ def test_last_and_best(make_config: MakeConfig, tmp_path: Path, metric: str, bes
     save_run(tmp_path, make_config(), metric, scores)
     assert steps(model_file.checkpoints(tmp_path)) == [*scores]
     for count in (1, 3, 5, 9):
-        assert steps(model_file.last(tmp_path, count)) == [*scores][-count:]
+        assert steps(model_file.checkpoints(tmp_path)[-count:]) == [*scores][-count:]
         assert steps(model_file.best(tmp_path, count)) == best[:count]
 
 
 def test_a_run_without_checkpoints(tmp_path: Path) -> None:
-    assert model_file.checkpoints(tmp_path) == model_file.last(tmp_path, 3) == model_file.best(tmp_path, 3) == []
+    assert (
+        model_file.checkpoints(tmp_path) == model_file.checkpoints(tmp_path)[-3:] == model_file.best(tmp_path, 3) == []
+    )
 
 
 def test_a_write_that_was_killed_is_no_checkpoint(make_config: MakeConfig, tmp_path: Path) -> None:

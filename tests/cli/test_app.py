@@ -122,7 +122,7 @@ def test_average_and_evaluate(trained: Path, corpus: Path, tmp_path: Path) -> No
     done = run("average-checkpoints", trained, "--last", 2, "--output", averaged)
     assert (done.returncode, done.stdout.decode()) == (0, f"{averaged}\n")
     named = tmp_path / "named.safetensors"
-    run("average-checkpoints", *model_file.last(trained, 2), "--output", named)
+    run("average-checkpoints", *model_file.checkpoints(trained)[-2:], "--output", named)
     first, second = model_file.load(averaged).weights, model_file.load(named).weights
     assert all(torch.equal(weight, second[name]) for name, weight in first.items())
 
@@ -226,7 +226,7 @@ def test_no_output_takes_the_place_of_what_is_read(trained: Path, corpus: Path, 
         path.write_bytes(of.read_bytes())
     link.symlink_to(source)
     texts = ("--source", source, "--reference", target)
-    newest = model_file.last(trained, 1)[0]
+    newest = model_file.checkpoints(trained)[-1]
     for arguments, output in [
         (["translate", model, source], model),
         (["translate", model, source], link),

@@ -223,7 +223,7 @@ def test_a_run_that_does_not_record_its_text_is_selected_from_with_a_warning(
 
 
 def test_a_run_that_trained_can_be_selected_from_where_it_was_started(trained: Path) -> None:
-    assert model_file.load_provenance(model_file.last(trained, 1)[0])["validation_key"]
+    assert model_file.load_provenance(model_file.checkpoints(trained)[-1])["validation_key"]
     assert rows_of(trained / "sessions.jsonl")[0]["folder"] == str(Path.cwd())
 
 

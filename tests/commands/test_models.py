@@ -31,7 +31,7 @@ def logged(caplog: pytest.LogCaptureFixture, *models: Path) -> list[str]:
 
 
 def test_a_run_folder_stands_for_its_newest_or_best_file(run: Path, caplog: pytest.LogCaptureFixture) -> None:
-    first, newest = model_file.last(run, 2)
+    first, newest = model_file.checkpoints(run)[-2:]
     assert logged(caplog, run) == [f"model: {newest}"]
     newest.unlink()
     assert logged(caplog, run, run) == [f"model: {first}, step 1,200"]
@@ -45,7 +45,7 @@ def test_a_damaged_file_is_named(run: Path, caplog: pytest.LogCaptureFixture) ->
 
 
 def test_a_file_is_not_told_again(run: Path, caplog: pytest.LogCaptureFixture) -> None:
-    assert logged(caplog, *model_file.last(run, 2), run / "none") == []
+    assert logged(caplog, *model_file.checkpoints(run)[-2:], run / "none") == []
 
 
 def test_a_folder_without_a_model_is_an_error(tmp_path: Path) -> None:

@@ -28,8 +28,7 @@ from nmt.data.batching import Batches
 from nmt.distributed import ranks as distributed
 from nmt.distributed.ranks import Ranks, store_of_this_start
 from nmt.errors import NmtError
-from nmt.training.trainer import Trainer
-from nmt.training.validation import validate
+from nmt.training.trainer import Trainer, validate
 
 Arrays = dict[str, npt.NDArray[Any]]
 ALONE = Ranks()

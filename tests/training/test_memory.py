@@ -26,7 +26,7 @@ from nmt.files import tensors
 from nmt.models import build
 from nmt.models.transformer.model import Transformer
 from nmt.training import memory, state
-from nmt.training.memory import micro_batch_cells, peak_bytes
+from nmt.training.memory import largest_micro_batch, peak_bytes
 from nmt.training.objective import Objective
 from nmt.training.trainer import Trainer
 
@@ -57,7 +57,7 @@ def fitting(batch_cells: int, longest: int, capacity: int, ranks: Ranks = Ranks(
     """The result on a device that holds `capacity` cells at once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory, "_estimate", lambda *_: lambda cells: cells <= capacity)
-        return micro_batch_cells(objective(layers=1), batch_cells, longest, ranks)
+        return largest_micro_batch(objective(layers=1), batch_cells, longest, ranks)
 
 
 # ------------------------------------------------------------------------ the search
@@ -87,7 +87,7 @@ def test_the_message_names_the_pair_and_two_mends(monkeypatch: pytest.MonkeyPatc
         r"data\.max_length, .*training\.activation_checkpointing: true"
     )
     with pytest.raises(NmtError, match=message):
-        micro_batch_cells(objective(), 1000, 50, Ranks())
+        largest_micro_batch(objective(), 1000, 50, Ranks())
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def test_a_cell_counts_the_same_however_the_longest_pair_divides_what_is_tried(
     of = objective(layers=1)
     free = 10_000 * a_cell(of, 2048, 32)  # and so holds about 10,000 cells
     monkeypatch.setattr(memory, "available_memory", lambda: int((free + adam_bytes(of)) / 0.9))
-    assert 7_000 < micro_batch_cells(of, 1_000_000, longest, Ranks()) < 11_000
+    assert 7_000 < largest_micro_batch(of, 1_000_000, longest, Ranks()) < 11_000
 
 
 @pytest.mark.parametrize(("cells", "longest"), [(100, 100), (101, 100), (199, 100), (200, 7)])
@@ -154,7 +154,7 @@ def test_what_is_said_to_fit_does(recompute: bool, layers: int, monkeypatch: pyt
     of = objective(recompute=recompute, layers=layers)
     available = 24 << 20
     monkeypatch.setattr(memory, "available_memory", lambda: available)
-    cells = micro_batch_cells(of, 100_000, 20, Ranks())
+    cells = largest_micro_batch(of, 100_000, 20, Ranks())
     assert 100 < cells < 100_000
     assert peak_bytes(of, cells, 20) + adam_bytes(of) * 2 // 3 <= available
 
@@ -196,16 +196,16 @@ def test_a_step_that_cannot_fit_is_refused_before_it_is_tried(monkeypatch: pytes
     whole, of = sized(**SMALL)
     available = 100 << 20
     monkeypatch.setattr(memory, "available_memory", lambda: available)
-    monkeypatch.setattr(memory, "_PROBE_CELLS", 128)
+    monkeypatch.setattr(memory, "_PROBE_TOKENS", 128)
     check(whole, of, 1000)
-    said = r"training\.batch_tokens: 1,000,000 cells .* need about [1-9][0-9.]* GiB .* 0\.1 GiB are free: .* to auto"
+    said = r"training\.batch_tokens: 1,000,000 padded tokens .* [1-9][0-9.]* GiB .* 0\.1 GiB are free: .* to auto"
     with pytest.raises(NmtError, match=said):
         check(whole, of, 1_000_000)
     check(whole, of, 1_000_000, lengths=(20,) * 50)  # there is not that much text
     micro = dataclasses.replace(
         whole, training=schema.TrainingConfig(batch_tokens=9_000_000, micro_batch_tokens=1_000_000)
     )
-    with pytest.raises(NmtError, match=r"training\.micro_batch_tokens: 1,000,000 cells"):
+    with pytest.raises(NmtError, match=r"training\.micro_batch_tokens: 1,000,000 padded tokens"):
         check(micro, of, 1_000_000)
 
 
@@ -215,7 +215,7 @@ def test_a_step_that_fits_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     peak_bytes(of, 1000, 20)
     enough = peak_bytes(of, 20_000, 20) + 3 * sum(weight.nbytes for weight in of.parameters())
     assert of.model.activation_bytes(20_000, 20) > 1.1 * enough
-    monkeypatch.setattr(memory, "_PROBE_CELLS", 512)
+    monkeypatch.setattr(memory, "_PROBE_TOKENS", 512)
     for share, ranks, fits in ((1.1, 1, True), (0.8, 1, False), (1.1, 2, False), (2.2, 2, True)):
         monkeypatch.setattr(memory, "available_memory", lambda share=share: int(share * enough))
         with nullcontext() if fits else pytest.raises(NmtError):
@@ -233,7 +233,7 @@ def test_ranks_on_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPatch) 
     found = {}
     for ranks in (1, 2):
         monkeypatch.setattr(memory, "available_memory", lambda ranks=ranks: ranks * (24 << 20))
-        found[ranks] = micro_batch_cells(of, 100_000, 20, Ranks(local_size=ranks))
+        found[ranks] = largest_micro_batch(of, 100_000, 20, Ranks(local_size=ranks))
     assert found[1] == found[2] < 100_000
 
 
@@ -353,7 +353,7 @@ def test_with_plenty_of_memory_a_run_is_that_without_micro_batches(
     whole = run(make_config(f"run_dir={tmp_path / 'whole'}"))
     auto = run(make_config(f"run_dir={tmp_path / 'auto'}", "training.micro_batch_tokens=auto"))
     assert auto.micro_batch_tokens == whole.micro_batch_tokens == 512
-    assert "training.micro_batch_tokens: auto: 512 cells, a complete step" in caplog.text
+    assert "training.micro_batch_tokens: auto: 512 padded tokens, a complete step" in caplog.text
     one, other = (
         tensors.read(tmp_path / name / "state" / "step-00000020.safetensors")[0] for name in ("whole", "auto")
     )
@@ -398,7 +398,7 @@ def test_a_run_keeps_the_split_that_it_began_with(
         free(cells)
         caplog.clear()
         assert run(dataclasses.replace(parts, training=dataclasses.replace(parts.training, max_steps=steps)))
-        assert ("128 cells, as when the run began" in caplog.text) == (cells != 150)
+        assert ("128 padded tokens, as when the run began" in caplog.text) == (cells != 150)
         assert ("may not fit into the memory that is free now" in caplog.text) == (cells < 128)
     one, other = (
         tensors.read(tmp_path / name / "state" / "step-00000020.safetensors")[0] for name in ("whole", "parts")

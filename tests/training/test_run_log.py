@@ -1,16 +1,21 @@
 """The log of a run: a row is written at once; metrics and samples are cut back when a run resumes, sessions never."""
 
+import json
 import math
+import platform
 import resource
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 from helpers.runs import rows_of
 
+import nmt
+from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files.json_lines import JsonLines
-from nmt.training.run_log import RunLog
+from nmt.training.run_log import RunLog, environment, processor
 
 
 def opened(run: Path | None, metrics_bytes: int = 0, samples_bytes: int = 0) -> RunLog:
@@ -118,3 +123,19 @@ def test_tensorboard_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(NmtError, match=r"training\.tensorboard: true needs TensorBoard: pip install"):
         RunLog(tmp_path, 0, 0, tensorboard=True)
+
+
+def test_the_environment_names_models_and_versions_and_no_host() -> None:
+    facts = environment(torch.device("cpu"), Ranks())
+    assert (facts["nmt"], facts["torch"]) == (nmt.__version__, torch.__version__)
+    assert facts["python"] == platform.python_version()
+    assert facts["cores"] >= 1 and facts["ranks"] == 1 and facts["processor"]
+    assert json.loads(json.dumps(facts)) == facts
+    assert platform.node() not in facts.values()
+
+
+def test_processors(tmp_path: Path) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("processor\t: 0\nmodel name\t: A Processor: 2 GHz\nmodel name\t: A Processor: 2 GHz\n")
+    assert processor(cpuinfo) == "A Processor: 2 GHz"
+    assert processor(tmp_path / "none") == (platform.processor() or platform.machine())

@@ -102,7 +102,7 @@ def test_files_are_those_of_a_synchronous_save(session: Session, tmp_path: Path)
     session.progress.best_step, session.progress.target_tokens, session.progress.epoch = 1, 77, 3
     scores = {"validation_loss": 1.5}
     with session.saver() as saver:
-        saver.save_all(session.progress, session.train_step, scores)
+        saver.save(session.progress, session.train_step, scores)
     provenance = {
         "nmt": nmt.__version__, "torch": torch.__version__, "run_dir": str(session.run), "step": 1, "epoch": 3,
         "target_tokens": 77, "best_metric": "validation_loss", "validation_key": "validation", **scores,
@@ -128,13 +128,13 @@ def test_a_state_is_written_after_what_it_speaks_of_and_nothing_is_deleted_befor
     """Killed at any point, a run has the files that the state it goes on from takes for written."""
     of = start(make_config("training.keep_last=1", "training.keep_best=0", "training.ema_decay=0.6"), tmp_path / "run")
     with of.saver() as saver:
-        saver.save_all(of.progress, of.train_step, {})
+        saver.save(of.progress, of.train_step, {})
     of.train()
     of.progress.best_step = 2
     counted = faults.Faults(of.run)
     counted.install(monkeypatch.setattr)
     with of.saver() as saver:
-        saver.save_all(of.progress, of.train_step, {"validation_loss": 1.0})
+        saver.save(of.progress, of.train_step, {"validation_loss": 1.0})
     step = "step-00000002.safetensors"
     deleted = "unlink checkpoints/step-00000001.safetensors"
     names = (f"replace checkpoints/{step}", "replace best.safetensors", "replace ema.safetensors")
@@ -145,13 +145,13 @@ def test_a_state_is_written_after_what_it_speaks_of_and_nothing_is_deleted_befor
 def test_of_shared_weights_the_first_rank_alone_writes(session: Session) -> None:
     session.train_step.sharded = True  # so that others take part
     with Saver(session.run, session.identity, shared_vocabulary(), Ranks(rank=1, size=2)) as saver:
-        saver.save_all(session.progress, session.train_step, {})
+        saver.save(session.progress, session.train_step, {})
     assert not session.run.exists()
 
 
 def test_a_state_alone_makes_no_model_file(session: Session) -> None:
     with session.saver() as saver:
-        saver.save_state(session.progress, session.train_step)
+        saver.save(session.progress, session.train_step, None)
     assert [path.name for path in session.run.rglob("*") if path.is_file()] == ["step-00000001.safetensors"]
     assert states(session.run) == ["step-00000001.safetensors"]
 
@@ -160,21 +160,20 @@ def test_a_state_alone_makes_no_model_file(session: Session) -> None:
 def test_without_a_new_best_the_best_stays(session: Session, scores: dict[str, float]) -> None:
     with session.saver() as saver:
         session.progress.best_step = 1
-        saver.save_all(session.progress, session.train_step, {"validation_loss": 1.0})
+        saver.save(session.progress, session.train_step, {"validation_loss": 1.0})
         session.train()
-        saver.save_all(session.progress, session.train_step, scores)
+        saver.save(session.progress, session.train_step, scores)
     assert model_file.load_provenance(session.run / model_file.BEST)["step"] == 1
     assert len(model_file.checkpoints(session.run)) == 2
 
 
-@pytest.mark.parametrize("save", ["save_state", "save_all"])
-def test_what_training_does_while_a_file_is_written_is_not_in_it(session: Session, disk: Disk, save: str) -> None:
+@pytest.mark.parametrize("scores", [None, {}])
+def test_what_training_does_while_a_file_is_written_is_not_in_it(
+    session: Session, disk: Disk, scores: dict[str, float] | None
+) -> None:
     at_save, expected = session.weights(), state.snapshot(session.identity, session.progress, session.train_step)
     with session.saver() as saver:
-        if save == "save_all":
-            saver.save_all(session.progress, session.train_step, {})
-        else:
-            saver.save_state(session.progress, session.train_step)
+        saver.save(session.progress, session.train_step, scores)
         session.train()
         for weight in session.train_step.model.parameters():
             weight.data.fill_(7)
@@ -185,7 +184,7 @@ def test_what_training_does_while_a_file_is_written_is_not_in_it(session: Sessio
     assert same(tensors, expected.tensors)
     assert metadata == expected.metadata
     assert same({name: tensors[f"model.{name}"] for name in at_save}, at_save)
-    if save == "save_all":
+    if scores is not None:
         model = model_file.load(model_file.checkpoint_path(session.run, 1))
         assert same(dict(model.weights), at_save)
         assert model.provenance["target_tokens"] == 0
@@ -193,11 +192,11 @@ def test_what_training_does_while_a_file_is_written_is_not_in_it(session: Sessio
 
 def test_saves_follow_one_another_and_training_waits_for_none(session: Session, disk: Disk) -> None:
     with session.saver() as saver:
-        saver.save_state(session.progress, session.train_step)  # returns before anything is written
+        saver.save(session.progress, session.train_step, None)  # returns before anything is written
         session.train()
         assert not states(session.run)
         threading.Timer(0.05, disk.let.set).start()
-        saver.save_state(session.progress, session.train_step)  # waits for the one before
+        saver.save(session.progress, session.train_step, None)  # waits for the one before
         assert states(session.run)[0] == "step-00000001.safetensors"
     assert states(session.run) == ["step-00000001.safetensors", "step-00000002.safetensors"]
 
@@ -208,10 +207,10 @@ def test_saves_follow_one_another_and_training_waits_for_none(session: Session, 
 def test_a_disk_that_refuses_is_heard_of_at_the_next_save(session: Session, disk: Disk) -> None:
     disk.full = True
     with pytest.raises(NmtError, match="no space left"), session.saver() as saver:
-        saver.save_all(session.progress, session.train_step, {})
+        saver.save(session.progress, session.train_step, {})
         disk.let.set()
         session.train()
-        saver.save_state(session.progress, session.train_step)
+        saver.save(session.progress, session.train_step, None)
         raise AssertionError("not heard of")
     assert not session.run.exists()
 
@@ -219,7 +218,7 @@ def test_a_disk_that_refuses_is_heard_of_at_the_next_save(session: Session, disk
 def test_a_disk_that_refuses_is_heard_of_when_asked(session: Session, disk: Disk) -> None:
     saver = session.saver()
     saver.check()
-    saver.save_state(session.progress, session.train_step)
+    saver.save(session.progress, session.train_step, None)
     saver.check()  # not yet
     disk.full = True
     disk.let.set()
@@ -234,7 +233,7 @@ def test_a_disk_that_refuses_is_heard_of_on_leaving(session: Session, disk: Disk
     disk.full = True
     passed = False
     with pytest.raises(NmtError, match="no space left"), session.saver() as saver:
-        saver.save_state(session.progress, session.train_step)
+        saver.save(session.progress, session.train_step, None)
         disk.let.set()
         passed = True
     assert passed
@@ -246,13 +245,13 @@ def test_a_file_where_a_folder_should_be_is_named(session: Session, tmp_path: Pa
     file.parent.mkdir(exist_ok=True)
     file.write_text("mine")
     with pytest.raises(NmtError, match=f"{file}.*cannot be written"), session.saver() as saver:
-        saver.save_all(session.progress, session.train_step, {})
+        saver.save(session.progress, session.train_step, {})
     assert file.read_text() == "mine"
 
 
 def test_what_ends_training_is_raised_and_the_file_being_written_is_whole(session: Session, disk: Disk) -> None:
     with pytest.raises(ZeroDivisionError), session.saver() as saver:
-        saver.save_state(session.progress, session.train_step)
+        saver.save(session.progress, session.train_step, None)
         threading.Timer(0.05, disk.let.set).start()
         raise ZeroDivisionError
     tensors, _ = tensor_file.read(session.run / "state" / "step-00000001.safetensors")
@@ -263,7 +262,7 @@ def test_what_ends_training_is_raised_and_the_file_being_written_is_whole(sessio
 def test_an_error_of_the_disk_does_not_hide_what_ended_training(session: Session, disk: Disk) -> None:
     disk.full = True
     with pytest.raises(ZeroDivisionError), session.saver() as saver:
-        saver.save_state(session.progress, session.train_step)
+        saver.save(session.progress, session.train_step, None)
         disk.let.set()
         raise ZeroDivisionError
 
@@ -282,7 +281,7 @@ def test_the_last_and_the_best_checkpoints_are_kept(
     with of.saver() as saver:
         for step, loss in enumerate((5.0, 1.0, 2.0, 3.0, 4.0), start=1):
             of.progress.step = step
-            saver.save_all(of.progress, of.train_step, {"validation_loss": loss})
+            saver.save(of.progress, of.train_step, {"validation_loss": loss})
     assert {model_file.load_provenance(path)["step"] for path in model_file.checkpoints(of.run)} == kept
     assert states(of.run) == ["step-00000004.safetensors", "step-00000005.safetensors"]
 
@@ -300,7 +299,7 @@ def test_the_moving_average_is_a_model_file_with_the_averaged_weights(session: S
             average = {
                 name: decay * average[name] + (1 - decay) * now.double() for name, now in session.weights().items()
             }
-        saver.save_all(session.progress, session.train_step, {"validation_loss": 1.0})
+        saver.save(session.progress, session.train_step, {"validation_loss": 1.0})
     saved = model_file.load(session.run / model_file.EMA)
     assert saved.provenance == {
         "nmt": nmt.__version__, "torch": torch.__version__, "run_dir": str(session.run), "step": 5, "ema_decay": 0.6
@@ -317,5 +316,5 @@ def test_the_moving_average_is_a_model_file_with_the_averaged_weights(session: S
 def test_without_a_decay_there_is_no_moving_average(make_config: MakeConfig, tmp_path: Path) -> None:
     of = start(make_config(), tmp_path / "run")
     with of.saver() as saver:
-        saver.save_all(of.progress, of.train_step, {})
+        saver.save(of.progress, of.train_step, {})
     assert not (of.run / model_file.EMA).exists()

@@ -214,12 +214,12 @@ def test_a_run_before_its_first_optimizer_step(make_config: MakeConfig, tmp_path
     assert_same(session, resumed)
 
 
-def test_exists(make_config: MakeConfig, tmp_path: Path) -> None:
-    assert not state.exists(tmp_path / "never")
+def test_a_state_is_there_once_it_is_saved(make_config: MakeConfig, tmp_path: Path) -> None:
+    assert not state.newest(tmp_path / "never")
     session = start(tmp_path, make_config())
-    assert not state.exists(tmp_path)
+    assert not state.newest(tmp_path)
     session.save(1)
-    assert state.exists(tmp_path)
+    assert state.newest(tmp_path)
 
 
 # ------------------------------------------------------------------------ damage

@@ -36,7 +36,7 @@ class Session:
     """The time from one start of training to its end.
 
     started, ended: date and time, UTC. step, last_step: steps done at these times. ended is None if training still runs
-    or was killed. facts: hardware, versions and sizes; see `nmt.training.environment`.
+    or was killed. facts: hardware, versions and sizes; see `nmt.training.run_log.environment`.
     """
 
     started: str
@@ -154,7 +154,7 @@ class _Reader:
     def run(self, name: str) -> Run:
         config = reader.load(Config, self.folder / "config.yaml")
         metrics, best = self._rows("metrics.jsonl", {}), self._provenance(self.folder / model_file.BEST)
-        newest = [self._provenance(path) for path in model_file.last(self.folder, 1)]
+        newest = [self._provenance(path) for path in model_file.checkpoints(self.folder)[-1:]]
         saved = max(of.get("step", 0) for of in (best, *newest))
         if saved and not (self.folder / "metrics.jsonl").exists():
             self._note(

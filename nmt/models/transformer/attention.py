@@ -19,7 +19,7 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, d_model: int, heads: int, key_size: int, value_size: int, *, dropout: float, bias: bool):
         super().__init__()
         self.heads, self.key_size, self.value_size, self.dropout = heads, key_size, value_size, dropout
-        self.widths = [heads * key_size, heads * key_size, heads * value_size]  # of queries, keys and values
+        self.widths = [heads * key_size, heads * key_size, heads * value_size]  # queries, keys, values of all heads
         self.projection = nn.Linear(d_model, sum(self.widths), bias=bias)
         self.output = nn.Linear(heads * value_size, d_model, bias=bias)
 
@@ -48,16 +48,12 @@ class MultiHeadAttention(nn.Module):
         joined: Tensor = self.output(heads.transpose(1, 2).flatten(2))
         return joined
 
-    def weights(self, query: Tensor, key: Tensor, mask: Tensor) -> Tensor:
-        """softmax(Q K^T / sqrt(dk)) itself, [B, H, T, S]: query and key [B, H, ·, dk], mask as in `forward`."""
-        scores = query @ key.transpose(2, 3) * self.key_size**-0.5
+    def weights(self, x: Tensor, source: Tensor, mask: Tensor) -> Tensor:
+        """softmax(Q K^T / sqrt(dk)) itself, [B, H, T, S]: queries of x [B, T, D], keys of source [B, S, D]."""
+        key, _ = self.keys_values(source)
+        scores = self.queries(x) @ key.transpose(2, 3) * self.key_size**-0.5
         weights: Tensor = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
         return weights
-
-    def self_weights(self, x: Tensor, mask: Tensor) -> Tensor:
-        """The weights of self-attention, [B, H, T, T]: x and mask as in `forward`."""
-        key, _ = self.keys_values(x)
-        return self.weights(self.queries(x), key, mask)
 
     def cross_step(self, x: Tensor, source: KeysValues, mask: Tensor) -> Tensor:
         """Cross-attention of the newest position of K hypotheses: x [B, K, D], mask [B·H, 1, N] → [B, K, D]."""

@@ -27,25 +27,16 @@ class KeysValues:
     keys: Tensor
     values: Tensor
 
-    @staticmethod
-    def empty(like: Tensor, rows: int, widths: tuple[int, int], slots: int) -> "KeysValues":
-        """Zeros for `rows` = B·H: masked slots are multiplied by 0, which must not meet a NaN. widths: dk, dv."""
-        keys, values = (like.new_zeros(rows, slots, width) for width in widths)
-        return KeysValues(keys, values)
-
     def attend(self, queries: Tensor, mask: Tensor) -> Tensor:
         """softmax(Q K^T / sqrt(dk)) V (equation 1) of each head.
 
         Queries [B, K, H·dk], mask [B·H, 1 or K, N] of 0 where a query attends, else -inf → [B, K, H·dv].
         """
         sentences, hypotheses, _ = queries.shape
-        heads = torch.bmm(self.weights(queries, mask), self.values)  # [B·H, K, dv]
-        return heads.view(sentences, -1, hypotheses, heads.shape[2]).transpose(1, 2).flatten(2)
-
-    def weights(self, queries: Tensor, mask: Tensor) -> Tensor:
-        """The attention weights of each query, [B·H, K, N]: each row sums to 1."""
         width = self.keys.shape[2]
-        return torch.baddbmm(mask, _by_head(queries, width), self.keys.transpose(1, 2), alpha=width**-0.5).softmax(-1)
+        scores = torch.baddbmm(mask, _by_head(queries, width), self.keys.transpose(1, 2), alpha=width**-0.5)
+        heads = torch.bmm(scores.softmax(-1), self.values)  # [B·H, K, dv]
+        return heads.view(sentences, -1, hypotheses, heads.shape[2]).transpose(1, 2).flatten(2)
 
     def write(self, slots: Tensor, keys: Tensor, values: Tensor) -> None:
         """Put keys [B, M, H·dk] and values [B, M, H·dv] into slots [B·H·M], numbered through all B·H·N."""
@@ -54,9 +45,8 @@ class KeysValues:
 
     def select(self, sentences: Tensor, heads: int) -> "KeysValues":
         """Those of some sentences (indices)."""
-        return KeysValues(
-            _select_sentences(self.keys, sentences, heads), _select_sentences(self.values, sentences, heads)
-        )
+        keys, values = (_select_sentences(x, sentences, heads) for x in (self.keys, self.values))
+        return KeysValues(keys, values)
 
     def grow(self, more: int) -> "KeysValues":
         """A copy with `more` slots added, of zeros."""
@@ -78,7 +68,9 @@ class TargetCache:
     @staticmethod
     def empty(like: Tensor, sentences: int, layers: int, heads: int, widths: tuple[int, int]) -> "TargetCache":
         """Before the first step, with one hypothesis for each sentence; widths: dk and dv of a head."""
-        pools = tuple(KeysValues.empty(like, sentences * heads, widths, _SLOTS) for _ in range(layers))
+        # Zeros: masked slots are multiplied by 0, which must not meet a NaN.
+        keys, values = ((sentences * heads, _SLOTS, width) for width in widths)
+        pools = tuple(KeysValues(like.new_zeros(keys), like.new_zeros(values)) for _ in range(layers))
         return TargetCache(pools, like.new_full((sentences, 1, _SLOTS), _MASKED), heads)
 
     def allocate(self) -> tuple["TargetCache", Tensor]:

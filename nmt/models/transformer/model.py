@@ -15,7 +15,6 @@ from torch.utils.checkpoint import checkpoint
 from nmt.config.schema import ModelConfig
 from nmt.models.dropout import dropout, residual_sum
 from nmt.models.interface import Memory, TranslationModel
-from nmt.models.transformer import flops, memory_estimates
 from nmt.models.transformer.attention import MultiHeadAttention
 from nmt.models.transformer.cache import KeysValues, SourceCache, TargetCache
 from nmt.models.transformer.positions import LearnedPositions, SinusoidalPositions
@@ -52,9 +51,9 @@ class ResidualNorm(nn.Module):
         """The input of f."""
         return self.norm(x) if self.norm_first else x
 
-    def post(self, x: Tensor, y: Tensor) -> Tensor:
-        """The result, from x and y = f(pre(x))."""
-        total = residual_sum(x, y, self.dropout, self.training)
+    def around(self, f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        """The result for x."""
+        total = residual_sum(x, f(self.pre(x)), self.dropout, self.training)
         return total if self.norm_first else self.norm(total)
 
 
@@ -77,14 +76,13 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """x [B, S, D], mask [B, 1, 1, S] true at tokens → [B, S, D]."""
-        residual = self.self_attention_residual
-        x = residual.post(x, self.self_attention(residual.pre(x), mask))
-        residual = self.feed_forward_residual
-        return residual.post(x, self.feed_forward(residual.pre(x)))
+        x = self.self_attention_residual.around(lambda y: self.self_attention(y, mask), x)
+        return self.feed_forward_residual.around(self.feed_forward, x)
 
     def self_weights(self, x: Tensor, mask: Tensor) -> Tensor:
         """As `forward` → the attention weights of each position, [B, H, S, S]."""
-        return self.self_attention.self_weights(self.self_attention_residual.pre(x), mask)
+        y = self.self_attention_residual.pre(x)
+        return self.self_attention.weights(y, y, mask)
 
 
 class DecoderLayer(nn.Module):
@@ -96,28 +94,26 @@ class DecoderLayer(nn.Module):
 
     def forward(self, x: Tensor, memory: Memory) -> Tensor:
         """x [B, T, D] → [B, T, D]; position t sees positions ≤ t and the whole source."""
-        x = self._after_self_attention(x)
-        residual = self.cross_attention_residual
-        query = self.cross_attention.queries(residual.pre(x))
-        cross = self.cross_attention.keys_values(memory.states)
-        x = residual.post(x, self.cross_attention.attend(query, cross, memory.mask))
-        residual = self.feed_forward_residual
-        return residual.post(x, self.feed_forward(residual.pre(x)))
+        attention = self.cross_attention
+        x = self.cross_attention_residual.around(
+            lambda y: attention.attend(attention.queries(y), attention.keys_values(memory.states), memory.mask),
+            self._after_self_attention(x),
+        )
+        return self.feed_forward_residual.around(self.feed_forward, x)
 
     def self_weights(self, x: Tensor) -> Tensor:
         """x [B, T, D] → the attention weights of each position on those up to it, [B, H, T, T]."""
         earlier = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
-        return self.self_attention.self_weights(self.self_attention_residual.pre(x), earlier)
+        y = self.self_attention_residual.pre(x)
+        return self.self_attention.weights(y, y, earlier)
 
     def cross_weights(self, x: Tensor, memory: Memory) -> Tensor:
         """x [B, T, D] → the cross-attention weights of each position on the source, [B, H, T, S]."""
-        query = self.cross_attention.queries(self.cross_attention_residual.pre(self._after_self_attention(x)))
-        key, _ = self.cross_attention.keys_values(memory.states)
-        return self.cross_attention.weights(query, key, memory.mask)
+        y = self.cross_attention_residual.pre(self._after_self_attention(x))
+        return self.cross_attention.weights(y, memory.states, memory.mask)
 
     def _after_self_attention(self, x: Tensor) -> Tensor:
-        residual = self.self_attention_residual
-        return residual.post(x, self.self_attention(residual.pre(x), causal=True))
+        return self.self_attention_residual.around(lambda y: self.self_attention(y, causal=True), x)
 
     def step(
         self, x: Tensor, own: KeysValues, own_mask: Tensor, slots: Tensor, cross: KeysValues, mask: Tensor
@@ -127,12 +123,9 @@ class DecoderLayer(nn.Module):
         own: this layer's cached target, where the position is written to `slots` [B·H·K], and its mask [B·H, K, N];
         cross: the source's keys and values, and their mask [B·H, 1, N].
         """
-        residual = self.self_attention_residual
-        x = residual.post(x, self.self_attention.self_step(residual.pre(x), own, own_mask, slots))
-        residual = self.cross_attention_residual
-        x = residual.post(x, self.cross_attention.cross_step(residual.pre(x), cross, mask))
-        residual = self.feed_forward_residual
-        return residual.post(x, self.feed_forward(residual.pre(x)))
+        x = self.self_attention_residual.around(lambda y: self.self_attention.self_step(y, own, own_mask, slots), x)
+        x = self.cross_attention_residual.around(lambda y: self.cross_attention.cross_step(y, cross, mask), x)
+        return self.feed_forward_residual.around(self.feed_forward, x)
 
 
 @dataclass(frozen=True)
@@ -160,10 +153,12 @@ class DecoderState:
 
 
 class Transformer(TranslationModel):
-    """Encoder and decoder with embeddings scaled by sqrt(d_model) and tied as `config.tie` says (section 3.4)."""
+    """Encoder and decoder with embeddings scaled by sqrt(d_model) and tied as `config.tie` says (section 3.4).
+
+    Where all matrices are tied, the vocabularies are of one size. Methods without a docstring: see TranslationModel.
+    """
 
     def __init__(self, config: ModelConfig, source_vocabulary: int, target_vocabulary: int, padding: int):
-        """As TranslationModel; the vocabularies are of one size where all matrices are tied."""
         super().__init__(config, source_vocabulary, target_vocabulary, padding)
         self.scale = math.sqrt(config.d_model)
         self.target_embedding = nn.Embedding(target_vocabulary, config.d_model)
@@ -209,10 +204,7 @@ class Transformer(TranslationModel):
 
     @torch.no_grad()
     def prepare_for_search(self) -> None:
-        """Store each projection's matrix by columns: products with few rows are up to twice as fast on a CPU.
-
-        Shapes and values stay; a tied output matrix becomes a copy.
-        """
+        """Store matrices by columns: products with few rows are up to twice as fast on a CPU. A tied one is copied."""
         if self.output.weight is self.target_embedding.weight:  # whose rows are read one by one
             self.output.weight = nn.Parameter(self.output.weight.clone())
         for module in self.modules():
@@ -233,11 +225,9 @@ class Transformer(TranslationModel):
 
     @property
     def output_weight(self) -> Tensor:
-        """[V, D]."""
         return self.output.weight
 
     def layers(self) -> list[nn.Module]:
-        """The layers of encoder and decoder."""
         return [*self.encoder, *self.decoder]
 
     @property
@@ -245,21 +235,42 @@ class Transformer(TranslationModel):
         """The number of learned positions; None with sinusoids, which have no end."""
         return self.config.longest_position
 
+    def _widths(self) -> list[int]:
+        """Of a layer's queries, keys and values, all heads together: H·dk, H·dk, H·dv."""
+        return self.decoder[0].self_attention.widths  # type: ignore[union-attr, return-value]
+
     def training_flops(self, sentences: int, source_tokens: int, target_tokens: int) -> float:
-        """As `flops.training_flops`."""
-        return flops.training_flops(self.config, self.target_vocabulary, sentences, source_tokens, target_tokens)
+        """As TranslationModel. A multiplication and an addition are two operations; the backward pass counts twice the
+        forward pass. Attention grows with the square of the length: it is counted as if all sentences had the mean
+        length."""
+        d, (_, keys, values) = self.config.d_model, self._widths()
+        mean_source, mean_target = source_tokens / max(sentences, 1), target_tokens / max(sentences, 1)
+        feed_forward, both = 2 * d * self.config.feed_forward, keys + values  # both: q kᵀ, and weights times values
+        projections = d * (2 * keys + values) + values * d
+        encoder = source_tokens * (projections + feed_forward + mean_source * both)
+        self_attention = target_tokens * (projections + mean_target * both)
+        cross_attention = source_tokens * d * both + target_tokens * (d * keys + values * d + mean_source * both)
+        decoder = self_attention + cross_attention + target_tokens * feed_forward
+        layers = len(self.encoder) * encoder + len(self.decoder) * decoder
+        return 3 * 2 * (layers + target_tokens * d * self.target_vocabulary)
 
     def activation_bytes(self, padded_tokens: int, longest: int) -> int:
-        """As `memory_estimates.activation_bytes`."""
-        return memory_estimates.activation_bytes(self.config, padded_tokens, longest)
+        """As TranslationModel, in float32. The numbers kept for one token were counted on models of many sizes; three
+        chunks of logits are added."""
+        config = self.config
+        width = max(config.d_model, *self._widths())
+        inner = 3.5 + 3.5 * (config.activation_dropout > 0) + 2.5 * (config.activation != "relu")
+        weights = 24 * config.heads * longest * (config.attention_dropout > 0)  # without dropout none are kept
+        layers = max(len(self.encoder), len(self.decoder))
+        numbers = layers * (28 * width + inner * config.feed_forward + weights) + 40 * width
+        return int(4 * padded_tokens * numbers) + (192 << 20)
 
     def search_bytes(self, sentences: int, longest: int) -> tuple[int, int]:
-        """As `memory_estimates.search_bytes`."""
-        number = self.target_embedding.weight.element_size()
-        return memory_estimates.search_bytes(self.config, number, sentences, longest)
+        """As TranslationModel: the encoder's widest layer; each decoder layer's keys and values of the source."""
+        numbers = sentences * longest * self.target_embedding.weight.element_size()
+        return numbers * self.config.feed_forward, numbers * sum(self._widths()[1:]) * len(self.decoder)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Source ids [B, S], the decoder's input ids [B, T] → the decoder's last states [B, T, D]."""
         memory = self.encode(source)
         y = self._embed(target, self.target_embedding, self.target_positions, 0)
         for layer in self.decoder:
@@ -304,12 +315,10 @@ class Transformer(TranslationModel):
         return found
 
     def logits(self, states: Tensor) -> Tensor:
-        """Decoder states [..., D] → unnormalised scores [..., V]."""
         scores: Tensor = self.output(states)
         return scores
 
     def encode(self, source: Tensor) -> Memory:
-        """Source ids [B, S] → the encoder's result."""
         mask = (source != self.padding)[:, None, None, :]  # [B, 1, 1, S]
         x = self._embed(source, self.source_embedding, self.source_positions, 0)
         for layer in self.encoder:
@@ -317,7 +326,6 @@ class Transformer(TranslationModel):
         return Memory(self.encoder_norm(x), mask)
 
     def start(self, memory: Memory) -> DecoderState:
-        """The state before the first target token: one hypothesis for each sentence."""
         attentions: list[MultiHeadAttention] = [layer.cross_attention for layer in self.decoder]  # type: ignore[misc]
         cross = [attention.keys_values(memory.states) for attention in attentions]
         source = SourceCache.build(cross, memory.mask.flatten(1))
@@ -326,7 +334,6 @@ class Transformer(TranslationModel):
         return DecoderState(source, target, 0)
 
     def step(self, state: DecoderState, tokens: Tensor) -> tuple[Tensor, DecoderState]:
-        """The newest token of each hypothesis, ids [B, K] → the decoder's output [B, K, D], for `scores`."""
         y = torch.add(
             self.target_positions(state.length, 1), self.target_embedding(tokens), alpha=self.scale
         )  # [B, K, D]: all at the same position
@@ -337,7 +344,6 @@ class Transformer(TranslationModel):
         return self.decoder_norm(y), DecoderState(state.source, target, state.length + 1)
 
     def reorder(self, state: DecoderState, rows: Tensor) -> DecoderState:
-        """The state of other hypotheses: rows [B', K'] index the B·K old ones, a line within one old sentence."""
         old_sentences, hypotheses, _ = state.target.mask.shape
         sentences = rows[:, 0] // hypotheses  # [B']
         if torch.equal(sentences, torch.arange(old_sentences, device=rows.device)):  # most often: only the masks move

@@ -1,7 +1,4 @@
-"""Positional encodings (section 3.5): fixed sinusoids in two layouts, or learned.
-
-Shapes: T length, D d_model.
-"""
+"""Positional encodings (section 3.5): fixed sinusoids in two layouts, or learned. Shapes: T length, D d_model."""
 
 import math
 from typing import Literal

@@ -8,12 +8,16 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import schema
-from nmt.models.transformer.flops import training_flops
+from nmt.models import build
 from nmt.models.transformer.model import Transformer
 from nmt.training.objective import Objective
 
 V = 37
 TINY = schema.ModelConfig(d_model=16, feed_forward=24, layers=1, heads=2, dropout=0.1)
+
+
+def training_flops(sizes: schema.ModelConfig, vocabulary: int, sentences: int, source: int, target: int) -> float:
+    return build.build_on_meta(sizes, vocabulary, vocabulary, 0).training_flops(sentences, source, target)
 
 
 def counter() -> FlopCounterMode:
