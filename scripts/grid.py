@@ -316,7 +316,8 @@ def train_and_score(
 
     Finished results are found by their settings and by the content of their texts. Raises as `train` and `score` do.
     """
-    from nmt.data import corpus, store_folder
+    from nmt.data import corpus
+    from nmt.files.text import content_key
 
     for run in planned:  # before hours of work
         _check_average(run, average)
@@ -333,8 +334,8 @@ def train_and_score(
         }
         texts = {
             "data.train": [fingerprint(one, "train") for one in run.config.data.train],
-            "data.validation": store_folder.content_key(scoring.validation_pairs(run.config)),
-            "--test": store_folder.content_key(test),
+            "data.validation": content_key(scoring.validation_pairs(run.config)),
+            "--test": content_key(test),
         }
         key = named | {"texts": texts}
         done = results.find(key)

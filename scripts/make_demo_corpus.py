@@ -723,7 +723,8 @@ def write_corpus(folder: Path, sizes: dict[str, int], seed: int) -> None:
         if path.exists() and path.read_bytes() != content:
             raise FileExistsError(f"{path} exists with other content: delete it or choose another folder")
     for path, content in files.items():
-        atomic.write_bytes(path, content)
+        with atomic.replacing(path) as unfinished:
+            unfinished.write_bytes(content)
 
 
 class Parser(argparse.ArgumentParser):

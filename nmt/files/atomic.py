@@ -25,7 +25,6 @@ log = logging.getLogger("nmt")
 
 LOCK = ".nmt-lock"  # the name of lock files, which no file of a user has
 _UNFINISHED = re.compile(r"\.nmt-([0-9a-f]{16})([0-9a-f]{16})\.part")
-_CONTENT = "content"
 _NO_FOLDER_SYNC = {errno.EINVAL, errno.EACCES, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP}
 _NO_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -55,15 +54,10 @@ def replacing(path: Path) -> Iterator[Path]:
         _sync_folder(place.parent)
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file as `replacing` does."""
-    with replacing(path) as content:
-        content.write_bytes(data)
-
-
 def write_text(path: Path, text: str) -> None:
     """Write a file in UTF-8 as `replacing` does."""
-    write_bytes(path, text.encode())
+    with replacing(path) as content:
+        content.write_bytes(text.encode())
 
 
 @contextmanager
@@ -149,7 +143,7 @@ def locked(folder: Path, waiting: Callable[[], None] | None = None) -> Iterator[
 
 @cache
 def _warn_of_no_locks() -> None:
-    """Only once in a process, because of the cache."""
+    """Only once per process: the function is cached."""
     log.warning("this file system has no locks: do not run two commands that write into one folder at the same time")
 
 
@@ -162,20 +156,17 @@ def reporting(path: Path, setting: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise not_written(path, error, setting) from error
-
-
-def not_written(path: Path, error: OSError, setting: str) -> NmtError:
-    """The NmtError for a path that could not be written."""
-    advice = f"free some space, or choose another {setting}" if error.errno in _FULL else f"choose another {setting}"
-    return NmtError(f"{path}: cannot be written: {error.strerror or error}: {advice}")
+        space = "free some space, or " if error.errno in _FULL else ""
+        reason = error.strerror or error
+        raise NmtError(f"{path}: cannot be written: {reason}: {space}choose another {setting}") from error
 
 
 def remove_unfinished(folder: Path) -> None:
     """Remove unfinished content that killed processes have left in a folder, if permissions allow it."""
     with suppress(OSError):
         for one in list(folder.iterdir()):
-            if _is_ours(one.name) and not one.is_symlink():
+            name = _UNFINISHED.fullmatch(one.name)
+            if name and name[2] == _checksum(name[1]) and not one.is_symlink():
                 _remove_if_left(one)
 
 
@@ -205,16 +196,11 @@ def _unfinished(parent: Path) -> Iterator[Path]:
             with suppress(FileNotFoundError, HeldByAnother):
                 held.enter_context(locked(folder))
                 break
-        yield folder / _CONTENT
+        yield folder / "content"
 
 
 def _open_lock(folder: Path) -> int:
     return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-
-
-def _is_ours(name: str) -> bool:
-    match = _UNFINISHED.fullmatch(name)
-    return match is not None and match[2] == _checksum(match[1])
 
 
 def _checksum(random: str) -> str:

@@ -43,9 +43,8 @@ def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
             try:
                 save_file(on_cpu, content, {**metadata, _CHECKSUM: _checksum(on_cpu, metadata)})
             except SafetensorError as error:
-                raise NmtError(
-                    f"{path}: cannot be written: {error}: free some space, or choose another folder"
-                ) from None
+                advice = "free some space, or choose another folder"
+                raise NmtError(f"{path}: cannot be written: {error}: {advice}") from None
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -68,25 +67,23 @@ def opened(path: Path) -> Iterator["TensorFile"]:
     """
     try:
         kind = path.stat().st_mode
-        if stat.S_ISREG(kind):
-            stream = path.open("rb")
+        if not stat.S_ISREG(kind):
+            raise NmtError(f"{path}: {'a folder' if stat.S_ISDIR(kind) else 'a device or a pipe'}, not a file")
+        stream = path.open("rb")
     except (FileNotFoundError, NotADirectoryError):
         raise no_such_file(path) from None
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL character
         raise _unreadable(path, error) from None
-    if not stat.S_ISREG(kind):
-        raise NmtError(f"{path}: {'a folder' if stat.S_ISDIR(kind) else 'a device or a pipe'}, not a file")
     with stream:
         yield TensorFile(path, stream)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A tensor in the header: its type, its shape, and its size in bytes."""
+    """The type and the shape of a tensor, as the header has them."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
-    size: int
 
 
 class TensorFile:
@@ -127,9 +124,8 @@ class TensorFile:
                 raise _unreadable(self.path, f"{name[:100]!r} has an impossible shape") from None
             self._read_into(_bytes_of(found[name]))
         if self.metadata.pop(_CHECKSUM, None) != _checksum(found, self.metadata):
-            raise NmtError(
-                f"{self.path}: damaged: its content does not match its checksum: use another copy or checkpoint"
-            )
+            damaged = "damaged: its content does not match its checksum"
+            raise NmtError(f"{self.path}: {damaged}: use another copy or checkpoint")
         return found
 
     @property
@@ -181,15 +177,16 @@ def _entries(header: dict[str, Any], size: int) -> dict[str, Entry]:
         sizes = len(shape) <= _MOST_DIMENSIONS and all(type(length) is int and 0 <= length < 2**63 for length in shape)
         if kind not in _DTYPES or not sizes:
             raise ValueError(f"its header has an unknown type or shape for {name[:100]!r}")
-        placed.append((start, end, name, Entry(_DTYPES[kind], tuple(shape), end - start)))
+        placed.append((start, end, name, Entry(_DTYPES[kind], tuple(shape))))
+    placed.sort(key=lambda one: one[:2])
     before = 0
-    for start, end, name, entry in sorted(placed, key=lambda one: one[:2]):
+    for start, end, name, entry in placed:
         if start != before or end - start != math.prod(entry.shape) * entry.dtype.itemsize:
             raise ValueError(f"the size of {name[:100]!r} does not fit its type and shape")
         before = end
     if before != size:
         raise ValueError(f"it has {size} bytes of tensors, but {before} in its header")
-    return {name: entry for *_, name, entry in sorted(placed, key=lambda one: one[:2])}
+    return {name: entry for _, _, name, entry in placed}
 
 
 def _unreadable(path: Path, why: object) -> NmtError:

@@ -8,6 +8,7 @@ import codecs
 import gzip
 import hashlib
 import io
+import json
 import logging
 import os
 import sys
@@ -32,9 +33,6 @@ _BLOCK_BYTES = 1 << 20
 
 class ReaderGone(Exception):
     """The program that reads standard output, such as `head`, has closed it. This is not an error; writing stops."""
-
-
-# --------------------------------------------------------------------------- in
 
 
 def read_lines(path: Path, digests: Digests | None = None) -> Iterator[str]:
@@ -108,6 +106,11 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def content_key(*parts: object) -> str:
+    """A hash of JSON values: 16 hexadecimal digits."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
 @contextmanager
 def lines_in(path: Path | None) -> Iterator[tuple[Iterator[str], bool]]:
     """The lines of a file or of standard input (None), and whether they are typed at a terminal."""
@@ -120,9 +123,6 @@ def lines_in(path: Path | None) -> Iterator[tuple[Iterator[str], bool]]:
     if interactive:
         log.info("type a sentence and press Enter; Ctrl-D ends")
     yield decoded_lines(sys.stdin.buffer, "standard input"), interactive
-
-
-# --------------------------------------------------------------------------- out
 
 
 @contextmanager
