@@ -141,9 +141,10 @@ class Batches:
         pairs = pairs[sort_by_length(*self._lengths(pairs))]
         source, target = self._lengths(pairs)
         shares = split_evenly(np.maximum(source, target), self._micro_batch_tokens, self._ranks)
+        # Neighbouring shares go to different ranks: then ranks work on similar shapes at the same time.
+        own = [self._store.pairs(pairs[share]) for share in shares[self._rank :: self._ranks]]
         return Step(
-            # Neighbouring shares go to different ranks: then ranks work on similar shapes at the same time.
-            micro_batches=[Batch(*map(collate, self._store.pairs(pairs[share]))) for share in shares[self._rank :: self._ranks]],
+            micro_batches=[Batch(*map(collate, sides)) for sides in own],
             sentences=len(pairs),
             source_tokens=int(source.sum()),
             target_tokens=int(target.sum()),

@@ -68,7 +68,7 @@ def counts_from(rows: Sequence[Mapping[str, Any]]) -> tuple[CorpusCounts, ...]:
     found = []
     for row in rows:
         sides = {side: SideCounts(**row[side]) for side in ("source", "target")}
-        found.append(CorpusCounts(**{"kept_copies": None, "kept_duplicates": None} | row | sides))
+        found.append(CorpusCounts(**{"kept_copies": None, "kept_duplicates": None, **row, **sides}))
     return tuple(found)
 
 

@@ -110,7 +110,7 @@ def _write(file: BinaryIO, numbers: Integers, dtype: str) -> None:
 
 
 def load(folder: Path) -> tuple[TokenStore, tuple[CorpusCounts, ...]]:
-    """Open a store that `write` made, with the counts of each corpus. Raises NmtError if files are damaged or missing."""
+    """Open a store; also gives the counts of each corpus. Raises NmtError if files are damaged or missing."""
     try:
         meta = _meta(folder)
         source, target = (_mapped(folder, name, meta["pairs"], meta[name]) for name in ("source", "target"))
