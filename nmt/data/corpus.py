@@ -177,9 +177,7 @@ def _arrow_texts(table: "pyarrow.Table", corpus: schema.Corpus, data: schema.Dat
     from pyarrow import types
 
     while any(types.is_struct(field.type) for field in table.schema):
-        table = (
-            table.flatten()
-        )  # a struct `translation` of `en` and `de`: translation.en, translation.de
+        table = table.flatten()  # a struct `translation` of `en` and `de`: translation.en, translation.de
     for name in _column_names(table.column_names, corpus, data, corpus.label):
         column = table.column(name)
         if types.is_dictionary(column.type):
