@@ -1,9 +1,9 @@
 """Atomic writes: a file or folder appears only when it is complete, even if the process is killed.
 
 Content is first written in a folder `.nmt-….part` next to its destination, synced to the disk, and then renamed. Each
-writer has its own such folder, so processes that write the same file do not disturb one another: the last to finish
-wins. A killed process leaves its folder behind, and the next writer there removes it. No other folder is removed: the
-name has a checksum that no other program computes, and the lock in it shows that no process uses it.
+writer has its own such folder, so processes can write the same file at once: the last to finish wins. A killed process
+leaves its folder behind, and the next writer there removes it. No other folder is removed: the name has a checksum that
+no other program computes, and the lock in it shows that no process uses it.
 """
 
 import errno
@@ -121,24 +121,21 @@ def locked(folder: Path, waiting: Callable[[], None] | None = None) -> Iterator[
     OSError if the lock file cannot be made, or if the folder was removed meanwhile. Logs a warning if the file system
     has no locks.
     """
-    descriptor = _open_lock(folder)
-    try:
+    with open(_open_lock(folder), "rb") as lock:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if waiting is None:
                 raise HeldByAnother from None
             waiting()
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.flock(lock, fcntl.LOCK_EX)
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
             _warn_of_no_locks()
-        if os.fstat(descriptor).st_nlink == 0:  # the process that had the lock has removed the folder
+        if os.fstat(lock.fileno()).st_nlink == 0:  # the process that had the lock has removed the folder
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
-        yield descriptor
-    finally:
-        os.close(descriptor)
+        yield lock.fileno()
 
 
 @cache
@@ -172,14 +169,10 @@ def remove_unfinished(folder: Path) -> None:
 
 def _remove_if_left(unfinished: Path) -> None:
     """Remove an unfinished folder if no process has its lock."""
-    with suppress(OSError):
-        descriptor = _open_lock(unfinished)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(descriptor).st_nlink:  # otherwise another process has removed it
-                shutil.rmtree(unfinished)
-        finally:
-            os.close(descriptor)
+    with suppress(OSError), open(_open_lock(unfinished), "rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(lock.fileno()).st_nlink:  # otherwise another process has removed it
+            shutil.rmtree(unfinished)
 
 
 @contextmanager

@@ -61,7 +61,7 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator["TensorFile"]:
-    """Open a file and read its header. If another file is renamed over it, this one stays open and unchanged.
+    """Open a file and read its header. A file that is renamed over it does not change what is read.
 
     Raises NmtError if it is missing, damaged or of another kind.
     """
@@ -80,7 +80,7 @@ def opened(path: Path) -> Iterator["TensorFile"]:
 
 @dataclass(frozen=True)
 class Entry:
-    """The type and the shape of a tensor, as the header has them."""
+    """The type and the shape of a tensor, from the header."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -94,9 +94,6 @@ class TensorFile:
     Source: https://github.com/huggingface/safetensors#format
     """
 
-    metadata: dict[str, str]
-    entries: dict[str, Entry]
-
     def __init__(self, path: Path, stream: BufferedReader):
         """Raises NmtError if it is not a complete safetensors file."""
         self.path, self._stream, self._digest = path, stream, hashlib.sha256()
@@ -106,8 +103,8 @@ class TensorFile:
             raise _unreadable(path, "its header is too long")
         try:
             header = json.loads(self._bytes(length), object_pairs_hook=_no_name_twice)
-            self.metadata = _metadata(header)
-            self.entries = _entries(header, size - length)
+            self.metadata: dict[str, str] = _metadata(header)
+            self.entries: dict[str, Entry] = _entries(header, size - length)
         except (ValueError, RecursionError) as error:
             raise _unreadable(path, error) from None
 
@@ -156,7 +153,7 @@ def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _metadata(header: object) -> dict[str, str]:
-    """Take the metadata out of a header. Raises ValueError if it is not a valid header."""
+    """Takes the metadata out of a header. Raises ValueError if it is not valid."""
     if not isinstance(header, dict):
         raise ValueError("its header is not a JSON object")
     metadata = header.pop("__metadata__", {})

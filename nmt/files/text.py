@@ -52,7 +52,7 @@ def read_lines(path: Path, digests: Digests | None = None) -> Iterator[str]:
 
 
 class _HashedFile(io.FileIO):
-    """Hashes the bytes as they are read: a later digest of the path could be of other content."""
+    """Hashes the bytes as they are read: the file at the path could be another one afterwards."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -65,7 +65,7 @@ class _HashedFile(io.FileIO):
 
 
 def survey(path: Path, digests: Digests) -> int:
-    """The number of lines in a file, read as `read_lines` does."""
+    """The number of lines in a file. Adds its digest and raises NmtError as `read_lines` does."""
     return sum(1 for _ in read_lines(path, digests))
 
 
