@@ -206,10 +206,8 @@ def train(run: Run, device: str, ranks: int | None) -> None:
     def pass_on(number: int, _: FrameType | None) -> None:
         process.send_signal(number)
 
-    heard = [
-        number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN
-    ]  # others are ignored, as under nohup
-    before = {number: signal.signal(number, pass_on) for number in heard}
+    not_ignored = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # nohup ignores some
+    before = {number: signal.signal(number, pass_on) for number in not_ignored}
     try:
         printed, _ = process.communicate()
     finally:
@@ -229,7 +227,7 @@ def _check_unchanged(run: Run) -> None:
     rows = [f"{path}: {before} there, {now} here" for path, (before, now) in changed.items() if path not in _FREE]
     if rows:
         raise NmtError(
-            f"{run.folder} holds a run with other settings ({'; '.join(rows)}): choose another --output, or "
+            f"{run.folder} has a run with other settings ({'; '.join(rows)}): choose another --output, or "
             "delete the folder"
         )
 
@@ -354,7 +352,7 @@ def _log_change(run: Run, before: dict[str, Any], texts: dict[str, Any]) -> None
     changed = [name for name in texts if name in before and texts[name] != before[name]]
     if "data.train" in changed and run.folder.exists():
         raise NmtError(
-            f"{run.folder} holds a run on other training data (data.train: its text has changed): choose another "
+            f"{run.folder} has a run on other training data (data.train: its text has changed): choose another "
             "--output, or delete the folder"
         )
     reason = f"new text in {', '.join(changed)}" if changed else "its texts are not recorded"

@@ -174,9 +174,9 @@ def plan_batches(source: Integers, target: Integers, budget: int, random: np.ran
 def sort_by_length(source: Integers, target: Integers, turn: int = 0) -> Integers:
     """Indices [pairs] that sort pairs so that neighbours have similar lengths on both sides.
 
-    Pairs are sorted by the longer side, and where that is equal by the difference of the sides: in ascending and
-    descending order by turns, because otherwise the largest and the smallest difference would be neighbours where the
-    longer side grows by one. `turn`: 1 begins with the other order.
+    Pairs are sorted by the longer side, and pairs with the same longer side by the difference of the sides: in turns in
+    ascending and descending order, because otherwise the largest and the smallest difference would be neighbours when
+    the longer side grows by one. `turn`: 1 begins with the other order.
     """
     longest, difference = np.maximum(source, target), target - source
     upwards = (longest + turn) % 2 == 0

@@ -62,12 +62,12 @@ def clean(pairs: list[Pair], drop_copies: bool, seen: "SeenPairs | None") -> tup
 
 
 def without_empty(pairs: list[Pair]) -> list[Pair]:
-    """The pairs with text on both sides, where white space is no text."""
+    """The pairs with text on both sides; white space is no text."""
     return [pair for pair in pairs if pair[0].strip() and pair[1].strip()]
 
 
 def count_repeats(pairs: list[Pair], seen: "SeenPairs | None") -> CorpusCounts:
-    """The copies and the duplicates among pairs that are kept; None where duplicates have been dropped before."""
+    """Counts copies and duplicates among pairs that are kept. seen: None if duplicates were dropped before."""
     copies = sum(source == target for source, target in pairs)
     return CorpusCounts(kept_copies=copies, kept_duplicates=0 if seen is None else int((~seen.add(pairs)).sum()))
 

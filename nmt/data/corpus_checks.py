@@ -1,13 +1,13 @@
 """Checks for corpora that can be read but look wrong. Each gives warnings; none needs a model.
 
-The rules, none of which warns where it cannot be sure:
+The rules, which do not warn in cases of doubt:
 
 1. Dropped pairs. Of at least 100 pairs of a corpus, more than half were dropped.
 2. Not translations. Long sentences have long translations: the correlation of the logarithms of their lengths in
    characters is above 0.5 in all translations that we measured, and near 0 in unrelated files. Below 0.2 gives a
    warning. If it is above 0.4 and at least 0.2 higher when one side is shifted by up to three lines, the warning says
-   that instead. No warning where the lengths hardly vary or the lines are very short, as in lists of words, or where
-   the numbers in the text agree.
+   that instead. No warning if the lengths hardly vary or the lines are very short, as in lists of words, or if the
+   numbers in the text agree.
 3. Swapped sides. By the most frequent words of the languages, or by their scripts, the source looks like the target
    language and the target like the source language; or, by the most frequent sequences of three characters, the source
    of a training corpus looks like the target of the validation text and its target like the source.

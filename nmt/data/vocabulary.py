@@ -118,7 +118,7 @@ def load(path: Path) -> Tokenizer:
 def learn(sentences: Iterable[str], settings: schema.VocabularyConfig) -> Tokenizer:
     """Learn a vocabulary of `settings.size` subwords; the same sentences in the same order give the same bytes.
 
-    SentencePiece holds all sentences in memory. Raises NmtError when the size does not suit the text, and any
+    SentencePiece holds all sentences in memory. Raises NmtError if the size does not suit the text, and any
     exception that reading the sentences raises.
     """
     model, failures = io.BytesIO(), list[BaseException]()
