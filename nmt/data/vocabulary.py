@@ -13,6 +13,7 @@ from nmt.errors import NmtError
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 FORMAT = 1  # changes when `learn` gives another result for the same text and settings
+_THREADS = 4  # does not change the subwords, but is written into the model: fixed, for the same bytes
 
 
 class Tokenizer:
@@ -147,7 +148,7 @@ def learn(sentences: Iterable[str], settings: schema.VocabularyConfig) -> Tokeni
             byte_fallback=settings.byte_fallback,
             normalization_rule_name=settings.normalization,
             max_sentence_length=2**30,  # bytes; SentencePiece leaves out longer sentences without a message
-            num_threads=4,  # does not change the subwords, but is written into the model: fixed, for the same bytes
+            num_threads=_THREADS,
             minloglevel=2,  # errors only
         )
     except Exception as error:

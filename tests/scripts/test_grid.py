@@ -485,7 +485,7 @@ def test_files_that_are_the_last_and_the_best_are_searched_once(
 @pytest.mark.parametrize(
     ("run", "message"),
     [
-        ("empty", "empty: no checkpoints to choose from"),
+        ("empty", "empty: the run has no checkpoint yet"),
         ("nowhere", "nowhere: no such folder: give the folder of a run"),
         ("config.yaml", "config.yaml: not a folder: give the folder of a run"),
     ],
