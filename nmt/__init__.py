@@ -23,7 +23,7 @@ def load(
 
     overrides: such as "decoding.beam_size=8", over the model's own settings; ensemble: models of the same vocabulary
     that translate together with it; glossary: a file of lines `source term TAB target term`.
-    Raises nmt.errors.NmtError where a file is missing, damaged or not a model, or a setting is wrong.
+    Raises nmt.errors.NmtError if a file is missing, damaged or not a model, or a setting is wrong.
     """
     from nmt.decoding.translator import Translator  # PyTorch is not loaded before it is needed
 

@@ -1,4 +1,4 @@
-"""`python -m nmt`: the commands, where a launcher such as `torchrun -m nmt` wants a module."""
+"""The commands as a module: `python -m nmt`, or `torchrun -m nmt`."""
 
 from nmt.cli.app import main
 

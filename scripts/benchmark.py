@@ -37,9 +37,6 @@ import numpy as np
 from nmt.device import usable_cores
 
 NMT = [sys.executable, "-m", "nmt"]
-Cost = tuple[float, float, str]
-
-
 # d_model, feed-forward, layers, heads, dropout: the paper's base and big models, and one small enough for two cores.
 SIZES = {
     "tiny": (128, 256, 4, 4, 0.3),
@@ -258,7 +255,7 @@ def write_corpus(folder: Path, pairs: int) -> None:
                     file.write(" ".join(words[i] for i in drawn[begin:end]) + "\n")
 
 
-def measured(command: Sequence[str]) -> Cost:
+def measured(command: Sequence[str]) -> tuple[float, float, str]:
     """Seconds, peak resident memory in GiB (of the largest process, if it starts others), and what it printed.
 
     Raises SystemExit with its last line if it cannot be started or fails.

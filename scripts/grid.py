@@ -206,10 +206,8 @@ def train(run: Run, device: str, ranks: int | None) -> None:
     def pass_on(number: int, _: FrameType | None) -> None:
         process.send_signal(number)
 
-    heard = [
-        number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN
-    ]  # others are ignored, as under nohup
-    before = {number: signal.signal(number, pass_on) for number in heard}
+    not_ignored = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # nohup ignores some
+    before = {number: signal.signal(number, pass_on) for number in not_ignored}
     try:
         printed, _ = process.communicate()
     finally:
@@ -229,7 +227,7 @@ def _check_unchanged(run: Run) -> None:
     rows = [f"{path}: {before} there, {now} here" for path, (before, now) in changed.items() if path not in _FREE]
     if rows:
         raise NmtError(
-            f"{run.folder} holds a run with other settings ({'; '.join(rows)}): choose another --output, or "
+            f"{run.folder} has a run with other settings ({'; '.join(rows)}): choose another --output, or "
             "delete the folder"
         )
 
@@ -316,7 +314,8 @@ def train_and_score(
 
     Finished results are found by their settings and by the content of their texts. Raises as `train` and `score` do.
     """
-    from nmt.data import corpus, store_folder
+    from nmt.data import corpus
+    from nmt.files.text import content_key
 
     for run in planned:  # before hours of work
         _check_average(run, average)
@@ -333,8 +332,8 @@ def train_and_score(
         }
         texts = {
             "data.train": [fingerprint(one, "train") for one in run.config.data.train],
-            "data.validation": store_folder.content_key(scoring.validation_pairs(run.config)),
-            "--test": store_folder.content_key(test),
+            "data.validation": content_key(scoring.validation_pairs(run.config)),
+            "--test": content_key(test),
         }
         key = named | {"texts": texts}
         done = results.find(key)
@@ -353,7 +352,7 @@ def _log_change(run: Run, before: dict[str, Any], texts: dict[str, Any]) -> None
     changed = [name for name in texts if name in before and texts[name] != before[name]]
     if "data.train" in changed and run.folder.exists():
         raise NmtError(
-            f"{run.folder} holds a run on other training data (data.train: its text has changed): choose another "
+            f"{run.folder} has a run on other training data (data.train: its text has changed): choose another "
             "--output, or delete the folder"
         )
     reason = f"new text in {', '.join(changed)}" if changed else "its texts are not recorded"

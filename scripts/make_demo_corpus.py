@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Phrase(NamedTuple):
-    """The same thing said in both languages."""
+    """The same text in English and German."""
 
     en: str
     de: str
@@ -360,7 +360,7 @@ def counted(n: int, noun: Noun, adjective: str = "") -> NounPhrase:
 class Subject:
     name: Phrase
     person: int
-    pronoun: str = ""  # its key in PRONOUNS; none where English would have a choice (the child: he, she, it)
+    pronoun: str = ""  # its key in PRONOUNS; empty if English has several (the child: he, she, it)
     noun: Noun | None = None
 
 
@@ -457,12 +457,12 @@ class Dice:
         return low + int(self.random() * (high - low + 1))
 
     def size(self, most_digits: int) -> int:
-        """Draw a number of 1 to so many digits, each length as likely."""
+        """Draw a number of 1 to `most_digits` digits; each length is equally likely."""
         digits = self.between(1, most_digits)
         return self.between(10 ** (digits - 1) if digits > 1 else 0, 10**digits - 1)
 
     def count(self, most_digits: int) -> int:
-        """Draw how many: two or more, but no hundred and one, where German usage wavers."""
+        """Draw a number from 2 on, but not 101, 201, …, for which German usage varies."""
         n = max(self.size(most_digits), 2)
         return n + 1 if n % 100 == 1 else n
 
@@ -532,7 +532,7 @@ def draw_time(dice: Dice, tense: str, *, exact: bool) -> Phrase:
 
 
 def draw_place(dice: Dice, case: str) -> Phrase:
-    """Draw where, `in the garden` (im Garten, dative), or where to, `into the garden` (accusative)."""
+    """Draw a place, `in the garden` (dat: im Garten), or a direction, `into the garden` (acc: in den Garten)."""
     place = draw_nouns(dice, "home place", the=0.7, plural=0)
     german_place = f"in {place.german(case)}".replace("in dem ", "im ").replace("in das ", "ins ")
     return Phrase(f"{'in' if case == 'dat' else 'into'} {place.english}", german_place)
@@ -623,17 +623,17 @@ def two_clauses(dice: Dice) -> Phrase:
 
 
 def report(dice: Dice) -> Phrase:
-    """`They hope that ...`, `Anna asks whether ...`: what is told has its verb last."""
+    """`They hope that ...`, `Anna asks whether ...`: in German the subordinate clause has its verb last."""
     word, verb = dice.pick(REPORTS)
     main = Clause(draw_subject(dice), verb, dice.pick(("present", "present", "past")))
-    told = draw_clause(dice, tense="past" if main.tense == "past" else "", time=0.3)
-    if told.subject == main.subject:
+    reported = draw_clause(dice, tense="past" if main.tense == "past" else "", time=0.3)
+    if reported.subject == main.subject:
         return report(dice)
     return sentence(
         *both(
             Phrase(english_clause(main), f"{german_clause(main)},"),
             word,
-            Phrase(english_clause(told), german_clause(told, "last")),
+            Phrase(english_clause(reported), german_clause(reported, "last")),
         )
     )
 
@@ -723,7 +723,8 @@ def write_corpus(folder: Path, sizes: dict[str, int], seed: int) -> None:
         if path.exists() and path.read_bytes() != content:
             raise FileExistsError(f"{path} exists with other content: delete it or choose another folder")
     for path, content in files.items():
-        atomic.write_bytes(path, content)
+        with atomic.replacing(path) as unfinished:
+            unfinished.write_bytes(content)
 
 
 class Parser(argparse.ArgumentParser):

@@ -9,7 +9,7 @@ import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from helpers.runs import config_text, rows_without_clock, write_corpus
 
 from nmt.files import tensors
 
+Sound = Callable[[str], tuple[object, list[str]]]
 OLD = "this was here before\n"
 # The user's own files, with names like those of files that are not finished.
 BYSTANDERS = (
@@ -127,20 +128,26 @@ def run(command: Command, corpus: Path, folder: Path, at: int, kind: str) -> tup
     return done.returncode, done.stderr.decode(), log.read_text().split("\n")[:-1] if log.exists() else []
 
 
-def without_faults(command: Command, corpus: Path, whole: Path, place: Path) -> tuple[object, list[str]]:
-    """The result of a command that nothing disturbs, and the calls that it made."""
-    sound = folder_for(command, whole, place / "sound")
-    status, said, calls = run(command, corpus, sound, 0, "EIO")
-    assert status == 0 and calls, said
-    return command.result(sound), calls
+@pytest.fixture(scope="module")
+def without_faults(corpus: Path, whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Sound:
+    """A function from a command's name to its result when nothing disturbs it, and the calls that it makes."""
+
+    @cache
+    def found(name: str) -> tuple[object, list[str]]:
+        command, sound = COMMANDS[name], tmp_path_factory.mktemp(name) / "sound"
+        status, said, calls = run(command, corpus, folder_for(command, whole, sound), 0, "EIO")
+        assert status == 0 and calls, said
+        return command.result(sound), calls
+
+    return found
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_fault_in_any_call_loses_nothing(
-    corpus: Path, whole: Path, tmp_path: Path, pytestconfig: pytest.Config, name: str
+    corpus: Path, whole: Path, without_faults: Sound, tmp_path: Path, pytestconfig: pytest.Config, name: str
 ) -> None:
     command = COMMANDS[name]
-    expected, calls = without_faults(command, corpus, whole, tmp_path)
+    expected, calls = without_faults(name)
     every = pytestconfig.getoption("all_faults")
     tried = [(at, kind) for at in range(1, len(calls) + 1) for kind in faults.KINDS]
     for at, kind in tried if every else tried[:: max(1, len(tried) // 8 | 1)]:
@@ -164,10 +171,10 @@ def test_a_fault_in_any_call_loses_nothing(
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_two_at_once_give_one_whole_result_or_a_refusal(
-    corpus: Path, whole: Path, tmp_path: Path, pytestconfig: pytest.Config, name: str
+    corpus: Path, whole: Path, without_faults: Sound, tmp_path: Path, pytestconfig: pytest.Config, name: str
 ) -> None:
     command = COMMANDS[name]
-    expected, _ = without_faults(command, corpus, whole, tmp_path)
+    expected, _ = without_faults(name)
     for _ in range(pytestconfig.getoption("rounds")):
         folder = folder_for(command, whole, tmp_path / "shared")
         both = [commands.Started(*arguments_of(command, corpus), folder=folder) for _ in range(2)]
@@ -193,12 +200,9 @@ def check_nothing_else(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_files_are_on_the_disk_before_they_have_their_names(
-    corpus: Path, whole: Path, tmp_path: Path, name: str
-) -> None:
+def test_files_are_on_the_disk_before_they_have_their_names(without_faults: Sound, name: str) -> None:
     """Each file is synced before it is renamed, and the folder that it is renamed in after that."""
-    folder = folder_for(COMMANDS[name], whole, tmp_path / "folder")
-    _, _, calls = run(COMMANDS[name], corpus, folder, 0, "EIO")
+    _, calls = without_faults(name)
     moved = [
         (number, call.partition(" ")[2])
         for number, call in enumerate(calls)

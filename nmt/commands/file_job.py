@@ -25,13 +25,12 @@ from typing import IO, Any
 from tqdm import tqdm
 
 from nmt import __version__
-from nmt.data.store_folder import content_key
 from nmt.decoding.chunks import CHUNK_LINES, LineCounts, chunked
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.files import atomic
 from nmt.files.outputs import check_output
-from nmt.files.text import Digests, file_digest, read_lines, survey
+from nmt.files.text import Digests, content_key, file_digest, read_lines, survey
 
 log = logging.getLogger("nmt")
 

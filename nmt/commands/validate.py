@@ -9,19 +9,19 @@ from sacrebleu.metrics.chrf import CHRF
 
 from nmt.config import reader
 from nmt.config.schema import DecodingConfig, TrainingConfig
-from nmt.data import store_folder
 from nmt.data.vocabulary import Vocabulary
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
 from nmt.distributed.ranks import Ranks
 from nmt.evaluation.metrics import bleu_metric
+from nmt.files.text import content_key
 from nmt.models.interface import TranslationModel
 from nmt.training.data import TranslationScores
 
 
 def text_key(pairs: Sequence[tuple[str, str]] | None) -> str:
     """A hash of the validation text, wherever it was read from."""
-    return store_folder.content_key(pairs, [])
+    return content_key(pairs, [])
 
 
 def validation_key(pairs: Sequence[tuple[str, str]] | None, training: TrainingConfig, decoding: DecodingConfig) -> str:
@@ -32,7 +32,7 @@ def validation_key(pairs: Sequence[tuple[str, str]] | None, training: TrainingCo
     if training.best_metric == "validation_loss":
         return text_key(pairs)
     search = [reader.to_dict(decoding), training.validation_sentences]
-    return f"{text_key(pairs)}-{store_folder.content_key(search)}"
+    return f"{text_key(pairs)}-{content_key(search)}"
 
 
 def recorded_text_key(key: str, best_metric: str) -> str | None:

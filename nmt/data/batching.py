@@ -70,8 +70,8 @@ class Batches:
     """The steps of every epoch over the pairs of a store. It has no state: epochs can be iterated in any order.
 
     `skipped` counts the pairs, over all segmentations, that alone have more padded tokens than `batch_tokens` or
-    `micro_batch_tokens`. They are in no epoch; apart from them, the steps do not depend on `micro_batch_tokens`. With
-    `over_budget="error"` the first of them raises NmtError. A store from which no pair remains raises NmtError too.
+    `micro_batch_tokens`. They are in no epoch; apart from them, the steps do not depend on `micro_batch_tokens`. Raises
+    NmtError for the first of them if `over_budget` is "error", and if no pair remains.
     """
 
     def __init__(
@@ -91,8 +91,7 @@ class Batches:
         self._store, self._segmentations = store, segmentations
         self._batch_tokens = batch_tokens
         self._micro_batch_tokens = min(batch_tokens, micro_batch_tokens or batch_tokens)
-        self._seed = seed
-        self._pool_pairs = pool_pairs
+        self._seed, self._pool_pairs = seed, pool_pairs
         self._rank, self._ranks = rank, world_size
         self._pairs = self._pairs_that_fit(over_budget)
         self.skipped = len(store) - len(self._pairs)
@@ -109,8 +108,8 @@ class Batches:
         """
         return map(self._step, islice(self._plan(epoch), first_step, None))
 
-    def _pairs_that_fit(self, over_budget: Literal["skip", "error"]) -> Integers:
-        source, target = self._store.source_lengths, self._store.target_lengths
+    def _pairs_that_fit(self, over_budget: str) -> Integers:
+        source, target = self._store.source.lengths, self._store.target.lengths
         fits = np.maximum(source, target) <= self._micro_batch_tokens
         key = "batch_tokens" if self._micro_batch_tokens == self._batch_tokens else "micro_batch_tokens"
         limit = f"training.{key}: {self._micro_batch_tokens}"
@@ -142,9 +141,10 @@ class Batches:
         pairs = pairs[sort_by_length(*self._lengths(pairs))]
         source, target = self._lengths(pairs)
         shares = split_evenly(np.maximum(source, target), self._micro_batch_tokens, self._ranks)
+        # Neighbouring shares go to different ranks: then ranks work on similar shapes at the same time.
+        own = [self._store.pairs(pairs[share]) for share in shares[self._rank :: self._ranks]]
         return Step(
-            # Neighbouring shares go to different ranks: then ranks work on similar shapes at the same time.
-            micro_batches=[self._batch(pairs[share]) for share in shares[self._rank :: self._ranks]],
+            micro_batches=[Batch(*map(collate, sides)) for sides in own],
             sentences=len(pairs),
             source_tokens=int(source.sum()),
             target_tokens=int(target.sum()),
@@ -154,13 +154,9 @@ class Batches:
             ),
         )
 
-    def _batch(self, pairs: Integers) -> Batch:
-        source, target = self._store.pairs(pairs)
-        return Batch(collate(source), collate(target))
-
     def _lengths(self, pairs: Integers) -> tuple[Integers, Integers]:
-        store = self._store
-        return store.source_lengths[pairs].astype(np.int64), store.target_lengths[pairs].astype(np.int64)
+        source, target = self._store.source.lengths[pairs], self._store.target.lengths[pairs]
+        return source.astype(np.int64), target.astype(np.int64)
 
 
 def plan_batches(source: Integers, target: Integers, budget: int, random: np.random.Generator) -> list[Integers]:
@@ -178,9 +174,9 @@ def plan_batches(source: Integers, target: Integers, budget: int, random: np.ran
 def sort_by_length(source: Integers, target: Integers, turn: int = 0) -> Integers:
     """Indices [pairs] that sort pairs so that neighbours have similar lengths on both sides.
 
-    Pairs are sorted by the longer side, and where that is equal by the difference of the sides: in ascending and
-    descending order by turns, because otherwise the largest and the smallest difference would be neighbours where the
-    longer side grows by one. `turn`: 1 begins with the other order.
+    Pairs are sorted by the longer side, and pairs with the same longer side by the difference of the sides: in turns in
+    ascending and descending order, because otherwise the largest and the smallest difference would be neighbours when
+    the longer side grows by one. `turn`: 1 begins with the other order.
     """
     longest, difference = np.maximum(source, target), target - source
     upwards = (longest + turn) % 2 == 0

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import compress, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from nmt.config import schema
 from nmt.data.corpus import Pair, read_pairs
 from nmt.data.report import CorpusCounts
 
-CHUNK_PAIRS = 4096  # pairs that are cleaned, encoded and written together: what bounds the memory
+CHUNK_PAIRS = 4096  # pairs that are cleaned, encoded and written together: this bounds the memory
 
 
 class Chunk(NamedTuple):
@@ -30,14 +30,13 @@ class TrainingText:
     """The training corpora, read and cleaned each time that their chunks are iterated over."""
 
     data: schema.DataConfig
-    fingerprints: tuple[str, ...]  # which each corpus must have whenever it is read
+    fingerprints: tuple[str, ...]  # of the corpora: reading one with another fingerprint is an error
 
     @property
     def key(self) -> list[object]:
         """What decides which pairs there are."""
         data = self.data
-        languages = [data.source_language, data.target_language]
-        return [self.fingerprints, *languages, data.drop_copies, data.drop_duplicates]
+        return [self.fingerprints, data.source_language, data.target_language, data.drop_copies, data.drop_duplicates]
 
     def chunks(self, progress: str) -> Iterator[Chunk]:
         """The pairs in their order. `progress` heads the progress bar. Raises NmtError as `read_pairs` does."""
@@ -56,26 +55,25 @@ def clean(pairs: list[Pair], drop_copies: bool, seen: "SeenPairs | None") -> tup
     seen: the pairs that came before, to which these are added; None keeps duplicates.
     """
     full = without_empty(pairs)
-    kept = different = [pair for pair in full if pair[0] != pair[1]] if drop_copies else full
-    if seen is not None:
-        kept = [pair for pair, is_new in zip(different, seen.add(different), strict=True) if is_new]
+    different = [pair for pair in full if pair[0] != pair[1]] if drop_copies else full
+    kept = different if seen is None else list(compress(different, seen.add(different)))
     dropped = (len(pairs) - len(full), len(full) - len(different), len(different) - len(kept))
     return kept, CorpusCounts(len(pairs), *dropped)
 
 
 def without_empty(pairs: list[Pair]) -> list[Pair]:
-    """The pairs with text on both sides, where white space is no text."""
+    """The pairs with text on both sides; white space is no text."""
     return [pair for pair in pairs if pair[0].strip() and pair[1].strip()]
 
 
 def count_repeats(pairs: list[Pair], seen: "SeenPairs | None") -> CorpusCounts:
-    """The copies and the duplicates among pairs that are kept; None where duplicates have been dropped before."""
+    """Counts copies and duplicates among pairs that are kept. seen: None if duplicates were dropped before."""
     copies = sum(source == target for source, target in pairs)
     return CorpusCounts(kept_copies=copies, kept_duplicates=0 if seen is None else int((~seen.add(pairs)).sum()))
 
 
 class SeenPairs:
-    """A set of pairs that takes 8 to 16 bytes a pair, a tenth of a Python set.
+    """A set of pairs that takes 8 to 16 bytes for each pair, a tenth of a Python set.
 
     It holds 8-byte hashes in sorted arrays whose sizes double. The probability that two of 10 million pairs have the
     same hash is 3e-6.

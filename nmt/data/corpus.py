@@ -4,12 +4,11 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nmt.config import schema
 from nmt.errors import NmtError
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 Pair = tuple[str, str]  # source sentence, target sentence
-Columns = Mapping[str, tuple[str, ...]]  # a column's dotted path, and the keys that lead there
 BATCH_ROWS = 2000  # rows of an Arrow table that become text at a time
 _BREAKS = str.maketrans("\n\r\t", "   ")
 
@@ -111,7 +109,8 @@ def _jsonl_pairs(path: Path, corpus: schema.Corpus, data: schema.DataConfig, dig
         if not isinstance(row, dict):
             raise NmtError(f"{place}: must hold a JSON object, such as {{…}}, not {line[:40]}")
         if not keys:
-            keys = _column_keys(_row_columns(row), corpus, data, place)
+            columns = _row_columns(row)
+            keys = [columns[name] for name in _column_names(columns, corpus, data, place)]
         source, target = (_json_field(row, key, place) for key in keys)
         yield source, target
 
@@ -130,6 +129,7 @@ def _json_field(row: object, keys: tuple[str, ...], place: str) -> str:
 
 
 def _row_columns(row: Mapping[str, object], above: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:
+    """The columns by name, such as `translation.en`, and the keys that lead to each."""
     columns: dict[str, tuple[str, ...]] = {}
     for key, value in row.items():
         inner = _row_columns(value, (*above, key)) if isinstance(value, dict) else {}
@@ -137,22 +137,24 @@ def _row_columns(row: Mapping[str, object], above: tuple[str, ...] = ()) -> dict
     return columns
 
 
-def _column_keys(columns: Columns, corpus: schema.Corpus, data: schema.DataConfig, where: str) -> list[tuple[str, ...]]:
-    """The keys of the source column and of the target column. Raises NmtError with a list of the columns there are."""
+def _column_names(
+    columns: Collection[str], corpus: schema.Corpus, data: schema.DataConfig, where: str
+) -> tuple[str, str]:
+    """The names of the source column and of the target column. Raises NmtError with all columns if one is missing."""
     found = []
     for side, column, language in (
         ("source", corpus.source_column, data.source_language),
         ("target", corpus.target_column, data.target_language),
     ):
         wanted = [column] if column else [f"translation.{language}", language, side]
-        path = next((path for path in wanted if path in columns), None)
-        if path is None:
+        name = next((name for name in wanted if name in columns), None)
+        if name is None:
             raise NmtError(
                 f"{where}: no {side} column {' or '.join(map(repr, wanted))}; there are "
                 f"{', '.join(map(repr, columns)) or 'none'}: give {side}_column"
             )
-        found.append(columns[path])
-    return found
+        found.append(name)
+    return found[0], found[1]
 
 
 def _one_line(field: str | None) -> str:
@@ -166,39 +168,23 @@ def _one_line(field: str | None) -> str:
 
 
 def _arrow_pairs(tables: "Iterator[pyarrow.Table]", corpus: schema.Corpus, data: schema.DataConfig) -> Iterator[Pair]:
-    keys: list[tuple[str, ...]] = []
     for table in tables:
-        if not keys:
-            keys = _column_keys(_schema_columns(table.schema), corpus, data, corpus.label)
-        sources, targets = (_arrow_texts(table, key, corpus.label) for key in keys)
-        yield from zip(map(_one_line, sources), map(_one_line, targets), strict=True)
+        yield from zip(*_arrow_texts(table, corpus, data), strict=True)
 
 
-def _schema_columns(fields: "Iterable[pyarrow.Field]", above: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:
-    import pyarrow
+def _arrow_texts(table: "pyarrow.Table", corpus: schema.Corpus, data: schema.DataConfig) -> Iterator[list[str]]:
+    """The texts of the source column, then those of the target column."""
+    from pyarrow import types
 
-    columns: dict[str, tuple[str, ...]] = {}
-    for field in fields:
-        keys = (*above, field.name)
-        inner = _schema_columns(field.type, keys) if pyarrow.types.is_struct(field.type) else {}
-        columns |= inner or {".".join(keys): keys}
-    return columns
-
-
-def _arrow_texts(table: "pyarrow.Table", keys: tuple[str, ...], where: str) -> list[str | None]:
-    import pyarrow
-    from pyarrow import compute
-
-    column = table.column(keys[0])
-    for key in keys[1:]:
-        column = compute.struct_field(column, key)
-    if pyarrow.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    kinds = (pyarrow.types.is_string, pyarrow.types.is_large_string, pyarrow.types.is_null)
-    if not any(is_kind(column.type) for is_kind in kinds):
-        raise NmtError(f"{where}: column {'.'.join(keys)!r} must hold text, not {column.type}")
-    texts: list[str | None] = column.to_pylist()
-    return texts
+    while any(types.is_struct(field.type) for field in table.schema):
+        table = table.flatten()  # a struct `translation` of `en` and `de`: translation.en, translation.de
+    for name in _column_names(table.column_names, corpus, data, corpus.label):
+        column = table.column(name)
+        if types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if not any(is_kind(column.type) for is_kind in (types.is_string, types.is_large_string, types.is_null)):
+            raise NmtError(f"{corpus.label}: column {name!r} must hold text, not {column.type}")
+        yield list(map(_one_line, column.to_pylist()))
 
 
 def _parquet_tables(path: Path) -> "Iterator[pyarrow.Table]":
@@ -217,23 +203,20 @@ def _parquet_tables(path: Path) -> "Iterator[pyarrow.Table]":
 
 def _hub_tables(corpus: schema.Corpus, default_split: str) -> "Iterator[pyarrow.Table]":
     datasets = _datasets_library(corpus)
-    split = corpus.split or default_split
+    which = {"split": corpus.split or default_split, "revision": corpus.revision}
     with _library_reason(corpus):
-        dataset = datasets.load_dataset(
-            corpus.hub, corpus.name, split=split, revision=corpus.revision, streaming=corpus.streaming
-        )
+        dataset = datasets.load_dataset(corpus.hub, corpus.name, **which, streaming=corpus.streaming)
         yield from dataset.with_format("arrow").iter(batch_size=BATCH_ROWS)
 
 
-def _datasets_library(corpus: schema.Corpus) -> ModuleType:
+def _datasets_library(corpus: schema.Corpus) -> Any:
     try:
         import datasets
     except ImportError:
         raise NmtError(f"{corpus.label}: a hub dataset needs the library datasets: pip install datasets") from None
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
-    library: ModuleType = datasets
-    return library
+    return datasets
 
 
 @contextmanager
@@ -249,9 +232,6 @@ def _library_reason(corpus: schema.Corpus) -> Iterator[None]:
         raise NmtError(f"{corpus.label}: the dataset cannot be read: {reason or type(error).__name__}") from error
 
 
-# --------------------------------------------------------------------------- content
-
-
 def fingerprint(corpus: schema.Corpus, default_split: str, digests: Mapping[Path, str] | None = None) -> str:
     """A hash of the corpus's content and of how it is read: it changes if and only if they change.
 
@@ -260,19 +240,18 @@ def fingerprint(corpus: schema.Corpus, default_split: str, digests: Mapping[Path
     unless `revision` is a commit. digests: those of files that have been read already, by path. Raises NmtError as
     `read_pairs` does.
     """
-    known = digests or {}
 
-    def digest(path: Path) -> str:
-        return known[path] if path in known else file_digest(path)
+    def digest(file: str) -> str:
+        return (digests or {}).get(Path(file)) or file_digest(Path(file))
 
     content: list[str | None] = [corpus.source_column, corpus.target_column]
     if corpus.hub:
         content += [corpus.name, corpus.split or default_split, *_hub_content(corpus)]
     elif corpus.file:
-        content.append(digest(Path(corpus.file)))
+        content.append(digest(corpus.file))
     else:
         assert corpus.source and corpus.target
-        content += [digest(Path(corpus.source)), digest(Path(corpus.target))]
+        content += [digest(corpus.source), digest(corpus.target)]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 

@@ -1,13 +1,13 @@
 """Checks for corpora that can be read but look wrong. Each gives warnings; none needs a model.
 
-The rules, none of which warns where it cannot be sure:
+The rules, which do not warn in cases of doubt:
 
 1. Dropped pairs. Of at least 100 pairs of a corpus, more than half were dropped.
 2. Not translations. Long sentences have long translations: the correlation of the logarithms of their lengths in
    characters is above 0.5 in all translations that we measured, and near 0 in unrelated files. Below 0.2 gives a
    warning. If it is above 0.4 and at least 0.2 higher when one side is shifted by up to three lines, the warning says
-   that instead. No warning where the lengths hardly vary or the lines are very short, as in lists of words, or where
-   the numbers in the text agree.
+   that instead. No warning if the lengths hardly vary or the lines are very short, as in lists of words, or if the
+   numbers in the text agree.
 3. Swapped sides. By the most frequent words of the languages, or by their scripts, the source looks like the target
    language and the target like the source language; or, by the most frequent sequences of three characters, the source
    of a training corpus looks like the target of the validation text and its target like the source.
@@ -44,29 +44,21 @@ def mostly_dropped(label: str, counts: CorpusCounts) -> Iterator[str]:
 def text_problems(
     label: str, pairs: Sequence[Pair], languages: tuple[str, str], validation: Sequence[Pair] = ()
 ) -> Iterator[str]:
-    """Rules 2 and 3."""
-    yield from misalignment(label, pairs)
-    yield from swapped_sides(label, pairs, languages, validation)
+    """Rules 2 and 3. languages: of source and target; validation: the pairs of the validation text."""
+    if len(pairs) >= _FEWEST:
+        yield from _misalignment(label, pairs)
+        yield from _swapped_sides(label, pairs, languages, validation)
 
 
-# --------------------------------------------------------------------------- are these translations?
-
-_SHIFTS = (-3, -2, -1, 1, 2, 3)
-_NUMBER = re.compile("[0-9]+")
-
-
-def misalignment(label: str, pairs: Sequence[Pair]) -> Iterator[str]:
+def _misalignment(label: str, pairs: Sequence[Pair]) -> Iterator[str]:
     """Rule 2."""
-    if len(pairs) < _FEWEST:
-        return
     characters = np.array([[len(source), len(target)] for source, target in pairs], np.float64)
     lengths = np.log(characters).T  # [2, pairs]
     if characters.mean(axis=0).min() < 10 or lengths.std(axis=1).min() < 0.2 or _numbers_agree(pairs):
         return
     found = _correlation(*lengths)
-    shifted = {by: _correlation(*_shifted(lengths, by)) for by in _SHIFTS}
-    by = max(shifted, key=lambda one: shifted[one])
-    if shifted[by] > max(0.4, found + 0.2):
+    best, by = max((_correlation(*_shifted(lengths, by)), by) for by in (-3, -2, -1, 1, 2, 3))
+    if best > max(0.4, found + 0.2):
         yield (
             f"{label}: the sides seem to be misaligned: judging by the lengths of the sentences, line {max(1, 1 - by)} "
             f"of the source belongs to line {max(1, 1 + by)} of the target"
@@ -90,12 +82,10 @@ def _correlation(one: np.ndarray, other: np.ndarray) -> float:
 
 def _numbers_agree(pairs: Sequence[Pair]) -> bool:
     """Whether at least 30 pairs have numbers on both sides, and more than 40% of these have one in common."""
-    numbers = ((set(_NUMBER.findall(source)), set(_NUMBER.findall(target))) for source, target in pairs)
+    numbers = ([set(re.findall("[0-9]+", side)) for side in pair] for pair in pairs)
     common = [bool(source & target) for source, target in numbers if source and target]
     return len(common) >= 30 and sum(common) > 0.4 * len(common)
 
-
-# --------------------------------------------------------------------------- are the sides swapped?
 
 _FREQUENT = {  # words that are frequent in one language and rare in the others here
     "cs": "a se na je že to ve jsou pro ale", "da": "og det er en på til af ikke med der",
@@ -107,7 +97,6 @@ _FREQUENT = {  # words that are frequent in one language and rare in the others 
     "pt": "o os e um uma do da não em com", "ro": "și în de la nu cu este o pe un",
     "sv": "och det är en på att som inte av ett", "tr": "ve bir bu için da de çok ile ne olarak",
 }  # fmt: skip
-_WORDS = {language: frozenset(words.split()) for language, words in _FREQUENT.items()}
 _CYRILLIC, _ARABIC, _DEVANAGARI = "\u0400-\u04ff", "\u0600-\u06ff", "\u0900-\u097f"
 _SCRIPTS = {
     "am": "\u1200-\u137f", "ar": _ARABIC, "be": _CYRILLIC, "bg": _CYRILLIC, "bn": "\u0980-\u09ff",
@@ -117,15 +106,12 @@ _SCRIPTS = {
     "ne": _DEVANAGARI, "pa": "\u0a00-\u0a7f", "ru": _CYRILLIC, "ta": "\u0b80-\u0bff", "te": "\u0c00-\u0c7f",
     "th": "\u0e00-\u0e7f", "uk": _CYRILLIC, "ur": _ARABIC, "zh": "\u4e00-\u9fff",
 }  # fmt: skip
-_MOST_CHARACTERS = 100_000  # of each side, for counting sequences of three
 
 
-def swapped_sides(
-    label: str, pairs: Sequence[Pair], languages: tuple[str, str], validation: Sequence[Pair] = ()
+def _swapped_sides(
+    label: str, pairs: Sequence[Pair], languages: tuple[str, str], validation: Sequence[Pair]
 ) -> Iterator[str]:
     """Rule 3: by the languages, or if they show nothing by the validation text."""
-    if len(pairs) < _FEWEST:
-        return
     sides = _sides(pairs)
     if _languages_are_swapped(sides, languages):
         yield (
@@ -165,14 +151,14 @@ def _share_of(language: str) -> Callable[[str], float] | None:
     """
     if letters := _SCRIPTS.get(language):
         return lambda text: len(re.findall(f"[{letters}]", text)) / max(1, sum(map(str.isalpha, text)))
-    if frequent := _WORDS.get(language):
+    if frequent := _FREQUENT.get(language, "").split():
         return lambda text: float(np.mean([word in frequent for word in re.findall(r"\w+", text)] or [False]))
     return None
 
 
 def _profile(text: str) -> Counter[str]:
-    """How often each sequence of three characters occurs."""
-    text = text[:_MOST_CHARACTERS]
+    """How often each sequence of three characters occurs in the first 100,000."""
+    text = text[:100_000]
     return Counter(map("".join, zip(text, text[1:], text[2:], strict=False)))
 
 

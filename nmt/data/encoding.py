@@ -1,8 +1,7 @@
 """Text to ids: each pair becomes two sequences of subwords, and pairs that are too long are dropped."""
 
-import itertools
 from collections.abc import Iterator
-from itertools import compress
+from itertools import compress, count
 
 import numpy as np
 
@@ -25,15 +24,15 @@ def encode_pairs(pairs: list[Pair], vocabulary: Vocabulary) -> TokenStore:
 def encode_text(
     text: TrainingText, vocabulary: Vocabulary, settings: schema.VocabularyConfig
 ) -> Iterator[tuple[int, TokenStore, CorpusCounts]]:
-    """Encode the training text chunk by chunk: the number of its corpus, its tokens, and what was counted of it.
+    """Encode the training text chunk by chunk: the number of its corpus, its tokens, and its counts.
 
     With BPE-dropout all chunks come `settings.segmentations` times. Which pairs are dropped is decided without dropout,
-    and counted the first time. Memory does not grow with the corpora, except by 8 to 16 bytes a pair to count
-    duplicates.
+    and only the first time is counted. Memory does not grow with the corpora, except by 8 to 16 bytes for each pair,
+    to count duplicates.
     """
     data, threads = text.data, text.data.workers or usable_cores()
     seen = None if data.drop_duplicates else SeenPairs()
-    seeds = itertools.count(1)
+    seeds = count(1)
     for segmentation in range(settings.segmentations):
         for chunk in text.chunks("encoding"):
             pairs, ids, dropped = _drop_long(chunk.pairs, _encode(chunk.pairs, vocabulary, threads), data)
@@ -78,14 +77,12 @@ def _segment_randomly(
 
 
 def _in_memory(ids: IdLists, vocabulary: Vocabulary) -> TokenStore:
-    source, target = ids
-    return TokenStore(
-        FlatSequences.of(source, len(vocabulary.source)), FlatSequences.of(target, len(vocabulary.target))
-    )
+    sizes = len(vocabulary.source), len(vocabulary.target)
+    return TokenStore(*map(FlatSequences.of, ids, sizes))
 
 
 def _count_text(pairs: list[Pair], tokens: TokenStore) -> CorpusCounts:
-    def count(lines: list[str], sequences: FlatSequences) -> SideCounts:
+    def of_side(lines: list[str], sequences: FlatSequences) -> SideCounts:
         return SideCounts(
             words=sum(len(line.split()) for line in lines),
             characters=sum(map(len, lines)),
@@ -94,5 +91,5 @@ def _count_text(pairs: list[Pair], tokens: TokenStore) -> CorpusCounts:
             unknown=int(np.count_nonzero(sequences.ids == UNK)),
         )
 
-    source = count([source for source, _ in pairs], tokens.source)
-    return CorpusCounts(source=source, target=count([target for _, target in pairs], tokens.target))
+    source = of_side([source for source, _ in pairs], tokens.source)
+    return CorpusCounts(source=source, target=of_side([target for _, target in pairs], tokens.target))

@@ -1,19 +1,20 @@
 """Prepare the data for training, stage by stage: read, clean, count and sample, learn the vocabulary, encode, store.
 
 Text is streamed, so it is read and cleaned three times: to count it, to learn from it, and to encode it. Vocabulary and
-token store are stored under a hash of what they are made from, and reused when they exist.
+token store are folders in the store, named by a hash of what they are made from, and reused when they exist.
 """
 
 import hashlib
 import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
 from nmt.config import reader, schema
-from nmt.data import corpus, corpus_checks, store_folder, token_store, vocabulary
+from nmt.data import corpus, corpus_checks, token_store, vocabulary
 from nmt.data.cleaning import TrainingText, without_empty
 from nmt.data.corpus import Pair
 from nmt.data.encoding import encode_pairs, encode_text
@@ -21,6 +22,8 @@ from nmt.data.report import CorpusCounts, DataReport, nothing_left
 from nmt.data.token_store import TokenStore
 from nmt.data.vocabulary import Tokenizer, Vocabulary
 from nmt.errors import NmtError
+from nmt.files import atomic
+from nmt.files.text import content_key
 
 log = logging.getLogger("nmt")
 
@@ -47,7 +50,7 @@ def prepare(config: schema.Config) -> PreparedData:
     data = config.data
     validation = _read_validation(data)
     store = Path(data.store_dir or Path(config.run_dir) / "data")
-    with store_folder.locked(store):
+    with locked(store):
         text = TrainingText(data, tuple(corpus.fingerprint(one, "train") for one in data.train))
         subwords = _find_vocabulary(text, config.vocabulary, store)
         data_key, tokens, counts = _find_tokens(text, subwords, config.vocabulary, store)
@@ -63,9 +66,6 @@ def prepare(config: schema.Config) -> PreparedData:
     )
 
 
-# --------------------------------------------------------------------------- validation text
-
-
 def _read_validation(data: schema.DataConfig) -> list[Pair] | None:
     if data.validation is None:
         return None
@@ -78,7 +78,19 @@ def _read_validation(data: schema.DataConfig) -> list[Pair] | None:
     return full
 
 
-# --------------------------------------------------------------------------- vocabulary
+@contextmanager
+def locked(store: Path) -> Iterator[None]:
+    """Lock the store, which is made if it is missing; wait while another process has the lock.
+
+    Unfinished folders that a killed process left there are removed. Raises NmtError if the store cannot be written.
+    """
+    with ExitStack() as held:
+        with atomic.reporting(store, "data.store_dir"):
+            atomic.make_folder(store)
+            message = f"data: waiting for another process that prepares data in {store}"
+            held.enter_context(atomic.locked(store, lambda: log.info("%s", message)))
+            atomic.remove_unfinished(store)
+        yield
 
 
 def _find_vocabulary(text: TrainingText, settings: schema.VocabularyConfig, store: Path) -> Vocabulary:
@@ -104,7 +116,7 @@ def _learned_vocabulary(
     """The vocabulary of these sides (0 source, 1 target), learned now or in an earlier run."""
     learned_with = reader.to_dict(settings) | {"source_model": None, "target_model": None, "shared": len(sides) == 2}
     del learned_with["bpe_dropout"], learned_with["bpe_dropout_samples"]  # which change the encoding alone
-    folder = store / f"vocabulary-{store_folder.content_key(vocabulary.FORMAT, text.key, learned_with, sides)}"
+    folder = store / f"vocabulary-{content_key(vocabulary.FORMAT, text.key, learned_with, sides)}"
     if folder.exists():
         tokenizer = vocabulary.load(folder / "subwords.model")
         log.info("%s: %s subwords reused from %s", name, f"{len(tokenizer):,}", folder)
@@ -117,7 +129,8 @@ def _learned_vocabulary(
     pairs = chain.from_iterable(chunk.pairs for chunk in text.chunks("learning"))
     sample = (pair[side] for pair in sample_evenly(pairs, counts.kept, size) for side in sides)
     tokenizer = vocabulary.learn(sample, settings)
-    store_folder.build(folder, lambda unfinished: (unfinished / "subwords.model").write_bytes(tokenizer.proto))
+    with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as unfinished:
+        (unfinished / "subwords.model").write_bytes(tokenizer.proto)
     of_all = f" of {counts.kept * len(sides):,}" if size < counts.kept else ""
     log.info(
         "%s: %s subwords learned from %s%s sentences (%.1f s)",
@@ -131,9 +144,6 @@ def sample_evenly(pairs: Iterable[Pair], total: int, size: int) -> Iterator[Pair
     return (pair for number, pair in enumerate(pairs) if number * size % total < size)
 
 
-# --------------------------------------------------------------------------- token store
-
-
 def _find_tokens(
     text: TrainingText, subwords: Vocabulary, settings: schema.VocabularyConfig, store: Path
 ) -> tuple[str, TokenStore, tuple[CorpusCounts, ...]]:
@@ -141,12 +151,11 @@ def _find_tokens(
     dropout, times = settings.bpe_dropout, settings.segmentations
     models = [hashlib.sha256(proto).hexdigest() for proto in subwords.protos]
     encoded_with = [text.data.max_length, text.data.max_length_ratio, *([dropout, times] if dropout else [])]
-    folder = store / f"tokens-{store_folder.content_key(token_store.FORMAT, text.key, models, encoded_with)}"
+    folder = store / f"tokens-{content_key(token_store.FORMAT, text.key, models, encoded_with)}"
     start, found = time.perf_counter(), folder.exists()
     if not found:
-        store_folder.build(
-            folder, lambda unfinished: token_store.write(unfinished, encode_text(text, subwords, settings))
-        )
+        with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as unfinished:
+            token_store.write(unfinished, encode_text(text, subwords, settings))
     tokens, counts = token_store.load(folder)
     kept, where = f"{len(tokens) // times:,}", f"{folder}, in {times} segmentations" if dropout else f"{folder}"
     if found:
@@ -155,9 +164,6 @@ def _find_tokens(
         read, seconds = f"{sum(count.read for count in counts):,}", time.perf_counter() - start
         log.info("token store: %s of %s pairs kept in %s (%.1f s)", kept, read, where, seconds)
     return folder.name, tokens, counts
-
-
-# --------------------------------------------------------------------------- warnings
 
 
 def _problems(data: schema.DataConfig, counts: Sequence[CorpusCounts], validation: list[Pair] | None) -> Iterator[str]:

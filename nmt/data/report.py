@@ -64,12 +64,12 @@ REASONS = {  # why pairs are dropped, by the name of their count
 
 
 def counts_from(rows: Sequence[Mapping[str, Any]]) -> tuple[CorpusCounts, ...]:
-    """The counts that `dataclasses.asdict` gave, one a corpus. Raises KeyError or TypeError where they are not that."""
-    unknown = {"kept_copies": None, "kept_duplicates": None}
-    sides = ("source", "target")
-    return tuple(
-        CorpusCounts(**{**unknown, **row, **{side: SideCounts(**row[side]) for side in sides}}) for row in rows
-    )
+    """The counts that `dataclasses.asdict` gave, one for each corpus. Raises KeyError or TypeError for others."""
+    found = []
+    for row in rows:
+        sides = {side: SideCounts(**row[side]) for side in ("source", "target")}
+        found.append(CorpusCounts(**{"kept_copies": None, "kept_duplicates": None, **row, **sides}))
+    return tuple(found)
 
 
 def nothing_left(counts: CorpusCounts) -> NmtError:
@@ -78,31 +78,28 @@ def nothing_left(counts: CorpusCounts) -> NmtError:
     return NmtError(f"data.train: none of the {counts.read:,} pairs can be used for training: {dropped}")
 
 
-_DROPPED = ["dropped: empty", "copies", "duplicates", "too long", "ratio"]  # headings, in the order of REASONS
-_KEPT = ["kept: all", "copies", "duplicates"]
-
-
 @dataclass(frozen=True)
 class DataReport:
     """What the training data holds and what was dropped from it. As text: two tables."""
 
     languages: tuple[str, str]
     labels: tuple[str, ...]
-    counts: tuple[CorpusCounts, ...]  # one a corpus, as the labels
+    counts: tuple[CorpusCounts, ...]  # one for each corpus, in the order of the labels
 
     @classmethod
     def of(cls, recorded: Mapping[str, Any]) -> "DataReport":
-        """The report that `dataclasses.asdict` gave. Raises KeyError or TypeError where it is not that."""
+        """The report that `dataclasses.asdict` gave. Raises KeyError or TypeError for other data."""
         return cls(tuple(recorded["languages"]), tuple(recorded["labels"]), counts_from(recorded["counts"]))
 
     def __str__(self) -> str:
-        return "\n\n".join(table(rows) for rows in self.tables())
+        return "\n\n".join(map(table, self.tables()))
 
     def tables(self) -> tuple[list[list[str]], list[list[str]]]:
         """The pairs of each corpus that were read, dropped and kept; the text of each side. First rows: headings."""
         total = sum(self.counts, CorpusCounts())
         rows = [*zip(self.labels, self.counts, strict=True), *([("all", total)] if len(self.counts) > 1 else [])]
-        corpora = [["corpus", "pairs", *_DROPPED, *_KEPT]]
+        dropped_headings = ["dropped: empty", "copies", "duplicates", "too long", "ratio"]  # in the order of REASONS
+        corpora = [["corpus", "pairs", *dropped_headings, "kept: all", "copies", "duplicates"]]
         for label, one in rows:
             dropped = [getattr(one, reason) for reason in REASONS]
             corpora.append([label, *_grouped([one.read, *dropped, one.kept, one.kept_copies, one.kept_duplicates])])

@@ -1,4 +1,4 @@
-"""Id sequences of sentence pairs in flat arrays: in files that are mapped into memory, or in memory.
+"""Id sequences of sentence pairs in flat arrays, in memory or in memory-mapped files.
 
 A store's folder holds for each side its subwords one after another (`source.ids`, uint16 or uint32), where each
 sentence begins (`source.offsets`, int64, one more than there are pairs) and how long it is (`source.lengths`, int32);
@@ -8,6 +8,7 @@ several times, one segmentation of the corpora after the other.
 
 import json
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -30,7 +31,7 @@ class FlatSequences:
 
     ids: Integers  # uint16 or uint32 [subwords of all sequences]
     offsets: npt.NDArray[np.int64]  # [pairs + 1]
-    lengths: npt.NDArray[np.int32]  # [pairs]
+    lengths: npt.NDArray[np.int32]  # [pairs]; EOS counted
 
     @classmethod
     def of(cls, sequences: list[list[int]], vocabulary_size: int) -> "FlatSequences":
@@ -47,7 +48,7 @@ class FlatSequences:
 
 @dataclass(frozen=True)
 class TokenStore:
-    """Pairs of id sequences, by their number. A store in files opens at once and takes memory only as it is read."""
+    """Pairs of id sequences, numbered from 0. A store in files opens at once and takes memory only as it is read."""
 
     source: FlatSequences
     target: FlatSequences
@@ -56,29 +57,15 @@ class TokenStore:
         """The number of pairs."""
         return len(self.source.lengths)
 
-    @property
-    def source_lengths(self) -> npt.NDArray[np.int32]:
-        """Subwords of each source, EOS counted: int32 [pairs]."""
-        return self.source.lengths
-
-    @property
-    def target_lengths(self) -> npt.NDArray[np.int32]:
-        """Subwords of each target, EOS counted: int32 [pairs]."""
-        return self.target.lengths
-
     def pairs(self, indices: Integers) -> tuple[list[Integers], list[Integers]]:
         """The source and the target ids of the pairs of these numbers [n], in that order: views, not copies."""
         return self.source.take(indices), self.target.take(indices)
 
 
-# --------------------------------------------------------------------------- write
-
-
 def write(folder: Path, chunks: Iterable[tuple[int, TokenStore, CorpusCounts]]) -> None:
-    """Write chunks of pairs one after the other into files in `folder`, which exists and is empty.
+    """Write chunks of pairs one after the other into files in an empty folder. Memory does not grow with the corpora.
 
-    With each chunk come the number of its corpus and what was counted of it. Memory does not grow with the corpora.
-    Raises NmtError if there is no pair.
+    chunks: the number of the corpus, the pairs, and the counts of each chunk. Raises NmtError if there is no pair.
     """
     totals: dict[int, CorpusCounts] = {}
     with _Writer(folder, "source") as source, _Writer(folder, "target") as target:
@@ -98,13 +85,14 @@ def write(folder: Path, chunks: Iterable[tuple[int, TokenStore, CorpusCounts]]) 
     (folder / "meta.json").write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")
 
 
-class _Writer:
-    """One side's files, written from the front to the end."""
+class _Writer(ExitStack):
+    """Writes one side's files from the front to the end, and closes them on exit."""
 
     def __init__(self, folder: Path, name: str) -> None:
+        super().__init__()
         self.pairs, self.subwords, self.dtype = 0, 0, ""  # written so far; EOS counted
         self._ids, self._offsets, self._lengths = (
-            (folder / f"{name}.{part}").open("wb") for part in ("ids", "offsets", "lengths")
+            self.enter_context((folder / f"{name}.{part}").open("wb")) for part in ("ids", "offsets", "lengths")
         )
         _write(self._offsets, np.zeros(1, "<i8"), "<i8")
 
@@ -116,24 +104,13 @@ class _Writer:
         self.pairs += len(sequences.lengths)
         self.subwords += len(sequences.ids)
 
-    def __enter__(self) -> "_Writer":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for file in (self._ids, self._offsets, self._lengths):
-            file.close()
-
 
 def _write(file: BinaryIO, numbers: Integers, dtype: str) -> None:
     file.write(numbers.astype(dtype, copy=False).data)
 
 
-# --------------------------------------------------------------------------- read
-
-
 def load(folder: Path) -> tuple[TokenStore, tuple[CorpusCounts, ...]]:
-    """Open a store that `write` made, with the counts of each corpus. Raises NmtError where files are damaged or
-    missing."""
+    """Open a store; also gives the counts of each corpus. Raises NmtError if files are damaged or missing."""
     try:
         meta = _meta(folder)
         source, target = (_mapped(folder, name, meta["pairs"], meta[name]) for name in ("source", "target"))
@@ -143,16 +120,15 @@ def load(folder: Path) -> tuple[TokenStore, tuple[CorpusCounts, ...]]:
 
 
 def counts(folder: Path) -> tuple[CorpusCounts, ...]:
-    """The counts of each corpus alone. Raises NmtError where the file that holds them is damaged or missing."""
+    """The counts of each corpus alone. Raises NmtError if their file is damaged or missing."""
     try:
         return counts_from(_meta(folder)["counts"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NmtError(f"{folder / 'meta.json'}: damaged ({error})") from error
 
 
-def _meta(folder: Path) -> dict[str, Any]:
-    meta: dict[str, Any] = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-    return meta
+def _meta(folder: Path) -> Any:
+    return json.loads((folder / "meta.json").read_text(encoding="utf-8"))
 
 
 def _mapped(folder: Path, name: str, pairs: int, meta: dict[str, Any]) -> FlatSequences:

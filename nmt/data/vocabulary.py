@@ -13,7 +13,7 @@ from nmt.errors import NmtError
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 FORMAT = 1  # changes when `learn` gives another result for the same text and settings
-_THREADS = 4  # the subwords do not depend on it, but it is written into the model: fixed, for the same bytes
+_THREADS = 4  # does not change the subwords, but is written into the model: fixed, for the same bytes
 
 
 class Tokenizer:
@@ -119,14 +119,24 @@ def load(path: Path) -> Tokenizer:
 def learn(sentences: Iterable[str], settings: schema.VocabularyConfig) -> Tokenizer:
     """Learn a vocabulary of `settings.size` subwords; the same sentences in the same order give the same bytes.
 
-    SentencePiece holds all sentences in memory. Raises NmtError when the size does not suit the text, and any
+    SentencePiece holds all sentences in memory. Raises NmtError if the size does not suit the text, and any
     exception that reading the sentences raises.
     """
-    reading = _SentenceReader(sentences)
-    model = io.BytesIO()
+    model, failures = io.BytesIO(), list[BaseException]()
+
+    def given() -> Iterator[str]:
+        """The sentences. Keeps an exception in reading them, which SentencePiece would hide."""
+        try:
+            for sentence in sentences:
+                yield sentence.replace("\u2585", " ")  # SentencePiece uses it itself, and would leave out the sentence
+        except BaseException as error:
+            if not isinstance(error, GeneratorExit):
+                failures.append(error)
+            raise
+
     try:
         sentencepiece.SentencePieceTrainer.Train(
-            sentence_iterator=iter(reading),
+            sentence_iterator=given(),
             model_writer=model,
             model_type="bpe",
             vocab_size=settings.size,
@@ -142,13 +152,12 @@ def learn(sentences: Iterable[str], settings: schema.VocabularyConfig) -> Tokeni
             minloglevel=2,  # errors only
         )
     except Exception as error:
-        if reading.failure:
-            raise reading.failure from None
-        if not isinstance(error, RuntimeError):
+        if not failures and isinstance(error, RuntimeError):
+            raise NmtError(_explained(str(error), settings)) from None
+        if not failures:
             raise
-        raise NmtError(_explained(str(error), settings)) from None
-    if reading.failure:  # some versions of SentencePiece treat an exception as the end of the sentences
-        raise reading.failure
+    if failures:  # also without an error: some versions of SentencePiece treat an exception as the end of the sentences
+        raise failures[0]
     return Tokenizer(model.getvalue())
 
 
@@ -158,25 +167,6 @@ def _check_unicode(lines: list[str]) -> None:
         if isinstance(line, str) and (half := re.search("[\ud800-\udfff]", line)):
             place = f"line {number} of {len(lines)}: character {half.start() + 1}"
             raise NmtError(f"{place} is half of a surrogate pair: not Unicode text")
-
-
-class _SentenceReader:
-    """Gives sentences to SentencePiece and keeps an exception in reading them, which SentencePiece would hide."""
-
-    def __init__(self, sentences: Iterable[str]):
-        self.sentences = sentences
-        self.failure: BaseException | None = None
-
-    def __iter__(self) -> Iterator[str]:
-        try:
-            for sentence in self.sentences:
-                # SentencePiece uses U+2585 itself and would leave out the sentence
-                yield sentence.replace("\u2585", " ")
-        except GeneratorExit:
-            raise
-        except BaseException as error:
-            self.failure = error
-            raise
 
 
 def _explained(error: str, settings: schema.VocabularyConfig) -> str:

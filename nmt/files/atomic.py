@@ -1,9 +1,9 @@
 """Atomic writes: a file or folder appears only when it is complete, even if the process is killed.
 
 Content is first written in a folder `.nmt-….part` next to its destination, synced to the disk, and then renamed. Each
-writer has its own such folder, so processes that write the same file do not disturb one another: the last to finish
-wins. A killed process leaves its folder behind, and the next writer there removes it. No other folder is removed: the
-name has a checksum that no other program computes, and the lock in it shows that no process uses it.
+writer has its own such folder, so processes can write the same file at once: the last to finish wins. A killed process
+leaves its folder behind, and the next writer there removes it. No other folder is removed: the name has a checksum that
+no other program computes, and the lock in it shows that no process uses it.
 """
 
 import errno
@@ -25,7 +25,6 @@ log = logging.getLogger("nmt")
 
 LOCK = ".nmt-lock"  # the name of lock files, which no file of a user has
 _UNFINISHED = re.compile(r"\.nmt-([0-9a-f]{16})([0-9a-f]{16})\.part")
-_CONTENT = "content"
 _NO_FOLDER_SYNC = {errno.EINVAL, errno.EACCES, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP}
 _NO_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -55,15 +54,10 @@ def replacing(path: Path) -> Iterator[Path]:
         _sync_folder(place.parent)
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file as `replacing` does."""
-    with replacing(path) as content:
-        content.write_bytes(data)
-
-
 def write_text(path: Path, text: str) -> None:
     """Write a file in UTF-8 as `replacing` does."""
-    write_bytes(path, text.encode())
+    with replacing(path) as content:
+        content.write_bytes(text.encode())
 
 
 @contextmanager
@@ -127,29 +121,26 @@ def locked(folder: Path, waiting: Callable[[], None] | None = None) -> Iterator[
     OSError if the lock file cannot be made, or if the folder was removed meanwhile. Logs a warning if the file system
     has no locks.
     """
-    descriptor = _open_lock(folder)
-    try:
+    with open(_open_lock(folder), "rb") as lock:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if waiting is None:
                 raise HeldByAnother from None
             waiting()
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.flock(lock, fcntl.LOCK_EX)
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
             _warn_of_no_locks()
-        if os.fstat(descriptor).st_nlink == 0:  # the process that had the lock has removed the folder
+        if os.fstat(lock.fileno()).st_nlink == 0:  # the process that had the lock has removed the folder
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
-        yield descriptor
-    finally:
-        os.close(descriptor)
+        yield lock.fileno()
 
 
 @cache
 def _warn_of_no_locks() -> None:
-    """Only once in a process, because of the cache."""
+    """Only once per process: the function is cached."""
     log.warning("this file system has no locks: do not run two commands that write into one folder at the same time")
 
 
@@ -162,33 +153,26 @@ def reporting(path: Path, setting: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise not_written(path, error, setting) from error
-
-
-def not_written(path: Path, error: OSError, setting: str) -> NmtError:
-    """The NmtError for a path that could not be written."""
-    advice = f"free some space, or choose another {setting}" if error.errno in _FULL else f"choose another {setting}"
-    return NmtError(f"{path}: cannot be written: {error.strerror or error}: {advice}")
+        space = "free some space, or " if error.errno in _FULL else ""
+        reason = error.strerror or error
+        raise NmtError(f"{path}: cannot be written: {reason}: {space}choose another {setting}") from error
 
 
 def remove_unfinished(folder: Path) -> None:
     """Remove unfinished content that killed processes have left in a folder, if permissions allow it."""
     with suppress(OSError):
         for one in list(folder.iterdir()):
-            if _is_ours(one.name) and not one.is_symlink():
+            name = _UNFINISHED.fullmatch(one.name)
+            if name and name[2] == _checksum(name[1]) and not one.is_symlink():
                 _remove_if_left(one)
 
 
 def _remove_if_left(unfinished: Path) -> None:
     """Remove an unfinished folder if no process has its lock."""
-    with suppress(OSError):
-        descriptor = _open_lock(unfinished)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(descriptor).st_nlink:  # otherwise another process has removed it
-                shutil.rmtree(unfinished)
-        finally:
-            os.close(descriptor)
+    with suppress(OSError), open(_open_lock(unfinished), "rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(lock.fileno()).st_nlink:  # otherwise another process has removed it
+            shutil.rmtree(unfinished)
 
 
 @contextmanager
@@ -205,16 +189,11 @@ def _unfinished(parent: Path) -> Iterator[Path]:
             with suppress(FileNotFoundError, HeldByAnother):
                 held.enter_context(locked(folder))
                 break
-        yield folder / _CONTENT
+        yield folder / "content"
 
 
 def _open_lock(folder: Path) -> int:
     return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-
-
-def _is_ours(name: str) -> bool:
-    match = _UNFINISHED.fullmatch(name)
-    return match is not None and match[2] == _checksum(match[1])
 
 
 def _checksum(random: str) -> str:

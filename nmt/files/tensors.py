@@ -43,9 +43,8 @@ def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
             try:
                 save_file(on_cpu, content, {**metadata, _CHECKSUM: _checksum(on_cpu, metadata)})
             except SafetensorError as error:
-                raise NmtError(
-                    f"{path}: cannot be written: {error}: free some space, or choose another folder"
-                ) from None
+                advice = "free some space, or choose another folder"
+                raise NmtError(f"{path}: cannot be written: {error}: {advice}") from None
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -62,31 +61,29 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator["TensorFile"]:
-    """Open a file and read its header. If another file is renamed over it, this one stays open and unchanged.
+    """Open a file and read its header. A file that is renamed over it does not change what is read.
 
     Raises NmtError if it is missing, damaged or of another kind.
     """
     try:
         kind = path.stat().st_mode
-        if stat.S_ISREG(kind):
-            stream = path.open("rb")
+        if not stat.S_ISREG(kind):
+            raise NmtError(f"{path}: {'a folder' if stat.S_ISDIR(kind) else 'a device or a pipe'}, not a file")
+        stream = path.open("rb")
     except (FileNotFoundError, NotADirectoryError):
         raise no_such_file(path) from None
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL character
         raise _unreadable(path, error) from None
-    if not stat.S_ISREG(kind):
-        raise NmtError(f"{path}: {'a folder' if stat.S_ISDIR(kind) else 'a device or a pipe'}, not a file")
     with stream:
         yield TensorFile(path, stream)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A tensor in the header: its type, its shape, and its size in bytes."""
+    """The type and the shape of a tensor, from the header."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
-    size: int
 
 
 class TensorFile:
@@ -97,9 +94,6 @@ class TensorFile:
     Source: https://github.com/huggingface/safetensors#format
     """
 
-    metadata: dict[str, str]
-    entries: dict[str, Entry]
-
     def __init__(self, path: Path, stream: BufferedReader):
         """Raises NmtError if it is not a complete safetensors file."""
         self.path, self._stream, self._digest = path, stream, hashlib.sha256()
@@ -109,8 +103,8 @@ class TensorFile:
             raise _unreadable(path, "its header is too long")
         try:
             header = json.loads(self._bytes(length), object_pairs_hook=_no_name_twice)
-            self.metadata = _metadata(header)
-            self.entries = _entries(header, size - length)
+            self.metadata: dict[str, str] = _metadata(header)
+            self.entries: dict[str, Entry] = _entries(header, size - length)
         except (ValueError, RecursionError) as error:
             raise _unreadable(path, error) from None
 
@@ -127,9 +121,8 @@ class TensorFile:
                 raise _unreadable(self.path, f"{name[:100]!r} has an impossible shape") from None
             self._read_into(_bytes_of(found[name]))
         if self.metadata.pop(_CHECKSUM, None) != _checksum(found, self.metadata):
-            raise NmtError(
-                f"{self.path}: damaged: its content does not match its checksum: use another copy or checkpoint"
-            )
+            damaged = "damaged: its content does not match its checksum"
+            raise NmtError(f"{self.path}: {damaged}: use another copy or checkpoint")
         return found
 
     @property
@@ -160,7 +153,7 @@ def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _metadata(header: object) -> dict[str, str]:
-    """Take the metadata out of a header. Raises ValueError if it is not a valid header."""
+    """Takes the metadata out of a header. Raises ValueError if it is not valid."""
     if not isinstance(header, dict):
         raise ValueError("its header is not a JSON object")
     metadata = header.pop("__metadata__", {})
@@ -181,15 +174,16 @@ def _entries(header: dict[str, Any], size: int) -> dict[str, Entry]:
         sizes = len(shape) <= _MOST_DIMENSIONS and all(type(length) is int and 0 <= length < 2**63 for length in shape)
         if kind not in _DTYPES or not sizes:
             raise ValueError(f"its header has an unknown type or shape for {name[:100]!r}")
-        placed.append((start, end, name, Entry(_DTYPES[kind], tuple(shape), end - start)))
+        placed.append((start, end, name, Entry(_DTYPES[kind], tuple(shape))))
+    placed.sort(key=lambda one: one[:2])
     before = 0
-    for start, end, name, entry in sorted(placed, key=lambda one: one[:2]):
+    for start, end, name, entry in placed:
         if start != before or end - start != math.prod(entry.shape) * entry.dtype.itemsize:
             raise ValueError(f"the size of {name[:100]!r} does not fit its type and shape")
         before = end
     if before != size:
         raise ValueError(f"it has {size} bytes of tensors, but {before} in its header")
-    return {name: entry for *_, name, entry in sorted(placed, key=lambda one: one[:2])}
+    return {name: entry for _, _, name, entry in placed}
 
 
 def _unreadable(path: Path, why: object) -> NmtError:

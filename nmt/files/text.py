@@ -8,6 +8,7 @@ import codecs
 import gzip
 import hashlib
 import io
+import json
 import logging
 import os
 import sys
@@ -34,9 +35,6 @@ class ReaderGone(Exception):
     """The program that reads standard output, such as `head`, has closed it. This is not an error; writing stops."""
 
 
-# --------------------------------------------------------------------------- in
-
-
 def read_lines(path: Path, digests: Digests | None = None) -> Iterator[str]:
     """The lines of a UTF-8 file, decompressed if its name ends in .gz; see `decoded_lines`.
 
@@ -54,7 +52,7 @@ def read_lines(path: Path, digests: Digests | None = None) -> Iterator[str]:
 
 
 class _HashedFile(io.FileIO):
-    """Hashes the bytes as they are read: a later digest of the path could be of other content."""
+    """Hashes the bytes as they are read: the file at the path could be another one afterwards."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -67,7 +65,7 @@ class _HashedFile(io.FileIO):
 
 
 def survey(path: Path, digests: Digests) -> int:
-    """The number of lines in a file, read as `read_lines` does."""
+    """The number of lines in a file. Adds its digest and raises NmtError as `read_lines` does."""
     return sum(1 for _ in read_lines(path, digests))
 
 
@@ -108,6 +106,11 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def content_key(*parts: object) -> str:
+    """A hash of JSON values: 16 hexadecimal digits."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
 @contextmanager
 def lines_in(path: Path | None) -> Iterator[tuple[Iterator[str], bool]]:
     """The lines of a file or of standard input (None), and whether they are typed at a terminal."""
@@ -120,9 +123,6 @@ def lines_in(path: Path | None) -> Iterator[tuple[Iterator[str], bool]]:
     if interactive:
         log.info("type a sentence and press Enter; Ctrl-D ends")
     yield decoded_lines(sys.stdin.buffer, "standard input"), interactive
-
-
-# --------------------------------------------------------------------------- out
 
 
 @contextmanager

@@ -41,7 +41,7 @@ def micro_batch_tokens(
     Raises NmtError where a CPU has too little memory for the number that is set, or where nothing fits with `auto`.
     """
     budget, wanted = training.batch_tokens, training.micro_batch_tokens
-    longer_side = np.maximum(pairs.source_lengths, pairs.target_lengths)
+    longer_side = np.maximum(pairs.source.lengths, pairs.target.lengths)
     longer_side = longer_side[longer_side <= budget]  # longer pairs are in no batch
     if wanted == "auto":
         chosen = ranks.broadcast(_chosen_before(run, ranks) if ranks.first else 0)

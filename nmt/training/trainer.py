@@ -323,7 +323,7 @@ class Trainer:
 
     def _validation_batches(self, pairs: TokenStore) -> Batches:
         """Batches of the complete validation set, of any length. Raises NmtError for a pair too long to score."""
-        longest, limit = int(max(pairs.source_lengths.max(), pairs.target_lengths.max())), self.model.longest_position
+        longest, limit = int(max(pairs.source.lengths.max(), pairs.target.lengths.max())), self.model.longest_position
         if limit is not None and longest > limit:
             raise NmtError(
                 f"data.validation: a sentence has {longest} subwords, more than model.max_positions: {limit}: raise "

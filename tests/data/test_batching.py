@@ -3,6 +3,7 @@
 import itertools
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,15 +23,13 @@ class Store:
 
     def __init__(self, lengths: list[tuple[int, int]] | np.ndarray) -> None:
         random = np.random.default_rng(0)
-        self.source_lengths, self.target_lengths = np.array(lengths, np.int32).reshape(-1, 2).T
-        self.rows = [
-            [np.append(random.integers(4, 99, n - 1), EOS).astype(np.uint16) for n in side]
-            for side in (self.source_lengths, self.target_lengths)
-        ]
+        sides = np.array(lengths, np.int32).reshape(-1, 2).T
+        self.source, self.target = (SimpleNamespace(lengths=side) for side in sides)
+        self.rows = [[np.append(random.integers(4, 99, n - 1), EOS).astype(np.uint16) for n in side] for side in sides]
         self.read: list[list[int]] = []
 
     def __len__(self) -> int:
-        return len(self.source_lengths)
+        return len(self.rows[0])
 
     def pairs(self, indices: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
         self.read.append([int(i) for i in indices])
@@ -53,7 +52,7 @@ def contents(store: Store, batches: Batches, epoch: int = 0, first_step: int = 0
 
 def padded_tokens(store: Store, pairs: list[int]) -> int:
     """Sentences × the longest side among them."""
-    return len(pairs) * int(max(store.source_lengths[pairs].max(), store.target_lengths[pairs].max()))
+    return len(pairs) * int(max(store.source.lengths[pairs].max(), store.target.lengths[pairs].max()))
 
 
 length = st.integers(1, 40)
@@ -93,7 +92,7 @@ def test_a_step_is_the_same_however_it_is_split(
         assert all(padded_tokens(store, pairs) <= micro_batch_tokens for pairs in micro_batches if pairs)
         assert all(micro_batches) or len(unsplit) < len(micro_batches)
         in_order = [pair for shares in zip(*per_rank, strict=True) for share in shares for pair in share]
-        longest = np.maximum(store.source_lengths, store.target_lengths)[in_order]
+        longest = np.maximum(store.source.lengths, store.target.lengths)[in_order]
         assert (np.diff(longest) >= 0).all()  # so that every part is tight
         assert len({(s.sentences, s.source_tokens, s.target_tokens, s.padded_tokens) for s in steps}) == 1
 
@@ -157,7 +156,7 @@ def test_order_and_contents_follow_from_seed_and_epoch() -> None:
 
 def test_batches_are_shuffled_within_a_pool() -> None:
     store = Store(multi30k_like(500))
-    longest = [store.target_lengths[pairs].max() for (pairs,) in contents(store, make(store, 300))]
+    longest = [store.target.lengths[pairs].max() for (pairs,) in contents(store, make(store, 300))]
     assert len(longest) > 20
     assert abs(np.corrcoef(longest, range(len(longest)))[0, 1]) < 0.5  # sorted by length: above 0.9
 

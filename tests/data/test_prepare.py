@@ -18,14 +18,15 @@ from typing import Any
 import numpy as np
 import pyarrow
 import pytest
+from helpers.unfinished import left_by_a_killed_process
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
 from nmt.config import schema, reader
 from nmt.config.schema import Config, Corpus, DataConfig
-from nmt.data import cleaning, store_folder, token_store, vocabulary
-from nmt.data.prepare import PreparedData, prepare, sample_evenly
+from nmt.data import cleaning, token_store, vocabulary
+from nmt.data.prepare import PreparedData, locked, prepare, sample_evenly
 from nmt.errors import NmtError
 from nmt.files.text import read_lines
 
@@ -382,10 +383,56 @@ def test_killed_build_is_swept_away(run: Config, caplog: pytest.LogCaptureFixtur
     assert not unfinished.exists()
 
 
+def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    store = tmp_path / "deep" / "store"
+    left_by_a_killed_process(store)
+    (store / "thesis.unfinished").mkdir()
+    (store / "thesis.unfinished" / "chapter").write_text("mine")
+    (store / "tokens-1.unfinished").write_text("mine too")
+    (store / "lock").write_text("and mine")
+    with locked(store):
+        assert sorted(path.name for path in store.iterdir()) == [
+            ".nmt-lock", "lock", "thesis.unfinished", "tokens-1.unfinished"
+        ]  # fmt: skip
+    assert (store / "thesis.unfinished" / "chapter").read_text() == "mine"
+    assert (store / "lock").read_text() == "and mine"
+
+
+def test_lock_is_held_by_one_at_a_time(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="nmt")
+    waiting, inside = threading.Event(), threading.Event()
+
+    def enter() -> None:
+        waiting.set()
+        with locked(tmp_path):
+            inside.set()
+
+    other = threading.Thread(target=enter)
+    with pytest.raises(ValueError, match="a defect"), locked(tmp_path):
+        other.start()
+        assert waiting.wait(timeout=30)
+        assert not inside.wait(timeout=0.3)
+        raise ValueError("a defect")
+    other.join(timeout=30)
+    assert inside.is_set()
+    assert "waiting for another process that prepares data" in caplog.text
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(run: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(folder: Path, chunks: object) -> None:
+        (folder / "source.ids").write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(token_store, "write", full)
+    with pytest.raises(NmtError, match=r"tokens-\w+: cannot be written: No space left on device: free some space"):
+        prepare(run)
+    assert entries(run) == [".nmt", "vocabulary"]
+
+
 def test_processes_wait_for_the_one_that_builds(run: Config, caplog: pytest.LogCaptureFixture) -> None:
     results: list[PreparedData] = []
     threads = [threading.Thread(target=lambda: results.append(prepare(run))) for _ in range(2)]
-    with store_folder.locked(Path(run.run_dir) / "data"):
+    with locked(Path(run.run_dir) / "data"):
         for thread in threads:
             thread.start()
         deadline = time.monotonic() + 30
@@ -452,7 +499,7 @@ def test_a_corpus_that_changes_while_another_process_prepares_is_read_as_it_is_t
     target = Path(str(run.data.train[0].target))
     whole_target, results = target.read_bytes(), list[PreparedData]()
     thread = threading.Thread(target=lambda: results.append(prepare(run)))
-    with store_folder.locked(Path(run.run_dir) / "data"):
+    with locked(Path(run.run_dir) / "data"):
         thread.start()
         deadline = time.monotonic() + 30
         while "waiting for another process" not in caplog.text:

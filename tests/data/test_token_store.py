@@ -94,8 +94,8 @@ def test_what_is_read_is_what_was_written(build: Callable[..., Any], subwords: V
         for source, target in pairs
     ]
     assert rows(store) == plain
-    assert store.source_lengths.tolist() == [len(source) for source, _ in plain]
-    assert store.target_lengths.tolist() == [len(target) for _, target in plain]
+    assert store.source.lengths.tolist() == [len(source) for source, _ in plain]
+    assert store.target.lengths.tolist() == [len(target) for _, target in plain]
     assert texts(store, subwords) == pairs
     assert counts[0].kept == len(store) == len(pairs)
 
@@ -116,7 +116,7 @@ def test_in_memory_is_on_disk(build: Callable[..., Any]) -> None:
     disk, _ = build(pairs[:100], subwords=SEPARATE)
     assert rows(memory)[:100] == rows(disk)
     assert rows(memory)[100:] == [([EOS], rows(memory)[100][1]), ([EOS], [EOS])]
-    assert memory.source_lengths.tolist() == [len(source) for source, _ in rows(memory)]
+    assert memory.source.lengths.tolist() == [len(source) for source, _ in rows(memory)]
     assert memory.source.ids.dtype == disk.source.ids.dtype == np.dtype("<u2")
 
 
@@ -213,8 +213,8 @@ def test_counts_describe_the_pairs_kept(build: Callable[..., Any]) -> None:
     store, [count] = build(pairs, subwords=SEPARATE)
     assert (count.source.words, count.target.words) == (3, 4)
     assert (count.source.characters, count.target.characters) == (15, 10)
-    assert count.source.subwords == store.source_lengths.sum() - 2
-    assert count.target.longest == store.target_lengths.max() - 1
+    assert count.source.subwords == store.source.lengths.sum() - 2
+    assert count.target.longest == store.target.lengths.max() - 1
     assert count.target.unknown == np.count_nonzero(store.target.ids == UNK) > 0
     assert count.source.unknown == 0
 
@@ -282,5 +282,5 @@ def test_bpe_dropout_neither_drops_pairs_nor_makes_them_too_long(build: Callable
     plain, _ = build(pairs, max_length=20)
     store, _ = build(pairs, max_length=20, dropout=(0.5, 4))
     assert texts(store) == 4 * texts(plain)
-    assert max(store.source_lengths.max(), store.target_lengths.max()) <= 21  # with the end of sentence
+    assert max(store.source.lengths.max(), store.target.lengths.max()) <= 21  # with the end of sentence
     assert any(one == two for one, two in zip(rows(store), 4 * rows(plain), strict=True)), "cut as without it"

@@ -94,6 +94,23 @@ def test_no_folder_takes_the_place_of_one_with_files(tmp_path: Path) -> None:
     assert (tmp_path / "folder" / "thesis").read_text() == "mine" and names(tmp_path) == ["folder"]
 
 
+def test_new_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
+    with atomic.new_folder(tmp_path / "made") as unfinished:
+        (unfinished / "file").write_text("content")
+        assert not (tmp_path / "made").exists()
+    assert (tmp_path / "made" / "file").read_text() == "content"
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
+
+
+@pytest.mark.parametrize("error", [NmtError("mine"), KeyboardInterrupt(), ValueError("a defect")])
+def test_after_an_error_there_is_no_new_folder(tmp_path: Path, error: BaseException) -> None:
+    with pytest.raises(type(error)) as raised, atomic.new_folder(tmp_path / "made") as unfinished:
+        (unfinished / "file").write_text("half of the con")
+        raise error
+    assert raised.value is error
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_new_file_has_the_permissions_that_the_umask_allows_and_another_keeps_its_own(tmp_path: Path) -> None:
     private = tmp_path / "private"
     private.touch(0o600)

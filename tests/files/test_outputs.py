@@ -1,6 +1,7 @@
 """What a command is asked to write is looked at before the work: refused in one line, and nothing is left behind."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -162,7 +163,7 @@ def test_the_folder_of_checkpoints_stands_for_the_run(run: Path, tmp_path: Path,
         written.append(tmp_path / f"output {given.name}")
         done = invoke(*arguments, "--output", written[-1])
         assert done.exit_code == 0, done.output
-    one, other = (path.read_bytes() for path in written)
+    one, other = (re.sub(r'"written": *"[^"]*"', "", path.read_text()) for path in written)  # a report's time
     assert one == other
 
 

@@ -19,6 +19,6 @@ def test_a_rule_and_a_mark() -> None:
 
 
 def test_aligned_lines_have_one_width() -> None:
-    assert aligned(ROWS, gap=" ") == ["name    loss note", "last 5  1.25    x", "ema    12.50     "]
+    assert aligned(ROWS) == ["name     loss  note", "last 5   1.25     x", "ema     12.50      "]
     with pytest.raises(ValueError):
         aligned([["a"], ["b", "c"]])

@@ -297,7 +297,7 @@ def test_rows_are_trained_scored_written_down_and_not_done_again(
     ):
         grid.train_and_score(runs, output, "cpu", None, 11, test)
     other = plan(grid, recipe, "first", "training.checkpoint_every=2", "training.max_steps=9")
-    with pytest.raises(NmtError, match=r"other settings \(training\.max_steps: 8 -> 9\): choose another --output"):
+    with pytest.raises(NmtError, match=r"other settings \(training\.max_steps: 8 there, 9 here\): choose another"):
         grid.train_and_score(other, output, "cpu", None, 1, test)
 
 
@@ -485,7 +485,7 @@ def test_files_that_are_the_last_and_the_best_are_searched_once(
 @pytest.mark.parametrize(
     ("run", "message"),
     [
-        ("empty", "empty: no checkpoints to choose from"),
+        ("empty", "empty: the run has no checkpoint yet"),
         ("nowhere", "nowhere: no such folder: give the folder of a run"),
         ("config.yaml", "config.yaml: not a folder: give the folder of a run"),
     ],
