@@ -3,7 +3,7 @@
 from typing import Any
 
 from nmt.commands.report.curves import curves
-from nmt.commands.report.run import Run, Sample, Session
+from nmt.commands.report.run import Run, Session
 from nmt.config import schema
 
 CONFIG = """
@@ -49,10 +49,10 @@ def new_run(name: str, last_step: int = 2400, seed: int = 1) -> Run:
     rows = [logged(step) for step in range(100, last_step + 1, 100)]
     training, validation = curves([*rows, *(validated(step) for step in {*range(500, last_step, 500), last_step})])
     best: dict[str, Any] = {"best_metric": "validation_loss", "nmt": "0.1", **validated(last_step)}
-    samples = [
-        Sample(source, reference, [(500 * (i + 1), text) for i, text in enumerate(texts)])
+    samples = {
+        (source, reference): [(500 * (i + 1), text) for i, text in enumerate(texts)]
         for source, reference, texts in SENTENCES
-    ]
+    }
     return Run(
         name,
         parsed,

@@ -4,8 +4,8 @@ import json
 import logging
 from pathlib import Path
 
+from nmt.commands.html_page import html_page
 from nmt.commands.inspect.inspect import Inspection
-from nmt.commands.inspect.page import page
 from nmt.commands.inspect.text import FORMAT, to_data
 from nmt.errors import NmtError
 from nmt.files import atomic
@@ -67,3 +67,9 @@ def write(inspection: Inspection, folder: Path, layer: int | None = None, *, pic
         written += drawing.write(inspection, folder, layer)
     log.info("written: %s (open it in a browser), %s", written[0], ", ".join(path.name for path in written[1:]))
     return written
+
+
+def page(inspection: Inspection) -> str:
+    """The inspection as one HTML file that loads nothing."""
+    data = to_data(inspection, digits=4, position_digits=2)  # enough for display
+    return html_page("nmt.commands.inspect", f"{inspection.source.text} – nmt", data)

@@ -1,11 +1,12 @@
 """An inspection as text and as data."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from torch import Tensor
 
-from nmt.commands.inspect.inspect import KINDS, Inspection, Sentence
+from nmt.commands.inspect.inspect import KINDS, Inspection
 from nmt.files.table import table
 
 FORMAT, VERSION = "nmt-inspection", 1
@@ -52,9 +53,9 @@ def to_data(inspection: Inspection, digits: int = 6, position_digits: int = 6) -
         "format": FORMAT,
         "version": VERSION,
         "model": inspection.model,
-        "source": _sentence(inspection.source),
+        "source": asdict(inspection.source),
         "target": {
-            **_sentence(inspection.target),
+            **asdict(inspection.target),
             "given": inspection.given,
             "score": one.score,
             "log_probability": one.log_probability,
@@ -63,13 +64,7 @@ def to_data(inspection: Inspection, digits: int = 6, position_digits: int = 6) -
         "attention": {kind: _rounded(inspection.attention[kind], digits) for kind in KINDS},
         "alignment": {"layer": inspection.alignment_layer + 1, "weights": _rounded(inspection.alignment, digits)},
         "hypotheses": [
-            {
-                "text": found.text,
-                "score": found.score,
-                "log_probability": found.log_probability,
-                "pieces": found.pieces,
-                "token_scores": found.token_scores,
-            }
+            {name: value for name, value in asdict(found).items() if value is not None}
             for found in inspection.hypotheses
         ],
         "beam": {"size": inspection.beam_size, "nodes": _nodes(inspection)},
@@ -92,11 +87,6 @@ def position_title(name: str, layout: str) -> str:
     return what[name] + (", as this model has them" if name == layout else "")
 
 
-def _sentence(sentence: Sentence) -> dict[str, Any]:
-    spans = [{"text": word.text, "start": word.start, "end": word.end} for word in sentence.words]
-    return {"text": sentence.text, "language": sentence.language, "pieces": sentence.pieces, "words": spans}
-
-
 def _nodes(inspection: Inspection) -> list[dict[str, Any]]:
     return [
         {
@@ -114,9 +104,5 @@ def _nodes(inspection: Inspection) -> list[dict[str, Any]]:
 
 
 def _rounded(table: Tensor, digits: int) -> Any:
-    """A tensor as nested lists of rounded numbers."""
-
-    def rounded(values: Any) -> Any:
-        return [rounded(value) for value in values] if isinstance(values, list) else round(values, digits)
-
-    return rounded(table.tolist())
+    """A tensor as nested lists of numbers with this many decimal places."""
+    return table.double().round(decimals=digits).tolist()

@@ -27,13 +27,10 @@ class Curves:
     values: dict[str, list[float | None]]
     rows_a_point: int = 1
 
-    def at(self, step: int) -> dict[str, float]:
-        """All values of a step; empty if there is no such point."""
-        if step not in self.step:
-            return {}
-        place = self.step.index(step)
-        found = ((name, column[place]) for name, column in self.values.items())
-        return {name: value for name, value in found if value is not None}
+    def last(self) -> dict[str, float]:
+        """All values of the last point; empty if there is none."""
+        last = ((name, column[-1]) for name, column in self.values.items())
+        return {name: value for name, value in last if value is not None}
 
 
 def curves(rows: Sequence[Mapping[str, Any]]) -> tuple[Curves, Curves]:

@@ -16,11 +16,8 @@ _NONE = "–"
 _SCORES = {"validation_loss": "validation loss", "bleu": "BLEU", "chrf": "chrF"}
 _FOUR_DECIMALS = ("validation loss", "COMET")  # as training and `nmt evaluate` print them; others have two
 _SIGNED = ("bleu", "chrf")  # scores with a signature
-_MEASURED_BY = (
-    "data.validation",
-    "training.validation_sentences",
-    "decoding.",
-)  # settings that scores on the validation set depend on
+# Settings that scores on the validation set depend on.
+_MEASURED_BY = ("data.validation", "training.validation_sentences", "decoding.")
 _FACTS = {
     "nmt": "nmt", "python": "Python", "torch": "PyTorch", "cuda": "CUDA", "sentencepiece": "SentencePiece",
     "sacrebleu": "sacreBLEU", "system": "system", "processor": "processor", "cores": "cores",
@@ -139,10 +136,9 @@ def _scores(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     """Tables: the best checkpoints, the last validations if they are different ones, and each evaluation."""
     best = [run.best.get("step") for run in runs]
     last = [run.validation.step[-1] if run.validation.step else None for run in runs]
-    validated = [{} if step is None else run.validation.at(step) for run, step in zip(runs, last, strict=True)]
     yield from _validated("On the validation set, best checkpoint", best, [run.best for run in runs])
     if last != best:
-        yield from _validated("On the validation set, last validation", last, validated)
+        yield from _validated("On the validation set, last validation", last, [run.validation.last() for run in runs])
     for name in dict.fromkeys(evaluation.name for run in runs for evaluation in run.evaluations):
         found = [[one for one in run.evaluations if one.name == name] for run in runs]
         yield {"title": name, "rows": list(_evaluated(found))}
@@ -209,11 +205,9 @@ def _signatures(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 def _samples(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Each sentence once, with the translations of every run."""
-    keys = dict.fromkeys((sample.source, sample.reference) for run in runs for sample in run.samples)
-    held = [{(sample.source, sample.reference): sample.translations for sample in run.samples} for run in runs]
+    pairs = dict.fromkeys(pair for run in runs for pair in run.samples)
     return [
-        {"source": source, "reference": reference, "runs": [of.get((source, reference), []) for of in held]}
-        for source, reference in keys
+        {"source": pair[0], "reference": pair[1], "runs": [run.samples.get(pair, []) for run in runs]} for pair in pairs
     ]
 
 

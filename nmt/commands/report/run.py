@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,9 @@ log = logging.getLogger("nmt")
 EVALUATIONS = "evaluation*.json"  # output of `nmt evaluate --json` that users keep in the run folder
 
 
-@dataclass(frozen=True)
-class Sample:
-    """A validation sentence and its translations in order, each with the step of the validation."""
-
-    source: str
-    reference: str
-    translations: list[tuple[int, str]]
+# Translations of validation sentences: source, reference → step of the validation and translation, in order.
+Samples = dict[tuple[str, str], list[tuple[int, str]]]
+Score = tuple[str, float, float | None, str]  # name, value, half-width of its 95% interval, sacreBLEU's signature
 
 
 @dataclass(frozen=True)
@@ -57,12 +54,11 @@ class Session:
 class Evaluation:
     """A system's scores in a file of `nmt evaluate --json`.
 
-    name: of the file. Each score: name, value, half-width of its 95% interval or None, sacreBLEU's signature. system:
-    the model or file of translations that was scored; empty if the file does not have it.
+    name: of the file. system: the model or file of translations that was scored; empty if the file does not have it.
     """
 
     name: str
-    scores: list[tuple[str, float, float | None, str]]
+    scores: list[Score]
     system: str = ""
 
 
@@ -80,7 +76,7 @@ class Run:
     training: Curves
     validation: Curves
     totals: dict[str, float]
-    samples: list[Sample]
+    samples: Samples
     sessions: list[Session]
     best: dict[str, Any]
     evaluations: list[Evaluation]
@@ -124,25 +120,21 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value < 2**53
-
-
-def _has_total(value: object) -> bool:
-    return isinstance(value, dict) and is_number(value.get("total"))
-
-
-def _is_text_by_name(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_is_text, value.values()))
-
-
 # The types of the values that are used from each kind of record.
 _SAMPLE: _Types = {"source": _is_text, "reference": _is_text, "translation": _is_text}
-_SESSION: _Types = {"time": _is_text, "reason": _is_text, "parameters": _has_total, "skipped_pairs": is_number}
+_SESSION: _Types = {
+    "time": _is_text,
+    "reason": _is_text,
+    "parameters": lambda value: isinstance(value, dict) and is_number(value.get("total")),
+    "skipped_pairs": is_number,
+}
 _MODEL: _Types = {
-    "step": _is_count, "validation_loss": is_number, "bleu": is_number, "chrf": is_number,
-    "signatures": _is_text_by_name,
-}  # fmt: skip
+    "step": lambda value: type(value) is int and 0 <= value < 2**53,
+    "validation_loss": is_number,
+    "bleu": is_number,
+    "chrf": is_number,
+    "signatures": lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
+}
 
 
 class _Reader:
@@ -254,47 +246,40 @@ def _totals(rows: Iterable[dict[str, Any]], saved: int) -> dict[str, float]:
     return totals | ({"step": max(saved, totals.get("step", 0))} if saved else {})
 
 
-def _samples(rows: Iterable[dict[str, Any]]) -> list[Sample]:
-    """The samples by sentence, in the order of the file."""
-    found: dict[tuple[str, str], Sample] = {}
+def _samples(rows: Iterable[dict[str, Any]]) -> Samples:
+    """The samples in the order of the file."""
+    samples: Samples = {}
     for row in rows:
         if row.keys() >= _SAMPLE.keys():
-            source, reference = row["source"], row["reference"]
-            sample = found.setdefault((source, reference), Sample(source, reference, []))
-            sample.translations.append((row["step"], row["translation"]))
-    return list(found.values())
+            samples.setdefault((row["source"], row["reference"]), []).append((row["step"], row["translation"]))
+    return samples
 
 
 def _sessions(rows: Iterable[dict[str, Any]]) -> Iterator[Session]:
     """A session for each start, with the end that follows it, if there is one."""
-    started: dict[str, Any] | None = None
-    for row in [*rows, {"event": "started"}]:
-        ended = row.get("event") in ("stopped", "finished")
-        if started is not None:
-            facts = {key: value for key, value in started.items() if key not in ("event", "time", "step")}
-            session = Session(started.get("time", ""), started["step"], facts)
-            if ended:
-                session = replace(
-                    session,
-                    ended=row.get("time", ""),
-                    last_step=row["step"],
-                    reason=row.get("reason", ""),
-                    finished=row["event"] == "finished",
-                )
-            yield session
-        started = row if row.get("event") == "started" else None
+    for row, after in pairwise([*rows, {}]):
+        if row.get("event") != "started":
+            continue
+        facts = {key: value for key, value in row.items() if key not in ("event", "time", "step")}
+        session = Session(row.get("time", ""), row["step"], facts)
+        if after.get("event") in ("stopped", "finished"):
+            session = replace(
+                session,
+                ended=after.get("time", ""),
+                last_step=after["step"],
+                reason=after.get("reason", ""),
+                finished=after["event"] == "finished",
+            )
+        yield session
 
 
-def _by_system(scores: Iterable[dict[str, Any]]) -> dict[str, list[tuple[str, float, float | None, str]]]:
-    systems: dict[str, list[tuple[str, float, float | None, str]]] = {}
-    for score in scores:
-        systems.setdefault(str(score.get("system", "")), []).append(_score(score))
+def _by_system(rows: Iterable[dict[str, Any]]) -> dict[str, list[Score]]:
+    systems: dict[str, list[Score]] = {}
+    for row in rows:
+        interval = row.get("interval")
+        half = interval["half_width"] if interval else None
+        if not is_number(row["value"]) or not (half is None or is_number(half)):
+            raise ValueError
+        score = (str(row["name"]), float(row["value"]), None if half is None else float(half), str(row["signature"]))
+        systems.setdefault(str(row.get("system", "")), []).append(score)
     return systems
-
-
-def _score(score: dict[str, Any]) -> tuple[str, float, float | None, str]:
-    interval = score.get("interval")
-    half = interval["half_width"] if interval else None
-    if not is_number(score["value"]) or not (half is None or is_number(half)):
-        raise ValueError
-    return str(score["name"]), float(score["value"]), None if half is None else float(half), str(score["signature"])

@@ -13,8 +13,7 @@ import uvicorn
 from nmt.commands.serve import app
 from nmt.commands.serve.batching import BatchingQueue
 from nmt.commands.serve.hosts import AllowedHosts
-from nmt.commands.serve.languages import Languages
-from nmt.commands.serve.requests import Limits
+from nmt.commands.serve.requests import Languages, Limits
 from nmt.decoding.model_loader import load_settings
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
