@@ -115,8 +115,8 @@ def _texts(request: Request) -> tuple[AlignedText | None, list[AlignedText], str
         references = [_read(path) for path in request.references]
         return None if request.source is None else _read(request.source), references, None
     assert request.language_pair is not None
-    found = named_test_sets.load(request.test_set, request.language_pair)
-    return found.source, found.references, found.target_language
+    source, references = named_test_sets.load(request.test_set, request.language_pair)
+    return source, references, request.language_pair.partition("-")[2]
 
 
 def _read(path: Path) -> AlignedText:

@@ -2,7 +2,6 @@
 
 import difflib
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 
 from sacrebleu import utils
@@ -15,17 +14,8 @@ from nmt.files.text import read_lines
 log = logging.getLogger("nmt")
 
 
-@dataclass(frozen=True)
-class NamedTestSet:
-    """A source, its reference translations, and the language of these."""
-
-    source: AlignedText
-    references: list[AlignedText]
-    target_language: str
-
-
-def load(name: str, language_pair: str) -> NamedTestSet:
-    """The test set for a pair such as en-de, which sacreBLEU downloads if needed.
+def load(name: str, language_pair: str) -> tuple[AlignedText, list[AlignedText]]:
+    """The source and the references of a test set for a pair such as en-de, which sacreBLEU downloads if needed.
 
     Raises NmtError if sacreBLEU does not know the name or the pair, or the download fails.
     """
@@ -50,4 +40,4 @@ def load(name: str, language_pair: str) -> NamedTestSet:
             "that folder and try again, or give the files as --source and --reference"
         ) from None
     texts = [AlignedText(f"{name} {Path(path).name}", list(read_lines(Path(path)))) for path in (source, *references)]
-    return NamedTestSet(texts[0], texts[1:], language_pair.partition("-")[2])
+    return texts[0], texts[1:]

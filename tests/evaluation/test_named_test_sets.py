@@ -33,11 +33,10 @@ def test_a_set_that_is_there(folder: Path) -> None:
         (folder / f"wmt14.en-de.{field}").write_text("x\nx\n")
     (folder / "wmt14.en-de.src").write_text("One.\nTwo\u2028lines.\n", encoding="utf-8")
     (folder / "wmt14.en-de.ref").write_text("Eins.\nZwei.\n")
-    found = named_test_sets.load("wmt14", "en-de")
-    assert found.source.lines == ["One.", "Two\u2028lines."]
-    assert [reference.lines for reference in found.references] == [["Eins.", "Zwei."]]
-    assert found.target_language == "de"
-    assert found.source.name == "wmt14 wmt14.en-de.src"
+    source, references = named_test_sets.load("wmt14", "en-de")
+    assert source.lines == ["One.", "Two\u2028lines."]
+    assert [reference.lines for reference in references] == [["Eins.", "Zwei."]]
+    assert source.name == "wmt14 wmt14.en-de.src"
 
 
 def test_a_set_that_cannot_be_downloaded(folder: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,7 +1,7 @@
 """Exports a model as a CTranslate2 folder, through CTranslate2's model specification.
 
 CTranslate2 supports every setting of our Transformer: positions are written as a table, so any layout is exact, and
-keys and values of different widths are padded with zeros (`nmt.commands.export.attention_weights`).
+keys and values of different widths are padded with zeros (`nmt.commands.export.transformer_weights`).
 Source: ctranslate2.specs.transformer_spec, and the attention layer and position encoder in its C++.
 """
 
@@ -13,8 +13,7 @@ from torch import nn
 
 from nmt.checkpoints import export_folder
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.export.architecture import build_transformer
-from nmt.commands.export.attention_weights import Linear, head_width, linear, padded
+from nmt.commands.export.transformer_weights import Linear, build_transformer, head_width, linear, padded
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
 from nmt.models.transformer.attention import MultiHeadAttention
 from nmt.models.transformer.model import FeedForward
@@ -42,14 +41,11 @@ def _spec(loaded: Checkpoint) -> "TransformerSpec":
 
     model, sizes, vocabulary = build_transformer(loaded), loaded.config.model, loaded.vocabulary
     first: Any = model.encoder[0]
-    activations = common_spec.Activation
     shape = {
         "num_heads": sizes.heads,
         "pre_norm": sizes.norm == "pre",
         # Our GELU is the exact x · Φ(x), which is GELU there; GELUTanh and GELUSigmoid are approximations.
-        "activation": {"relu": activations.RELU, "gelu": activations.GELU, "swish": activations.SWISH}[
-            sizes.activation
-        ],
+        "activation": common_spec.Activation[sizes.activation.upper()],
         "head_dim": head_width(first.self_attention),
     }
     spec = transformer_spec.TransformerSpec(

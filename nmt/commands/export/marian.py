@@ -2,12 +2,13 @@
 
 Marian's sinusoids are the paper's, with all sines before all cosines, so the model dimension of every weight is
 reordered in this way. Biases that our model does not have are zeros there, and narrower heads are padded with zeros
-(`attention_weights.py`). Models that Marian cannot represent are refused.
+(`transformer_weights.py`). Models that Marian cannot represent are refused.
 Source: transformers/models/marian.
 """
 
 import json
 import logging
+import math
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +19,7 @@ from torch import Tensor, nn
 
 from nmt.checkpoints import export_folder
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.export.architecture import build_transformer
-from nmt.commands.export.attention_weights import Linear, linear, padded, scale_for
+from nmt.commands.export.transformer_weights import Linear, build_transformer, linear, padded
 from nmt.config.schema import Config, DecodingConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
 from nmt.errors import NmtError
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nmt")
 
+_ALL = slice(None)
 _NOT_EXPORTED = ("banned", "coverage_penalty", "min_length_ratio", "consensus")  # decoding settings
 
 
@@ -126,7 +127,9 @@ def _generation_config(settings: Config) -> "GenerationConfig":
     from transformers import GenerationConfig
 
     decoding = settings.decoding
-    _warn_of_settings_not_exported(decoding)
+    default = DecodingConfig()
+    if lost := [f"decoding.{key}" for key in _NOT_EXPORTED if getattr(decoding, key) != getattr(default, key)]:
+        log.warning("%s: not exported, because transformers has no such setting", ", ".join(lost))
     longest = export_folder.longest_position(settings)
     return GenerationConfig(
         max_length=longest if decoding.max_length is None else min(longest, decoding.max_length + 2),  # BOS and EOS
@@ -155,16 +158,10 @@ def _method(decoding: DecodingConfig) -> dict[str, Any]:
     return {"num_beams": decoding.beam_size, "early_stopping": True, "length_penalty": beta}
 
 
-def _warn_of_settings_not_exported(decoding: DecodingConfig) -> None:
-    default = DecodingConfig()
-    lost = [f"decoding.{key}" for key in _NOT_EXPORTED if getattr(decoding, key) != getattr(default, key)]
-    if lost:
-        log.warning("%s: not exported, because transformers has no such setting", ", ".join(lost))
-
-
 def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
     """Marian's parameters by name."""
-    order = _sines_first(model.config.d_model)
+    # For each dimension of Marian the dimension of ours: 0, 2, 4, …, then 1, 3, 5, …
+    order = torch.cat([torch.arange(first, model.config.d_model, 2) for first in (0, 1)])
     yield "model.encoder.embed_tokens.weight", model.source_embedding.weight.detach()[:, order]
     yield "model.decoder.embed_tokens.weight", model.target_embedding.weight.detach()[:, order]
     if model.config.tie == "all":
@@ -176,18 +173,13 @@ def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
                 yield f"model.{side}.layers.{number}.{name}", tensor
 
 
-def _sines_first(d_model: int) -> Tensor:
-    """For each dimension of Marian the dimension of ours: 0, 2, 4, …, then 1, 3, 5, …"""
-    return torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
-
-
 def _layer(layer: Any, order: Tensor) -> Iterator[tuple[str, Tensor]]:
     """The parameters of an EncoderLayer or a DecoderLayer, by Marian's names."""
     yield from _attention("self_attn", layer.self_attention, layer.self_attention_residual.norm, order)
     if hasattr(layer, "cross_attention"):
         yield from _attention("encoder_attn", layer.cross_attention, layer.cross_attention_residual.norm, order)
-    yield from _from_model("fc1", linear(layer.feed_forward.inner), order)
-    yield from _to_model("fc2", linear(layer.feed_forward.outer), order)
+    yield from _linear("fc1", linear(layer.feed_forward.inner), inputs=order)
+    yield from _linear("fc2", linear(layer.feed_forward.outer), outputs=order)
     yield from _norm("final_layer_norm", layer.feed_forward_residual.norm, order)
 
 
@@ -195,27 +187,21 @@ def _attention(
     name: str, attention: MultiHeadAttention, norm: nn.LayerNorm, order: Tensor
 ) -> Iterator[tuple[str, Tensor]]:
     width = len(order) // attention.heads
-    parts = padded(attention, width, scale_for(attention, width))
-    yield from _from_model(f"{name}.q_proj", parts.query, order)
-    yield from _from_model(f"{name}.k_proj", parts.key, order)
-    yield from _from_model(f"{name}.v_proj", parts.value, order)
-    yield from _to_model(f"{name}.out_proj", parts.output, order)
+    parts = padded(attention, width, math.sqrt(width / attention.key_size))  # Marian divides by the padded width
+    yield from _linear(f"{name}.q_proj", parts.query, inputs=order)
+    yield from _linear(f"{name}.k_proj", parts.key, inputs=order)
+    yield from _linear(f"{name}.v_proj", parts.value, inputs=order)
+    yield from _linear(f"{name}.out_proj", parts.output, outputs=order)
     yield from _norm(f"{name}_layer_norm", norm, order)
 
 
-def _from_model(name: str, projection: Linear, order: Tensor) -> Iterator[tuple[str, Tensor]]:
-    """A projection from the model dimension."""
-    yield f"{name}.weight", projection.weight[:, order]
-    yield (
-        f"{name}.bias",
-        projection.weight.new_zeros(len(projection.weight)) if projection.bias is None else projection.bias,
-    )
-
-
-def _to_model(name: str, projection: Linear, order: Tensor) -> Iterator[tuple[str, Tensor]]:
-    """A projection to the model dimension."""
-    yield f"{name}.weight", projection.weight[order]
-    yield f"{name}.bias", projection.weight.new_zeros(len(order)) if projection.bias is None else projection.bias[order]
+def _linear(
+    name: str, projection: Linear, outputs: Tensor | slice = _ALL, inputs: Tensor | slice = _ALL
+) -> Iterator[tuple[str, Tensor]]:
+    """A projection with its outputs or its inputs reordered: those that are the model dimension."""
+    bias = projection.weight.new_zeros(len(projection.weight)) if projection.bias is None else projection.bias
+    yield f"{name}.weight", projection.weight[outputs][:, inputs]
+    yield f"{name}.bias", bias[outputs]
 
 
 def _norm(name: str, norm: nn.LayerNorm, order: Tensor) -> Iterator[tuple[str, Tensor]]:

@@ -5,8 +5,10 @@ search is the same in every engine, so it decides together with the scores; othe
 """
 
 import random
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Protocol
 
 from nmt.checkpoints import export_folder
@@ -118,9 +120,9 @@ def compare(
 
     Raises NmtError if there are none, the scores are not finite, or an engine does not support the search.
     """
-    positions = min((engine.positions for engine in (ours, theirs) if engine.positions is not None), default=None)
+    limits = [sys.maxsize, *(engine.positions for engine in (ours, theirs) if engine.positions is not None)]
     decoding, kept = settings.decoding, comparable(lines, settings, vocabulary.source)
-    sources = [SearchInput(ids, _longest(ids, decoding, positions)) for ids in kept.values()]
+    sources = [SearchInput(ids, min(decoding.longest_output(len(ids)), *limits)) for ids in kept.values()]
     others = theirs.subwords([lines[number - 1] for number in kept])
 
     def search(engine: Searcher, beam_size: int) -> dict[int, Hypothesis]:
@@ -133,36 +135,25 @@ def compare(
             normalization=decoding.normalization,
         )
         results = engine.search(sources, options, decoding.batch_tokens)
-        return {number: _first(number, hypotheses) for number, hypotheses in zip(kept, results, strict=True)}
+        for number, hypotheses in zip(kept, results, strict=True):
+            if not hypotheses:
+                raise NmtError(f"line {number}: the scores are not finite: the weights are damaged or too large")
+        return {number: best for number, (best, *_) in zip(kept, results, strict=True)}
 
     greedy, beam = search(ours, 1), search(ours, decoding.beam_size)
     targets = [hypothesis.tokens for hypothesis in beam.values()]
     scored = theirs.score(list(zip(kept.values(), targets, strict=True)), decoding.batch_tokens)
-    pairs = [
-        pair
-        for mine, its in zip(beam.values(), scored, strict=True)
-        for pair in zip(mine.token_scores, its, strict=True)
-    ]
+    mine = chain.from_iterable(hypothesis.token_scores for hypothesis in beam.values())
+    pairs = list(zip(mine, chain.from_iterable(scored), strict=True))
     return Parity(
         lines=len(kept),
         tokenized=[number for (number, ids), its in zip(kept.items(), others, strict=True) if ids != its],
         greedy=_mismatches(greedy, search(theirs, 1), vocabulary.target, first_different=True),
         beam=_mismatches(beam, search(theirs, decoding.beam_size), vocabulary.target, first_different=False),
         beam_size=decoding.beam_size,
-        largest=max((abs(mine - its) for mine, its in pairs), default=0.0),
-        scored=all(abs(mine - its) <= _rounding(mine) for mine, its in pairs),
+        largest=max((abs(our - their) for our, their in pairs), default=0.0),
+        scored=all(abs(our - their) <= _rounding(our) for our, their in pairs),
     )
-
-
-def _longest(ids: list[int], decoding: schema.DecodingConfig, positions: int | None) -> int:
-    longest = decoding.longest_output(len(ids))
-    return longest if positions is None else min(longest, positions)
-
-
-def _first(number: int, hypotheses: list[Hypothesis]) -> Hypothesis:
-    if not hypotheses:
-        raise NmtError(f"line {number}: the scores are not finite: the weights are damaged or too large")
-    return hypotheses[0]
 
 
 def _mismatches(

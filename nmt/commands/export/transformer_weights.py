@@ -1,16 +1,18 @@
-"""The attention matrices as other engines need them: separate, with keys and values of the same width.
+"""The model to export, and its attention matrices as other engines need them: separate, all heads of one width.
 
 Shapes: H heads, D d_model, dk and dv the key and value widths of a head, W the common width.
 """
 
-import math
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nmt.checkpoints.model_file import Checkpoint
+from nmt.errors import NmtError
 from nmt.models.transformer.attention import MultiHeadAttention
+from nmt.models.transformer.model import Transformer
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,17 @@ class Projections:
     output: Linear
 
 
+def build_transformer(loaded: Checkpoint) -> Transformer:
+    """The model of a model file. Raises NmtError if it is not a Transformer, and as Checkpoint.build does."""
+    model = loaded.build()
+    if not isinstance(model, Transformer):
+        raise NmtError(
+            f"the model is a {type(model).__name__}, and only a Transformer can be exported: use the model file itself "
+            "(nmt translate, nmt serve)"
+        )
+    return model
+
+
 def head_width(attention: MultiHeadAttention) -> int:
     """The smallest width that holds the keys and the values of a head."""
     return max(attention.key_size, attention.value_size)
@@ -47,23 +60,16 @@ def padded(attention: MultiHeadAttention, width: int, query_scale: float = 1.0) 
     The added columns are zeros, so the result does not change: they add nothing to the product of a query and a key,
     and the output projection multiplies the zeros of the values by zeros.
     """
-    joint = linear(attention.projection)
-    weights = torch.split(joint.weight, attention.widths)
-    biases = (None,) * 3 if joint.bias is None else torch.split(joint.bias, attention.widths)
-    query, key, value = (
-        Linear(_widen(weight, attention.heads, width), None if bias is None else _widen(bias, attention.heads, width))
-        for weight, bias in zip(weights, biases, strict=True)
-    )
-    if query_scale != 1:
-        query = Linear(query.weight * query_scale, None if query.bias is None else query.bias * query_scale)
-    output = linear(attention.output)
+
+    def separate(rows: Tensor) -> list[Tensor]:
+        query, key, value = (_widen(part, attention.heads, width) for part in torch.split(rows, attention.widths))
+        return [query * query_scale, key, value]
+
+    joint, output = linear(attention.projection), linear(attention.output)
+    biases = [None] * 3 if joint.bias is None else separate(joint.bias)
+    query, key, value = map(Linear, separate(joint.weight), biases)
     widened = _widen(output.weight.t(), attention.heads, width).t().contiguous()
     return Projections(query, key, value, Linear(widened, output.bias))
-
-
-def scale_for(attention: MultiHeadAttention, width: int) -> float:
-    """The factor for the queries if an engine divides by sqrt(width) instead of sqrt(dk)."""
-    return math.sqrt(width / attention.key_size)
 
 
 def _widen(rows: Tensor, heads: int, width: int) -> Tensor:
