@@ -13,7 +13,7 @@ from torch import nn
 
 from nmt.checkpoints import export_folder
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.export.transformer_weights import Linear, build_transformer, head_width, linear, padded
+from nmt.commands.export.transformer_weights import Linear, build_transformer, head_width, padded
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
 from nmt.models.transformer.attention import MultiHeadAttention
 from nmt.models.transformer.model import FeedForward
@@ -55,9 +55,9 @@ def _spec(loaded: Checkpoint) -> "TransformerSpec":
     positions = export_folder.longest_position(loaded.config)
     _set_side(spec.encoder, model.encoder, model.encoder_norm, model.source_positions, positions)
     _set_side(spec.decoder, model.decoder, model.decoder_norm, model.target_positions, positions)
-    spec.encoder.embeddings[0].weight = model.source_embedding.weight.detach()
-    spec.decoder.embeddings.weight = model.target_embedding.weight.detach()
-    spec.decoder.projection.weight = model.output.weight.detach()
+    spec.encoder.embeddings[0].weight = model.source_embedding.weight
+    spec.decoder.embeddings.weight = model.target_embedding.weight
+    spec.decoder.projection.weight = model.output.weight
     special = vocabulary.target.pieces([PAD, UNK, BOS, EOS])  # the same names in both vocabularies
     spec.register_source_vocabulary(special + vocabulary.source.every_piece()[EOS + 1 :])
     spec.register_target_vocabulary(special + vocabulary.target.every_piece()[EOS + 1 :])
@@ -70,7 +70,7 @@ def _spec(loaded: Checkpoint) -> "TransformerSpec":
 
 def _set_side(spec: Any, layers: nn.ModuleList, norm: nn.Module, positions: nn.Module, length: int) -> None:
     """Write the encoder or the decoder, without its embeddings."""
-    spec.position_encodings.encodings = positions(0, length).detach().clone()  # [T, D]
+    spec.position_encodings.encodings = positions(0, length).clone()  # [T, D]
     if isinstance(norm, nn.LayerNorm):
         _set_norm(spec.layer_norm, norm)
     layer: Any  # an EncoderLayer or a DecoderLayer
@@ -83,31 +83,28 @@ def _set_side(spec: Any, layers: nn.ModuleList, norm: nn.Module, positions: nn.M
 
 def _set_attention(spec: Any, attention: MultiHeadAttention, norm: nn.LayerNorm, *, is_self: bool) -> None:
     """Self-attention has queries, keys and values in one matrix; cross-attention has the queries in another one."""
-    parts = padded(attention, head_width(attention))
-    if is_self:
-        _set_linear(spec.linear[0], _joined(parts.query, parts.key, parts.value))
-    else:
-        _set_linear(spec.linear[0], parts.query)
-        _set_linear(spec.linear[1], _joined(parts.key, parts.value))
-    _set_linear(spec.linear[-1], parts.output)
+    query, key, value, output = padded(attention, head_width(attention))
+    matrices = [_joined(query, key, value), output] if is_self else [query, _joined(key, value), output]
+    for to, matrix in zip(spec.linear, matrices, strict=True):
+        _set_linear(to, matrix)
     spec.queries_scale = attention.key_size**-0.5
     _set_norm(spec.layer_norm, norm)
 
 
 def _set_feed_forward(spec: Any, feed_forward: FeedForward, norm: nn.LayerNorm) -> None:
-    _set_linear(spec.linear_0, linear(feed_forward.inner))
-    _set_linear(spec.linear_1, linear(feed_forward.outer))
+    _set_linear(spec.linear_0, feed_forward.inner)
+    _set_linear(spec.linear_1, feed_forward.outer)
     _set_norm(spec.layer_norm, norm)
 
 
-def _set_linear(spec: Any, projection: Linear) -> None:
+def _set_linear(spec: Any, projection: Linear | nn.Linear) -> None:
     spec.weight = projection.weight
     if projection.bias is not None:
         spec.bias = projection.bias
 
 
 def _set_norm(spec: Any, norm: nn.LayerNorm) -> None:
-    spec.gamma, spec.beta = norm.weight.detach(), norm.bias.detach()
+    spec.gamma, spec.beta = norm.weight, norm.bias
 
 
 def _joined(*parts: Linear) -> Linear:

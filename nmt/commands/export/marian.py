@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from nmt.checkpoints import export_folder
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.export.transformer_weights import Linear, build_transformer, linear, padded
+from nmt.commands.export.transformer_weights import Linear, build_transformer, padded
 from nmt.config.schema import Config, DecodingConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
 from nmt.errors import NmtError
@@ -32,6 +32,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("nmt")
 
 _ALL = slice(None)
+_TOKENS = {
+    "decoder_start_token_id": BOS,
+    "bos_token_id": BOS,
+    "eos_token_id": EOS,
+    "pad_token_id": PAD,
+    "forced_eos_token_id": EOS,
+}
 _NOT_EXPORTED = ("banned", "coverage_penalty", "min_length_ratio", "consensus")  # decoding settings
 
 
@@ -110,11 +117,7 @@ def _config(loaded: Checkpoint) -> "MarianConfig":
         dropout=sizes.dropout,
         attention_dropout=sizes.attention_dropout,
         activation_dropout=sizes.activation_dropout,
-        decoder_start_token_id=BOS,
-        bos_token_id=BOS,
-        eos_token_id=EOS,
-        pad_token_id=PAD,
-        forced_eos_token_id=EOS,
+        **_TOKENS,
     )
 
 
@@ -136,11 +139,7 @@ def _generation_config(settings: Config) -> "GenerationConfig":
         min_length=decoding.min_length + 1 if decoding.min_length else None,  # BOS
         no_repeat_ngram_size=decoding.no_repeat_ngram,
         bad_words_ids=[[PAD], [UNK], [BOS]],
-        decoder_start_token_id=BOS,
-        bos_token_id=BOS,
-        eos_token_id=EOS,
-        pad_token_id=PAD,
-        forced_eos_token_id=EOS,
+        **_TOKENS,
         **_method(decoding),
     )
 
@@ -162,11 +161,11 @@ def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
     """Marian's parameters by name."""
     # For each dimension of Marian the dimension of ours: 0, 2, 4, …, then 1, 3, 5, …
     order = torch.cat([torch.arange(first, model.config.d_model, 2) for first in (0, 1)])
-    yield "model.encoder.embed_tokens.weight", model.source_embedding.weight.detach()[:, order]
-    yield "model.decoder.embed_tokens.weight", model.target_embedding.weight.detach()[:, order]
+    yield "model.encoder.embed_tokens.weight", model.source_embedding.weight[:, order]
+    yield "model.decoder.embed_tokens.weight", model.target_embedding.weight[:, order]
     if model.config.tie == "all":
-        yield "model.shared.weight", model.target_embedding.weight.detach()[:, order]
-    yield "lm_head.weight", model.output.weight.detach()[:, order]
+        yield "model.shared.weight", model.target_embedding.weight[:, order]
+    yield "lm_head.weight", model.output.weight[:, order]
     for side, layers in (("encoder", model.encoder), ("decoder", model.decoder)):
         for number, layer in enumerate(layers):
             for name, tensor in _layer(layer, order):
@@ -178,8 +177,8 @@ def _layer(layer: Any, order: Tensor) -> Iterator[tuple[str, Tensor]]:
     yield from _attention("self_attn", layer.self_attention, layer.self_attention_residual.norm, order)
     if hasattr(layer, "cross_attention"):
         yield from _attention("encoder_attn", layer.cross_attention, layer.cross_attention_residual.norm, order)
-    yield from _linear("fc1", linear(layer.feed_forward.inner), inputs=order)
-    yield from _linear("fc2", linear(layer.feed_forward.outer), outputs=order)
+    yield from _linear("fc1", layer.feed_forward.inner, inputs=order)
+    yield from _linear("fc2", layer.feed_forward.outer, outputs=order)
     yield from _norm("final_layer_norm", layer.feed_forward_residual.norm, order)
 
 
@@ -187,16 +186,16 @@ def _attention(
     name: str, attention: MultiHeadAttention, norm: nn.LayerNorm, order: Tensor
 ) -> Iterator[tuple[str, Tensor]]:
     width = len(order) // attention.heads
-    parts = padded(attention, width, math.sqrt(width / attention.key_size))  # Marian divides by the padded width
-    yield from _linear(f"{name}.q_proj", parts.query, inputs=order)
-    yield from _linear(f"{name}.k_proj", parts.key, inputs=order)
-    yield from _linear(f"{name}.v_proj", parts.value, inputs=order)
-    yield from _linear(f"{name}.out_proj", parts.output, outputs=order)
+    # Marian divides by sqrt(width), our model by sqrt(key_size).
+    *projections, output = padded(attention, width, math.sqrt(width / attention.key_size))
+    for letter, projection in zip("qkv", projections, strict=True):
+        yield from _linear(f"{name}.{letter}_proj", projection, inputs=order)
+    yield from _linear(f"{name}.out_proj", output, outputs=order)
     yield from _norm(f"{name}_layer_norm", norm, order)
 
 
 def _linear(
-    name: str, projection: Linear, outputs: Tensor | slice = _ALL, inputs: Tensor | slice = _ALL
+    name: str, projection: Linear | nn.Linear, outputs: Tensor | slice = _ALL, inputs: Tensor | slice = _ALL
 ) -> Iterator[tuple[str, Tensor]]:
     """A projection with its outputs or its inputs reordered: those that are the model dimension."""
     bias = projection.weight.new_zeros(len(projection.weight)) if projection.bias is None else projection.bias
@@ -205,8 +204,8 @@ def _linear(
 
 
 def _norm(name: str, norm: nn.LayerNorm, order: Tensor) -> Iterator[tuple[str, Tensor]]:
-    yield f"{name}.weight", norm.weight.detach()[order]
-    yield f"{name}.bias", norm.bias.detach()[order]
+    yield f"{name}.weight", norm.weight[order]
+    yield f"{name}.bias", norm.bias[order]
 
 
 def _write_tokenizer(folder: Path, loaded: Checkpoint) -> None:

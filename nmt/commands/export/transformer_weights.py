@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.errors import NmtError
@@ -23,25 +23,15 @@ class Linear:
     bias: Tensor | None
 
 
-@dataclass(frozen=True)
-class Projections:
-    """Queries, keys and values [H·W, D] and output [D, H·W]."""
-
-    query: Linear
-    key: Linear
-    value: Linear
-    output: Linear
-
-
 def build_transformer(loaded: Checkpoint) -> Transformer:
-    """The model of a model file. Raises NmtError if it is not a Transformer, and as Checkpoint.build does."""
+    """The model of a model file, without gradients. Raises NmtError if it is not a Transformer."""
     model = loaded.build()
     if not isinstance(model, Transformer):
         raise NmtError(
             f"the model is a {type(model).__name__}, and only a Transformer can be exported: use the model file itself "
             "(nmt translate, nmt serve)"
         )
-    return model
+    return model.requires_grad_(False)
 
 
 def head_width(attention: MultiHeadAttention) -> int:
@@ -49,27 +39,22 @@ def head_width(attention: MultiHeadAttention) -> int:
     return max(attention.key_size, attention.value_size)
 
 
-def linear(module: nn.Linear) -> Linear:
-    """A module's weight and bias."""
-    return Linear(module.weight.detach(), None if module.bias is None else module.bias.detach())
+def padded(attention: MultiHeadAttention, width: int, query_scale: float = 1.0) -> tuple[Linear, ...]:
+    """Queries, keys and values [H·W, D] and output [D, H·W] with heads of W = `width`, at least `head_width`.
 
-
-def padded(attention: MultiHeadAttention, width: int, query_scale: float = 1.0) -> Projections:
-    """The projections with every head `width` wide, at least `head_width`; queries times query_scale.
-
-    The added columns are zeros, so the result does not change: they add nothing to the product of a query and a key,
-    and the output projection multiplies the zeros of the values by zeros.
+    The queries are multiplied by query_scale. The added columns are zeros, so the result does not change: they add
+    nothing to the product of a query and a key, and the output projection multiplies the zeros of the values by zeros.
     """
 
     def separate(rows: Tensor) -> list[Tensor]:
         query, key, value = (_widen(part, attention.heads, width) for part in torch.split(rows, attention.widths))
         return [query * query_scale, key, value]
 
-    joint, output = linear(attention.projection), linear(attention.output)
+    joint, output = attention.projection, attention.output
     biases = [None] * 3 if joint.bias is None else separate(joint.bias)
     query, key, value = map(Linear, separate(joint.weight), biases)
     widened = _widen(output.weight.t(), attention.heads, width).t().contiguous()
-    return Projections(query, key, value, Linear(widened, output.bias))
+    return query, key, value, Linear(widened, output.bias)
 
 
 def _widen(rows: Tensor, heads: int, width: int) -> Tensor:

@@ -14,25 +14,24 @@ FORMAT, VERSION = "nmt-inspection", 1
 
 def to_text(inspection: Inspection) -> str:
     """The translation, the word alignment and the results of the search."""
-    return "\n".join(_lines(inspection))
-
-
-def _lines(inspection: Inspection) -> Iterator[str]:
-    one = inspection.translation
-    yield f"source       {inspection.source.text}"
-    yield f"{'given' if inspection.given else 'translation':12} {inspection.target.text}"
-    yield f"             score {one.score:.4f}, log P {one.log_probability:.4f}, {len(one.pieces)} subwords"
-    yield ""
+    one, nodes = inspection.translation, inspection.nodes
     layers, heads = inspection.attention["cross"].shape[:2]
     layer = f"layer {inspection.alignment_layer + 1} of {layers}"
-    yield f"word alignment: cross-attention of decoder {layer}, mean of {heads} heads"
-    rows = [[f"  {share:.0%}", f"{target} ← {source}"] for target, source, share in strongest_links(inspection)]
-    yield table(rows, left=(1,)) if rows else "  none: the translation is empty"
-    yield ""
-    finished = sum(node.fate == "finished" for node in inspection.nodes)
-    steps, considered = inspection.nodes[-1].step, len(inspection.nodes)
-    yield f"beam of {inspection.beam_size}: {steps} steps, {considered} hypotheses considered, {finished} finished"
-    yield table([[f"  {one.score:.4f}", one.text] for one in inspection.hypotheses], left=(1,))
+    links = [[f"  {share:.0%}", f"{target} ← {source}"] for target, source, share in strongest_links(inspection)]
+    finished = sum(node.fate == "finished" for node in nodes)
+    beam = f"{nodes[-1].step} steps, {len(nodes)} hypotheses considered, {finished} finished"
+    lines = [
+        f"source       {inspection.source.text}",
+        f"{'given' if inspection.given else 'translation':12} {inspection.target.text}",
+        f"             score {one.score:.4f}, log P {one.log_probability:.4f}, {len(one.pieces)} subwords",
+        "",
+        f"word alignment: cross-attention of decoder {layer}, mean of {heads} heads",
+        table(links, left=(1,)) if links else "  none: the translation is empty",
+        "",
+        f"beam of {inspection.beam_size}: {beam}",
+        table([[f"  {found.score:.4f}", found.text] for found in inspection.hypotheses], left=(1,)),
+    ]
+    return "\n".join(lines)
 
 
 def strongest_links(inspection: Inspection) -> Iterator[tuple[str, str, float]]:

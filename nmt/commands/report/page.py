@@ -64,9 +64,6 @@ def _run(run: Run) -> dict[str, Any]:
     }
 
 
-# --------------------------------------------------------------------------- summary
-
-
 def _summary(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     """A row for each fact that is known of at least one run."""
     facts = [_facts(run) for run in runs]
@@ -79,7 +76,7 @@ def _summary(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
 def _facts(run: Run) -> dict[str, str]:
     totals, training = run.totals, run.config.training
     tokens, seconds = totals.get("target_tokens"), totals.get("seconds")
-    parameters = _of_last_session(run, "parameters", {}).get("total")
+    session = run.sessions[-1].facts if run.sessions else {}
     best = f"step {run.best['step']:,}, by {_SCORES[training.best_metric]}" if "step" in run.best else _NONE
     return {
         "state": _state(run),
@@ -88,8 +85,8 @@ def _facts(run: Run) -> dict[str, str]:
         "target subwords trained on": _count(tokens),
         "time in training": _NONE if seconds is None else _duration(seconds),
         "target subwords per second": _count(tokens / seconds if tokens and seconds else None),
-        "parameters": _count(parameters),
-        "skipped pairs (longer than a batch)": _count(_of_last_session(run, "skipped_pairs", None)),
+        "parameters": _count(session.get("parameters", {}).get("total")),
+        "skipped pairs (longer than a batch)": _count(session.get("skipped_pairs")),
         "sessions": _times(len(run.sessions)),
         "best checkpoint": best,
     }
@@ -115,10 +112,6 @@ def _times(sessions: int) -> str:
     return f"{sessions}: resumed {resumed} time{'s' if resumed > 1 else ''}"
 
 
-def _of_last_session(run: Run, fact: str, default: Any) -> Any:
-    return run.sessions[-1].facts.get(fact, default) if run.sessions else default
-
-
 def _count(number: float | None) -> str:
     return _NONE if number is None else f"{number:,.0f}"
 
@@ -127,9 +120,6 @@ def _duration(seconds: float) -> str:
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours} h {minute:02} min" if hours else f"{minute} min {second:02} s"
-
-
-# --------------------------------------------------------------------------- scores
 
 
 def _scores(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
@@ -200,9 +190,6 @@ def _signatures(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: str(row["score"]))
 
 
-# --------------------------------------------------------------------------- samples, settings, data
-
-
 def _samples(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Each sentence once, with the translations of every run."""
     pairs = dict.fromkeys(pair for run in runs for pair in run.samples)
@@ -218,18 +205,9 @@ def _settings(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 def _data(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """The tables on the data; runs with the same data share one."""
-    found: list[dict[str, Any]] = []
-    for number, run in enumerate(runs):
-        tables = None if run.data is None else run.data.tables()
-        same = next((of for of in found if of["tables"] == tables), None)
-        if same is None:
-            found.append({"tables": tables, "runs": [number]})
-        else:
-            same["runs"].append(number)
-    return found
-
-
-# --------------------------------------------------------------------------- hardware, versions, sessions
+    tables = [None if run.data is None else run.data.tables() for run in runs]
+    distinct = [one for place, one in enumerate(tables) if one not in tables[:place]]
+    return [{"tables": one, "runs": [i for i, other in enumerate(tables) if other == one]} for one in distinct]
 
 
 def _environment(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:

@@ -184,16 +184,13 @@ class _Reader:
 
     def _typed(self, path: Path, records: Sequence[dict[str, Any]], types: _Types) -> list[dict[str, Any]]:
         """The records without values of a wrong type."""
-        wrong = [
-            [name for name, is_right in types.items() if name in record and not is_right(record[name])]
-            for record in records
-        ]
-        if names := dict.fromkeys(name for of in wrong for name in of):
-            self._note(f"{path}: {', '.join(names)}: not written by `nmt train`: not shown")
-        return [
-            {name: value for name, value in record.items() if name not in of}
-            for record, of in zip(records, wrong, strict=True)
-        ]
+
+        def is_wrong(record: dict[str, Any], name: str) -> bool:
+            return name in types and name in record and not types[name](record[name])
+
+        if wrong := dict.fromkeys(name for record in records for name in types if is_wrong(record, name)):
+            self._note(f"{path}: {', '.join(wrong)}: not written by `nmt train`: not shown")
+        return [{name: value for name, value in record.items() if not is_wrong(record, name)} for record in records]
 
     def _provenance(self, path: Path) -> dict[str, Any]:
         """The provenance of a model file; empty if the file does not exist."""

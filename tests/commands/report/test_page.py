@@ -160,7 +160,7 @@ def test_samples_and_data_that_runs_share_are_there_once() -> None:
     report = DataReport(("en", "de"), ("corpus",), counts)
     a = replace(new_run("a"), data=report, samples={("s", "r"): [(1, "x")]})
     b = replace(new_run("b"), data=report, samples={("s", "r"): [(2, "y")], ("t", "u"): [(2, "z")]})
-    data = page.to_data([a, b, replace(new_run("c"), samples=[])])
+    data = page.to_data([a, b, replace(new_run("c"), samples={})])
     assert data["samples"] == [
         {"source": "s", "reference": "r", "runs": [[(1, "x")], [(2, "y")], []]},
         {"source": "t", "reference": "u", "runs": [[], [(2, "z")], []]},
