@@ -24,7 +24,6 @@ log = logging.getLogger("nmt")
 
 # Resampling holds statistics of every line in every sample: about 2 GiB for this number of lines.
 MOST_LINES_RESAMPLED = 10_000
-_PROGRESS_AFTER_SECONDS = 2
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def score(
     bleu, quiet_bleu = (bleu_metric(target_language, tokenizer=tokenizer, quiet=quiet) for quiet in (False, True))
     chrf, ter = CHRF(), ter_metric(target_language)
     metrics = [(bleu, quiet_bleu), (chrf, chrf), (ter, ter)]
-    for metric, quiet in tqdm(metrics, "scoring", disable=None, leave=False, delay=_PROGRESS_AFTER_SECONDS):
+    for metric, quiet in tqdm(metrics, "scoring", disable=None, leave=False, delay=2):
         name, measured = _resampled(metric, quiet, systems, texts) if resampled else _plain(metric, systems, texts)
         signature = metric.get_signature()
         signature.update("test", test_set)

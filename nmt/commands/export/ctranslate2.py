@@ -25,10 +25,7 @@ QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float3
 
 
 def write(folder: Path, loaded: Checkpoint, quantization: str = "float32") -> None:
-    """Write the model, its vocabulary and its settings into an existing empty folder.
-
-    quantization is one of QUANTIZATIONS. Raises NmtError as `build_transformer` does.
-    """
+    """Write model, vocabulary and settings into an existing empty folder. Raises NmtError as `build_transformer`."""
     spec = _spec(loaded)
     spec.validate()
     spec.optimize(quantization=quantization)

@@ -77,9 +77,8 @@ def check(settings: Config) -> None:
 
 
 def write(folder: Path, loaded: Checkpoint) -> None:
-    """Write model, tokenizer and settings into an existing empty folder, in float32.
-
-    Raises NmtError as `check` and `build_transformer` do.
+    """Write model, tokenizer and settings into an existing empty folder, in float32. Raises NmtError as `check` and
+    `build_transformer`.
     """
     transformers = load_package()
     check(loaded.config)

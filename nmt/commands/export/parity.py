@@ -20,7 +20,6 @@ from nmt.errors import NmtError
 from nmt.files.table import table
 
 _SAMPLE_LINES, _SAMPLE_SUBWORDS = 16, 24
-_ROUNDING = 1e-4  # of a log P, relative for those beyond 1: float32 sums depend on the order
 
 
 class Exported(Searcher, Protocol):
@@ -97,10 +96,7 @@ def sample(tokenizer: Tokenizer) -> list[str]:
 
 
 def comparable(lines: Sequence[str], settings: schema.Config, tokenizer: Tokenizer) -> dict[int, list[int]]:
-    """The source ids of the lines to compare, by line number, without empty and too long lines.
-
-    Raises NmtError if none is left.
-    """
+    """The source ids, by line number, of lines that are not empty and not too long. NmtError if there are none."""
     limit = min(settings.longest_source, export_folder.longest_position(settings) - 1)
     encoded = dict(enumerate(tokenizer.encode(list(lines)), start=1))
     kept = {number: ids for number, ids in encoded.items() if 0 < len(ids) <= limit}
@@ -176,4 +172,5 @@ def _mismatches(
 
 
 def _rounding(log_p: float) -> float:
-    return _ROUNDING * max(1.0, abs(log_p))
+    """The largest difference that is only rounding: relative beyond 1, because float32 sums depend on the order."""
+    return 1e-4 * max(1.0, abs(log_p))

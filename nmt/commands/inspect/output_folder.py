@@ -15,7 +15,6 @@ log = logging.getLogger("nmt")
 
 PAGE, DATA = "index.html", "inspection.json"
 _START = json.dumps({"format": FORMAT})[:-1].encode()  # of our own data
-_MATPLOTLIB = (3, 11)  # the first version that draws Arabic and right-to-left text correctly
 
 
 def check_pictures() -> None:
@@ -26,7 +25,7 @@ def check_pictures() -> None:
         raise NmtError(
             "pictures need the package matplotlib: pip install 'matplotlib>=3.11', or use --no-pictures"
         ) from None
-    if matplotlib.__version_info__[:2] < _MATPLOTLIB:
+    if matplotlib.__version_info__[:2] < (3, 11):  # the first that draws Arabic and right-to-left text correctly
         raise NmtError(
             f"pictures need matplotlib 3.11 or newer, for text in all scripts, and {matplotlib.__version__} is "
             "installed: pip install --upgrade matplotlib, or use --no-pictures"

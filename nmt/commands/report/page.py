@@ -15,7 +15,6 @@ from nmt.config.schema import Config
 _NONE = "–"
 _SCORES = {"validation_loss": "validation loss", "bleu": "BLEU", "chrf": "chrF"}
 _FOUR_DECIMALS = ("validation loss", "COMET")  # as training and `nmt evaluate` print them; others have two
-_SIGNED = ("bleu", "chrf")  # scores with a signature
 # Settings that scores on the validation set depend on.
 _MEASURED_BY = ("data.validation", "training.validation_sentences", "decoding.")
 _FACTS = {
@@ -179,7 +178,7 @@ def _signatures(runs: Sequence[Run]) -> list[dict[str, Any]]:
     found: dict[str, tuple[set[str], set[int]]] = {}
     for number, run in enumerate(runs):
         signatures = run.best.get("signatures", {})
-        of_run = [(_SCORES[name], signatures.get(name, "not recorded")) for name in _SIGNED if name in run.best]
+        of_run = [(_SCORES[key], signatures.get(key, "not recorded")) for key in ("bleu", "chrf") if key in run.best]
         of_run += [(label, text) for one in run.evaluations for label, _, _, text in one.scores]
         for label, text in of_run:
             labels, numbers = found.setdefault(text, (set(), set()))

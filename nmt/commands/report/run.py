@@ -20,8 +20,6 @@ from nmt.training import state
 
 log = logging.getLogger("nmt")
 
-EVALUATIONS = "evaluation*.json"  # output of `nmt evaluate --json` that users keep in the run folder
-
 
 # Translations of validation sentences: source, reference → step of the validation and translation, in order.
 Samples = dict[tuple[str, str], list[tuple[int, str]]]
@@ -148,10 +146,9 @@ class _Reader:
         metrics, best = self._rows("metrics.jsonl", {}), self._provenance(self.folder / model_file.BEST)
         newest = [self._provenance(path) for path in model_file.last(self.folder, 1)]
         saved = max(of.get("step", 0) for of in (best, *newest))
-        if saved and not (self.folder / "metrics.jsonl").exists():
-            self._note(
-                f"{self.folder / 'metrics.jsonl'}: missing, although models were saved: there are no learning curves"
-            )
+        path = self.folder / "metrics.jsonl"
+        if saved and not path.exists():
+            self._note(f"{path}: missing, although models were saved: there are no learning curves")
         training, validation = curves(metrics)
         sessions = list(_sessions(self._rows("sessions.jsonl", _SESSION)))
         data = self._data(config, sessions)
@@ -174,13 +171,12 @@ class _Reader:
         self.notes.append(note)
 
     def _rows(self, name: str, types: _Types) -> list[dict[str, Any]]:
-        rows, damaged = json_lines.read(self.folder / name)
+        path = self.folder / name
+        rows, damaged = json_lines.read(path)
         if damaged:
             several = f"{len(damaged)} lines are damaged, the first is line {damaged[0]}"
-            self._note(
-                f"{self.folder / name}: {several if damaged[1:] else f'line {damaged[0]} is damaged'}: not shown"
-            )
-        return self._typed(self.folder / name, rows, types)
+            self._note(f"{path}: {several if damaged[1:] else f'line {damaged[0]} is damaged'}: not shown")
+        return self._typed(path, rows, types)
 
     def _typed(self, path: Path, records: Sequence[dict[str, Any]], types: _Types) -> list[dict[str, Any]]:
         """The records without values of a wrong type."""
@@ -204,8 +200,8 @@ class _Reader:
         return provenance
 
     def _evaluations(self) -> Iterator[Evaluation]:
-        """Sorted by file; the systems of a file in its order."""
-        for path in sorted(self.folder.glob(EVALUATIONS)):
+        """Files of `nmt evaluate --json` that users keep in the run folder, sorted by name."""
+        for path in sorted(self.folder.glob("evaluation*.json")):
             try:
                 data = json.loads(path.read_text(encoding="utf-8"))
                 scores = _by_system(data["scores"] if isinstance(data, dict) else data)

@@ -16,9 +16,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from nmt.commands.html_page import content_policy
-from nmt.commands.serve import prometheus
 from nmt.commands.serve.batching import AnswerTooLarge, BatchingQueue, NBest, QueueFull
 from nmt.commands.serve.hosts import AllowedHosts, HostCheck
+from nmt.commands.serve.prometheus import RequestMetrics
 from nmt.commands.serve.requests import Languages, Limits, RequestError, TranslationRequest, parse
 from nmt.errors import NmtError
 
@@ -53,7 +53,7 @@ def build(
 
     hosts: the names of the service; None for `localhost` and loopback addresses.
     """
-    metrics = prometheus.RequestMetrics(queue)
+    metrics = RequestMetrics(queue)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -171,7 +171,7 @@ def _add_pages(app: FastAPI, languages: Languages, limits: Limits, queue: Batchi
         return JSONResponse({"lines": limits.lines, "characters": limits.characters, **options})
 
 
-def _add_probes(app: FastAPI, queue: BatchingQueue, metrics: prometheus.RequestMetrics) -> None:
+def _add_probes(app: FastAPI, queue: BatchingQueue, metrics: RequestMetrics) -> None:
     @app.get("/health")
     @app.get("/health/ready")
     async def ready() -> JSONResponse:
@@ -186,7 +186,7 @@ def _add_probes(app: FastAPI, queue: BatchingQueue, metrics: prometheus.RequestM
 
     @app.get("/metrics")
     async def metrics_() -> PlainTextResponse:
-        return PlainTextResponse(metrics.text(), media_type=prometheus.CONTENT_TYPE)
+        return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 def _policy(page: str) -> str:

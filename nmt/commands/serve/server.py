@@ -20,8 +20,6 @@ from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
 
-_SECONDS_TO_STOP = 30  # time for requests that are being answered
-
 
 def serve(
     translator: Translator,
@@ -55,7 +53,7 @@ def serve(
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                timeout_graceful_shutdown=_SECONDS_TO_STOP,
+                timeout_graceful_shutdown=30,  # seconds
             )
             uvicorn.Server(settings).run(sockets=[listening])
         finally:
