@@ -38,9 +38,9 @@ def sessions_of(last_step: int, finished: bool) -> list[Session]:
     """One that was stopped, or one that was killed and one that finished."""
     started, ended = "2030-01-01T10:00:00+00:00", "2030-01-01T11:00:00+00:00"
     if not finished:
-        return [Session(started, 0, FACTS, ended, last_step, "SIGTERM")]
-    reason = f"training.max_steps: {last_step} reached"
-    return [Session(started, 0, FACTS), Session(started, 400, FACTS, ended, last_step, reason, True)]
+        return [Session(started, 0, FACTS, ended, last_step, "stopped: SIGTERM")]
+    outcome = f"finished: training.max_steps: {last_step} reached"
+    return [Session(started, 0, FACTS), Session(started, 400, FACTS, ended, last_step, outcome)]
 
 
 def new_run(name: str, last_step: int = 2400, seed: int = 1) -> Run:

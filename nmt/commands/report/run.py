@@ -31,7 +31,7 @@ class Session:
     """The time from one start of training to its end.
 
     started, ended: date and time, UTC. step, last_step: steps done at these times. ended is None if training still runs
-    or was killed. facts: hardware, versions and sizes; see `nmt.training.environment`.
+    or was killed; outcome is then None too. facts: hardware, versions and sizes; see `nmt.training.environment`.
     """
 
     started: str
@@ -39,13 +39,7 @@ class Session:
     facts: dict[str, Any]
     ended: str | None = None
     last_step: int | None = None
-    reason: str | None = None
-    finished: bool = False
-
-    @property
-    def outcome(self) -> str | None:
-        """How it ended; None if it has not."""
-        return None if self.ended is None else f"{'finished' if self.finished else 'stopped'}: {self.reason}"
+    outcome: str | None = None
 
 
 @dataclass(frozen=True)
@@ -256,13 +250,8 @@ def _sessions(rows: Iterable[dict[str, Any]]) -> Iterator[Session]:
         facts = {key: value for key, value in row.items() if key not in ("event", "time", "step")}
         session = Session(row.get("time", ""), row["step"], facts)
         if after.get("event") in ("stopped", "finished"):
-            session = replace(
-                session,
-                ended=after.get("time", ""),
-                last_step=after["step"],
-                reason=after.get("reason", ""),
-                finished=after["event"] == "finished",
-            )
+            outcome = f"{after['event']}: {after.get('reason', '')}"
+            session = replace(session, ended=after.get("time", ""), last_step=after["step"], outcome=outcome)
         yield session
 
 

@@ -72,9 +72,8 @@ def test_a_finished_run(trained: Path) -> None:
 def test_its_sessions_and_samples(trained: Path, corpus: Path) -> None:
     found = report(trained)
     first, second = found.sessions
-    assert (first.step, first.last_step, first.reason, first.finished) == (0, 1, "training.max_seconds reached", False)
-    assert (second.step, second.last_step, second.finished) == (1, 20, True)
-    assert second.reason == "training.max_steps: 20 reached"
+    assert (first.step, first.last_step, first.outcome) == (0, 1, "stopped: training.max_seconds reached")
+    assert (second.step, second.last_step, second.outcome) == (1, 20, "finished: training.max_steps: 20 reached")
     assert first.facts["torch"] == torch.__version__ and first.facts["parameters"]["total"] > 0
     sides = [(corpus / f"validation.{side}").read_text(encoding="utf-8").split("\n")[:2] for side in ("en", "de")]
     assert list(found.samples) == list(zip(*sides, strict=True))
@@ -152,7 +151,7 @@ def test_facts_of_other_types_are_left_out_and_said(run: Path) -> None:
     wrong = {**best.provenance, "bleu": "35", "signatures": {"bleu": 1}}
     model_file.save(run / model_file.BEST, replace(best, provenance=wrong))
     found = report(run)
-    assert found.sessions == [Session("", 0, {"cores": 2}, "", 20, "", True)]
+    assert found.sessions == [Session("", 0, {"cores": 2}, "", 20, "finished: ")]
     assert found.samples == {("s", "r"): [(5, "t"), (6, "t")]}
     assert found.best == {name: value for name, value in wrong.items() if name not in ("bleu", "signatures")}
     assert sorted(found.notes) == [
