@@ -82,7 +82,7 @@ class Service:
     port: int
 
     def connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
 
     def get(self, path: str, **headers: str) -> Answer:
         return self._ask("GET", path, b"", headers)

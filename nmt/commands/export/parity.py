@@ -8,7 +8,6 @@ import random
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Protocol
 
 from nmt.checkpoints import export_folder
@@ -139,8 +138,8 @@ def compare(
     greedy, beam = search(ours, 1), search(ours, decoding.beam_size)
     targets = [hypothesis.tokens for hypothesis in beam.values()]
     scored = theirs.score(list(zip(kept.values(), targets, strict=True)), decoding.batch_tokens)
-    mine = chain.from_iterable(hypothesis.token_scores for hypothesis in beam.values())
-    pairs = list(zip(mine, chain.from_iterable(scored), strict=True))
+    by_line = zip(beam.values(), scored, strict=True)
+    pairs = [pair for mine, its in by_line for pair in zip(mine.token_scores, its, strict=True)]
     return Parity(
         lines=len(kept),
         tokenized=[number for (number, ids), its in zip(kept.items(), others, strict=True) if ids != its],

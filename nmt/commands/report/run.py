@@ -20,7 +20,6 @@ from nmt.training import state
 
 log = logging.getLogger("nmt")
 
-
 # Translations of validation sentences: source, reference → step of the validation and translation, in order.
 Samples = dict[tuple[str, str], list[tuple[int, str]]]
 Score = tuple[str, float, float | None, str]  # name, value, half-width of its 95% interval, sacreBLEU's signature
