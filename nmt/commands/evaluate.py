@@ -13,12 +13,12 @@ from nmt.config.schema import Config
 from nmt.decoding.chunks import log_counts
 from nmt.decoding.model_loader import files_of, load_settings
 from nmt.errors import NmtError
-from nmt.evaluation import breakdowns, comet, named_test_sets, scores
-from nmt.evaluation.aligned_texts import AlignedText, check_aligned
+from nmt.evaluation import breakdowns, comet, scores
+from nmt.evaluation.aligned_texts import AlignedText, check_aligned, load_test_set
 from nmt.evaluation.metrics import check_tokenizer
 from nmt.evaluation.report import Details
 from nmt.evaluation.scores import Score
-from nmt.evaluation.sentences import SentenceScores
+from nmt.evaluation.sentences import example_sentences
 from nmt.files.outputs import check_output, is_special
 from nmt.files.text import lines_out, read_lines
 
@@ -116,8 +116,8 @@ def _texts(request: Request) -> tuple[AlignedText | None, list[AlignedText], str
         references = [_read(path) for path in request.references]
         return None if request.source is None else _read(request.source), references, None
     assert request.language_pair is not None
-    found = named_test_sets.load(request.test_set, request.language_pair)
-    return found.source, found.references, found.target_language
+    source, references = load_test_set(request.test_set, request.language_pair)
+    return source, references, request.language_pair.partition("-")[2]
 
 
 def _read(path: Path) -> AlignedText:
@@ -160,10 +160,10 @@ def _details(
     if request.training_texts:
         text = chain.from_iterable(map(read_lines, request.training_texts))
         text = tqdm(text, "counting words", unit=" lines", disable=None, leave=False, delay=2)
-    single = SentenceScores(source, *scored)
+    worst, changed = example_sentences(source, systems, references, language, request.sentences, request.tokenizer)
     return Details(
         lengths=[breakdowns.by_length(one, its, *scored) for one, its in measured],
         frequencies=breakdowns.by_frequency(counted, text, systems, references[0], language, request.tokenizer),
-        worst=single.worst(request.sentences),
-        changed=single.changed(request.sentences),
+        worst=worst,
+        changed=changed,
     )

@@ -1,7 +1,7 @@
 """Scores by sentence length, and how well words are translated by how frequent they are.
 
 Both as in compare-mt (Neubig et al., 2019, compare-mt: A Tool for Holistic Comparison of Language Generation
-Systems). Words are the tokens of BLEU's tokenizer for the language, upper and lower case kept.
+Systems). Words are the tokens of BLEU's tokenizer for the language, or of the named one; upper and lower case are kept.
 """
 
 from bisect import bisect_right
@@ -90,10 +90,7 @@ def by_length(
     target_language: str,
     tokenizer: str | None = None,
 ) -> ByLength:
-    """Scores of each system by the length of the lines in `text`, the source or a reference, which is in `language`.
-
-    tokenizer: sacreBLEU's name of one to use instead of the languages' own.
-    """
+    """Scores of each system by the length of the lines in `text`, the source or a reference, which is in `language`."""
     cut = bleu_metric(language, tokenizer=tokenizer).tokenizer
     bleu, chrf = bleu_metric(target_language, tokenizer=tokenizer, quiet=True), CHRF()
     groups: dict[Range, list[int]] = {}
@@ -122,10 +119,7 @@ def by_frequency(
     target_language: str,
     tokenizer: str | None = None,
 ) -> ByFrequency:
-    """How well each system translates words, by how often they occur in `lines`, the text named `counted`.
-
-    tokenizer: sacreBLEU's name of one to use instead of the language's own.
-    """
+    """How well each system translates words, by how often they occur in `lines`, the text named `counted`."""
     cut = bleu_metric(target_language, tokenizer=tokenizer).tokenizer
     expected, outputs = _words(reference, cut), [_words(system, cut) for system in systems]
     frequency = _frequencies(lines, cut, of=set().union(*chain(expected, *outputs)))
@@ -163,10 +157,7 @@ def _words(text: AlignedText, tokenizer: Callable[[str], str]) -> list[Counter[s
 
 def _frequencies(lines: Iterable[str], tokenizer: Callable[[str], str], of: set[str]) -> Counter[str]:
     """How often each of these words occurs in the lines. Others are not counted, because the text may be large."""
-    counts = Counter[str]()
-    for line in lines:
-        counts.update(word for word in tokenizer(line).split() if word in of)
-    return counts
+    return Counter(word for line in lines for word in tokenizer(line).split() if word in of)
 
 
 def _by_range(lines: Iterable[Counter[str]], frequency: Mapping[str, int]) -> Counter[Range]:

@@ -28,9 +28,8 @@ def score(
     """A score for each system by a COMET model: its name on the Hugging Face hub, or a checkpoint file.
 
     Most models give about 0 to 1; higher is better. A model that needs no reference does not get one. device: as in
-    nmt.device. Raises NmtError if the package is not installed or the model cannot be downloaded.
+    nmt.device. Call `check_installed` before. Raises NmtError if the model cannot be downloaded.
     """
-    check_installed()
     import comet
 
     path = name

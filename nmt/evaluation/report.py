@@ -47,9 +47,6 @@ def to_text(scores: Sequence[Score], details: Details | None = None) -> str:
     return "\n\n".join(section for section in sections if section)
 
 
-# --------------------------------------------------------------------------- scores
-
-
 def _names(systems: Sequence[str]) -> str:
     """The name of each numbered system; empty for a single system."""
     rows = [f"system {number}  {name}" for number, name in enumerate(systems, start=1)]
@@ -127,9 +124,6 @@ def _signatures(scores: Sequence[Score]) -> str:
     return "\n".join(f"{name:<5}  {text}" for name, text in {score.name: score.signature for score in scores}.items())
 
 
-# --------------------------------------------------------------------------- breakdowns
-
-
 def _lengths(result: ByLength) -> str:
     if not result.buckets:
         return textwrap.fill(f"No words in {result.text} (tokenizer {result.tokenizer})", _WIDTH)
@@ -161,9 +155,6 @@ def _frequencies(result: ByFrequency) -> str:
 
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
-
-
-# --------------------------------------------------------------------------- sentences
 
 
 def _worst(worst: WorstSentences, number: int | None) -> str:

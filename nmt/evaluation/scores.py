@@ -24,7 +24,6 @@ log = logging.getLogger("nmt")
 
 # Resampling holds statistics of every line in every sample: about 2 GiB for this number of lines.
 MOST_LINES_RESAMPLED = 10_000
-_PROGRESS_AFTER_SECONDS = 2
 
 
 @dataclass(frozen=True)
@@ -96,9 +95,10 @@ def score(
     texts = [list(reference.lines) for reference in references]
     rows: list[list[Score]] = []
     # BLEU warns about text that looks tokenized each time it reads it: once is enough.
-    loud, quiet_ones = (_metrics(target_language, tokenizer, quiet=quiet) for quiet in (False, True))
-    metrics = list(zip(loud, quiet_ones, strict=True))
-    for metric, quiet in tqdm(metrics, "scoring", disable=None, leave=False, delay=_PROGRESS_AFTER_SECONDS):
+    bleu, quiet_bleu = (bleu_metric(target_language, tokenizer=tokenizer, quiet=quiet) for quiet in (False, True))
+    chrf, ter = CHRF(), ter_metric(target_language)
+    metrics = [(bleu, quiet_bleu), (chrf, chrf), (ter, ter)]
+    for metric, quiet in tqdm(metrics, "scoring", disable=None, leave=False, delay=2):
         name, measured = _resampled(metric, quiet, systems, texts) if resampled else _plain(metric, systems, texts)
         signature = metric.get_signature()
         signature.update("test", test_set)
@@ -117,10 +117,6 @@ def check_seed() -> None:
 
 
 _Measured = tuple[float, Interval | None, Difference | None]
-
-
-def _metrics(language: str, tokenizer: str | None, *, quiet: bool) -> tuple[Metric, Metric, Metric]:
-    return bleu_metric(language, tokenizer=tokenizer, quiet=quiet), CHRF(), ter_metric(language)
 
 
 def _plain(metric: Metric, systems: Sequence[AlignedText], references: list[list[str]]) -> tuple[str, list[_Measured]]:

@@ -51,63 +51,45 @@ class ChangedSentences:
     worse: list[ScoredSentence]
 
 
-class SentenceScores:
-    """The scores of every line of every system."""
+def example_sentences(
+    source: AlignedText | None,
+    systems: Sequence[AlignedText],
+    references: Sequence[AlignedText],
+    target_language: str,
+    count: int,
+    tokenizer: str | None = None,
+) -> tuple[list[WorstSentences], list[ChangedSentences]]:
+    """The worst lines of each system, and the most changed lines of each but the first, which is the baseline.
 
-    def __init__(
-        self,
-        source: AlignedText | None,
-        systems: Sequence[AlignedText],
-        references: Sequence[AlignedText],
-        target_language: str,
-        tokenizer: str | None = None,
-    ) -> None:
-        """The first system is the baseline. All texts must have the same number of lines.
-
-        tokenizer: sacreBLEU's name of one to use instead of the language's own.
-        """
-        bleu = bleu_metric(target_language, tokenizer=tokenizer, quiet=True, sentences=True)
-        chrf = CHRF()
-        self._source, self._systems = source, systems
-        self._references = list(map(list, zip(*(reference.lines for reference in references), strict=True)))
-        self._translated = [
-            [
-                ScoredTranslation(
-                    system.name, text, bleu.sentence_score(text, right).score, chrf.sentence_score(text, right).score
-                )
-                for text, right in zip(system.lines, self._references, strict=True)
-            ]
-            for system in systems
-        ]
-
-    def worst(self, count: int) -> list[WorstSentences]:
-        """The `count` worst lines of each system."""
-        results = []
-        for system, lines in zip(self._systems, self._translated, strict=True):
-            scores = [(one.chrf, one.bleu) for one in lines]
-            order = sorted(range(len(lines)), key=scores.__getitem__)
-            results.append(WorstSentences(system.name, [self._sentence(i, lines[i]) for i in order[:count]]))
-        return results
-
-    def changed(self, count: int) -> list[ChangedSentences]:
-        """For each system but the first, the `count` lines that gain most and that lose most."""
-        baseline, *others = self._translated
-        results = []
-        for system, lines in zip(self._systems[1:], others, strict=True):
-            gains = [one.chrf - before.chrf for before, one in zip(baseline, lines, strict=True)]
-            order = sorted(range(len(gains)), key=gains.__getitem__)
-            pairs = {i: self._sentence(i, baseline[i], lines[i]) for i in {*order[:count], *order[-count:]}}
-            results.append(
-                ChangedSentences(
-                    system.name,
-                    self._systems[0].name,
-                    sum(one.text != before.text for before, one in zip(baseline, lines, strict=True)),
-                    [pairs[i] for i in order[::-1][:count] if gains[i] > 0],
-                    [pairs[i] for i in order[:count] if gains[i] < 0],
-                )
+    count: how many of each kind. All texts must have the same number of lines. tokenizer: as in `bleu_metric`.
+    """
+    bleu = bleu_metric(target_language, tokenizer=tokenizer, quiet=True, sentences=True)
+    chrf = CHRF()
+    expected = list(map(list, zip(*(reference.lines for reference in references), strict=True)))
+    translated = [
+        [
+            ScoredTranslation(
+                system.name, text, bleu.sentence_score(text, right).score, chrf.sentence_score(text, right).score
             )
-        return results
+            for text, right in zip(system.lines, expected, strict=True)
+        ]
+        for system in systems
+    ]
 
-    def _sentence(self, place: int, *translations: ScoredTranslation) -> ScoredSentence:
-        source = None if self._source is None else self._source.lines[place]
-        return ScoredSentence(place + 1, source, self._references[place], list(translations))
+    def sentence(place: int, *translations: ScoredTranslation) -> ScoredSentence:
+        return ScoredSentence(place + 1, source.lines[place] if source else None, expected[place], list(translations))
+
+    worst, changed = [], []
+    for system, lines in zip(systems, translated, strict=True):
+        scores = [(one.chrf, one.bleu) for one in lines]
+        order = sorted(range(len(lines)), key=scores.__getitem__)
+        worst.append(WorstSentences(system.name, [sentence(i, lines[i]) for i in order[:count]]))
+    baseline, *others = translated
+    for system, lines in zip(systems[1:], others, strict=True):
+        gains = [one.chrf - before.chrf for before, one in zip(baseline, lines, strict=True)]
+        order = sorted(range(len(gains)), key=gains.__getitem__)
+        different = sum(one.text != before.text for before, one in zip(baseline, lines, strict=True))
+        better = [sentence(i, baseline[i], lines[i]) for i in order[::-1][:count] if gains[i] > 0]
+        worse = [sentence(i, baseline[i], lines[i]) for i in order[:count] if gains[i] < 0]
+        changed.append(ChangedSentences(system.name, systems[0].name, different, better, worse))
+    return worst, changed

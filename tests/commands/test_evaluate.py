@@ -15,9 +15,8 @@ from nmt.commands.evaluate import Request, evaluate
 from nmt.config.schema import Config
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
-from nmt.evaluation import comet, named_test_sets, report
+from nmt.evaluation import comet, report
 from nmt.evaluation.aligned_texts import AlignedText
-from nmt.evaluation.named_test_sets import NamedTestSet
 from nmt.evaluation.scores import Score
 
 
@@ -141,8 +140,10 @@ def test_models_of_several_languages_leave_the_language_to_be_said(
 
 def test_a_named_test_set(texts: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     lines = {name: path.read_text(encoding="utf-8").split("\n")[:-1] for name, path in texts.items()}
-    found = NamedTestSet(AlignedText("s", lines["source"]), [AlignedText("r", lines["reference"])], "de")
-    monkeypatch.setattr(named_test_sets, "load", lambda name, pair: {("wmt14", "en-de"): found}[name, pair])
+    found = (AlignedText("s", lines["source"]), [AlignedText("r", lines["reference"])])
+    monkeypatch.setattr(
+        "nmt.commands.evaluate.load_test_set", lambda name, pair: {("wmt14", "en-de"): found}[name, pair]
+    )
     named, _ = evaluate(Request(hypotheses=[texts["first"]], test_set="wmt14", language_pair="en-de"))
     given, _ = evaluate(Request(hypotheses=[texts["first"]], references=[texts["reference"]], language="de"))
     assert [one.value for one in named] == [one.value for one in given]

@@ -105,4 +105,4 @@ def test_a_model_that_is_not_there(loaded: tuple[list[str], Model, Model]) -> No
 def test_the_package_is_missing(monkeypatch: pytest.MonkeyPatch, module: types.ModuleType | None) -> None:
     monkeypatch.setitem(sys.modules, "comet", module)
     with pytest.raises(NmtError, match=r"^--comet needs the package unbabel-comet .*: pip install 'nmt\[comet\]', in"):
-        comet.score("with", SOURCE, SYSTEMS, REFERENCE, "cpu")
+        comet.check_installed()

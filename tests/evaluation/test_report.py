@@ -10,7 +10,7 @@ from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.breakdowns import by_frequency, by_length
 from nmt.evaluation.report import Details
 from nmt.evaluation.scores import Difference, Interval, Score, score
-from nmt.evaluation.sentences import SentenceScores
+from nmt.evaluation.sentences import example_sentences
 
 REFERENCE = AlignedText("ref.de", [f"Der Hund Nummer {i} rennt im Park." for i in range(12)])
 SOURCE = AlignedText("in.en", [f"Dog number {i} runs in the park." for i in range(12)])
@@ -23,12 +23,10 @@ def systems(count: int) -> list[AlignedText]:
 
 
 def details(of: list[AlignedText], sentences: int) -> Details:
-    single = SentenceScores(SOURCE, of, [REFERENCE], "de")
     return Details(
         [by_length(REFERENCE, "de", of, [REFERENCE], "de")],
         by_frequency("ref.de", REFERENCE.lines, of, REFERENCE, "de"),
-        single.worst(sentences),
-        single.changed(sentences),
+        *example_sentences(SOURCE, of, [REFERENCE], "de", sentences),
     )
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from nmt.commands.report.curves import curves
-from nmt.commands.report.run import Run, Sample, Session
+from nmt.commands.report.run import Run, Session
 from nmt.config import schema
 
 CONFIG = """
@@ -38,9 +38,9 @@ def sessions_of(last_step: int, finished: bool) -> list[Session]:
     """One that was stopped, or one that was killed and one that finished."""
     started, ended = "2030-01-01T10:00:00+00:00", "2030-01-01T11:00:00+00:00"
     if not finished:
-        return [Session(started, 0, FACTS, ended, last_step, "SIGTERM")]
-    reason = f"training.max_steps: {last_step} reached"
-    return [Session(started, 0, FACTS), Session(started, 400, FACTS, ended, last_step, reason, True)]
+        return [Session(started, 0, FACTS, ended, last_step, "stopped: SIGTERM")]
+    outcome = f"finished: training.max_steps: {last_step} reached"
+    return [Session(started, 0, FACTS), Session(started, 400, FACTS, ended, last_step, outcome)]
 
 
 def new_run(name: str, last_step: int = 2400, seed: int = 1) -> Run:
@@ -49,10 +49,10 @@ def new_run(name: str, last_step: int = 2400, seed: int = 1) -> Run:
     rows = [logged(step) for step in range(100, last_step + 1, 100)]
     training, validation = curves([*rows, *(validated(step) for step in {*range(500, last_step, 500), last_step})])
     best: dict[str, Any] = {"best_metric": "validation_loss", "nmt": "0.1", **validated(last_step)}
-    samples = [
-        Sample(source, reference, [(500 * (i + 1), text) for i, text in enumerate(texts)])
+    samples = {
+        (source, reference): [(500 * (i + 1), text) for i, text in enumerate(texts)]
         for source, reference, texts in SENTENCES
-    ]
+    }
     return Run(
         name,
         parsed,

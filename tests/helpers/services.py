@@ -21,8 +21,7 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.serve import app
 from nmt.commands.serve.batching import BatchingQueue
 from nmt.commands.serve.hosts import AllowedHosts
-from nmt.commands.serve.languages import Languages
-from nmt.commands.serve.requests import Limits
+from nmt.commands.serve.requests import Languages, Limits
 from nmt.config import schema
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translation, Translator
@@ -83,7 +82,7 @@ class Service:
     port: int
 
     def connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
 
     def get(self, path: str, **headers: str) -> Answer:
         return self._ask("GET", path, b"", headers)

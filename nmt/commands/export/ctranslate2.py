@@ -1,7 +1,7 @@
 """Exports a model as a CTranslate2 folder, through CTranslate2's model specification.
 
 CTranslate2 supports every setting of our Transformer: positions are written as a table, so any layout is exact, and
-keys and values of different widths are padded with zeros (`nmt.commands.export.attention_weights`).
+keys and values of different widths are padded with zeros (`nmt.commands.export.transformer_weights`).
 Source: ctranslate2.specs.transformer_spec, and the attention layer and position encoder in its C++.
 """
 
@@ -13,8 +13,7 @@ from torch import nn
 
 from nmt.checkpoints import export_folder
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.export.architecture import build_transformer
-from nmt.commands.export.attention_weights import Linear, head_width, linear, padded
+from nmt.commands.export.transformer_weights import Linear, build_transformer, head_width, padded
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
 from nmt.models.transformer.attention import MultiHeadAttention
 from nmt.models.transformer.model import FeedForward
@@ -26,10 +25,7 @@ QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float3
 
 
 def write(folder: Path, loaded: Checkpoint, quantization: str = "float32") -> None:
-    """Write the model, its vocabulary and its settings into an existing empty folder.
-
-    quantization is one of QUANTIZATIONS. Raises NmtError as `build_transformer` does.
-    """
+    """Write model, vocabulary and settings into an existing empty folder. Raises NmtError as `build_transformer`."""
     spec = _spec(loaded)
     spec.validate()
     spec.optimize(quantization=quantization)
@@ -42,14 +38,11 @@ def _spec(loaded: Checkpoint) -> "TransformerSpec":
 
     model, sizes, vocabulary = build_transformer(loaded), loaded.config.model, loaded.vocabulary
     first: Any = model.encoder[0]
-    activations = common_spec.Activation
     shape = {
         "num_heads": sizes.heads,
         "pre_norm": sizes.norm == "pre",
         # Our GELU is the exact x · Φ(x), which is GELU there; GELUTanh and GELUSigmoid are approximations.
-        "activation": {"relu": activations.RELU, "gelu": activations.GELU, "swish": activations.SWISH}[
-            sizes.activation
-        ],
+        "activation": common_spec.Activation[sizes.activation.upper()],
         "head_dim": head_width(first.self_attention),
     }
     spec = transformer_spec.TransformerSpec(
@@ -59,9 +52,9 @@ def _spec(loaded: Checkpoint) -> "TransformerSpec":
     positions = export_folder.longest_position(loaded.config)
     _set_side(spec.encoder, model.encoder, model.encoder_norm, model.source_positions, positions)
     _set_side(spec.decoder, model.decoder, model.decoder_norm, model.target_positions, positions)
-    spec.encoder.embeddings[0].weight = model.source_embedding.weight.detach()
-    spec.decoder.embeddings.weight = model.target_embedding.weight.detach()
-    spec.decoder.projection.weight = model.output.weight.detach()
+    spec.encoder.embeddings[0].weight = model.source_embedding.weight
+    spec.decoder.embeddings.weight = model.target_embedding.weight
+    spec.decoder.projection.weight = model.output.weight
     special = vocabulary.target.pieces([PAD, UNK, BOS, EOS])  # the same names in both vocabularies
     spec.register_source_vocabulary(special + vocabulary.source.every_piece()[EOS + 1 :])
     spec.register_target_vocabulary(special + vocabulary.target.every_piece()[EOS + 1 :])
@@ -74,7 +67,7 @@ def _spec(loaded: Checkpoint) -> "TransformerSpec":
 
 def _set_side(spec: Any, layers: nn.ModuleList, norm: nn.Module, positions: nn.Module, length: int) -> None:
     """Write the encoder or the decoder, without its embeddings."""
-    spec.position_encodings.encodings = positions(0, length).detach().clone()  # [T, D]
+    spec.position_encodings.encodings = positions(0, length).clone()  # [T, D]
     if isinstance(norm, nn.LayerNorm):
         _set_norm(spec.layer_norm, norm)
     layer: Any  # an EncoderLayer or a DecoderLayer
@@ -87,31 +80,28 @@ def _set_side(spec: Any, layers: nn.ModuleList, norm: nn.Module, positions: nn.M
 
 def _set_attention(spec: Any, attention: MultiHeadAttention, norm: nn.LayerNorm, *, is_self: bool) -> None:
     """Self-attention has queries, keys and values in one matrix; cross-attention has the queries in another one."""
-    parts = padded(attention, head_width(attention))
-    if is_self:
-        _set_linear(spec.linear[0], _joined(parts.query, parts.key, parts.value))
-    else:
-        _set_linear(spec.linear[0], parts.query)
-        _set_linear(spec.linear[1], _joined(parts.key, parts.value))
-    _set_linear(spec.linear[-1], parts.output)
+    query, key, value, output = padded(attention, head_width(attention))
+    matrices = [_joined(query, key, value), output] if is_self else [query, _joined(key, value), output]
+    for to, matrix in zip(spec.linear, matrices, strict=True):
+        _set_linear(to, matrix)
     spec.queries_scale = attention.key_size**-0.5
     _set_norm(spec.layer_norm, norm)
 
 
 def _set_feed_forward(spec: Any, feed_forward: FeedForward, norm: nn.LayerNorm) -> None:
-    _set_linear(spec.linear_0, linear(feed_forward.inner))
-    _set_linear(spec.linear_1, linear(feed_forward.outer))
+    _set_linear(spec.linear_0, feed_forward.inner)
+    _set_linear(spec.linear_1, feed_forward.outer)
     _set_norm(spec.layer_norm, norm)
 
 
-def _set_linear(spec: Any, projection: Linear) -> None:
+def _set_linear(spec: Any, projection: Linear | nn.Linear) -> None:
     spec.weight = projection.weight
     if projection.bias is not None:
         spec.bias = projection.bias
 
 
 def _set_norm(spec: Any, norm: nn.LayerNorm) -> None:
-    spec.gamma, spec.beta = norm.weight.detach(), norm.bias.detach()
+    spec.gamma, spec.beta = norm.weight, norm.bias
 
 
 def _joined(*parts: Linear) -> Linear:

@@ -2,12 +2,13 @@
 
 Marian's sinusoids are the paper's, with all sines before all cosines, so the model dimension of every weight is
 reordered in this way. Biases that our model does not have are zeros there, and narrower heads are padded with zeros
-(`attention_weights.py`). Models that Marian cannot represent are refused.
+(`transformer_weights.py`). Models that Marian cannot represent are refused.
 Source: transformers/models/marian.
 """
 
 import json
 import logging
+import math
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +19,7 @@ from torch import Tensor, nn
 
 from nmt.checkpoints import export_folder
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.export.architecture import build_transformer
-from nmt.commands.export.attention_weights import Linear, linear, padded, scale_for
+from nmt.commands.export.transformer_weights import Linear, build_transformer, padded
 from nmt.config.schema import Config, DecodingConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
 from nmt.errors import NmtError
@@ -31,6 +31,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nmt")
 
+_ALL = slice(None)
+_TOKENS = {
+    "decoder_start_token_id": BOS,
+    "bos_token_id": BOS,
+    "eos_token_id": EOS,
+    "pad_token_id": PAD,
+    "forced_eos_token_id": EOS,
+}
 _NOT_EXPORTED = ("banned", "coverage_penalty", "min_length_ratio", "consensus")  # decoding settings
 
 
@@ -69,9 +77,8 @@ def check(settings: Config) -> None:
 
 
 def write(folder: Path, loaded: Checkpoint) -> None:
-    """Write model, tokenizer and settings into an existing empty folder, in float32.
-
-    Raises NmtError as `check` and `build_transformer` do.
+    """Write model, tokenizer and settings into an existing empty folder, in float32. Raises NmtError as `check` and
+    `build_transformer`.
     """
     transformers = load_package()
     check(loaded.config)
@@ -109,11 +116,7 @@ def _config(loaded: Checkpoint) -> "MarianConfig":
         dropout=sizes.dropout,
         attention_dropout=sizes.attention_dropout,
         activation_dropout=sizes.activation_dropout,
-        decoder_start_token_id=BOS,
-        bos_token_id=BOS,
-        eos_token_id=EOS,
-        pad_token_id=PAD,
-        forced_eos_token_id=EOS,
+        **_TOKENS,
     )
 
 
@@ -126,18 +129,16 @@ def _generation_config(settings: Config) -> "GenerationConfig":
     from transformers import GenerationConfig
 
     decoding = settings.decoding
-    _warn_of_settings_not_exported(decoding)
+    default = DecodingConfig()
+    if lost := [f"decoding.{key}" for key in _NOT_EXPORTED if getattr(decoding, key) != getattr(default, key)]:
+        log.warning("%s: not exported, because transformers has no such setting", ", ".join(lost))
     longest = export_folder.longest_position(settings)
     return GenerationConfig(
         max_length=longest if decoding.max_length is None else min(longest, decoding.max_length + 2),  # BOS and EOS
         min_length=decoding.min_length + 1 if decoding.min_length else None,  # BOS
         no_repeat_ngram_size=decoding.no_repeat_ngram,
         bad_words_ids=[[PAD], [UNK], [BOS]],
-        decoder_start_token_id=BOS,
-        bos_token_id=BOS,
-        eos_token_id=EOS,
-        pad_token_id=PAD,
-        forced_eos_token_id=EOS,
+        **_TOKENS,
         **_method(decoding),
     )
 
@@ -155,30 +156,19 @@ def _method(decoding: DecodingConfig) -> dict[str, Any]:
     return {"num_beams": decoding.beam_size, "early_stopping": True, "length_penalty": beta}
 
 
-def _warn_of_settings_not_exported(decoding: DecodingConfig) -> None:
-    default = DecodingConfig()
-    lost = [f"decoding.{key}" for key in _NOT_EXPORTED if getattr(decoding, key) != getattr(default, key)]
-    if lost:
-        log.warning("%s: not exported, because transformers has no such setting", ", ".join(lost))
-
-
 def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
     """Marian's parameters by name."""
-    order = _sines_first(model.config.d_model)
-    yield "model.encoder.embed_tokens.weight", model.source_embedding.weight.detach()[:, order]
-    yield "model.decoder.embed_tokens.weight", model.target_embedding.weight.detach()[:, order]
+    # For each dimension of Marian the dimension of ours: 0, 2, 4, …, then 1, 3, 5, …
+    order = torch.cat([torch.arange(first, model.config.d_model, 2) for first in (0, 1)])
+    yield "model.encoder.embed_tokens.weight", model.source_embedding.weight[:, order]
+    yield "model.decoder.embed_tokens.weight", model.target_embedding.weight[:, order]
     if model.config.tie == "all":
-        yield "model.shared.weight", model.target_embedding.weight.detach()[:, order]
-    yield "lm_head.weight", model.output.weight.detach()[:, order]
+        yield "model.shared.weight", model.target_embedding.weight[:, order]
+    yield "lm_head.weight", model.output.weight[:, order]
     for side, layers in (("encoder", model.encoder), ("decoder", model.decoder)):
         for number, layer in enumerate(layers):
             for name, tensor in _layer(layer, order):
                 yield f"model.{side}.layers.{number}.{name}", tensor
-
-
-def _sines_first(d_model: int) -> Tensor:
-    """For each dimension of Marian the dimension of ours: 0, 2, 4, …, then 1, 3, 5, …"""
-    return torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
 
 
 def _layer(layer: Any, order: Tensor) -> Iterator[tuple[str, Tensor]]:
@@ -186,8 +176,8 @@ def _layer(layer: Any, order: Tensor) -> Iterator[tuple[str, Tensor]]:
     yield from _attention("self_attn", layer.self_attention, layer.self_attention_residual.norm, order)
     if hasattr(layer, "cross_attention"):
         yield from _attention("encoder_attn", layer.cross_attention, layer.cross_attention_residual.norm, order)
-    yield from _from_model("fc1", linear(layer.feed_forward.inner), order)
-    yield from _to_model("fc2", linear(layer.feed_forward.outer), order)
+    yield from _linear("fc1", layer.feed_forward.inner, inputs=order)
+    yield from _linear("fc2", layer.feed_forward.outer, outputs=order)
     yield from _norm("final_layer_norm", layer.feed_forward_residual.norm, order)
 
 
@@ -195,32 +185,26 @@ def _attention(
     name: str, attention: MultiHeadAttention, norm: nn.LayerNorm, order: Tensor
 ) -> Iterator[tuple[str, Tensor]]:
     width = len(order) // attention.heads
-    parts = padded(attention, width, scale_for(attention, width))
-    yield from _from_model(f"{name}.q_proj", parts.query, order)
-    yield from _from_model(f"{name}.k_proj", parts.key, order)
-    yield from _from_model(f"{name}.v_proj", parts.value, order)
-    yield from _to_model(f"{name}.out_proj", parts.output, order)
+    # Marian divides by sqrt(width), our model by sqrt(key_size).
+    *projections, output = padded(attention, width, math.sqrt(width / attention.key_size))
+    for letter, projection in zip("qkv", projections, strict=True):
+        yield from _linear(f"{name}.{letter}_proj", projection, inputs=order)
+    yield from _linear(f"{name}.out_proj", output, outputs=order)
     yield from _norm(f"{name}_layer_norm", norm, order)
 
 
-def _from_model(name: str, projection: Linear, order: Tensor) -> Iterator[tuple[str, Tensor]]:
-    """A projection from the model dimension."""
-    yield f"{name}.weight", projection.weight[:, order]
-    yield (
-        f"{name}.bias",
-        projection.weight.new_zeros(len(projection.weight)) if projection.bias is None else projection.bias,
-    )
-
-
-def _to_model(name: str, projection: Linear, order: Tensor) -> Iterator[tuple[str, Tensor]]:
-    """A projection to the model dimension."""
-    yield f"{name}.weight", projection.weight[order]
-    yield f"{name}.bias", projection.weight.new_zeros(len(order)) if projection.bias is None else projection.bias[order]
+def _linear(
+    name: str, projection: Linear | nn.Linear, outputs: Tensor | slice = _ALL, inputs: Tensor | slice = _ALL
+) -> Iterator[tuple[str, Tensor]]:
+    """A projection with its outputs or its inputs reordered: those that are the model dimension."""
+    bias = projection.weight.new_zeros(len(projection.weight)) if projection.bias is None else projection.bias
+    yield f"{name}.weight", projection.weight[outputs][:, inputs]
+    yield f"{name}.bias", bias[outputs]
 
 
 def _norm(name: str, norm: nn.LayerNorm, order: Tensor) -> Iterator[tuple[str, Tensor]]:
-    yield f"{name}.weight", norm.weight.detach()[order]
-    yield f"{name}.bias", norm.bias.detach()[order]
+    yield f"{name}.weight", norm.weight[order]
+    yield f"{name}.bias", norm.bias[order]
 
 
 def _write_tokenizer(folder: Path, loaded: Checkpoint) -> None:

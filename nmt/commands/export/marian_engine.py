@@ -55,15 +55,15 @@ class MarianEngine:
     @torch.inference_mode()
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
         """As nmt.decoding.engine.Engine, but with a fixed number of sentences in a batch."""
-        sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
         scores: list[list[float]] = []
-        for start in range(0, len(sources), _SENTENCES):
-            source = _padded([[*ids, EOS] for ids in sources[start : start + _SENTENCES]])
-            wanted = targets[start : start + _SENTENCES]
-            given = _padded([[BOS, *ids] for ids in wanted])  # [B, T]
+        for start in range(0, len(pairs), _SENTENCES):
+            sources, targets = zip(*pairs[start : start + _SENTENCES], strict=True)
+            source = _padded([[*ids, EOS] for ids in sources])
+            given = _padded([[BOS, *ids] for ids in targets])  # [B, T]
+            expected = _padded([[*ids, EOS] for ids in targets])
             logits = self.model(source, attention_mask=source != PAD, decoder_input_ids=given).logits
-            log_p = logits.log_softmax(-1).gather(2, _padded([[*ids, EOS] for ids in wanted])[:, :, None])[:, :, 0]
-            scores += [row[: len(ids) + 1].tolist() for row, ids in zip(log_p, wanted, strict=True)]
+            log_p = logits.log_softmax(-1).gather(2, expected[:, :, None])[:, :, 0]
+            scores += [row[: len(ids) + 1].tolist() for row, ids in zip(log_p, targets, strict=True)]
         return scores
 
     @torch.inference_mode()

@@ -18,7 +18,6 @@ from nmt.errors import NmtError
 from nmt.files.table import table
 
 _SAMPLE_LINES, _SAMPLE_SUBWORDS = 16, 24
-_ROUNDING = 1e-4  # of a log P, relative for those beyond 1: float32 sums depend on the order
 
 
 class Exported(Searcher, Protocol):
@@ -95,10 +94,7 @@ def sample(tokenizer: Tokenizer) -> list[str]:
 
 
 def comparable(lines: Sequence[str], settings: schema.Config, tokenizer: Tokenizer) -> dict[int, list[int]]:
-    """The source ids of the lines to compare, by line number, without empty and too long lines.
-
-    Raises NmtError if none is left.
-    """
+    """The source ids, by line number, of lines that are not empty and not too long. NmtError if there are none."""
     limit = min(settings.longest_source, export_folder.longest_position(settings) - 1)
     encoded = dict(enumerate(tokenizer.encode(list(lines)), start=1))
     kept = {number: ids for number, ids in encoded.items() if 0 < len(ids) <= limit}
@@ -133,31 +129,25 @@ def compare(
             normalization=decoding.normalization,
         )
         results = engine.search(sources, options, decoding.batch_tokens)
-        return {number: _first(number, hypotheses) for number, hypotheses in zip(kept, results, strict=True)}
+        for number, hypotheses in zip(kept, results, strict=True):
+            if not hypotheses:
+                raise NmtError(f"line {number}: the scores are not finite: the weights are damaged or too large")
+        return {number: best for number, (best, *_) in zip(kept, results, strict=True)}
 
     greedy, beam = search(ours, 1), search(ours, decoding.beam_size)
     targets = [hypothesis.tokens for hypothesis in beam.values()]
     scored = theirs.score(list(zip(kept.values(), targets, strict=True)), decoding.batch_tokens)
-    pairs = [
-        pair
-        for mine, its in zip(beam.values(), scored, strict=True)
-        for pair in zip(mine.token_scores, its, strict=True)
-    ]
+    by_line = zip(beam.values(), scored, strict=True)
+    pairs = [pair for mine, its in by_line for pair in zip(mine.token_scores, its, strict=True)]
     return Parity(
         lines=len(kept),
         tokenized=[number for (number, ids), its in zip(kept.items(), others, strict=True) if ids != its],
         greedy=_mismatches(greedy, search(theirs, 1), vocabulary.target, first_different=True),
         beam=_mismatches(beam, search(theirs, decoding.beam_size), vocabulary.target, first_different=False),
         beam_size=decoding.beam_size,
-        largest=max((abs(mine - its) for mine, its in pairs), default=0.0),
-        scored=all(abs(mine - its) <= _rounding(mine) for mine, its in pairs),
+        largest=max((abs(our - their) for our, their in pairs), default=0.0),
+        scored=all(abs(our - their) <= _rounding(our) for our, their in pairs),
     )
-
-
-def _first(number: int, hypotheses: list[Hypothesis]) -> Hypothesis:
-    if not hypotheses:
-        raise NmtError(f"line {number}: the scores are not finite: the weights are damaged or too large")
-    return hypotheses[0]
 
 
 def _mismatches(
@@ -180,4 +170,5 @@ def _mismatches(
 
 
 def _rounding(log_p: float) -> float:
-    return _ROUNDING * max(1.0, abs(log_p))
+    """The largest difference that is only rounding: relative beyond 1, because float32 sums depend on the order."""
+    return 1e-4 * max(1.0, abs(log_p))

@@ -41,15 +41,11 @@ class Node:
 
 
 class Recorder:
-    """The nodes of the latest search of one sentence. It is the last logits processor of the search."""
+    """The nodes of one search of one sentence. It is the last logits processor of the search."""
 
     def __init__(self, options: Options):
         self.options = options
         self.nodes: list[Node] = []
-        self._begin()
-
-    def _begin(self) -> None:
-        self.nodes.clear()
         self._live = torch.zeros(1, 1)  # [1, K]: log P so far; -inf: unused place of the beam
         self._parents: list[int | None] = [None]  # nodes of the live hypotheses
         self._candidates: dict[tuple[int, int], int] = {}  # in the latest step: (hypothesis, token) → node
@@ -58,8 +54,6 @@ class Recorder:
         """Record the best C candidates. Raises ValueError for several sentences at once."""
         if len(log_p) != 1:
             raise ValueError(f"a recorder can follow one sentence, not {len(log_p)}")
-        if length == 0:
-            self._begin()
         size = self.options.beam_size
         live = self._live.to(log_p)
         best = best_candidates(log_p, live, candidate_count(size))

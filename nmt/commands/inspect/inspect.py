@@ -70,9 +70,8 @@ class Inspection:
     def pieces(self, kind: str) -> tuple[list[str], list[str]]:
         """The subwords of the rows and of the columns of a kind of attention."""
         source, target = self.source.pieces, self.target.pieces
-        return {"encoder": (source, source), "decoder": (target, ["<s>", *target[:-1]]), "cross": (target, source)}[
-            kind
-        ]
+        pairs = {"encoder": (source, source), "decoder": (target, ["<s>", *target[:-1]]), "cross": (target, source)}
+        return pairs[kind]
 
 
 class Inspector:

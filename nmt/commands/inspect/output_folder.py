@@ -4,8 +4,8 @@ import json
 import logging
 from pathlib import Path
 
+from nmt.commands.html_page import html_page
 from nmt.commands.inspect.inspect import Inspection
-from nmt.commands.inspect.page import page
 from nmt.commands.inspect.text import FORMAT, to_data
 from nmt.errors import NmtError
 from nmt.files import atomic
@@ -15,7 +15,6 @@ log = logging.getLogger("nmt")
 
 PAGE, DATA = "index.html", "inspection.json"
 _START = json.dumps({"format": FORMAT})[:-1].encode()  # of our own data
-_MATPLOTLIB = (3, 11)  # the first version that draws Arabic and right-to-left text correctly
 
 
 def check_pictures() -> None:
@@ -26,7 +25,7 @@ def check_pictures() -> None:
         raise NmtError(
             "pictures need the package matplotlib: pip install 'matplotlib>=3.11', or use --no-pictures"
         ) from None
-    if matplotlib.__version_info__[:2] < _MATPLOTLIB:
+    if matplotlib.__version_info__[:2] < (3, 11):  # the first that draws Arabic and right-to-left text correctly
         raise NmtError(
             f"pictures need matplotlib 3.11 or newer, for text in all scripts, and {matplotlib.__version__} is "
             "installed: pip install --upgrade matplotlib, or use --no-pictures"
@@ -67,3 +66,9 @@ def write(inspection: Inspection, folder: Path, layer: int | None = None, *, pic
         written += drawing.write(inspection, folder, layer)
     log.info("written: %s (open it in a browser), %s", written[0], ", ".join(path.name for path in written[1:]))
     return written
+
+
+def page(inspection: Inspection) -> str:
+    """The inspection as one HTML file that loads nothing."""
+    data = to_data(inspection, digits=4, position_digits=2)  # enough for display
+    return html_page("nmt.commands.inspect", f"{inspection.source.text} – nmt", data)

@@ -29,7 +29,6 @@ _AXES = {  # labels of the rows and the columns
 }
 _LONGEST_LABEL = 30  # characters; longer ones, such as web addresses, are shortened
 _POINTS = 8  # font size of labels
-_SMALL = 0.85  # inches: smallest width of a heat map in an overview
 _LARGEST = 40.0  # inches: largest side of a picture; a very long sentence gets smaller labels instead
 _DPI = 100
 _COLOURS = "magma_r"
@@ -72,17 +71,13 @@ def _overview(kind: str, weights: Tensor) -> Figure:
     tiles = F.pad(weights, (0, gap[1], 0, gap[0]), value=math.nan)  # NaN has no colour
     tall, wide = tiles.shape[2:]
     mosaic = tiles.transpose(1, 2).reshape(layers * tall, heads * wide)[: -gap[0], : -gap[1]]
-    inches = max(_SMALL, min(1.6, 12 / heads))
+    inches = max(0.85, min(1.6, 12 / heads))  # width of one heat map
     height = inches * min(max(rows / columns, 0.4), 2.5)
     figure = Figure(_inches(inches * heads + 1.4, height * layers + 1.1), layout="constrained")
     panel = figure.subplots()
     image = panel.imshow(mosaic.numpy(), cmap=_COLOURS, vmin=0, vmax=1, aspect="auto")
-    panel.set_xticks(
-        [wide * head + (columns - 1) / 2 for head in range(heads)], [f"head {i + 1}" for i in range(heads)]
-    )
-    panel.set_yticks(
-        [tall * layer + (rows - 1) / 2 for layer in range(layers)], [f"layer {i + 1}" for i in range(layers)]
-    )
+    panel.set_xticks([wide * i + (columns - 1) / 2 for i in range(heads)], [f"head {i + 1}" for i in range(heads)])
+    panel.set_yticks([tall * i + (rows - 1) / 2 for i in range(layers)], [f"layer {i + 1}" for i in range(layers)])
     panel.tick_params(length=0, labeltop=True, labelbottom=False)
     panel.spines[:].set_visible(False)
     row, column = _AXES[kind]
@@ -102,10 +97,9 @@ def _heads(inspection: Inspection, kind: str, weights: Tensor, layer: int) -> Fi
     crowded = min(1.0, size[0] / (wide * across), size[1] / (tall * down))  # below 1: not enough room for the labels
     figure = Figure(size, layout="constrained")
     panels = figure.subplots(down, across, squeeze=False).flatten()
-    for head, panel in enumerate(panels):
-        if head >= heads:
-            panel.axis("off")
-            continue
+    for panel in panels[heads:]:
+        panel.axis("off")
+    for head, panel in enumerate(panels[:heads]):
         image = _labelled(panel, weights[head], rows, columns, _POINTS * crowded)
         panel.set_title(f"head {head + 1}", fontsize=9)
     figure.suptitle(f"{_TITLES[kind]}, layer {layer + 1}", fontsize=11)
@@ -128,7 +122,7 @@ def _alignment(inspection: Inspection) -> Figure:
                 if share >= 0.005:
                     colour = "white" if share > 0.5 else "black"
                     panel.text(x, y, f"{100 * share:.0f}", ha="center", va="center", fontsize=7, color=colour)
-    figure.suptitle(  # of the figure, because beside long labels the map may be narrower than the title
+    figure.suptitle(  # of the figure, because next to long labels the map may be narrower than the title
         f"Word alignment (%): cross-attention of decoder layer {inspection.alignment_layer + 1}, mean over heads",
         fontsize=10,
     )

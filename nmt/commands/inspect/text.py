@@ -1,11 +1,12 @@
 """An inspection as text and as data."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from torch import Tensor
 
-from nmt.commands.inspect.inspect import KINDS, Inspection, Sentence
+from nmt.commands.inspect.inspect import KINDS, Inspection
 from nmt.files.table import table
 
 FORMAT, VERSION = "nmt-inspection", 1
@@ -13,25 +14,24 @@ FORMAT, VERSION = "nmt-inspection", 1
 
 def to_text(inspection: Inspection) -> str:
     """The translation, the word alignment and the results of the search."""
-    return "\n".join(_lines(inspection))
-
-
-def _lines(inspection: Inspection) -> Iterator[str]:
-    one = inspection.translation
-    yield f"source       {inspection.source.text}"
-    yield f"{'given' if inspection.given else 'translation':12} {inspection.target.text}"
-    yield f"             score {one.score:.4f}, log P {one.log_probability:.4f}, {len(one.pieces)} subwords"
-    yield ""
+    one, nodes = inspection.translation, inspection.nodes
     layers, heads = inspection.attention["cross"].shape[:2]
     layer = f"layer {inspection.alignment_layer + 1} of {layers}"
-    yield f"word alignment: cross-attention of decoder {layer}, mean of {heads} heads"
-    rows = [[f"  {share:.0%}", f"{target} ← {source}"] for target, source, share in strongest_links(inspection)]
-    yield table(rows, left=(1,)) if rows else "  none: the translation is empty"
-    yield ""
-    finished = sum(node.fate == "finished" for node in inspection.nodes)
-    steps, considered = inspection.nodes[-1].step, len(inspection.nodes)
-    yield f"beam of {inspection.beam_size}: {steps} steps, {considered} hypotheses considered, {finished} finished"
-    yield table([[f"  {one.score:.4f}", one.text] for one in inspection.hypotheses], left=(1,))
+    links = [[f"  {share:.0%}", f"{target} ← {source}"] for target, source, share in strongest_links(inspection)]
+    finished = sum(node.fate == "finished" for node in nodes)
+    beam = f"{nodes[-1].step} steps, {len(nodes)} hypotheses considered, {finished} finished"
+    lines = [
+        f"source       {inspection.source.text}",
+        f"{'given' if inspection.given else 'translation':12} {inspection.target.text}",
+        f"             score {one.score:.4f}, log P {one.log_probability:.4f}, {len(one.pieces)} subwords",
+        "",
+        f"word alignment: cross-attention of decoder {layer}, mean of {heads} heads",
+        table(links, left=(1,)) if links else "  none: the translation is empty",
+        "",
+        f"beam of {inspection.beam_size}: {beam}",
+        table([[f"  {found.score:.4f}", found.text] for found in inspection.hypotheses], left=(1,)),
+    ]
+    return "\n".join(lines)
 
 
 def strongest_links(inspection: Inspection) -> Iterator[tuple[str, str, float]]:
@@ -52,9 +52,9 @@ def to_data(inspection: Inspection, digits: int = 6, position_digits: int = 6) -
         "format": FORMAT,
         "version": VERSION,
         "model": inspection.model,
-        "source": _sentence(inspection.source),
+        "source": asdict(inspection.source),
         "target": {
-            **_sentence(inspection.target),
+            **asdict(inspection.target),
             "given": inspection.given,
             "score": one.score,
             "log_probability": one.log_probability,
@@ -63,13 +63,7 @@ def to_data(inspection: Inspection, digits: int = 6, position_digits: int = 6) -
         "attention": {kind: _rounded(inspection.attention[kind], digits) for kind in KINDS},
         "alignment": {"layer": inspection.alignment_layer + 1, "weights": _rounded(inspection.alignment, digits)},
         "hypotheses": [
-            {
-                "text": found.text,
-                "score": found.score,
-                "log_probability": found.log_probability,
-                "pieces": found.pieces,
-                "token_scores": found.token_scores,
-            }
+            {name: value for name, value in asdict(found).items() if value is not None}
             for found in inspection.hypotheses
         ],
         "beam": {"size": inspection.beam_size, "nodes": _nodes(inspection)},
@@ -92,11 +86,6 @@ def position_title(name: str, layout: str) -> str:
     return what[name] + (", as this model has them" if name == layout else "")
 
 
-def _sentence(sentence: Sentence) -> dict[str, Any]:
-    spans = [{"text": word.text, "start": word.start, "end": word.end} for word in sentence.words]
-    return {"text": sentence.text, "language": sentence.language, "pieces": sentence.pieces, "words": spans}
-
-
 def _nodes(inspection: Inspection) -> list[dict[str, Any]]:
     return [
         {
@@ -114,9 +103,5 @@ def _nodes(inspection: Inspection) -> list[dict[str, Any]]:
 
 
 def _rounded(table: Tensor, digits: int) -> Any:
-    """A tensor as nested lists of rounded numbers."""
-
-    def rounded(values: Any) -> Any:
-        return [rounded(value) for value in values] if isinstance(values, list) else round(values, digits)
-
-    return rounded(table.tolist())
+    """A tensor as nested lists of numbers with this many decimal places."""
+    return table.double().round(decimals=digits).tolist()

@@ -26,13 +26,8 @@ class Word:
     end: int
 
 
-@dataclass(frozen=True)
-class _Unit:
+class _Unit(Word):
     """A subword, or several that belong together, such as the bytes of a character."""
-
-    text: str
-    start: int
-    end: int
 
     @property
     def begins(self) -> bool:

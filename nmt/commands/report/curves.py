@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 MAX_POINTS = 1500  # of a training curve: more than a screen can show
-_LIMIT = 1e100  # larger numbers are damage; products of smaller ones do not overflow
-_DIGITS = 6  # significant digits: more than can be seen
 PROGRESS = ("step", "epoch", "target_tokens", "seconds")  # when a row was logged; the other numbers are measurements
 _VALIDATION = "validation_loss"  # only the rows of validations have it
 
@@ -27,13 +25,10 @@ class Curves:
     values: dict[str, list[float | None]]
     rows_a_point: int = 1
 
-    def at(self, step: int) -> dict[str, float]:
-        """All values of a step; empty if there is no such point."""
-        if step not in self.step:
-            return {}
-        place = self.step.index(step)
-        found = ((name, column[place]) for name, column in self.values.items())
-        return {name: value for name, value in found if value is not None}
+    def last(self) -> dict[str, float]:
+        """All values of the last point; empty if there is none."""
+        last = ((name, column[-1]) for name, column in self.values.items())
+        return {name: value for name, value in last if value is not None}
 
 
 def curves(rows: Sequence[Mapping[str, Any]]) -> tuple[Curves, Curves]:
@@ -84,8 +79,10 @@ def _mean(values: Iterable[Any]) -> float | None:
 
 def is_number(value: object) -> TypeGuard[float]:
     """Whether it is a number that a chart can show."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LIMIT
+    # Larger numbers than 1e100 are damage; products of smaller ones do not overflow.
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e100
 
 
 def _rounded(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.{_DIGITS}g}")
+    """To 6 significant digits: more than can be seen."""
+    return None if value is None else float(f"{value:.6g}")

@@ -15,12 +15,8 @@ from nmt.config.schema import Config
 _NONE = "–"
 _SCORES = {"validation_loss": "validation loss", "bleu": "BLEU", "chrf": "chrF"}
 _FOUR_DECIMALS = ("validation loss", "COMET")  # as training and `nmt evaluate` print them; others have two
-_SIGNED = ("bleu", "chrf")  # scores with a signature
-_MEASURED_BY = (
-    "data.validation",
-    "training.validation_sentences",
-    "decoding.",
-)  # settings that scores on the validation set depend on
+# Settings that scores on the validation set depend on.
+_MEASURED_BY = ("data.validation", "training.validation_sentences", "decoding.")
 _FACTS = {
     "nmt": "nmt", "python": "Python", "torch": "PyTorch", "cuda": "CUDA", "sentencepiece": "SentencePiece",
     "sacrebleu": "sacreBLEU", "system": "system", "processor": "processor", "cores": "cores",
@@ -67,9 +63,6 @@ def _run(run: Run) -> dict[str, Any]:
     }
 
 
-# --------------------------------------------------------------------------- summary
-
-
 def _summary(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     """A row for each fact that is known of at least one run."""
     facts = [_facts(run) for run in runs]
@@ -82,7 +75,7 @@ def _summary(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
 def _facts(run: Run) -> dict[str, str]:
     totals, training = run.totals, run.config.training
     tokens, seconds = totals.get("target_tokens"), totals.get("seconds")
-    parameters = _of_last_session(run, "parameters", {}).get("total")
+    session = run.sessions[-1].facts if run.sessions else {}
     best = f"step {run.best['step']:,}, by {_SCORES[training.best_metric]}" if "step" in run.best else _NONE
     return {
         "state": _state(run),
@@ -91,8 +84,8 @@ def _facts(run: Run) -> dict[str, str]:
         "target subwords trained on": _count(tokens),
         "time in training": _NONE if seconds is None else _duration(seconds),
         "target subwords per second": _count(tokens / seconds if tokens and seconds else None),
-        "parameters": _count(parameters),
-        "skipped pairs (longer than a batch)": _count(_of_last_session(run, "skipped_pairs", None)),
+        "parameters": _count(session.get("parameters", {}).get("total")),
+        "skipped pairs (longer than a batch)": _count(session.get("skipped_pairs")),
         "sessions": _times(len(run.sessions)),
         "best checkpoint": best,
     }
@@ -118,10 +111,6 @@ def _times(sessions: int) -> str:
     return f"{sessions}: resumed {resumed} time{'s' if resumed > 1 else ''}"
 
 
-def _of_last_session(run: Run, fact: str, default: Any) -> Any:
-    return run.sessions[-1].facts.get(fact, default) if run.sessions else default
-
-
 def _count(number: float | None) -> str:
     return _NONE if number is None else f"{number:,.0f}"
 
@@ -132,17 +121,13 @@ def _duration(seconds: float) -> str:
     return f"{hours} h {minute:02} min" if hours else f"{minute} min {second:02} s"
 
 
-# --------------------------------------------------------------------------- scores
-
-
 def _scores(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     """Tables: the best checkpoints, the last validations if they are different ones, and each evaluation."""
     best = [run.best.get("step") for run in runs]
     last = [run.validation.step[-1] if run.validation.step else None for run in runs]
-    validated = [{} if step is None else run.validation.at(step) for run, step in zip(runs, last, strict=True)]
     yield from _validated("On the validation set, best checkpoint", best, [run.best for run in runs])
     if last != best:
-        yield from _validated("On the validation set, last validation", last, validated)
+        yield from _validated("On the validation set, last validation", last, [run.validation.last() for run in runs])
     for name in dict.fromkeys(evaluation.name for run in runs for evaluation in run.evaluations):
         found = [[one for one in run.evaluations if one.name == name] for run in runs]
         yield {"title": name, "rows": list(_evaluated(found))}
@@ -193,7 +178,7 @@ def _signatures(runs: Sequence[Run]) -> list[dict[str, Any]]:
     found: dict[str, tuple[set[str], set[int]]] = {}
     for number, run in enumerate(runs):
         signatures = run.best.get("signatures", {})
-        of_run = [(_SCORES[name], signatures.get(name, "not recorded")) for name in _SIGNED if name in run.best]
+        of_run = [(_SCORES[key], signatures.get(key, "not recorded")) for key in ("bleu", "chrf") if key in run.best]
         of_run += [(label, text) for one in run.evaluations for label, _, _, text in one.scores]
         for label, text in of_run:
             labels, numbers = found.setdefault(text, (set(), set()))
@@ -204,16 +189,11 @@ def _signatures(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: str(row["score"]))
 
 
-# --------------------------------------------------------------------------- samples, settings, data
-
-
 def _samples(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Each sentence once, with the translations of every run."""
-    keys = dict.fromkeys((sample.source, sample.reference) for run in runs for sample in run.samples)
-    held = [{(sample.source, sample.reference): sample.translations for sample in run.samples} for run in runs]
+    pairs = dict.fromkeys(pair for run in runs for pair in run.samples)
     return [
-        {"source": source, "reference": reference, "runs": [of.get((source, reference), []) for of in held]}
-        for source, reference in keys
+        {"source": pair[0], "reference": pair[1], "runs": [run.samples.get(pair, []) for run in runs]} for pair in pairs
     ]
 
 
@@ -224,18 +204,9 @@ def _settings(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 def _data(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """The tables on the data; runs with the same data share one."""
-    found: list[dict[str, Any]] = []
-    for number, run in enumerate(runs):
-        tables = None if run.data is None else run.data.tables()
-        same = next((of for of in found if of["tables"] == tables), None)
-        if same is None:
-            found.append({"tables": tables, "runs": [number]})
-        else:
-            same["runs"].append(number)
-    return found
-
-
-# --------------------------------------------------------------------------- hardware, versions, sessions
+    tables = [None if run.data is None else run.data.tables() for run in runs]
+    distinct = [one for place, one in enumerate(tables) if one not in tables[:place]]
+    return [{"tables": one, "runs": [i for i, other in enumerate(tables) if other == one]} for one in distinct]
 
 
 def _environment(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:

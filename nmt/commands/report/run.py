@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,9 @@ from nmt.training import state
 
 log = logging.getLogger("nmt")
 
-EVALUATIONS = "evaluation*.json"  # output of `nmt evaluate --json` that users keep in the run folder
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A validation sentence and its translations in order, each with the step of the validation."""
-
-    source: str
-    reference: str
-    translations: list[tuple[int, str]]
+# Translations of validation sentences: source, reference → step of the validation and translation, in order.
+Samples = dict[tuple[str, str], list[tuple[int, str]]]
+Score = tuple[str, float, float | None, str]  # name, value, half-width of its 95% interval, sacreBLEU's signature
 
 
 @dataclass(frozen=True)
@@ -36,7 +30,7 @@ class Session:
     """The time from one start of training to its end.
 
     started, ended: date and time, UTC. step, last_step: steps done at these times. ended is None if training still runs
-    or was killed. facts: hardware, versions and sizes; see `nmt.training.run_log.environment`.
+    or was killed; outcome is then None too. facts: hardware, versions and sizes (`nmt.training.run_log.environment`).
     """
 
     started: str
@@ -44,25 +38,18 @@ class Session:
     facts: dict[str, Any]
     ended: str | None = None
     last_step: int | None = None
-    reason: str | None = None
-    finished: bool = False
-
-    @property
-    def outcome(self) -> str | None:
-        """How it ended; None if it has not."""
-        return None if self.ended is None else f"{'finished' if self.finished else 'stopped'}: {self.reason}"
+    outcome: str | None = None
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """A system's scores in a file of `nmt evaluate --json`.
 
-    name: of the file. Each score: name, value, half-width of its 95% interval or None, sacreBLEU's signature. system:
-    the model or file of translations that was scored; empty if the file does not have it.
+    name: of the file. system: the model or file of translations that was scored; empty if the file does not have it.
     """
 
     name: str
-    scores: list[tuple[str, float, float | None, str]]
+    scores: list[Score]
     system: str = ""
 
 
@@ -80,7 +67,7 @@ class Run:
     training: Curves
     validation: Curves
     totals: dict[str, float]
-    samples: list[Sample]
+    samples: Samples
     sessions: list[Session]
     best: dict[str, Any]
     evaluations: list[Evaluation]
@@ -124,25 +111,21 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value < 2**53
-
-
-def _has_total(value: object) -> bool:
-    return isinstance(value, dict) and is_number(value.get("total"))
-
-
-def _is_text_by_name(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_is_text, value.values()))
-
-
 # The types of the values that are used from each kind of record.
 _SAMPLE: _Types = {"source": _is_text, "reference": _is_text, "translation": _is_text}
-_SESSION: _Types = {"time": _is_text, "reason": _is_text, "parameters": _has_total, "skipped_pairs": is_number}
+_SESSION: _Types = {
+    "time": _is_text,
+    "reason": _is_text,
+    "parameters": lambda value: isinstance(value, dict) and is_number(value.get("total")),
+    "skipped_pairs": is_number,
+}
 _MODEL: _Types = {
-    "step": _is_count, "validation_loss": is_number, "bleu": is_number, "chrf": is_number,
-    "signatures": _is_text_by_name,
-}  # fmt: skip
+    "step": lambda value: type(value) is int and 0 <= value < 2**53,
+    "validation_loss": is_number,
+    "bleu": is_number,
+    "chrf": is_number,
+    "signatures": lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
+}
 
 
 class _Reader:
@@ -156,10 +139,9 @@ class _Reader:
         metrics, best = self._rows("metrics.jsonl", {}), self._provenance(self.folder / model_file.BEST)
         newest = [self._provenance(path) for path in model_file.checkpoints(self.folder)[-1:]]
         saved = max(of.get("step", 0) for of in (best, *newest))
-        if saved and not (self.folder / "metrics.jsonl").exists():
-            self._note(
-                f"{self.folder / 'metrics.jsonl'}: missing, although models were saved: there are no learning curves"
-            )
+        path = self.folder / "metrics.jsonl"
+        if saved and not path.exists():
+            self._note(f"{path}: missing, although models were saved: there are no learning curves")
         training, validation = curves(metrics)
         sessions = list(_sessions(self._rows("sessions.jsonl", _SESSION)))
         data = self._data(config, sessions)
@@ -182,26 +164,22 @@ class _Reader:
         self.notes.append(note)
 
     def _rows(self, name: str, types: _Types) -> list[dict[str, Any]]:
-        rows, damaged = json_lines.read(self.folder / name)
+        path = self.folder / name
+        rows, damaged = json_lines.read(path)
         if damaged:
             several = f"{len(damaged)} lines are damaged, the first is line {damaged[0]}"
-            self._note(
-                f"{self.folder / name}: {several if damaged[1:] else f'line {damaged[0]} is damaged'}: not shown"
-            )
-        return self._typed(self.folder / name, rows, types)
+            self._note(f"{path}: {several if damaged[1:] else f'line {damaged[0]} is damaged'}: not shown")
+        return self._typed(path, rows, types)
 
     def _typed(self, path: Path, records: Sequence[dict[str, Any]], types: _Types) -> list[dict[str, Any]]:
         """The records without values of a wrong type."""
-        wrong = [
-            [name for name, is_right in types.items() if name in record and not is_right(record[name])]
-            for record in records
-        ]
-        if names := dict.fromkeys(name for of in wrong for name in of):
-            self._note(f"{path}: {', '.join(names)}: not written by `nmt train`: not shown")
-        return [
-            {name: value for name, value in record.items() if name not in of}
-            for record, of in zip(records, wrong, strict=True)
-        ]
+
+        def is_wrong(record: dict[str, Any], name: str) -> bool:
+            return name in types and name in record and not types[name](record[name])
+
+        if wrong := dict.fromkeys(name for record in records for name in types if is_wrong(record, name)):
+            self._note(f"{path}: {', '.join(wrong)}: not written by `nmt train`: not shown")
+        return [{name: value for name, value in record.items() if not is_wrong(record, name)} for record in records]
 
     def _provenance(self, path: Path) -> dict[str, Any]:
         """The provenance of a model file; empty if the file does not exist."""
@@ -215,8 +193,8 @@ class _Reader:
         return provenance
 
     def _evaluations(self) -> Iterator[Evaluation]:
-        """Sorted by file; the systems of a file in its order."""
-        for path in sorted(self.folder.glob(EVALUATIONS)):
+        """Files of `nmt evaluate --json` that users keep in the run folder, sorted by name."""
+        for path in sorted(self.folder.glob("evaluation*.json")):
             try:
                 data = json.loads(path.read_text(encoding="utf-8"))
                 scores = _by_system(data["scores"] if isinstance(data, dict) else data)
@@ -254,47 +232,35 @@ def _totals(rows: Iterable[dict[str, Any]], saved: int) -> dict[str, float]:
     return totals | ({"step": max(saved, totals.get("step", 0))} if saved else {})
 
 
-def _samples(rows: Iterable[dict[str, Any]]) -> list[Sample]:
-    """The samples by sentence, in the order of the file."""
-    found: dict[tuple[str, str], Sample] = {}
+def _samples(rows: Iterable[dict[str, Any]]) -> Samples:
+    """The samples in the order of the file."""
+    samples: Samples = {}
     for row in rows:
         if row.keys() >= _SAMPLE.keys():
-            source, reference = row["source"], row["reference"]
-            sample = found.setdefault((source, reference), Sample(source, reference, []))
-            sample.translations.append((row["step"], row["translation"]))
-    return list(found.values())
+            samples.setdefault((row["source"], row["reference"]), []).append((row["step"], row["translation"]))
+    return samples
 
 
 def _sessions(rows: Iterable[dict[str, Any]]) -> Iterator[Session]:
     """A session for each start, with the end that follows it, if there is one."""
-    started: dict[str, Any] | None = None
-    for row in [*rows, {"event": "started"}]:
-        ended = row.get("event") in ("stopped", "finished")
-        if started is not None:
-            facts = {key: value for key, value in started.items() if key not in ("event", "time", "step")}
-            session = Session(started.get("time", ""), started["step"], facts)
-            if ended:
-                session = replace(
-                    session,
-                    ended=row.get("time", ""),
-                    last_step=row["step"],
-                    reason=row.get("reason", ""),
-                    finished=row["event"] == "finished",
-                )
-            yield session
-        started = row if row.get("event") == "started" else None
+    for row, after in pairwise([*rows, {}]):
+        if row.get("event") != "started":
+            continue
+        facts = {key: value for key, value in row.items() if key not in ("event", "time", "step")}
+        session = Session(row.get("time", ""), row["step"], facts)
+        if after.get("event") in ("stopped", "finished"):
+            outcome = f"{after['event']}: {after.get('reason', '')}"
+            session = replace(session, ended=after.get("time", ""), last_step=after["step"], outcome=outcome)
+        yield session
 
 
-def _by_system(scores: Iterable[dict[str, Any]]) -> dict[str, list[tuple[str, float, float | None, str]]]:
-    systems: dict[str, list[tuple[str, float, float | None, str]]] = {}
-    for score in scores:
-        systems.setdefault(str(score.get("system", "")), []).append(_score(score))
+def _by_system(rows: Iterable[dict[str, Any]]) -> dict[str, list[Score]]:
+    systems: dict[str, list[Score]] = {}
+    for row in rows:
+        interval = row.get("interval")
+        half = interval["half_width"] if interval else None
+        if not is_number(row["value"]) or not (half is None or is_number(half)):
+            raise ValueError
+        score = (str(row["name"]), float(row["value"]), None if half is None else float(half), str(row["signature"]))
+        systems.setdefault(str(row.get("system", "")), []).append(score)
     return systems
-
-
-def _score(score: dict[str, Any]) -> tuple[str, float, float | None, str]:
-    interval = score.get("interval")
-    half = interval["half_width"] if interval else None
-    if not is_number(score["value"]) or not (half is None or is_number(half)):
-        raise ValueError
-    return str(score["name"]), float(score["value"]), None if half is None else float(half), str(score["signature"])

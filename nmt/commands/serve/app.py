@@ -15,18 +15,30 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Res
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from nmt.commands.html_page import source_hash
-from nmt.commands.serve import prometheus
+from nmt.commands.html_page import content_policy
 from nmt.commands.serve.batching import AnswerTooLarge, BatchingQueue, NBest, QueueFull
 from nmt.commands.serve.hosts import AllowedHosts, HostCheck
-from nmt.commands.serve.languages import Languages, name_of
-from nmt.commands.serve.requests import Limits, RequestError, TranslationRequest, parse
+from nmt.commands.serve.prometheus import RequestMetrics
+from nmt.commands.serve.requests import Languages, Limits, RequestError, TranslationRequest, parse
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
 
 _CLIENT_GONE = 499  # a status for the log and the metrics only
 _BODY_SECONDS = 30.0  # maximum time to receive a body
+# English names of languages, which LibreTranslate's clients show.
+_NAMES = {
+    "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "ca": "Catalan", "cs": "Czech", "da": "Danish",
+    "de": "German", "el": "Greek", "en": "English", "eo": "Esperanto", "es": "Spanish", "et": "Estonian",
+    "eu": "Basque", "fa": "Persian", "fi": "Finnish", "fr": "French", "ga": "Irish", "gl": "Galician",
+    "gu": "Gujarati", "he": "Hebrew", "hi": "Hindi", "hr": "Croatian", "hu": "Hungarian", "id": "Indonesian",
+    "is": "Icelandic", "it": "Italian", "ja": "Japanese", "ka": "Georgian", "kk": "Kazakh", "ko": "Korean",
+    "lt": "Lithuanian", "lv": "Latvian", "ms": "Malay", "mt": "Maltese", "nb": "Norwegian Bokmål", "nl": "Dutch",
+    "no": "Norwegian", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sk": "Slovak",
+    "sl": "Slovenian", "sq": "Albanian", "sr": "Serbian", "sv": "Swedish", "sw": "Swahili", "ta": "Tamil",
+    "te": "Telugu", "th": "Thai", "tl": "Tagalog", "tr": "Turkish", "uk": "Ukrainian", "ur": "Urdu",
+    "vi": "Vietnamese", "zh": "Chinese",
+}  # fmt: skip
 
 
 def build(
@@ -41,7 +53,7 @@ def build(
 
     hosts: the names of the service; None for `localhost` and loopback addresses.
     """
-    metrics = prometheus.RequestMetrics(queue)
+    metrics = RequestMetrics(queue)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -159,7 +171,7 @@ def _add_pages(app: FastAPI, languages: Languages, limits: Limits, queue: Batchi
         return JSONResponse({"lines": limits.lines, "characters": limits.characters, **options})
 
 
-def _add_probes(app: FastAPI, queue: BatchingQueue, metrics: prometheus.RequestMetrics) -> None:
+def _add_probes(app: FastAPI, queue: BatchingQueue, metrics: RequestMetrics) -> None:
     @app.get("/health")
     @app.get("/health/ready")
     async def ready() -> JSONResponse:
@@ -174,18 +186,15 @@ def _add_probes(app: FastAPI, queue: BatchingQueue, metrics: prometheus.RequestM
 
     @app.get("/metrics")
     async def metrics_() -> PlainTextResponse:
-        return PlainTextResponse(metrics.text(), media_type=prometheus.CONTENT_TYPE)
+        return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 def _policy(page: str) -> str:
-    """The page may use its own script, its own style and its own server, and nothing else."""
+    """The page may also send requests to its own server, and may not be a part of another page."""
+    [script], [style] = (re.findall(f"<{tag}>(.*?)</{tag}>", page, re.DOTALL) for tag in ("script", "style"))
+    return f"{content_policy(script, style)}; connect-src 'self'; frame-ancestors 'none'"
 
-    def source(tag: str) -> str:
-        found = re.search(f"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
-        assert found, f"the page has no <{tag}>"
-        return source_hash(found[1])
 
-    return (
-        f"default-src 'none'; script-src {source('script')}; style-src {source('style')}; connect-src 'self'; "
-        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
+def name_of(code: str) -> str:
+    """The English name of a language: by the first part of the code, so `pt-BR` is Portuguese. Else the code itself."""
+    return _NAMES.get(code.lower().replace("_", "-").partition("-")[0], code)

@@ -1,13 +1,13 @@
 """The queue between requests and the translator, which translates waiting requests together."""
 
+import json
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from nmt.commands.serve.answer_size import AnswerSize
 from nmt.decoding import long_input
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
@@ -15,6 +15,10 @@ from nmt.errors import NmtError
 NBest = list[list[Translation]]  # the translations of each line, best first
 
 MAX_ANSWER = 32 * 2**20  # bytes
+DECIMALS = 6  # of a number in an alignment
+_BYTES_PER_WEIGHT = DECIMALS + 3  # a number in an alignment: `0.123456,`
+_BYTES_PER_SCORE = 25  # a token's score: `-0.00012345678871497512,`
+_BYTES_PER_TRANSLATION = 200  # names of the fields, score and log-probability
 _SUBWORDS_PER_LINE = 100  # that may wait, on average: several times the length of an ordinary line
 
 
@@ -107,8 +111,8 @@ class BatchingQueue:
         with self._changed:
             if self._closed:
                 raise RuntimeError("the queue is closed")
-            more_lines = sum(len(other.lines) for other in self._waiting) + len(lines) - self.max_waiting
-            before = sum(other.subwords for other in self._waiting)
+            more_lines = self.waiting + len(lines) - self.max_waiting
+            before = self.waiting_subwords
             more_subwords = before + request.subwords - self.max_subwords if before else 0
             if more_lines > 0 or more_subwords > 0:
                 raise QueueFull(self._seconds(more_lines, more_subwords))
@@ -191,3 +195,33 @@ class BatchingQueue:
         for request in batch:
             request.answer.set_result(translations[: len(request.lines)])
             del translations[: len(request.lines)]
+
+
+class AnswerSize:
+    """The largest JSON answer of a translator. Before it is JSON, it takes about four times as much memory."""
+
+    def __init__(self, translator: Translator):
+        self.translator = translator
+        vocabulary = translator.vocabulary
+        self._source_subword = _longest(vocabulary.source.every_piece())
+        self._target_subword = _longest(vocabulary.target.every_piece())
+
+    def upper_bound(self, parts: Iterable[int], n_best: int, alignment: bool) -> int:
+        """Bytes for lines that are translated in parts of these lengths in subwords, each with n_best translations.
+
+        Each subword of a translation is in the answer twice, in the text and alone with its score; the end of each part
+        once. With the alignment it has a number for each source subword of its part.
+        """
+        total = 0
+        for source in parts:
+            per_subword = 2 * self._target_subword + _BYTES_PER_SCORE
+            if alignment:
+                per_subword += _BYTES_PER_WEIGHT * (source + 1) + 2
+                total += self._source_subword * (source + 1)
+            total += per_subword * (self.translator.longest_output(source) + 1) + _BYTES_PER_TRANSLATION
+        return total * n_best
+
+
+def _longest(subwords: Iterable[str]) -> int:
+    """Bytes of the longest one as JSON, with a comma."""
+    return max(len(json.dumps(subword, ensure_ascii=False).encode()) for subword in subwords) + 1

@@ -19,7 +19,6 @@ from nmt.errors import NmtError
 
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:/@\s]+)(?::[0-9]*)?", re.IGNORECASE)  # name:port, [::1]:port
 _CLOSE = {"Connection": "close"}  # instead of waiting for the body
-_NAME = re.compile(r"[\w.-]+")
 
 
 class AllowedHosts:
@@ -96,7 +95,7 @@ class HostCheck:
 def check_names(names: Sequence[str]) -> None:
     """Raises NmtError if one is neither a host name nor an IP address; a URL, for example."""
     for name in names:
-        if _address(name) is None and not _NAME.fullmatch(name):
+        if _address(name) is None and not re.fullmatch(r"[\w.-]+", name):
             raise NmtError(f"--allowed-host {name}: give only a host name, such as translate.example.org")
 
 

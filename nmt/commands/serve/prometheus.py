@@ -4,7 +4,6 @@ from collections import Counter
 
 from nmt.commands.serve.batching import BatchingQueue
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # upper bounds of the histogram, in seconds
 
 

@@ -5,21 +5,24 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl
 
-from nmt.commands.serve.answer_size import DECIMALS
-from nmt.commands.serve.batching import MAX_ANSWER, NBest
-from nmt.commands.serve.languages import Languages
+from nmt.commands.serve.batching import DECIMALS, MAX_ANSWER, NBest
 from nmt.decoding.translator import Translation
 from nmt.errors import NmtError
 
 
-class RequestError(Exception):
-    """A request that is answered with an HTTP status of 400 or more and a message of one line.
+@dataclass(frozen=True)
+class Languages:
+    """The language codes that a model translates from and to."""
 
-    close: close the connection, instead of waiting for the rest of the request.
-    """
+    source: str
+    target: str
+
+
+class RequestError(Exception):
+    """An HTTP status of 400 or more and a message of one line; close: do not wait for the rest of the request."""
 
     def __init__(self, status: int, message: str, *, close: bool = False):
         super().__init__(message)
@@ -50,27 +53,6 @@ class Limits:
         return 12 * self.characters + 64 * self.lines + 10_000
 
 
-class TranslationRequest(Protocol):
-    """What to translate, and the format of the answer. count_field: the field for the number of translations."""
-
-    count_field: ClassVar[str]
-
-    @property
-    def lines(self) -> list[str]: ...
-
-    @property
-    def n_best(self) -> int: ...
-
-    @property
-    def alignment(self) -> bool: ...
-
-    def answer(self, n_best: NBest) -> bytes:
-        """The answer as JSON.
-
-        It runs in its own thread and makes no single long call to `json`, which would block the other threads.
-        """
-
-
 @dataclass(frozen=True)
 class NmtRequest:
     """{"text": "…" or ["…", …], "n_best": 1, "alignment": false}. Each text is one line; a line break is a space."""
@@ -78,9 +60,10 @@ class NmtRequest:
     lines: list[str]
     n_best: int
     alignment: bool
-    count_field: ClassVar[str] = "n_best"
+    count_field: ClassVar[str] = "n_best"  # the field for the number of translations
 
     def answer(self, n_best: NBest) -> bytes:
+        """The answer as JSON. It makes no single long call to `json`, which would block the other threads."""
         lines = (",".join(map(self._translation, translations)) for translations in n_best)
         return f'{{"translations":[{",".join(f"[{line}]" for line in lines)}]}}'.encode()
 
@@ -102,7 +85,7 @@ class LibreTranslateRequest:
     is_list: bool  # `q` was a list, so the answer has lists
     n_best: int
     detected: str | None  # the source language, if the request had `auto`
-    alignment: bool = False
+    alignment: ClassVar[bool] = False
     count_field: ClassVar[str] = "alternatives"
 
     @property
@@ -110,11 +93,10 @@ class LibreTranslateRequest:
         return [line for text in self.texts for line in text]
 
     def answer(self, n_best: NBest) -> bytes:
+        """The answer as JSON."""
         texts: list[list[str]] = []  # the translations of each text, best first
-        first = 0
         for text in self.texts:
-            lines = n_best[first : first + len(text)]
-            first += len(text)
+            lines, n_best = n_best[: len(text)], n_best[len(text) :]
             # A line without words has only one translation, the empty one, which every rank uses.
             texts.append([
                 "\n".join(line[min(rank, len(line) - 1)].text for line in lines) for rank in range(max(map(len, lines)))
@@ -129,6 +111,9 @@ class LibreTranslateRequest:
 
     def _one_or_all(self, values: list[Any]) -> Any:
         return values if self.is_list else values[0]
+
+
+TranslationRequest = NmtRequest | LibreTranslateRequest
 
 
 def _json(value: Any) -> str:
@@ -147,11 +132,8 @@ def parse(content_type: str, body: bytes, languages: Languages, limits: Limits, 
     """The request in a body. Raises RequestError if it is not valid or too large."""
     fields = _fields(content_type, body)
     request = _libretranslate(fields, languages, beam_size) if "q" in fields else _own(fields)
-    characters = sum(map(len, request.lines))
-    for count, name, limit in (
-        (len(request.lines), "lines", limits.lines),
-        (characters, "characters", limits.characters),
-    ):
+    lines, characters = len(request.lines), sum(map(len, request.lines))
+    for count, name, limit in ((lines, "lines", limits.lines), (characters, "characters", limits.characters)):
         if count > limit:
             raise RequestError(413, f"{count} {name}, more than {limit}: send fewer in one request")
     return request
@@ -221,7 +203,12 @@ def _fields(content_type: str, body: bytes) -> dict[str, Any]:
     """The fields of a body, which is JSON unless its content type is a form. All texts can be written in UTF-8."""
     kind = content_type.partition(";")[0].strip().lower()
     try:
-        fields = _decoded(kind, content_type, body)
+        if kind == "application/x-www-form-urlencoded":
+            fields: Any = dict(parse_qsl(body.decode(), keep_blank_values=True, errors="strict"))
+        elif kind == "multipart/form-data":
+            fields = _multipart(content_type, body)
+        else:
+            fields = json.loads(body)
         json.dumps(fields, ensure_ascii=False).encode()
     except UnicodeEncodeError:  # JSON's \ud800, which no answer could repeat
         raise RequestError(400, "the body has half of a surrogate pair, which is not a character") from None
@@ -230,14 +217,6 @@ def _fields(content_type: str, body: bytes) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise RequestError(400, "the body is not a JSON object")
     return fields
-
-
-def _decoded(kind: str, content_type: str, body: bytes) -> Any:
-    if kind == "application/x-www-form-urlencoded":
-        return dict(parse_qsl(body.decode(), keep_blank_values=True, errors="strict"))
-    if kind == "multipart/form-data":
-        return _multipart(content_type, body)
-    return json.loads(body)
 
 
 def _multipart(content_type: str, body: bytes) -> dict[str, Any]:

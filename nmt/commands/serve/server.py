@@ -13,15 +13,12 @@ import uvicorn
 from nmt.commands.serve import app
 from nmt.commands.serve.batching import BatchingQueue
 from nmt.commands.serve.hosts import AllowedHosts
-from nmt.commands.serve.languages import Languages
-from nmt.commands.serve.requests import Limits
+from nmt.commands.serve.requests import Languages, Limits
 from nmt.decoding.model_loader import load_settings
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
-
-_SECONDS_TO_STOP = 30  # time for requests that are being answered
 
 
 def serve(
@@ -56,7 +53,7 @@ def serve(
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                timeout_graceful_shutdown=_SECONDS_TO_STOP,
+                timeout_graceful_shutdown=30,  # seconds
             )
             uvicorn.Server(settings).run(sockets=[listening])
         finally:

@@ -9,7 +9,7 @@ from helpers.chromium import WIDTHS, Browser, contrast
 from helpers.inspection_models import SENTENCES, new_inspector
 
 from nmt.commands.inspect.inspect import Inspection
-from nmt.commands.inspect.page import page
+from nmt.commands.inspect.output_folder import page
 from nmt.commands.inspect.word_alignment import attention_by_word
 
 FROM, TO = "#from button", "#to button"

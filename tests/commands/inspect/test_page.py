@@ -11,7 +11,7 @@ from helpers.html_elements import Elements
 from helpers.inspection_models import SENTENCES, new_inspector
 
 from nmt.commands.inspect.inspect import Inspection
-from nmt.commands.inspect.page import page
+from nmt.commands.inspect.output_folder import page
 from nmt.commands.inspect.text import to_data
 
 FOLDER = resources.files("nmt.commands.inspect")

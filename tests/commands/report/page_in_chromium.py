@@ -29,7 +29,8 @@ def two_runs() -> list[Run]:
     values = {name: column for name, column in stopped.training.values.items() if name != "padding"}
     training, notes = replace(stopped.training, values=values), ["metrics.jsonl: line 3 is damaged: not shown"]
     scored = [Evaluation("evaluation-test", SCORES)]
-    return [finished, replace(stopped, training=training, samples=stopped.samples[:2], notes=notes, evaluations=scored)]
+    samples = dict(list(stopped.samples.items())[:2])
+    return [finished, replace(stopped, training=training, samples=samples, notes=notes, evaluations=scored)]
 
 
 def show(window: Browser, folder: Path, runs: list[Run], width: int = 1200, dark: bool = False) -> None:

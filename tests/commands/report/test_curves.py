@@ -31,13 +31,14 @@ def test_a_run_as_training_writes_it() -> None:
     # 150 lies between two logged rows, and 250 beyond the last: on at 15 tokens and 0.36 s a step.
     assert (validation.step, validation.tokens, validation.hours) == ([150, 250], [2000, 3750], [0.015, 0.025])
     assert validation.values == {"validation_loss": [3.0, 2.0], "bleu": [16.25, 20.5], "chrf": [None, 40.0]}
-    assert validation.at(150) == {"validation_loss": 3.0, "bleu": 16.25}
-    assert validation.at(151) == {}
+    assert validation.last() == {"validation_loss": 2.0, "bleu": 20.5, "chrf": 40.0}
+    _, other = curves.curves([rows[3], rows[1] | {"step": 300}])
+    assert other.last() == {"validation_loss": 3.0, "bleu": 16.25}
 
 
 def test_nothing_is_made_up() -> None:
     training, validation = curves.curves([])
-    assert (training.step, training.values, validation.step) == ([], {}, [])
+    assert (training.step, training.values, validation.step, validation.last()) == ([], {}, [], {})
     training, _ = curves.curves([{"step": 5, "loss": 1.0}, {"step": 10, "loss": 2.0, "seconds": 0.0}])
     assert training.tokens == [None, None]
 

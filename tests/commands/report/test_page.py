@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from nmt.commands.html_page import html_page
 from nmt.commands.report import page
 from nmt.commands.report.curves import curves
-from nmt.commands.report.run import Evaluation, Sample, Session
+from nmt.commands.report.run import Evaluation, Session
 from nmt.config import schema
 from nmt.config.declaration import all_settings
 from nmt.config.reader import parse
@@ -158,9 +158,9 @@ def test_settings_that_differ_are_marked() -> None:
 def test_samples_and_data_that_runs_share_are_there_once() -> None:
     counts = (CorpusCounts(read=10, empty=1, source=SideCounts(90, 400, 100, 20), target=SideCounts(80, 390, 99, 21)),)
     report = DataReport(("en", "de"), ("corpus",), counts)
-    a = replace(new_run("a"), data=report, samples=[Sample("s", "r", [(1, "x")])])
-    b = replace(new_run("b"), data=report, samples=[Sample("s", "r", [(2, "y")]), Sample("t", "u", [(2, "z")])])
-    data = page.to_data([a, b, replace(new_run("c"), samples=[])])
+    a = replace(new_run("a"), data=report, samples={("s", "r"): [(1, "x")]})
+    b = replace(new_run("b"), data=report, samples={("s", "r"): [(2, "y")], ("t", "u"): [(2, "z")]})
+    data = page.to_data([a, b, replace(new_run("c"), samples={})])
     assert data["samples"] == [
         {"source": "s", "reference": "r", "runs": [[(1, "x")], [(2, "y")], []]},
         {"source": "t", "reference": "u", "runs": [[], [(2, "z")], []]},
@@ -194,7 +194,7 @@ def test_any_text_stays_text(title: str, text: str) -> None:
 
 def test_what_the_runs_hold_reaches_the_page() -> None:
     text = "<b>a</b></script>\udcff"
-    run = replace(new_run(text), samples=[Sample(text, text, [(1, text)])], notes=[text])
+    run = replace(new_run(text), samples={(text, text): [(1, text)]}, notes=[text])
     data = data_in(page.page([run]))
     assert (data["runs"][0]["name"], data["runs"][0]["notes"]) == (text, [text])
     assert data["samples"] == [{"source": text, "reference": text, "runs": [[[1, text]]]}]

@@ -13,7 +13,7 @@ from helpers.runs import config_text, rows_of
 
 from nmt.checkpoints import model_file
 from nmt.commands.report import page
-from nmt.commands.report.run import Run, Sample, Session, gather
+from nmt.commands.report.run import Run, Session, gather
 from nmt.commands.train import training_data
 from nmt.config import reader
 from nmt.config.schema import Config
@@ -72,13 +72,12 @@ def test_a_finished_run(trained: Path) -> None:
 def test_its_sessions_and_samples(trained: Path, corpus: Path) -> None:
     found = report(trained)
     first, second = found.sessions
-    assert (first.step, first.last_step, first.reason, first.finished) == (0, 1, "training.max_seconds reached", False)
-    assert (second.step, second.last_step, second.finished) == (1, 20, True)
-    assert second.reason == "training.max_steps: 20 reached"
+    assert (first.step, first.last_step, first.outcome) == (0, 1, "stopped: training.max_seconds reached")
+    assert (second.step, second.last_step, second.outcome) == (1, 20, "finished: training.max_steps: 20 reached")
     assert first.facts["torch"] == torch.__version__ and first.facts["parameters"]["total"] > 0
     sides = [(corpus / f"validation.{side}").read_text(encoding="utf-8").split("\n")[:2] for side in ("en", "de")]
-    assert [(sample.source, sample.reference) for sample in found.samples] == list(zip(*sides, strict=True))
-    assert [[step for step, _ in sample.translations] for sample in found.samples] == [[10, 20]] * 2
+    assert list(found.samples) == list(zip(*sides, strict=True))
+    assert [[step for step, _ in translations] for translations in found.samples.values()] == [[10, 20]] * 2
 
 
 def test_the_report_on_the_data_is_recorded_and_found_again(run: Path, corpus: Path) -> None:
@@ -97,7 +96,7 @@ def test_the_report_on_the_data_is_recorded_and_found_again(run: Path, corpus: P
 def test_a_run_that_has_only_begun(make_config: MakeConfig, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(reader.to_yaml(make_config()))
     found = report(tmp_path)
-    assert (found.training.step, found.samples, found.sessions, found.best, found.totals) == ([], [], [], {}, {})
+    assert (found.training.step, found.samples, found.sessions, found.best, found.totals) == ([], {}, [], {}, {})
     assert (found.data, found.evaluations, found.notes) == (None, [], [])
 
 
@@ -152,8 +151,8 @@ def test_facts_of_other_types_are_left_out_and_said(run: Path) -> None:
     wrong = {**best.provenance, "bleu": "35", "signatures": {"bleu": 1}}
     model_file.save(run / model_file.BEST, replace(best, provenance=wrong))
     found = report(run)
-    assert found.sessions == [Session("", 0, {"cores": 2}, "", 20, "", True)]
-    assert found.samples == [Sample("s", "r", [(5, "t"), (6, "t")])]
+    assert found.sessions == [Session("", 0, {"cores": 2}, "", 20, "finished: ")]
+    assert found.samples == {("s", "r"): [(5, "t"), (6, "t")]}
     assert found.best == {name: value for name, value in wrong.items() if name not in ("bleu", "signatures")}
     assert sorted(found.notes) == [
         f"{run / name}: not written by `nmt train`: not shown"

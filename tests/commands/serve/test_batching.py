@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from helpers.services import LINES, Gated, until
 
-from nmt.commands.serve.answer_size import AnswerSize
-from nmt.commands.serve.batching import AnswerTooLarge, BatchingQueue, QueueFull
+from nmt.commands.serve.batching import AnswerSize, AnswerTooLarge, BatchingQueue, QueueFull
 from nmt.commands.serve.requests import NmtRequest
 from nmt.decoding.translator import Translation
 from nmt.errors import NmtError

@@ -6,7 +6,6 @@ from importlib import resources
 from helpers.html_elements import Elements
 
 from nmt.commands.serve import app
-from nmt.commands.serve.languages import name_of
 
 PAGE = resources.files("nmt.commands.serve").joinpath("page.html").read_text(encoding="utf-8")
 
@@ -34,4 +33,4 @@ def test_the_policy_lets_its_own_script_and_style_run() -> None:
 
 
 def test_names_of_languages() -> None:
-    assert [name_of(code) for code in ("de", "pt-BR", "zh_Hant", "xx")] == ["German", "Portuguese", "Chinese", "xx"]
+    assert [app.name_of(code) for code in ("de", "pt-BR", "zh_Hant", "xx")] == ["German", "Portuguese", "Chinese", "xx"]

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from nmt.commands.serve.languages import Languages
-from nmt.commands.serve.requests import LibreTranslateRequest, Limits, NmtRequest, RequestError, parse
+from nmt.commands.serve.requests import Languages, LibreTranslateRequest, Limits, NmtRequest, RequestError, parse
 from nmt.decoding.translator import Translation
 
 JSON = "application/json"

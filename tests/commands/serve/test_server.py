@@ -17,8 +17,7 @@ from helpers.services import Gated, Service, save_small_model, until
 from nmt.commands.serve import app, server
 from nmt.commands.serve.batching import BatchingQueue
 from nmt.commands.serve.hosts import AllowedHosts, check_names
-from nmt.commands.serve.languages import Languages
-from nmt.commands.serve.requests import Limits
+from nmt.commands.serve.requests import Languages, Limits
 from nmt.errors import NmtError
 
 NMT = [sys.executable, "-c", "from nmt.cli.app import main; main()"]

@@ -10,7 +10,7 @@ from sacrebleu import utils
 from sacrebleu.dataset import DATASETS
 
 from nmt.errors import NmtError
-from nmt.evaluation import named_test_sets
+from nmt.evaluation.aligned_texts import load_test_set
 
 
 @pytest.fixture
@@ -33,17 +33,16 @@ def test_a_set_that_is_there(folder: Path) -> None:
         (folder / f"wmt14.en-de.{field}").write_text("x\nx\n")
     (folder / "wmt14.en-de.src").write_text("One.\nTwo\u2028lines.\n", encoding="utf-8")
     (folder / "wmt14.en-de.ref").write_text("Eins.\nZwei.\n")
-    found = named_test_sets.load("wmt14", "en-de")
-    assert found.source.lines == ["One.", "Two\u2028lines."]
-    assert [reference.lines for reference in found.references] == [["Eins.", "Zwei."]]
-    assert found.target_language == "de"
-    assert found.source.name == "wmt14 wmt14.en-de.src"
+    source, references = load_test_set("wmt14", "en-de")
+    assert source.lines == ["One.", "Two\u2028lines."]
+    assert [reference.lines for reference in references] == [["Eins.", "Zwei."]]
+    assert source.name == "wmt14 wmt14.en-de.src"
 
 
 def test_a_set_that_cannot_be_downloaded(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "nmt")
     with pytest.raises(NmtError, match=r"^--test-set wmt14: cannot be downloaded .*no network.*--source") as error:
-        named_test_sets.load("wmt14", "en-de")
+        load_test_set("wmt14", "en-de")
     assert "\n" not in str(error.value) and str(folder) in str(error.value)
     assert f"wmt14: downloading to {folder}" in caplog.text
 
@@ -58,5 +57,5 @@ def test_a_set_that_cannot_be_downloaded(folder: Path, caplog: pytest.LogCapture
 )
 def test_names_that_are_none(folder: Path, name: str, pair: str, message: str) -> None:
     with pytest.raises(NmtError, match=message):
-        named_test_sets.load(name, pair)
+        load_test_set(name, pair)
     assert not folder.exists()
