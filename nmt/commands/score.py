@@ -49,8 +49,10 @@ def score(
 
 def line_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
     """The lines of two files, in pairs. Raises NmtError where one has more lines."""
-    for number, (line, translation) in enumerate(zip_longest(read_lines(source), read_lines(target))):
+    lines = read_lines(source), read_lines(target)
+    for number, (line, translation) in enumerate(zip_longest(*lines)):
         if line is None or translation is None:
-            shorter, longer = (source, target) if line is None else (target, source)
-            raise NmtError(f"{shorter} has {number:,} lines and {longer} has more: each line needs its translation")
+            rest = number + 1 + sum(1 for one in lines for _ in one)  # one of them has ended
+            here, there = (number, rest) if line is None else (rest, number)
+            raise NmtError(f"{source} has {here:,} lines and {target} has {there:,}: each line needs its translation")
         yield line, translation

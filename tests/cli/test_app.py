@@ -198,7 +198,7 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
         (["translate", trained, "--glossary", short], "short.de"),
         (
             ["score", trained, "--source", short, "--target", corpus / "validation.de"],
-            f"{short} has 1 lines and {corpus}/validation.de has more: each line needs its translation",
+            f"{short} has 1 lines and {corpus}/validation.de has 20: each line needs its translation",
         ),
         (["average-checkpoints", trained, "--last", 99, "--output", tmp_path / "x"], "has 4 checkpoints, not 99"),
         (
