@@ -160,7 +160,7 @@ def _details(
     if request.training_texts:
         text = chain.from_iterable(map(read_lines, request.training_texts))
         text = tqdm(text, "counting words", unit=" lines", disable=None, leave=False, delay=2)
-    worst, changed = example_sentences(source, systems, references, language, request.sentences, request.tokenizer)
+    worst, changed = example_sentences(source, *scored, count=request.sentences)
     return Details(
         lengths=[breakdowns.by_length(one, its, *scored) for one, its in measured],
         frequencies=breakdowns.by_frequency(counted, text, systems, references[0], language, request.tokenizer),

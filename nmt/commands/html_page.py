@@ -14,9 +14,7 @@ def html_page(package: str, title: str, data: Any) -> str:
     data: JSON values, in `<script id="data">`. Title and data become ASCII: a folder's name may not be UTF-8.
     """
     folder = resources.files(package)
-    main, style, script = (
-        folder.joinpath(f"page.{suffix}").read_text(encoding="utf-8") for suffix in ("html", "css", "js")
-    )
+    main, style, script = (folder.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
     ascii_title = html.escape(title).encode("ascii", "xmlcharrefreplace").decode()
     json_data = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")  # no end tag in it
     return f"""<!DOCTYPE html>

@@ -56,8 +56,9 @@ def example_sentences(
     systems: Sequence[AlignedText],
     references: Sequence[AlignedText],
     target_language: str,
-    count: int,
     tokenizer: str | None = None,
+    *,
+    count: int,
 ) -> tuple[list[WorstSentences], list[ChangedSentences]]:
     """The worst lines of each system, and the most changed lines of each but the first, which is the baseline.
 

@@ -26,7 +26,7 @@ def details(of: list[AlignedText], sentences: int) -> Details:
     return Details(
         [by_length(REFERENCE, "de", of, [REFERENCE], "de")],
         by_frequency("ref.de", REFERENCE.lines, of, REFERENCE, "de"),
-        *example_sentences(SOURCE, of, [REFERENCE], "de", sentences),
+        *example_sentences(SOURCE, of, [REFERENCE], "de", count=sentences),
     )
 
 

@@ -13,7 +13,7 @@ OTHER = AlignedText("other.de", ["ein Hund im Park", "zwei Männer reden", "ein 
 
 
 def test_worst() -> None:
-    (base, other), _ = example_sentences(SOURCE, [BASE, OTHER], [REFERENCE], "de", 3)
+    (base, other), _ = example_sentences(SOURCE, [BASE, OTHER], [REFERENCE], "de", count=3)
     assert (base.system, other.system) == ("base.de", "other.de")
     chrf = [
         sacrebleu.sentence_chrf(text, [right]).score for text, right in zip(BASE.lines, REFERENCE.lines, strict=True)
@@ -27,7 +27,7 @@ def test_worst() -> None:
 
 
 def test_changed() -> None:
-    _, (changed,) = example_sentences(SOURCE, [BASE, OTHER], [REFERENCE], "de", 5)
+    _, (changed,) = example_sentences(SOURCE, [BASE, OTHER], [REFERENCE], "de", count=5)
     assert (changed.system, changed.baseline, changed.different) == ("other.de", "base.de", 3)
     assert {one.line for one in changed.better} == {2, 4} and [one.line for one in changed.worse] == [1]
     gains = [one.translations[1].chrf - one.translations[0].chrf for one in changed.better]
@@ -36,8 +36,8 @@ def test_changed() -> None:
 
 
 def test_changed_the_other_way_round() -> None:
-    _, (there,) = example_sentences(None, [BASE, OTHER], [REFERENCE], "de", 2)
-    _, (back,) = example_sentences(None, [OTHER, BASE], [REFERENCE], "de", 2)
+    _, (there,) = example_sentences(None, [BASE, OTHER], [REFERENCE], "de", count=2)
+    _, (back,) = example_sentences(None, [OTHER, BASE], [REFERENCE], "de", count=2)
     assert [one.line for one in there.better] == [one.line for one in back.worse]
     assert [one.line for one in there.worse] == [one.line for one in back.better]
     assert there.better[0].source is None
@@ -45,6 +45,6 @@ def test_changed_the_other_way_round() -> None:
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_no_more_than_asked_for(count: int) -> None:
-    worst, (changed,) = example_sentences(SOURCE, [BASE, OTHER], [REFERENCE, OTHER], "de", count)
+    worst, (changed,) = example_sentences(SOURCE, [BASE, OTHER], [REFERENCE, OTHER], "de", count=count)
     assert [len(one.sentences) for one in worst] == [count, count]
     assert len(changed.better) == len(changed.worse) + count == count
