@@ -11,7 +11,7 @@ from nmt.errors import NmtError
 
 
 def machine(monkeypatch: pytest.MonkeyPatch, *, cuda: int, mps: bool) -> None:
-    """Let PyTorch find so many CUDA devices, and an Apple GPU or none."""
+    """Let PyTorch find this number of CUDA devices, and an Apple GPU or none."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda > 0)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: cuda)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)

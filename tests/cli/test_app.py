@@ -387,7 +387,7 @@ def test_killed_at_any_moment_the_run_ends_the_same(corpus: Path, tmp_path: Path
 
 
 def wait_for_metrics(process: Started, folder: Path, rows: int) -> None:
-    """Until metrics.jsonl has so many rows, or the process has ended or hangs."""
+    """Wait until metrics.jsonl has this number of rows, or the process has ended or hangs."""
     end = time.monotonic() + SECONDS
     while process.runs and time.monotonic() < end:
         path = folder / "metrics.jsonl"

@@ -37,7 +37,7 @@ def trained(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_of(folder: Path, of: Config, count: int) -> Path:
-    """A run with so many untrained, validated checkpoints."""
+    """A run with this number of untrained, validated checkpoints."""
     for step in range(1, count + 1):
         made = make_checkpoint(of, step, step=step, best_metric="validation_loss", validation_loss=float(step))
         model_file.save(model_file.checkpoint_path(folder, step), made)

@@ -292,7 +292,7 @@ def test_parts_are_few_and_even(lengths: list[int], budget: int, ranks: int) -> 
         return max((end - start) * int(longest[end - 1]) for start, end in itertools.pairwise(bounds) if end > start)
 
     def best(parts: int) -> int:
-        """The largest part when the rows are cut into so many parts in the best way."""
+        """The largest part when the rows are cut into this number of parts in the best way."""
         inner = itertools.combinations_with_replacement(range(rows + 1), parts - 1)
         return min(largest((0, *cuts, rows)) for cuts in inner)
 

@@ -287,14 +287,14 @@ def test_hub_says_in_one_line_what_the_library_says(tmp_path: Path, streaming: b
 
 
 @pytest.mark.parametrize(
-    ("library", "corpus", "mend"),
+    ("library", "corpus", "hint"),
     [
         ("datasets", Corpus(hub="no-one/nothing"), "pip install datasets"),
         ("pyarrow", Corpus(file="a.parquet"), "pip install pyarrow"),
     ],
 )
 def test_library_that_is_not_installed(
-    monkeypatch: pytest.MonkeyPatch, library: str, corpus: Corpus, mend: str
+    monkeypatch: pytest.MonkeyPatch, library: str, corpus: Corpus, hint: str
 ) -> None:
     original = builtins.__import__
 
@@ -305,7 +305,7 @@ def test_library_that_is_not_installed(
 
     monkeypatch.delitem(sys.modules, library, raising=False)
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(NmtError, match=mend):
+    with pytest.raises(NmtError, match=hint):
         read(corpus)
 
 

@@ -235,7 +235,7 @@ def test_the_gradient_is_that_of_one_batch_however_it_is_split(
 
 
 def steps_with_nothing_for_a_rank(config: Config, micro_batches: int) -> list[int]:
-    """Those that two ranks take in so many micro-batches, and that leave the second rank an empty one."""
+    """Steps that two ranks take in this number of micro-batches, and that leave the second rank an empty one."""
     alone = trainer(config, ALONE)
     alone.ranks = Ranks(1, 2)
     batches: Batches = alone._batches(alone.data.train, config.training.batch_tokens, alone.micro_batch_tokens)

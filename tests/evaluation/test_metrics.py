@@ -53,9 +53,9 @@ def test_text_that_is_tokenized_already_is_scored_as_it_is(caplog: pytest.LogCap
     assert "tok:none" in str(metric.get_signature())
 
 
-@pytest.mark.parametrize(("name", "mend"), [("13", "did you mean 13a?"), ("moses", "choose from none, zh, 13a")])
-def test_a_tokenizer_that_is_not_known(name: str, mend: str) -> None:
-    with pytest.raises(NmtError, match=f"--tokenize {name}: sacreBLEU knows no such tokenizer: {re.escape(mend)}"):
+@pytest.mark.parametrize(("name", "hint"), [("13", "did you mean 13a?"), ("moses", "choose from none, zh, 13a")])
+def test_a_tokenizer_that_is_not_known(name: str, hint: str) -> None:
+    with pytest.raises(NmtError, match=f"--tokenize {name}: sacreBLEU knows no such tokenizer: {re.escape(hint)}"):
         check_tokenizer(name)
 
 

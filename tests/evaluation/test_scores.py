@@ -76,7 +76,7 @@ def test_a_system_given_twice() -> None:
 
 
 def noisy(share: float, seed: int) -> AlignedText:
-    """The long reference with so many of its words left out."""
+    """The long reference without this number of its words."""
     random_ = random.Random(seed)
     lines = [" ".join(word for word in line.split() if random_.random() > share) for line in LONG.lines]
     return AlignedText(f"noisy {seed}", lines)

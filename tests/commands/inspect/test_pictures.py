@@ -160,7 +160,7 @@ def test_an_empty_target_is_refused(target: str, tmp_path: Path) -> None:
 
 
 def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line that names the mend, before any work; the page does without."""
+    """One line that says how to fix it, before any work; the page needs no matplotlib."""
     file, folder = tmp_path / "m.safetensors", tmp_path / "inside"
     model_file.save(file, new_checkpoint())
     for module in [name for name in sys.modules if name.startswith(("matplotlib", "nmt.commands.inspect"))]:
