@@ -28,7 +28,9 @@ def evaluate(
             "such as decoding.beam_size=8.",
         ),
     ] = None,
-    source: Annotated[Path | None, options.file("Source text; needed with a model and for --comet.")] = None,
+    source: Annotated[
+        Path | None, options.file("Source text; needed with a model; otherwise only for --details and --comet.")
+    ] = None,
     references: Annotated[list[Path] | None, options.file("Reference translation; repeatable.", "--reference")] = None,
     hypotheses: Annotated[list[Path] | None, options.file("Translation to score; repeatable.", "--hypothesis")] = None,
     test_set: Annotated[
