@@ -214,7 +214,7 @@ def test_all_widths_and_grounds(browser: Browser, tmp_path: Path, width: str, da
 def test_a_run_that_has_logged_nothing(browser: Browser, tmp_path: Path) -> None:
     run = new_run("begun")
     nothing = replace(run.training, step=[], tokens=[], hours=[], values={})
-    empty: dict[str, Any] = {"totals": {}, "samples": [], "sessions": [], "best": {}}
+    empty: dict[str, Any] = {"totals": {}, "samples": {}, "sessions": [], "best": {}}
     show(browser, tmp_path, [replace(run, training=nothing, validation=nothing, **empty)])
     assert browser.texts("#curves-note") == ["No values have been logged yet."]
     assert browser.texts("#summary td") == ["not started", "0 of 2,400"]
