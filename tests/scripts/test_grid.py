@@ -330,7 +330,7 @@ def test_a_row_is_done_anew_where_a_text_holds_something_else(
     assert number() == 1, "a text that is back"
 
     write_corpus(tmp_path, "train", 3, seed=2)
-    with pytest.raises(NmtError, match=r"first-seed1 holds a run on other training data .*: choose another --output"):
+    with pytest.raises(NmtError, match=r"first-seed1 has a run on other training data .*: choose another --output"):
         number()
     runs[0].folder.rmdir()
     assert number() == 4 and "first seed 1: new text in data.train" in caplog.messages[0]
