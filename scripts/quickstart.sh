@@ -11,7 +11,7 @@ say() { printf '\n\033[1m%s\033[0m\n' "$*" >&2; }
 say "1. A corpus: numbers, times, dates, prices and short sentences, English and German"
 .venv/bin/python scripts/make_demo_corpus.py "$corpus"
 
-say "2. Vocabulary, token store, training (Ctrl-C saves; the same command goes on)"
+say "2. Vocabulary, encoded data, training (Ctrl-C saves; run the command again to resume)"
 .venv/bin/nmt train configs/demo.yaml
 
 say "3. The mean of the last 5 checkpoints"
