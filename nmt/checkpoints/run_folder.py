@@ -14,7 +14,7 @@ from nmt.files import atomic
 log = logging.getLogger("nmt")
 
 CONFIG = "config.yaml"
-_HEADER = "# The settings of this run, in full. nmt train writes this file, and writes it anew when they change.\n"
+_HEADER = "# The settings of this run, in full. nmt train writes this file, and rewrites it when they change.\n"
 # The settings last: if a folder has them, everything has been moved there.
 _OF_A_RUN = (
     "checkpoints", model_file.BEST, model_file.EMA, "metrics.jsonl", "samples.jsonl", "sessions.jsonl", "tensorboard",

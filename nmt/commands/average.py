@@ -51,7 +51,7 @@ class CandidateScores:
 
 
 def candidates(run: Path, last: Sequence[int] = _COUNTS, best: Sequence[int] = _COUNTS) -> list[Candidate]:
-    """The last N and the best N checkpoints, for each N that the run has as many of, and the moving average.
+    """The last N and the best N checkpoints, for each N up to the number of checkpoints, and the moving average.
 
     Each set of files once. Raises NmtError where there are none.
     """

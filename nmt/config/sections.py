@@ -124,7 +124,7 @@ class ModelConfig:
     )
     max_positions: int = setting(1024, "longest sequence that learned positions cover", at_least=1, at_most=10_000_000)
     tie: Literal["all", "target", "none"] = setting(
-        "all", "which matrices are one: both embeddings and output layer; target embedding and output layer; or none"
+        "all", "matrices that share weights: both embeddings and output layer; target embedding and output; or none"
     )
     bias: bool = setting(True, "biases in the attention and feed-forward projections")
 

@@ -107,7 +107,7 @@ def _explanation(scores: Sequence[Score]) -> str:
         samples, trials = differences[0].bootstrap_samples, differences[0].randomisation_trials
         lines.append(
             "p  probability that chance alone gives a difference this large, by approximate randomisation "
-            f"({trials:,} trials) and by paired bootstrap ({samples:,} samples), whose values are too small. "
+            f"({trials:,} trials) and by paired bootstrap ({samples:,} samples), whose p-values are too low. "
             f"*: below {_SIGNIFICANT} by randomisation. -: equal scores"
         )
         lines.append("   TER counts errors: lower is better")

@@ -122,7 +122,7 @@ class _Ended:
         return _Ended(scores, totals, lengths, rows, self.count + ending.sum(dim=1))
 
     def select(self, sentences: Tensor) -> "_Ended":
-        """Those of these sentences (a mask or indices)."""
+        """Select these sentences (a mask or indices)."""
         return _Ended(*(getattr(self, field.name)[sentences] for field in fields(self)))
 
 

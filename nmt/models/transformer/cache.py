@@ -95,7 +95,7 @@ class TargetCache:
         return self.mask[:, None].expand(-1, self.heads, -1, -1).flatten(0, 1)
 
     def select(self, rows: Tensor, sentences: Tensor | None) -> "TargetCache":
-        """That of other hypotheses: rows [B', K'] index the B·K old ones; sentences [B']: theirs, None: unchanged."""
+        """Select other hypotheses: rows [B', K'] index the B·K old ones; sentences [B']: theirs, None: unchanged."""
         mask = self.mask.flatten(0, 1).index_select(0, rows.flatten()).view(*rows.shape, -1)
         layers = self.layers if sentences is None else tuple(one.select(sentences, self.heads) for one in self.layers)
         return TargetCache(layers, mask, self.heads, self.used)
