@@ -195,3 +195,8 @@ def test_each_test_stands_where_what_it_tests_does() -> None:
     for path in tests.rglob("test_*.py"):
         assert path.parent == tests or path.relative_to(tests).parent in folders, path
     assert {path.name for path in tests.glob("*.py") if not path.name.startswith("test_")} == {"conftest.py"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_of)
+def test_a_file_has_at_most_400_lines(path: Path) -> None:
+    assert path.read_text(encoding="utf-8").count("\n") <= 400

@@ -31,7 +31,7 @@ class LineCounts:
 
 
 def chunked(lines: Iterable[str], chunk_lines: int = CHUNK_LINES) -> Iterator[list[str]]:
-    """Split lines into chunks of `chunk_lines`, or fewer if they are very long. Splitting a chunk again changes nothing."""
+    """Split lines into chunks of `chunk_lines`, or fewer if they are very long. Splitting a chunk changes nothing."""
     chunk: list[str] = []
     characters = 0
     for line in lines:
