@@ -176,7 +176,7 @@ def test_a_model_of_several_layers_is_what_its_settings_make(tmp_path: Path) -> 
         assert len(list(model_file.load(tmp_path / "a.safetensors").build().parameters())) > 10
 
 
-def test_damage_is_said_to_be_that_whatever_else_is_wrong(whole: Path, tmp_path: Path) -> None:
+def test_damage_is_reported_first_whatever_else_is_wrong(whole: Path, tmp_path: Path) -> None:
     data = whole.read_bytes()
     assert data.count(b"feed_forward: 64") == 1
     (tmp_path / "a.safetensors").write_bytes(data.replace(b"feed_forward: 64", b"feed_forwarx: 64"))
