@@ -387,7 +387,7 @@ def test_prefixes_begin_the_translations() -> None:
 
 
 def test_a_prefix_that_the_vocabulary_cannot_write(caplog: pytest.LogCaptureFixture) -> None:
-    """What can be written of it begins the translation; there is a warning, a count, and the other lines are as without it."""
+    """What can be written of it begins it; there is a warning, a count, and the other lines are as without it."""
     tokenizer = vocabularies.learn([" ".join(WORDS)] * 20, schema.VocabularyConfig(size=40, byte_fallback=False))
     torch.manual_seed(4)
     model = Transformer(SIZES, len(tokenizer), len(tokenizer), PAD).eval()

@@ -191,7 +191,7 @@ def test_the_count_is_never_less_than_what_is_measured_nor_far_more(sizes: dict[
 def check(
     whole: Config, of: Objective, tokens: int, lengths: tuple[int, ...] = (20,) * 100_000, ranks: int = 1
 ) -> None:
-    memory.check_step(whole.training, of, size, np.array(lengths, np.int32), ranks)
+    memory.check_step(whole.training, of, tokens, np.array(lengths, np.int32), ranks)
 
 
 def test_a_step_that_cannot_fit_is_refused_before_it_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
