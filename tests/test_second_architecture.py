@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
@@ -26,20 +27,42 @@ from nmt.decoding.search.interface import Options
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.models import build
+from nmt.models.interface import TranslationModel
 from nmt.training import memory
 from nmt.training.objective import Objective
 from nmt.training.trainer import Trainer
 
 CPU = torch.device("cpu")
+NAME = "bag-of-words"
+CHOSEN = f"model.architecture={NAME}"
 V = 12
 OPTIONS = Options(bos=BOS, eos=EOS, never=(PAD, 1, BOS), beam_size=3, n_best=3)
 SOURCE = torch.tensor([[5, 6, 7, EOS], [8, EOS, PAD, PAD]])
 MakeConfig = Callable[..., Config]
 
 
+build_first = build.build
+
+
+def build_either(config: ModelConfig, *sizes: int) -> TranslationModel:
+    """What a second `case` in nmt/models/build.py does."""
+    return BagOfWords(config, *sizes) if str(config.architecture) == NAME else build_first(config, *sizes)
+
+
+def add_architecture(patch: pytest.MonkeyPatch) -> None:
+    """Edits 2 and 4 of docs/adding-a-model.md."""
+    patch.setitem(ModelConfig.__annotations__, "architecture", Literal["transformer", NAME])  # type: ignore[valid-type]
+    patch.setattr(build, "build", build_either)
+
+
 @pytest.fixture(autouse=True)
-def another_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "build", BagOfWords)
+def second_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
+    add_architecture(monkeypatch)
+
+
+@pytest.fixture
+def make_config(make_config: MakeConfig) -> MakeConfig:
+    return lambda *overrides: make_config(CHOSEN, *overrides)
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +71,8 @@ def run_folder(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     folder = tmp_path_factory.mktemp("bag-of-words")
     (folder / "config.yaml").write_text(config_text(corpus, folder / "run"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "build", BagOfWords)
-        assert nmt("train", folder / "config.yaml", "training.ema_decay=0.9").exit_code == 0
+        add_architecture(patch)
+        assert nmt("train", folder / "config.yaml", CHOSEN, "training.ema_decay=0.9").exit_code == 0
     yield folder / "run"
 
 
@@ -137,7 +160,15 @@ def test_a_run_trains_validates_and_saves(run_folder: Path) -> None:
     assert losses[-1] < losses[0]
     assert {"validation_loss", "bleu", "chrf"} <= rows[-1].keys()
     loaded = model_file.load(run_folder / "best.safetensors")
+    assert str(loaded.config.model.architecture) == NAME
     assert isinstance(loaded.build(), BagOfWords) and "mixer.linear.weight" in loaded.weights
+
+
+def test_rules_of_the_transformer_are_not_applied_to_it(make_config: MakeConfig) -> None:
+    odd = ("model.d_model=33", "model.positions=learned", "model.max_positions=3", "vocabulary.shared=false")
+    assert make_config(*odd).model.d_model == 33
+    with pytest.raises(NmtError, match=r"3 problems"):
+        make_config(*odd, "model.architecture=transformer")
 
 
 def test_resumed_is_uninterrupted(make_config: MakeConfig, tmp_path: Path) -> None:
@@ -192,13 +223,16 @@ def test_it_is_evaluated_and_reported(run_folder: Path, corpus: Path, tmp_path: 
 @pytest.mark.parametrize("format", ["ctranslate2", "marian"])
 def test_exports_refuse_it(run_folder: Path, tmp_path: Path, format: str) -> None:
     pytest.importorskip("ctranslate2" if format == "ctranslate2" else "transformers")
-    said = refusal("export", run_folder, "--format", format, "--output", tmp_path / "exported")
-    assert "BagOfWords" in said and "only a Transformer can be exported" in said and "nmt translate" in said
+    message = refusal("export", run_folder, "--format", format, "--output", tmp_path / "exported")
+    assert message.startswith(f"{run_folder / model_file.BEST}: ") and "BagOfWords" in message
+    assert "only a Transformer can be exported" in message and "nmt translate" in message
     assert not (tmp_path / "exported").exists()
 
 
 def test_attention_pages_refuse_it(run_folder: Path) -> None:
-    said = refusal("inspect", run_folder, "one two")
+    message = refusal("inspect", run_folder, "one two")
     assert (
-        "BagOfWords" in said and "only a Transformer can be inspected" in said and "nmt translate --format json" in said
+        "BagOfWords" in message
+        and "only a Transformer can be inspected" in message
+        and "nmt translate --format json" in message
     )

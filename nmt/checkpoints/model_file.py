@@ -39,7 +39,8 @@ class Checkpoint:
     """The contents of a model file.
 
     weights: name → tensor, each shared matrix once; provenance: step, scores and versions, as JSON values.
-    digest: the SHA-256 of the file's bytes, as they were read; empty if this was not read from a file.
+    digest: the SHA-256 of the file's bytes, as they were read; path: where. Empty and None if this was not read from a
+    file.
     """
 
     config: Config
@@ -47,6 +48,7 @@ class Checkpoint:
     weights: Mapping[str, Tensor]
     provenance: Mapping[str, Any]
     digest: str = field(default="", compare=False)
+    path: Path | None = field(default=None, compare=False)
 
     def build(self) -> TranslationModel:
         """The model in float32 on the CPU, in eval mode. Raises NmtError where the weights do not fit the settings."""
@@ -132,7 +134,7 @@ def load(path: Path) -> Checkpoint:
     except NmtError as error:
         raise NmtError(f"{path}: settings inside: {error}") from None
     _check_shapes(path, dict(expected.named_parameters()), weights)
-    return Checkpoint(config, Vocabulary(source, target), weights, provenance, digest)
+    return Checkpoint(config, Vocabulary(source, target), weights, provenance, digest, path)
 
 
 def load_provenance(path: Path) -> dict[str, Any]:

@@ -43,6 +43,14 @@ def of_vocabulary(vocabulary: sections.VocabularyConfig) -> Iterator[str]:
 def of_model(
     model: sections.ModelConfig, data: sections.DataConfig, vocabulary: sections.VocabularyConfig
 ) -> Iterator[str]:
+    """By architecture: the settings of one may mean nothing to another."""
+    if model.architecture == "transformer":
+        yield from of_transformer(model, data, vocabulary)
+
+
+def of_transformer(
+    model: sections.ModelConfig, data: sections.DataConfig, vocabulary: sections.VocabularyConfig
+) -> Iterator[str]:
     if model.d_model % model.heads and (model.key_size is None or model.value_size is None):
         yield f"{model.d_model=} is not a multiple of {model.heads=}: change one, or give model.key_size and value_size"
     if model.d_model % 2 and model.positions != "learned":

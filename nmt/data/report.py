@@ -98,8 +98,9 @@ class DataReport:
         """The pairs of each corpus that were read, dropped and kept; the text of each side. First rows: headings."""
         total = sum(self.counts, CorpusCounts())
         rows = [*zip(self.labels, self.counts, strict=True), *([("all", total)] if len(self.counts) > 1 else [])]
-        dropped_headings = ["dropped: empty", "copies", "duplicates", "too long", "ratio"]  # in the order of REASONS
-        corpora = [["corpus", "pairs", *dropped_headings, "kept: all", "copies", "duplicates"]]
+        reasons = ["dropped: empty", "copies", "duplicates", "too long", "length ratio"]  # in the order of REASONS
+        kept = ["kept", "kept copies", "kept duplicates"]
+        corpora = [["corpus", "pairs", *reasons, *kept]]
         for label, one in rows:
             dropped = [getattr(one, reason) for reason in REASONS]
             corpora.append([label, *_grouped([one.read, *dropped, one.kept, one.kept_copies, one.kept_duplicates])])

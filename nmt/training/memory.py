@@ -145,7 +145,7 @@ def check_model(settings: schema.Config, where: torch.device, ranks_here: int) -
     if need > (free := available_memory()):
         raise NmtError(
             f"the model has about {count:,} parameters: it needs {_gib(need)} GiB of memory, and {_gib(free)} GiB are "
-            "free: lower model.d_model, model.feed_forward, model.layers or vocabulary.size"
+            "free: lower the sizes in the model settings, such as model.d_model, or vocabulary.size"
         )
 
 

@@ -44,7 +44,8 @@ class Progress:
     came after it. losses and interval_…: sums over the steps since the last row of metrics; interval_cells are padded
     tokens of both sides, interval_waiting seconds spent waiting for data. overflows: steps that float16 skipped.
     metrics_bytes, samples_bytes: the sizes of metrics.jsonl and samples.jsonl. micro_cells, ranks: the padded tokens
-    that training.micro_batch_tokens: auto chose (0 without auto), and for how many ranks.
+    that training.micro_batch_tokens: auto chose (0 without auto), and for how many ranks. interval_cells and
+    micro_cells keep these names because they are in saved files.
     """
 
     step: int = 0

@@ -326,8 +326,8 @@ class Trainer:
         longest, limit = int(max(pairs.source.lengths.max(), pairs.target.lengths.max())), self.model.longest_position
         if limit is not None and longest > limit:
             raise NmtError(
-                f"data.validation: a sentence has {longest} subwords, more than model.max_positions: {limit}: raise "
-                "it, or remove the sentence"
+                f"data.validation: a sentence has {longest} subwords, and these model settings allow at most {limit} "
+                "positions: remove the sentence, or choose model settings that allow longer ones"
             )
         tokens = max(longest, self.micro_batch_tokens)
         return self._batches(pairs, tokens * self.ranks.size, tokens)

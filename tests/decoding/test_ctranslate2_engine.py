@@ -127,7 +127,7 @@ def test_an_option_that_it_has_not_is_refused_by_name(folder: Path) -> None:
         ("coverage_penalty=0.2", r"^decoding\.coverage_penalty: 0\.2: .*: set decoding\.coverage_penalty=0, or"),
     ],
 )
-def test_a_setting_that_it_has_not_is_refused_with_the_mend(override: str, words: str, folder: Path) -> None:
+def test_a_setting_that_it_lacks_is_refused_with_a_remedy(override: str, words: str, folder: Path) -> None:
     with pytest.raises(NmtError, match=words):
         nmt.load(str(folder), "cpu", overrides=[f"decoding.{override}"]).translate(LINES)
 

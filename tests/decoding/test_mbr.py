@@ -14,7 +14,7 @@ TEXTS = ["a dog runs", "the dog runs fast", "a dog runs fast", "completely other
 
 
 @pytest.mark.parametrize("metric", ["chrf", "bleu"])
-def test_the_likest_to_all_comes_first(metric: str) -> None:
+def test_the_text_most_similar_to_all_comes_first(metric: str) -> None:
     scorer = CHRF() if metric == "chrf" else BLEU(effective_order=True)
     expected = [sum(scorer.sentence_score(one, [other]).score for other in TEXTS) for one in TEXTS]
     order = rank_by_agreement(TEXTS, metric)  # type: ignore[arg-type]

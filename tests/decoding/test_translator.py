@@ -387,7 +387,7 @@ def test_prefixes_begin_the_translations() -> None:
 
 
 def test_a_prefix_that_the_vocabulary_cannot_write(caplog: pytest.LogCaptureFixture) -> None:
-    """What can be written of it begins the translation; it is said, counted, and the other lines are as without it."""
+    """What can be written of it begins it; there is a warning, a count, and the other lines are as without it."""
     tokenizer = vocabularies.learn([" ".join(WORDS)] * 20, schema.VocabularyConfig(size=40, byte_fallback=False))
     torch.manual_seed(4)
     model = Transformer(SIZES, len(tokenizer), len(tokenizer), PAD).eval()
@@ -533,7 +533,7 @@ def test_samples_follow_the_seed_and_the_line() -> None:
 
 
 @pytest.mark.parametrize("decoding", [{"method": "sample", "candidates": 12}, {"beam_size": 6}], ids=["sample", "beam"])
-def test_consensus_takes_the_likest(decoding: dict[str, object]) -> None:
+def test_consensus_takes_the_most_similar(decoding: dict[str, object]) -> None:
     candidates = new_translator(**decoding).hypotheses(LINES, 12 if "method" in decoding else 6)
     translator = new_translator(consensus="chrf", **decoding)
     chosen = translator.translate(LINES)

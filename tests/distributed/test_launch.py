@@ -391,7 +391,7 @@ def assert_same_to_rounding(one: Path, other: Path) -> None:
 
 
 def test_four_ranks_lose_no_pair_of_an_uneven_corpus(tmp_path: Path) -> None:
-    """61 pairs in steps of few cells, so that some ranks have nothing to do in many of them; by torchrun."""
+    """61 pairs in steps of few padded tokens, so that some ranks have nothing to do in many of them; by torchrun."""
     write_corpus(tmp_path / "corpus", "train", 61, seed=3)
     write_corpus(tmp_path / "corpus", "validation", 3, seed=4)
     config = write_config(tmp_path / "corpus", tmp_path)
@@ -417,7 +417,7 @@ def test_four_ranks_lose_no_pair_of_an_uneven_corpus(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------- stopped, and continued by others
 
 
-# Steps of few cells leave some ranks without sentences; most stops come between two lines of metrics.
+# Steps of few padded tokens leave some ranks without sentences; most stops come between two lines of metrics.
 JOB = (*EQUAL, "training.batch_tokens=60", "training.log_every=3")
 
 

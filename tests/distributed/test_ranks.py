@@ -243,19 +243,19 @@ def steps_with_nothing_for_a_rank(config: Config, micro_batches: int) -> list[in
     return [i for i, parts in enumerate(sizes) if 0 in parts and len(parts) == micro_batches]
 
 
-@pytest.mark.parametrize(("cells", "micro_batches"), [(40, 1), (90, 2)])
+@pytest.mark.parametrize(("tokens", "micro_batches"), [(40, 1), (90, 2)])
 def test_a_rank_without_sentences_adds_nothing_to_the_gradient(
-    two_ranks: RankProcesses, corpus: Path, tmp_path: Path, cells: int, micro_batches: int
+    two_ranks: RankProcesses, corpus: Path, tmp_path: Path, tokens: int, micro_batches: int
 ) -> None:
     config = config_of(
         corpus,
         tmp_path / "run",
         "model.dropout=0",
-        f"training.batch_tokens={cells}",
-        f"training.micro_batch_tokens={cells // 3 if micro_batches > 1 else 'null'}",
+        f"training.batch_tokens={tokens}",
+        f"training.micro_batch_tokens={tokens // 3 if micro_batches > 1 else 'null'}",
     )
     index, *_ = steps_with_nothing_for_a_rank(config, micro_batches)
-    plain = config_of(corpus, tmp_path / "run", "model.dropout=0", f"training.batch_tokens={cells}")
+    plain = config_of(corpus, tmp_path / "run", "model.dropout=0", f"training.batch_tokens={tokens}")
     sentences, batches, whole = gradient(ALONE, plain, index)
     (_, first, of_first), (_, second, of_second) = two_ranks(gradient, config, index)
     assert second[-1] == 0 and len(second) == micro_batches and batches == [sentences]

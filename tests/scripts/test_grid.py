@@ -222,7 +222,7 @@ def test_a_row_is_the_config_the_base_the_row_the_scale_and_the_overrides(grid: 
     assert [run.config.training.max_steps for run in (first, wide, long)] == [8, 8, 16]
     assert long.folder == recipe.parent / "out" / "long-seed1"
     key_size = plan(grid, recipe, "first", "model.d_model=32", scale=2)[0]
-    assert key_size.config.model.d_model == 32, "what is said on the command line comes last"
+    assert key_size.config.model.d_model == 32, "the command line comes last"
     keys = [override.partition("=")[0] for override in wide.overrides]
     assert len(keys) == len(set(keys))
 

@@ -1,4 +1,4 @@
-"""As many cells as fit: a step in the fewest parts, never less than the longest pair, and no more than there is."""
+"""As many tokens as fit: a step in the fewest parts, never less than the longest pair, and no more than there is."""
 
 import dataclasses
 import logging
@@ -47,17 +47,17 @@ def adam_bytes(of: Objective) -> int:
     return 3 * sum(weight.nbytes for weight in of.parameters())
 
 
-def a_cell(of: Objective, cells: int, longest: int) -> float:
-    """Bytes that a cell takes beside what does not depend on their number, the gradients of the weights."""
-    peak_bytes(of, cells, longest)  # whatever is made once
-    return (peak_bytes(of, cells, longest) - adam_bytes(of) / 3) / cells
+def bytes_per_token(of: Objective, tokens: int, longest: int) -> float:
+    """Bytes that a padded token takes beside what does not depend on their number, the gradients of the weights."""
+    peak_bytes(of, tokens, longest)  # whatever is made once
+    return (peak_bytes(of, tokens, longest) - adam_bytes(of) / 3) / tokens
 
 
-def fitting(batch_cells: int, longest: int, capacity: int, ranks: Ranks = Ranks()) -> int:  # noqa: B008 (frozen)
-    """The result on a device that holds `capacity` cells at once."""
+def fitting(batch_tokens: int, longest: int, capacity: int, ranks: Ranks = Ranks()) -> int:  # noqa: B008 (frozen)
+    """The result on a device that holds `capacity` padded tokens at once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(memory, "_estimate", lambda *_: lambda cells: cells <= capacity)
-        return largest_micro_batch(objective(layers=1), batch_cells, longest, ranks)
+        patch.setattr(memory, "_estimate", lambda *_: lambda tokens: tokens <= capacity)
+        return largest_micro_batch(objective(layers=1), batch_tokens, longest, ranks)
 
 
 # ------------------------------------------------------------------------ the search
@@ -65,19 +65,19 @@ def fitting(batch_cells: int, longest: int, capacity: int, ranks: Ranks = Ranks(
 
 @given(st.integers(1, 3000), st.data())
 @settings(deadline=None, max_examples=200)
-def test_a_step_is_cut_into_the_fewest_equal_parts_that_fit(batch_cells: int, data: st.DataObject) -> None:
-    longest = data.draw(st.integers(1, batch_cells))
-    capacity = data.draw(st.integers(longest, 2 * batch_cells))
-    parts = next(n for n in range(1, batch_cells + 1) if max(longest, -(-batch_cells // n)) <= capacity)
-    assert fitting(batch_cells, longest, capacity) == max(longest, -(-batch_cells // parts))
+def test_a_step_is_cut_into_the_fewest_equal_parts_that_fit(batch_tokens: int, data: st.DataObject) -> None:
+    longest = data.draw(st.integers(1, batch_tokens))
+    capacity = data.draw(st.integers(longest, 2 * batch_tokens))
+    parts = next(n for n in range(1, batch_tokens + 1) if max(longest, -(-batch_tokens // n)) <= capacity)
+    assert fitting(batch_tokens, longest, capacity) == max(longest, -(-batch_tokens // parts))
 
 
 @pytest.mark.parametrize(
-    ("batch_cells", "longest", "capacity"), [(100, 50, 49), (100, 100, 99), (100, 1, 0), (100, 60, 50), (100, 33, 30)]
+    ("batch_tokens", "longest", "capacity"), [(100, 50, 49), (100, 100, 99), (100, 1, 0), (100, 60, 50), (100, 33, 30)]
 )
-def test_where_the_longest_pair_does_not_fit_nothing_is_promised(batch_cells: int, longest: int, capacity: int) -> None:
+def test_where_the_longest_pair_does_not_fit_that_is_an_error(batch_tokens: int, longest: int, capacity: int) -> None:
     with pytest.raises(NmtError):
-        fitting(batch_cells, longest, capacity)
+        fitting(batch_tokens, longest, capacity)
 
 
 def test_the_message_names_the_pair_and_two_mends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,13 +111,13 @@ def test_every_rank_gets_what_the_smallest_device_holds() -> None:
 def test_what_the_passes_take_grows_linearly(recompute: bool) -> None:
     of = objective(recompute=recompute)
     peak_bytes(of, 512, 16)  # whatever is made once
-    one, two, three = (peak_bytes(of, cells, 16) for cells in (512, 1024, 1536))
+    one, two, three = (peak_bytes(of, tokens, 16) for tokens in (512, 1024, 1536))
     assert 0 < one < two
     assert three - two == pytest.approx(two - one, rel=0.02)
 
 
 def test_recomputed_layers_take_less() -> None:
-    assert a_cell(objective(recompute=True), 1024, 16) < a_cell(objective(), 1024, 16) / 2
+    assert bytes_per_token(objective(recompute=True), 1024, 16) < bytes_per_token(objective(), 1024, 16) / 2
 
 
 def test_the_estimate_leaves_neither_gradients_nor_other_weights_behind() -> None:
@@ -134,29 +134,29 @@ def test_a_cell_counts_the_same_however_the_longest_pair_divides_what_is_tried(
 ) -> None:
     """What fits is found from the memory that a cell takes, and that does not depend on the pairs it is tried with."""
     of = objective(layers=1)
-    free = 10_000 * a_cell(of, 2048, 32)  # and so holds about 10,000 cells
+    free = 10_000 * bytes_per_token(of, 2048, 32)  # and so holds about 10,000 padded tokens
     monkeypatch.setattr(memory, "available_memory", lambda: int((free + adam_bytes(of)) / 0.9))
     assert 7_000 < largest_micro_batch(of, 1_000_000, longest, Ranks()) < 11_000
 
 
-@pytest.mark.parametrize(("cells", "longest"), [(100, 100), (101, 100), (199, 100), (200, 7)])
-def test_what_is_tried_is_no_smaller_than_what_is_asked_for(cells: int, longest: int) -> None:
+@pytest.mark.parametrize(("tokens", "longest"), [(100, 100), (101, 100), (199, 100), (200, 7)])
+def test_what_is_tried_is_no_smaller_than_what_is_asked_for(tokens: int, longest: int) -> None:
     """Pairs shorter than the longest fill a micro-batch whose size no whole number of longest pairs makes."""
     of, tried = objective(), []
     of.register_forward_pre_hook(lambda _, given: tried.append([given[0].numel(), given[1].numel()]))
-    peak_bytes(of, cells, longest)
-    assert all(cells <= size < cells + longest for sizes in tried for size in sizes)
+    peak_bytes(of, tokens, longest)
+    assert all(tokens <= size < tokens + longest for sizes in tried for size in sizes)
 
 
 @pytest.mark.parametrize(("recompute", "layers"), [(False, 4), (False, 1), (True, 4)])
 def test_what_is_said_to_fit_does(recompute: bool, layers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The passes run within the memory that was said to be free, with Adam's two moments beside them."""
+    """The passes run within the memory reported as free, with Adam's two moments beside them."""
     of = objective(recompute=recompute, layers=layers)
     available = 24 << 20
     monkeypatch.setattr(memory, "available_memory", lambda: available)
-    cells = largest_micro_batch(of, 100_000, 20, Ranks())
-    assert 100 < cells < 100_000
-    assert peak_bytes(of, cells, 20) + adam_bytes(of) * 2 // 3 <= available
+    tokens = largest_micro_batch(of, 100_000, 20, Ranks())
+    assert 100 < tokens < 100_000
+    assert peak_bytes(of, tokens, 20) + adam_bytes(of) * 2 // 3 <= available
 
 
 # ------------------------------------------------------------------------ a step that was asked for
@@ -188,8 +188,10 @@ def test_the_count_is_never_less_than_what_is_measured_nor_far_more(sizes: dict[
     assert needed <= counted <= 4 * needed
 
 
-def check(whole: Config, of: Objective, cells: int, lengths: tuple[int, ...] = (20,) * 100_000, ranks: int = 1) -> None:
-    memory.check_step(whole.training, of, cells, np.array(lengths, np.int32), ranks)
+def check(
+    whole: Config, of: Objective, tokens: int, lengths: tuple[int, ...] = (20,) * 100_000, ranks: int = 1
+) -> None:
+    memory.check_step(whole.training, of, tokens, np.array(lengths, np.int32), ranks)
 
 
 def test_a_step_that_cannot_fit_is_refused_before_it_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +230,7 @@ def test_ranks_on_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPatch) 
     of_a_model = 16 * built.parameter_counts()["total"]  # weights, gradients and two moments in float32
     monkeypatch.setattr(memory, "available_memory", lambda: int(1.5 * of_a_model))
     memory.check_model(whole, torch.device("cpu"), 1)
-    with pytest.raises(NmtError, match="lower model"):
+    with pytest.raises(NmtError, match="lower the sizes"):
         memory.check_model(whole, torch.device("cpu"), 2)
     found = {}
     for ranks in (1, 2):
@@ -259,7 +261,7 @@ def test_a_model_that_cannot_fit_is_refused_before_anything_is_built(
     make_config: MakeConfig, tmp_path: Path, sizes: tuple[str, ...]
 ) -> None:
     config = make_config(*sizes, f"data.store_dir={tmp_path / 'store'}")
-    with pytest.raises(NmtError, match=r"the model has about [0-9,]{13,} parameters: it needs .* lower model\.d_model"):
+    with pytest.raises(NmtError, match=r"about [0-9,]{13,} parameters: it needs .* lower the sizes .*model\.d_model"):
         train(config, "cpu")
     assert not (tmp_path / "store").exists()
 
@@ -289,10 +291,10 @@ def test_another_error_is_not_taken_for_it(make_config: MakeConfig) -> None:
         trainer.run()
 
 
-@pytest.mark.parametrize("cells", [2_000_000, 50_000_000])
-def test_a_batch_larger_than_the_data_is_no_reason_to_refuse(make_config: MakeConfig, cells: int) -> None:
+@pytest.mark.parametrize("tokens", [2_000_000, 50_000_000])
+def test_a_batch_larger_than_the_data_is_no_reason_to_refuse(make_config: MakeConfig, tokens: int) -> None:
     some = ("training.max_steps=1", "training.validation_bleu=false")
-    assert run(make_config(f"training.batch_tokens={cells}", *some)).progress.step == 1
+    assert run(make_config(f"training.batch_tokens={tokens}", *some)).progress.step == 1
 
 
 # ------------------------------------------------------------------------ the machine
@@ -367,7 +369,7 @@ def test_with_little_memory_a_run_has_the_same_steps_in_smaller_parts(
     settings = ("model.dropout=0", "training.log_every=1", "training.validation_bleu=false")
     whole = run(make_config(f"run_dir={tmp_path / 'whole'}", *settings))
     of = whole.train_step.objective
-    free = 150 * a_cell(of, 2048, 16)
+    free = 150 * bytes_per_token(of, 2048, 16)
     monkeypatch.setattr(memory, "available_memory", lambda: int((free + adam_bytes(of)) / 0.9))
     auto = run(make_config(f"run_dir={tmp_path / 'auto'}", *settings, "training.micro_batch_tokens=auto"))
     assert auto.micro_batch_tokens < 200
@@ -387,19 +389,19 @@ def test_a_run_keeps_the_split_that_it_began_with(
     caplog.set_level(logging.INFO, "nmt")
     some = ("training.micro_batch_tokens=auto", "training.validation_bleu=false")
 
-    def free(cells: int) -> None:
-        monkeypatch.setattr(memory, "_estimate", lambda *_: lambda asked: asked <= cells)
+    def free(tokens: int) -> None:
+        monkeypatch.setattr(memory, "_estimate", lambda *_: lambda asked: asked <= tokens)
 
     free(150)
     whole = run(make_config(f"run_dir={tmp_path / 'whole'}", *some))
     assert whole.micro_batch_tokens == 128
     parts = make_config(f"run_dir={tmp_path / 'parts'}", *some)
-    for cells, steps in ((150, 5), (10_000, 10), (100, 20)):
-        free(cells)
+    for tokens, steps in ((150, 5), (10_000, 10), (100, 20)):
+        free(tokens)
         caplog.clear()
         assert run(dataclasses.replace(parts, training=dataclasses.replace(parts.training, max_steps=steps)))
-        assert ("128 padded tokens, as when the run began" in caplog.text) == (cells != 150)
-        assert ("may not fit into the memory that is free now" in caplog.text) == (cells < 128)
+        assert ("128 padded tokens, as when the run began" in caplog.text) == (tokens != 150)
+        assert ("may not fit into the memory that is free now" in caplog.text) == (tokens < 128)
     one, other = (
         tensors.read(tmp_path / name / "state" / "step-00000020.safetensors")[0] for name in ("whole", "parts")
     )
@@ -422,5 +424,5 @@ def test_for_another_number_of_ranks_the_split_is_chosen_anew(
 def test_a_number_asked_for_is_nothing_to_keep(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     some = ("training.max_steps=5", "training.validation_bleu=false")
     assert run(make_config(*some)).progress.micro_cells == 0
-    monkeypatch.setattr(memory, "_estimate", lambda *_: lambda cells: cells <= 150)
+    monkeypatch.setattr(memory, "_estimate", lambda *_: lambda tokens: tokens <= 150)
     assert run(make_config(*some, "training.micro_batch_tokens=auto", "training.max_steps=6")).micro_batch_tokens == 128

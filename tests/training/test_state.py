@@ -248,7 +248,7 @@ def damage(path: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["cut", "flipped", "empty", "a model file"])
-def test_a_damaged_state_is_passed_over_aloud_for_the_one_before(
+def test_a_damaged_state_is_passed_over_with_a_warning(
     make_config: MakeConfig, tmp_path: Path, logged: pytest.LogCaptureFixture, how: str
 ) -> None:
     session = start(tmp_path, make_config())

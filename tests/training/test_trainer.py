@@ -430,8 +430,8 @@ def test_pairs_longer_than_a_batch_are_counted_and_said(
 
 def test_no_validation_pair_is_left_out_of_the_loss(make_config: MakeConfig) -> None:
     whole, tight = (
-        trainer(make_config(f"training.batch_tokens={cells}", "training.max_steps=1", "training.validation_bleu=false"))
-        for cells in (512, 12)
+        trainer(make_config(f"training.batch_tokens={size}", "training.max_steps=1", "training.validation_bleu=false"))
+        for size in (512, 12)
     )
     assert whole.validation and tight.validation
     assert max(max(whole.data.train.source.lengths), max(whole.data.train.target.lengths)) > 12
@@ -441,7 +441,7 @@ def test_no_validation_pair_is_left_out_of_the_loss(make_config: MakeConfig) -> 
 
 def test_a_validation_pair_beyond_the_learned_positions_is_refused_at_the_start(make_config: MakeConfig) -> None:
     config = make_config("model.positions=learned", "model.max_positions=12", "data.max_length=11")
-    with pytest.raises(NmtError, match=r"data\.validation: a sentence has \d+ subwords.*model\.max_positions: 12"):
+    with pytest.raises(NmtError, match=r"data\.validation: a sentence has \d+ subwords.* at most 12 positions"):
         trainer(config)
 
 

@@ -77,12 +77,12 @@ def check(settings: Config) -> None:
 
 
 def write(folder: Path, loaded: Checkpoint) -> None:
-    """Write model, tokenizer and settings into an existing empty folder, in float32. Raises NmtError as `check` and
-    `build_transformer`.
+    """Write model, tokenizer and settings into an existing empty folder, in float32. Raises NmtError as
+    `build_transformer` and `check`.
     """
     transformers = load_package()
-    check(loaded.config)
     ours = build_transformer(loaded)
+    check(loaded.config)
     theirs = transformers.MarianMTModel(_config(loaded))
     theirs.generation_config = _generation_config(loaded.config)
     theirs.load_state_dict(dict(_weights(ours)), strict=False)  # the positions are computed, and one bias is zeros

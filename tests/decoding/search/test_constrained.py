@@ -270,8 +270,8 @@ def test_an_empty_phrase_asks_for_nothing() -> None:
     assert run(Table(1, 8), [[[[], [5, 6]]]], [4], OPTIONS) == run(Table(1, 8), [[]], [4], OPTIONS)
 
 
-def test_an_unlikely_phrase_is_said_where_it_fits() -> None:
-    """Not first of all: a hypothesis that has said nothing of it yet lives on beside those that have."""
+def test_an_unlikely_phrase_is_put_where_it_fits() -> None:
+    """Not first of all: a hypothesis that has none of it yet stays beside those that have."""
     table = Table(seed=0, vocabulary=20)
 
     def after(sentences: Tensor, prefixes: Tensor) -> Tensor:
@@ -289,8 +289,8 @@ def test_an_unlikely_phrase_is_said_where_it_fits() -> None:
         assert found.tokens == [4, 10, 11, 12, 6, 7]
 
 
-def test_a_word_is_said_as_a_whole() -> None:
-    """4 5 is another word than 4, which is said on its own; what goes on after it may be ever so unlikely."""
+def test_a_word_is_put_in_as_a_whole() -> None:
+    """4 5 is another word than 4, which comes on its own; what follows it may be very unlikely."""
     table = Table(seed=0, vocabulary=60)
     table.table.zero_()
     continuing = frozenset(range(5, 58))
@@ -366,7 +366,7 @@ def test_rules_hold_too() -> None:
 
 
 def test_a_rule_in_the_way() -> None:
-    """What the rules forbid is not said, and the output is then what it is without it."""
+    """What the rules forbid is left out, and the output is then what it is without it."""
 
     class NoFives:
         def apply(self, scores: Tensor, length: int, sentences: slice) -> None:
