@@ -203,7 +203,7 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
         (["average-checkpoints", trained, "--last", 99, "--output", tmp_path / "x"], "has 4 checkpoints, not 99"),
         (
             ["average-checkpoints", trained, "--output", tmp_path / "x"],
-            "choose its files by one of --last N, --best N and --select",
+            "for a run folder, give exactly one of --last N, --best N and --select",
         ),
         (["average-checkpoints", trained, trained, "--last", 1, "--output", tmp_path / "x"], "one run only"),
         (["average-checkpoints", trained, "--select", "--device", "gpu", "--output", tmp_path / "x"], "--device gpu"),

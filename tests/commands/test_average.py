@@ -244,10 +244,21 @@ def test_what_is_no_folder(tmp_path: Path, name: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["RUN", "--select", "--last", "2"], "RUN: a run folder: choose its files by one of --last N, --best N"),
-        (["RUN"], "RUN: a run folder: choose its files by one of --last N, --best N and --select"),
+        (
+            ["RUN", "--select", "--last", "2"],
+            "RUN: for a run folder, give exactly one of --last N, --best N and --select",
+        ),
+        (["RUN"], "RUN: for a run folder, give exactly one of --last N, --best N and --select"),
         (["RUN", "RUN", "--last", "2"], "RUN: a run folder: give one run only, or model files only"),
+        (["RUN", "--last", "2", "--best", "2"], "RUN: for a run folder, give exactly one of --last N, --best N"),
         (["RUN", "--select", "--output", "RUN"], "a folder: name the model file"),
+        (
+            ["RUN", "--last", "1", "--output", "RUN/best.safetensors"],
+            "RUN/best.safetensors: is a file of the run itself: choose another --output",
+        ),
+        (["RUN", "--last", "1", "--output", "RUN/ema.safetensors"], "RUN/ema.safetensors: is a file of the run"),
+        (["RUN", "--last", "1", "--output", "RUN/checkpoints/step-9.safetensors"], "is a file of the run"),
+        (["RUN/checkpoints/step-1.safetensors", "--output", "RUN/best.safetensors"], "is a file of the run"),
         (["RUN/config.yaml", "--select"], "--select chooses from a run folder, and RUN/config.yaml is not a folder"),
         (["RUN/nope", "--last", "2"], "--last chooses from a run folder, and RUN/nope does not exist"),
     ],
