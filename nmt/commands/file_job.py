@@ -110,8 +110,7 @@ class FileJob:
                 with self._bar():
                     yield
             except KeyboardInterrupt:
-                log.info("%s: %s: run the same command to continue", self.output, self._done())
-                raise
+                raise KeyboardInterrupt(f"{self.output}: {self._done()}: run the same command to continue") from None
 
     def check_loaded(self, translator: Translator) -> None:
         """Raise NmtError where a file has changed between computing the key and loading it."""

@@ -20,7 +20,8 @@ _COMMON = {  # the settings that are changed most often
     "decoding": "beam_size length_penalty",
 }
 _HEAD = """\
-# Defaults are those of the paper's base model, for GPUs. For small data start from configs/demo.yaml or multi30k.yaml.
+# The defaults are the paper's base model, for GPUs. For small data, configs/demo.yaml or configs/multi30k.yaml are
+# better starts.
 # Settings of a training run. After changing them, run: nmt train {name}
 # Relative paths start from the folder in which the command runs.
 # To change a setting that is commented out, delete its #. All settings: configs/README.md.

@@ -173,7 +173,7 @@ class Translator:
         """
         beam = self.decoding.beam_size
         if self.decoding.method == "beam" and n_best > beam:
-            raise NmtError(f"{n_best} best translations of a beam of {beam}: raise decoding.beam_size or ask for fewer")
+            raise NmtError(f"n_best {n_best} needs decoding.beam_size of at least {n_best}; it is {beam}")
         if n_best > _MOST_SAMPLES:
             raise NmtError(f"{n_best} samples of each line: ask for at most {_MOST_SAMPLES}")
         for inputs, chunk in self._chunks(lines, chunk_lines, n_best, prefixes, first):
@@ -258,7 +258,9 @@ class Translator:
         for chunk in chunked(lines, chunk_lines):
             given = list(islice(remaining_prefixes, len(chunk)))
             if len(given) < len(chunk):
-                raise NmtError(f"line {first + len(given)}: no prefix: there must be as many prefixes as lines")
+                raise NmtError(
+                    f"the prefixes end before line {first + len(given)}: there must be one for each input line"
+                )
             with self._computing():
                 limits = (self.engine.positions, self.longest_source)
                 builder = InputBuilder(self.vocabulary, self.decoding, *limits, self.glossary, self.counts)
@@ -278,7 +280,9 @@ class Translator:
             yield inputs, found
             first += len(chunk)
         if prefixes is not None and next(remaining_prefixes, None) is not None:
-            raise NmtError(f"line {first}: a prefix and no line: there must be as many prefixes as lines")
+            raise NmtError(
+                f"the input ends before line {first}, the prefixes go on: there must be one for each input line"
+            )
 
     @contextmanager
     def _reporting(self, lines: int, sources: int) -> Iterator[None]:
