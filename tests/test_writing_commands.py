@@ -57,6 +57,7 @@ def exported(folder: Path) -> object:
 
 
 COMMANDS = {
+    "init": Command(("init", "new.yaml"), lambda folder: (folder / "new.yaml").read_text(), needs_run=False),
     "prepare": Command(("prepare", "{config}"), prepared, needs_run=False),
     "train": Command(("train", "{config}"), trained, needs_run=False),
     "translate": Command(
@@ -163,6 +164,9 @@ def test_a_fault_in_any_call_loses_nothing(
         if (folder / "ct2").exists():
             assert command.result(folder) == expected, what
             shutil.rmtree(folder / "ct2")  # an export takes no other folder's place
+        if (folder / "new.yaml").exists():
+            assert command.result(folder) == expected, what
+            (folder / "new.yaml").unlink()  # init overwrites nothing
         status, said, _ = run(command, corpus, folder, 0, kind)
         assert status == 0, f"{what}; and again: {said}"
         assert command.result(folder) == expected, what

@@ -250,7 +250,7 @@ def locate(model: Path) -> Path:
         raise NmtError(f"{model}: a folder for transformers, not for nmt: give the model file that was exported")
     if (model / "config.yaml").is_file():
         raise _without_checkpoints(model)
-    raise NmtError(f"{model}: no {BEST} and no checkpoints in this folder: give a model file or a run folder")
+    raise NmtError(f"{model}: no checkpoint here: train first, or give a model file")
 
 
 def _without_checkpoints(run: Path) -> NmtError:

@@ -36,13 +36,13 @@ def evaluate(
     test_set: Annotated[
         str | None, typer.Option(help="sacreBLEU's test set instead of --source and --reference, such as wmt14.")
     ] = None,
-    language_pair: Annotated[str | None, typer.Option(help="Of the test set, such as en-de.")] = None,
+    language_pair: Annotated[str | None, typer.Option(help="Languages of --test-set, such as en-de.")] = None,
     outputs: Annotated[list[Path] | None, options.file("Write the translation; one per model.", "--output")] = None,
     language: Annotated[
         str | None, typer.Option(help="Target language, for BLEU's tokenizer. Default: the model's or test set's.")
     ] = None,
     tokenizer: Annotated[
-        str | None, typer.Option("--tokenize", help="BLEU's tokenizer, by sacreBLEU's name; none: text is tokenized.")
+        str | None, typer.Option("--tokenize", help="A sacreBLEU tokenizer; none if the text is already tokenized.")
     ] = None,
     details: Annotated[
         bool, typer.Option("--details", help="Scores by length and word frequency; worst and most changed sentences.")
@@ -58,10 +58,11 @@ def evaluate(
     length_penalty: options.LengthPenalty = None,
     device: options.Device = "auto",
 ) -> None:
-    """Score translations, of models or in files: BLEU, chrF and TER, each with its 95% interval and signature.
+    """Score the translations of models, or files of translations: BLEU, chrF and TER, each with its 95% interval and
+    signature.
 
-    Several systems, models first, are compared with the first one: a p-value shows whether a difference could be
-    due to chance.
+    With several systems, each is compared with the first. Models come before --hypothesis files. A p-value shows
+    whether a difference could be due to chance.
 
     Example: nmt evaluate runs/demo --source data/demo/test.en --reference data/demo/test.de
     """
@@ -81,7 +82,9 @@ def evaluate(
     if not files and (outputs or overrides):
         raise typer.BadParameter("--output and decoding settings are for translating: give MODEL")
     if outputs and len(outputs) != len(files):
-        raise typer.BadParameter(f"{len(files)} models and {len(outputs)} --output: give one for each, or none")
+        raise typer.BadParameter(
+            f"number of models: {len(files)}, of --output: {len(outputs)}: give one for each, or none"
+        )
 
     from nmt.commands import evaluate as evaluation
     from nmt.evaluation import report

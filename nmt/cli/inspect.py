@@ -62,7 +62,7 @@ def inspect(
 
 @terminal.reporting()
 def report(
-    runs: Annotated[list[Path], options.path_argument("RUN", "Run folders.")],
+    runs: Annotated[list[Path], options.path_argument("RUN", "Run folders, finished or still training.")],
     output: Annotated[
         Path | None,
         typer.Option(parser=options.file_or_dash, metavar="FILE", help="The HTML file to write; -: standard output."),

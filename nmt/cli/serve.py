@@ -14,7 +14,7 @@ def serve(
     model: ModelFile,
     overrides: DecodingOverrides = None,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0: other machines can connect.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free port.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free port.")] = 8000,
     max_lines: Annotated[int, typer.Option(min=1, help="Most lines of a request, else status 413.")] = 256,
     max_characters: Annotated[int, typer.Option(min=1, help="Most characters of a request, else status 413.")] = 20_000,
     max_waiting: Annotated[int, typer.Option(min=1, help="Most lines that wait, else status 429.")] = 1000,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from nmt.distributed.environment import check_variables, ignore_launcher, logged_by_another_rank, rank
+from nmt.distributed.environment import check_variables, ignore_launcher, is_launched, logged_by_another_rank, rank
 from nmt.errors import NmtError
 from nmt.files import atomic
 from nmt.files.text import ReaderGone, discard
@@ -76,7 +76,9 @@ def reporting(*, rank_of_a_job: bool = False) -> Iterator[None]:
     except OSError as error:  # such as a full disk
         log.error("%s", error)
         raise typer.Exit(1) from None
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interruption:
+        if not is_launched():  # else the launcher says it
+            log.info("%s", str(interruption) or "interrupted")
         raise typer.Exit(130) from None
     finally:
         for handler in log.handlers:

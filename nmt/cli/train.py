@@ -54,9 +54,11 @@ def train(
     device: options.Device = "auto",
     nproc_per_node: Annotated[int | None, typer.Option(min=1, help="Processes on this machine, a device each.")] = None,
     max_restarts: Annotated[int, typer.Option(min=0, help="With --nproc-per-node: restarts after one is killed.")] = 3,
-    profile: Annotated[bool, typer.Option("--profile", help="Time the phases of some steps: RUN/profile.")] = False,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Time the phases of some steps and write traces to RUN/profile.")
+    ] = False,
 ) -> None:
-    """Prepare the data where that is missing (vocabulary, token store), then train. Run it again to resume.
+    """Build the vocabulary and the encoded data where they are missing, then train. Run it again to resume.
 
     Example: nmt train configs/demo.yaml training.max_steps=200
     """

@@ -26,30 +26,33 @@ def translate(
     format: Annotated[Literal["text", "json"], typer.Option(help="json: all details, an object per line.")] = "text",
     ensemble: options.Ensemble = None,
     glossary: Annotated[Path | None, options.file("Terms to force: lines of `source term TAB target term`.")] = None,
-    prefixes: Annotated[Path | None, options.file("For each line, the beginning of its translation.")] = None,
+    prefixes: Annotated[
+        Path | None, options.file("File with one line per input line: the start of its translation.")
+    ] = None,
     line_by_line: Annotated[bool, typer.Option("--line-by-line", help="Translate each line once it is read.")] = False,
     nproc_per_node: Annotated[
         int | None,
         typer.Option(
-            min=1, help="From file to file: number of processes, each with its own GPU or a share of the cores."
+            min=1, help="Needs INPUT and --output: number of processes, each with its own GPU or a share of the cores."
         ),
     ] = None,
     device: options.Device = "auto",
 ) -> None:
-    """Translate a file or standard input, one sentence per line: as many lines out as in.
+    """Translate a file or standard input, one sentence per line: the output has as many lines as the input.
 
     With --scores a line is `score TAB translation`; with --n-best it is `line number TAB score
     TAB translation`, best first. A score is the log-probability divided by the length penalty.
     With --format json a line is an object with the line's number and its translations, each with text, score,
     log_probability, pieces (its subwords), token_scores, and alignment: how much each piece attends to each of
     source_pieces.
-    From a file to --output FILE, a command that was interrupted goes on when it is run again.
+    With INPUT and --output FILE, run an interrupted command again to resume.
 
     Example: echo 'Three hundred and forty-two.' | nmt translate runs/demo decoding.beam_size=8
     """
     terminate_with_launcher()
     from nmt.commands import translate as translation
     from nmt.commands.output_format import OutputFormat
+    from nmt.files.tensors import NotAModelFile
 
     if input is not None and options.is_setting(input):  # no INPUT is given
         overrides, input = [input, *(overrides or ())], None
@@ -73,7 +76,13 @@ def translate(
     )
     if nproc_per_node is not None and not request.from_file_to_file:
         raise typer.BadParameter("--nproc-per-node needs INPUT and --output FILE, both files, and no --line-by-line")
-    if status := translation.translate(request):
+    try:
+        status = translation.translate(request)
+    except NotAModelFile as error:
+        if source is None or error.path != model:
+            raise
+        raise NmtError(f"{error}; MODEL comes first: nmt translate MODEL INPUT") from None
+    if status:
         raise typer.Exit(status)
 
 

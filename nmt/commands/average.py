@@ -110,7 +110,7 @@ def write(
     if folders and len(sources) > 1:
         raise NmtError(f"{folders[0]}: a run folder: give one run only, or model files only")
     if folders and sum([last is not None, best is not None, by_score]) != 1:
-        raise NmtError(f"{folders[0]}: a run folder: choose its files by one of --last N, --best N and --select")
+        raise NmtError(f"{folders[0]}: for a run folder, give exactly one of --last N, --best N and --select")
     if not folders and (last or best or by_score):
         option = "select" if by_score else "last" if last else "best"
         what = "is not a folder" if sources[0].exists() else "does not exist"
@@ -120,6 +120,7 @@ def write(
     if outputs.is_special(output):
         what = "a folder" if output.is_dir() else "a device or a pipe"
         raise NmtError(f"{output}: {what}: name the model file to write")
+    _check_not_of_run(output, sources)
     outputs.check_output(output, model_file.checkpoints(sources[0]) if folders else sources)
     if by_score:
         winner, tried = select(sources[0], device)
@@ -129,6 +130,15 @@ def write(
     model_file.save(output, averaging.average(paths))
     log.info("mean of %d: %s", len(paths), ", ".join(path.name for path in paths))
     return None
+
+
+def _check_not_of_run(output: Path, sources: Sequence[Path]) -> None:
+    """Raises NmtError for an output that is the best model or the moving average of a run, or among its checkpoints."""
+    place = output.resolve()
+    for source in map(Path.resolve, sources):
+        run = source.parent.parent if source.parent.name == "checkpoints" else source
+        if place in (run / model_file.BEST, run / model_file.EMA) or place.parent == run / "checkpoints":
+            raise NmtError(f"{output}: is a file of the run itself: choose another --output")
 
 
 def to_text(tried: Sequence[CandidateScores], kept: str) -> str:

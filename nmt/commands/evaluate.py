@@ -9,6 +9,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from nmt.commands import models
+from nmt.commands.progress import counting_lines
 from nmt.config.schema import Config
 from nmt.decoding.chunks import log_counts
 from nmt.decoding.model_loader import files_of, load_settings
@@ -134,8 +135,8 @@ def _translations(request: Request, source: AlignedText | None) -> list[AlignedT
     for number, model in enumerate(request.models):
         translator = models.load_translator(model, request.device, request.overrides)
         what = "translating" if len(request.models) == 1 else f"translating, model {number + 1}"
-        lines = translator.stream(source.lines)
-        texts = list(tqdm(lines, what, len(source.lines), unit=" lines", disable=None, leave=False))
+        with counting_lines(translator, what, len(source.lines)):
+            texts = translator.translate(source.lines)
         log_counts(translator.counts, translator.longest_source)
         found.append(AlignedText(str(model), texts))
         if request.outputs:

@@ -12,7 +12,6 @@ import logging
 import os
 import re
 import shutil
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -25,6 +24,7 @@ from typing import IO, Any
 from tqdm import tqdm
 
 from nmt import __version__
+from nmt.commands.progress import has_terminal
 from nmt.decoding.chunks import CHUNK_LINES, LineCounts, chunked
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
@@ -54,6 +54,7 @@ class FileJob:
     chunk_lines: int
     prefixes: Path | None = None
     digests: Mapping[Path, str] = field(default_factory=dict)
+    _begun: "_Begun" = field(default_factory=lambda: _Begun(), init=False, compare=False)
 
     @classmethod
     def of(
@@ -109,8 +110,7 @@ class FileJob:
                 with self._bar():
                     yield
             except KeyboardInterrupt:
-                log.info("%s: %s: run the same command to continue", self.output, self._done())
-                raise
+                raise KeyboardInterrupt(f"{self.output}: {self._done()}: run the same command to continue") from None
 
     def check_loaded(self, translator: Translator) -> None:
         """Raise NmtError where a file has changed between computing the key and loading it."""
@@ -130,6 +130,7 @@ class FileJob:
         cannot be translated, read or written, and where the model has changed since the key was computed.
         """
         self.check_loaded(translator)
+        translator.on_lines = self._begun.add
         for number, chunk in enumerate(self._chunks({})):
             if number % processes == process and _header_of(chunk.path).get("text") != chunk.digest:
                 translator.counts = LineCounts()
@@ -137,6 +138,7 @@ class FileJob:
                 content = "".join(f"{text}\n" for text in found)
                 counts, longest = asdict(translator.counts), translator.longest_source
                 header = json.dumps({"text": chunk.digest, "counts": counts, "longest": longest})
+                self._begun.lines = 0  # before they are counted as translated
                 with atomic.reporting(self.output, "--output"):
                     atomic.write_text(chunk.path, f"{header}\n{content}")
 
@@ -223,7 +225,7 @@ class FileJob:
     @contextmanager
     def _bar(self) -> Iterator[None]:
         """Show lines done, lines per second and the time left, whichever process translates them."""
-        if sys.stderr is None or not sys.stderr.isatty():
+        if not has_terminal():
             yield
             return
         ended = threading.Event()
@@ -232,7 +234,7 @@ class FileJob:
 
             def update() -> None:
                 while not ended.wait(_UPDATE_SECONDS):
-                    bar.update(self._lines_done() - bar.n)
+                    bar.update(max(0, self._lines_done() + self._begun.lines - bar.n))
 
             updating = threading.Thread(target=update, daemon=True)
             updating.start()
@@ -241,6 +243,16 @@ class FileJob:
             finally:
                 ended.set()
                 updating.join()
+
+
+@dataclass
+class _Begun:
+    """How many lines of the chunk that is translated now are searched."""
+
+    lines: int = 0
+
+    def add(self, more: int) -> None:
+        self.lines += more
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ _COMMON = {  # the settings that are changed most often
     "decoding": "beam_size length_penalty",
 }
 _HEAD = """\
+# The defaults are the paper's base model, for GPUs. For small data, configs/demo.yaml or configs/multi30k.yaml are
+# better starts.
 # Settings of a training run. After changing them, run: nmt train {name}
 # Relative paths start from the folder in which the command runs.
 # To change a setting that is commented out, delete its #. All settings: configs/README.md.
@@ -50,11 +52,9 @@ def init(
         "data.validation": {"source": str(validation_source), "target": str(validation_target)},
     }
     with atomic.reporting(config, "CONFIG"):
-        try:
-            with config.open("x", encoding="utf-8") as file:
-                file.write(_text(str(config), given))
-        except FileExistsError:
-            raise NmtError(f"{config}: exists already and is not overwritten: choose another name") from None
+        if config.exists() or config.is_symlink():
+            raise NmtError(f"{config}: exists already and is not overwritten: choose another name")
+        atomic.write_text(config, _text(str(config), given))
     log.info("next: check the settings at the top of %s, then run: nmt train %s", config, config)
 
 

@@ -3,14 +3,14 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-
-from tqdm import tqdm
 
 from nmt.commands import models
 from nmt.commands.file_job import FileJob
 from nmt.commands.output_format import OutputFormat
+from nmt.commands.progress import counting_lines, has_terminal
 from nmt.decoding.chunks import CHUNK_LINES, log_counts
 from nmt.decoding.model_loader import files_of, load_settings
 from nmt.decoding.translator import Translator
@@ -124,17 +124,18 @@ def _stream(request: Request) -> None:
         chunk_lines = 1 if typed or request.line_by_line else CHUNK_LINES
         prefixes = None if request.prefixes is None else text.read_lines(request.prefixes)
         translated = request.format.texts(translator, lines, chunk_lines, prefixes=prefixes)
-        for one in _with_progress(translated, request, typed):
-            write(one)
+        with _progress(translator, request, typed):
+            for one in translated:
+                write(one)
     log_counts(translator.counts, translator.longest_source)
 
 
-def _with_progress(translated: Iterator[str], request: Request, typed: bool) -> Iterator[str]:
-    """What is translated, with a progress bar on a terminal where the translations go elsewhere."""
+def _progress(translator: Translator, request: Request, typed: bool) -> AbstractContextManager[None]:
+    """A progress bar, on a terminal where the translations go elsewhere."""
     on_screen = request.output is None and sys.stdout is not None and sys.stdout.isatty()
-    if typed or on_screen or sys.stderr is None or not sys.stderr.isatty():
-        return translated
+    if typed or on_screen or not has_terminal():
+        return nullcontext()
     total = None
     if request.source is not None and not outputs.is_special(request.source):
         total = text.survey(request.source, {})
-    return iter(tqdm(translated, "translating", total, unit=" lines", leave=False))
+    return counting_lines(translator, "translating", total)

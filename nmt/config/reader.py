@@ -215,7 +215,7 @@ class _Reader:
         for names, cutoff in ((by_name, 0.85), (here, 0.61), (by_name, 0.75)):
             if close := difflib.get_close_matches(plain, names, n=1, cutoff=cutoff):
                 return f"; did you mean {' or '.join(by_name[close[0]])}?"
-        return f"; {path or 'the file'} takes {', '.join(known)}"
+        return f"; {f'{path} takes' if path else 'known settings:'} {', '.join(known)}"
 
 
 def _advice(annotation: Any, node: Node) -> str:

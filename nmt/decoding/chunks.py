@@ -60,7 +60,8 @@ def log_counts(counts: LineCounts, limit: int | None) -> None:
             *(counts.unconstrained, counts.lines),
         )
     if counts.terms:
-        log.info("glossary: %d terms found, %d of them not in the translation", counts.terms, counts.missing)
+        found = "1 term" if counts.terms == 1 else f"{counts.terms} terms"
+        log.info("glossary: %s found, %d of them not in the translation", found, counts.missing)
     elif counts.searched:
         log.warning("glossary: none of its source terms occurs in the %d lines", counts.lines)
     if counts.prefixes:

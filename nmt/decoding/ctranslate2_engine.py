@@ -11,7 +11,7 @@ Source: src/decoding.cc of CTranslate2 4.8.
 import dataclasses
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,6 +63,7 @@ class CTranslate2Engine:
         Raises NmtError if the package or the device is missing, or the folder is not complete.
         """
         package = load_package()
+        self.on_searched: Callable[[int], object] | None = None
         self.settings, self.vocabulary = export_folder.load_config(folder), export_folder.load_vocabulary(folder)
         kind, index = _device(package, device)
         # One batch for each thread: the operations of one batch are too small to share.
@@ -180,8 +181,12 @@ class CTranslate2Engine:
             )
             for batch in batches
         ]
-        results = (result.result() for batch in pending for result in batch)
-        return dict(zip(chain(*batches), map(self._outputs, results), strict=True))
+        found: list[list[_Output]] = []
+        for batch in pending:
+            found += [self._outputs(result.result()) for result in batch]
+            if self.on_searched is not None:
+                self.on_searched(len(batch))
+        return dict(zip(chain(*batches), found, strict=True))
 
     def _outputs(self, result: "ctranslate2.TranslationResult") -> list[_Output]:
         outputs: list[_Output] = []

@@ -71,6 +71,7 @@ class Engine(Searcher, Protocol):
     """What a translator needs."""
 
     aligns: bool  # whether `align` works
+    on_searched: Callable[[int], object] | None  # called with the number of sentences of each batch that is searched
 
     def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
         """How much each target token attends to each source token: rows sum to 1; EOS last on both sides."""
@@ -90,6 +91,7 @@ class PyTorchEngine:
         bfloat16."""
         self.models, self.device = models, device
         self.bfloat16 = precision == "bfloat16" and device.type == "cuda"
+        self.on_searched: Callable[[int], object] | None = None
 
     @property
     def positions(self) -> int | None:
@@ -193,13 +195,22 @@ class PyTorchEngine:
         """
         workers, threads = min(workers, len(batches)), torch.get_num_threads()
         if workers <= 1:
-            return [self._search(batch, options) for batch in batches]
+            return self._counted(self._search(batch, options) for batch in batches)
         pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,))
         try:
-            return list(pool.map(self._search, batches, repeat(options)))
+            return self._counted(pool.map(self._search, batches, repeat(options)))
         finally:
             pool.shutdown(cancel_futures=True)
             torch.set_num_threads(threads)  # new threads would otherwise inherit the workers' number
+
+    def _counted(self, results: Iterable[list[list[Hypothesis]]]) -> list[list[list[Hypothesis]]]:
+        """All results; `on_searched` is called in this thread for each."""
+        found = []
+        for batch in results:
+            found.append(batch)
+            if self.on_searched is not None:
+                self.on_searched(len(batch))
+        return found
 
     @torch.inference_mode()
     def _search(self, batch: list[SearchInput], options: Options) -> list[list[Hypothesis]]:

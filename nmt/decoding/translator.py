@@ -4,7 +4,7 @@ import dataclasses
 import logging
 import re
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -68,6 +68,7 @@ class Translator:
     def __init__(self, engine: Engine, vocabulary: Vocabulary, decoding: schema.DecodingConfig):
         self.engine, self.vocabulary, self.decoding = engine, vocabulary, decoding
         self.counts = LineCounts()
+        self.on_lines: Callable[[int], object] | None = None  # called with how many more lines are searched
         self.digests: dict[Path, str] = {}  # of the model files that were loaded
         self.glossary: Glossary | None = None  # see use_glossary
         self._banned_words = lru_cache(1)(lambda words: BannedWords(words, vocabulary.target.spellings(), EOS))
@@ -172,7 +173,7 @@ class Translator:
         """
         beam = self.decoding.beam_size
         if self.decoding.method == "beam" and n_best > beam:
-            raise NmtError(f"{n_best} best translations of a beam of {beam}: raise decoding.beam_size or ask for fewer")
+            raise NmtError(f"n_best {n_best} needs decoding.beam_size of at least {n_best}; it is {beam}")
         if n_best > _MOST_SAMPLES:
             raise NmtError(f"{n_best} samples of each line: ask for at most {_MOST_SAMPLES}")
         for inputs, chunk in self._chunks(lines, chunk_lines, n_best, prefixes, first):
@@ -257,12 +258,16 @@ class Translator:
         for chunk in chunked(lines, chunk_lines):
             given = list(islice(remaining_prefixes, len(chunk)))
             if len(given) < len(chunk):
-                raise NmtError(f"line {first + len(given)}: no prefix: there must be as many prefixes as lines")
+                raise NmtError(
+                    f"the prefixes end before line {first + len(given)}: there must be one for each input line"
+                )
             with self._computing():
                 limits = (self.engine.positions, self.longest_source)
                 builder = InputBuilder(self.vocabulary, self.decoding, *limits, self.glossary, self.counts)
                 inputs = builder.build(chunk, given, first)
-                results = iter(self._search([source for parts in inputs.values() for source in parts], n_best, scores))
+                sources = [source for parts in inputs.values() for source in parts]
+                with self._reporting(len(chunk), len(sources)):
+                    results = iter(self._search(sources, n_best, scores))
             found = [[_NOTHING]] * len(chunk)
             for place, parts in inputs.items():
                 hypotheses = [next(results) for _ in parts]
@@ -275,7 +280,33 @@ class Translator:
             yield inputs, found
             first += len(chunk)
         if prefixes is not None and next(remaining_prefixes, None) is not None:
-            raise NmtError(f"line {first}: a prefix and no line: there must be as many prefixes as lines")
+            raise NmtError(
+                f"the input ends before line {first}, the prefixes go on: there must be one for each input line"
+            )
+
+    @contextmanager
+    def _reporting(self, lines: int, sources: int) -> Iterator[None]:
+        """While the sources of a chunk are searched, report its lines to `on_lines`: each batch adds its share, and
+        the end the rest."""
+        on_lines = self.on_lines
+        if on_lines is None:
+            yield
+            return
+        searched = reported = 0
+
+        def count(sentences: int) -> None:
+            nonlocal searched, reported
+            searched = min(searched + sentences, sources)  # some are searched twice
+            more = lines * searched // sources - reported
+            reported += more
+            on_lines(more)
+
+        self.engine.on_searched = count
+        try:
+            yield
+        finally:
+            self.engine.on_searched = None
+        on_lines(lines - reported)
 
     def _search(self, sources: list[SearchInput], n_best: int, scores: bool) -> list[list[Hypothesis]]:
         decoding = self.decoding

@@ -186,8 +186,16 @@ def _entries(header: dict[str, Any], size: int) -> dict[str, Entry]:
     return {name: entry for _, _, name, entry in placed}
 
 
+class NotAModelFile(NmtError):
+    """The file at `path` is not a safetensors file, or is damaged."""
+
+    def __init__(self, path: Path, why: object) -> None:
+        super().__init__(f"{path}: not a model file, or one that is cut short or damaged ({why})")
+        self.path = path
+
+
 def _unreadable(path: Path, why: object) -> NmtError:
-    return NmtError(f"{path}: not a model (safetensors) file, or one that is cut short or damaged: {why}")
+    return NotAModelFile(path, why)
 
 
 def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:

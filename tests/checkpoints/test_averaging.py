@@ -221,5 +221,5 @@ def test_fewer_checkpoints_than_asked_for(run: Path, last: int | None, best: int
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(NmtError, match="no checkpoints in this folder: give a model file or a run folder"):
+    with pytest.raises(NmtError, match="no checkpoint here: train first, or give a model file"):
         averaging.of_run(tmp_path, last=3, best=None)

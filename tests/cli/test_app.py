@@ -100,7 +100,7 @@ def test_settings_of_a_trained_model(trained: Path, tmp_path: Path) -> None:
     assert found.startswith("vier f\u00fcnf")
     done = run("translate", trained, "--glossary", glossary, text=b"one two\n")
     assert "neun drei" in done.stdout.decode()
-    assert done.stderr.decode() == told_of(trained) + "glossary: 1 terms found, 0 of them not in the translation\n"
+    assert done.stderr.decode() == told_of(trained) + "glossary: 1 term found, 0 of them not in the translation\n"
 
 
 def test_json_and_given_translations(trained: Path, tmp_path: Path) -> None:
@@ -185,10 +185,10 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
         (["train", config, "model.layers=2"], "model.layers: 1 in the saved run, 2 now"),
         (["prepare", config, "data.train=[{source: nowhere.en, target: nowhere.de}]"], "nowhere.en: no such file"),
         (["translate", tmp_path / "none.safetensors"], "no such file"),
-        (["translate", short, trained], "short.de: not a"),
-        (["translate", short, model_file.locate(trained), "--output", tmp_path / "x"], "short.de: not a"),
-        (["translate", config], "not a model (safetensors) file, or one that is cut short"),
-        (["translate", tmp_path], "no best.safetensors and no checkpoints"),
+        (["translate", short, trained], "MODEL comes first: nmt translate MODEL INPUT"),
+        (["translate", short, model_file.locate(trained), "--output", tmp_path / "x"], "; MODEL comes first: nmt"),
+        (["translate", config], "not a model file, or one that is cut short"),
+        (["translate", tmp_path], "no checkpoint here: train first, or give a model file"),
         (["translate", trained, tmp_path / "none.txt"], "none.txt: no such file"),
         (["translate", trained, short, "--output", tmp_path / "no" / "where"], "where: no folder"),
         (["translate", trained, "--n-best", 9], "decoding.beam_size"),
@@ -203,7 +203,7 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
         (["average-checkpoints", trained, "--last", 99, "--output", tmp_path / "x"], "has 4 checkpoints, not 99"),
         (
             ["average-checkpoints", trained, "--output", tmp_path / "x"],
-            "choose its files by one of --last N, --best N and --select",
+            "for a run folder, give exactly one of --last N, --best N and --select",
         ),
         (["average-checkpoints", trained, trained, "--last", 1, "--output", tmp_path / "x"], "one run only"),
         (["average-checkpoints", trained, "--select", "--device", "gpu", "--output", tmp_path / "x"], "--device gpu"),

@@ -156,7 +156,7 @@ def test_messages_are_whole_where_the_terminal_takes_them_in_parts() -> None:
 
 def test_an_interruption_has_a_status_of_its_own() -> None:
     done = printed("", "interrupted")
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
 
 def test_a_reader_that_leaves_is_no_error_but_another_broken_pipe_is() -> None:

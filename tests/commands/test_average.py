@@ -228,7 +228,7 @@ def test_a_run_that_trained_can_be_selected_from_where_it_was_started(trained: P
 
 
 def test_a_folder_without_checkpoints(tmp_path: Path) -> None:
-    with pytest.raises(NmtError, match=r"no best\.safetensors and no checkpoints in this folder"):
+    with pytest.raises(NmtError, match=r"no checkpoint here"):
         average.select(tmp_path, "cpu")
 
 
@@ -244,10 +244,21 @@ def test_what_is_no_folder(tmp_path: Path, name: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["RUN", "--select", "--last", "2"], "RUN: a run folder: choose its files by one of --last N, --best N"),
-        (["RUN"], "RUN: a run folder: choose its files by one of --last N, --best N and --select"),
+        (
+            ["RUN", "--select", "--last", "2"],
+            "RUN: for a run folder, give exactly one of --last N, --best N and --select",
+        ),
+        (["RUN"], "RUN: for a run folder, give exactly one of --last N, --best N and --select"),
         (["RUN", "RUN", "--last", "2"], "RUN: a run folder: give one run only, or model files only"),
+        (["RUN", "--last", "2", "--best", "2"], "RUN: for a run folder, give exactly one of --last N, --best N"),
         (["RUN", "--select", "--output", "RUN"], "a folder: name the model file"),
+        (
+            ["RUN", "--last", "1", "--output", "RUN/best.safetensors"],
+            "RUN/best.safetensors: is a file of the run itself: choose another --output",
+        ),
+        (["RUN", "--last", "1", "--output", "RUN/ema.safetensors"], "RUN/ema.safetensors: is a file of the run"),
+        (["RUN", "--last", "1", "--output", "RUN/checkpoints/step-9.safetensors"], "is a file of the run"),
+        (["RUN/checkpoints/step-1.safetensors", "--output", "RUN/best.safetensors"], "is a file of the run"),
         (["RUN/config.yaml", "--select"], "--select chooses from a run folder, and RUN/config.yaml is not a folder"),
         (["RUN/nope", "--last", "2"], "--last chooses from a run folder, and RUN/nope does not exist"),
     ],

@@ -49,5 +49,5 @@ def test_a_file_is_not_told_again(run: Path, caplog: pytest.LogCaptureFixture) -
 
 
 def test_a_folder_without_a_model_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(NmtError, match="no checkpoints in this folder"):
+    with pytest.raises(NmtError, match="no checkpoint here"):
         log_chosen_files(tmp_path)

@@ -357,7 +357,7 @@ def test_more_samples_than_any_beam_has() -> None:
 
 
 def test_more_wanted_than_the_beam_holds() -> None:
-    with pytest.raises(NmtError, match=r"4 best translations of a beam of 3: raise decoding\.beam_size"):
+    with pytest.raises(NmtError, match=r"n_best 4 needs decoding\.beam_size of at least 4; it is 3"):
         new_translator().hypotheses(["one"], n_best=4)
 
 
@@ -382,7 +382,7 @@ def test_prefixes_begin_the_translations() -> None:
             assert_close(translations, alone(line))
     texts = list(new_translator().stream(LINES, prefixes=iter(prefixes)))
     assert texts == [translations[0].text for translations in found]
-    with pytest.raises(NmtError, match="line 3: no prefix"):
+    with pytest.raises(NmtError, match="the prefixes end before line 3: there must be one for each"):
         new_translator().hypotheses(LINES, prefixes=["one", "two"])
 
 

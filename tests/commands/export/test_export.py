@@ -105,7 +105,7 @@ def test_mistakes_are_told_before_the_work(model: Path, tmp_path: Path, monkeypa
         ((model, "ctranslate2", tmp_path / "out", "int4"), "--quantization int4: choose one of float32, "),
         ((model, "marian", tmp_path / "out", "int8"), "--quantization int8: a marian folder is always float32"),
         ((tmp_path / "none", "marian", tmp_path / "out"), "none: no such file"),
-        ((tmp_path, "marian", tmp_path / "out"), "no best.safetensors"),
+        ((tmp_path, "marian", tmp_path / "out"), "no checkpoint here"),
         ((model, "marian", model / "out"), "is a file, not a folder"),
     ):
         with pytest.raises(NmtError, match=words):
