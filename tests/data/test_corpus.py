@@ -17,8 +17,8 @@ from pyarrow import parquet
 
 from nmt.config.schema import Corpus, DataConfig
 from nmt.data.corpus import BATCH_ROWS, fingerprint, read_pairs
-from nmt.files.text import decoded_lines, read_lines
 from nmt.errors import NmtError
+from nmt.files.text import decoded_lines, read_lines
 
 PAIRS = [("a dog runs .", "ein Hund rennt ."), ("", "leer"), ("größer 😀", "\u2028\u0085\x0c\x1c\v\r mitten")]
 # What other ways of splitting lines would stumble over; of control characters, "\n" alone ends a line.

@@ -119,7 +119,8 @@ def test_where_it_cannot_be_known_nothing_is_said() -> None:
 @pytest.mark.parametrize(
     ("count", "warned"),
     [
-        (CorpusCounts(read=100, ratio=51), True), (CorpusCounts(read=100, ratio=50), False), (CorpusCounts(read=99, empty=99), False),
+        (CorpusCounts(read=100, ratio=51), True), (CorpusCounts(read=100, ratio=50), False),
+        (CorpusCounts(read=99, empty=99), False),
         (CorpusCounts(read=10_000, duplicates=6000, too_long=1000), True), (CorpusCounts(read=10**6), False),
     ],
 )  # fmt: skip

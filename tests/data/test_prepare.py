@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from nmt.config import schema, reader
+from nmt.config import reader, schema
 from nmt.config.schema import Config, Corpus, DataConfig
 from nmt.data import cleaning, token_store, vocabulary
 from nmt.data.prepare import PreparedData, locked, prepare, sample_evenly
