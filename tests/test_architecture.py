@@ -32,7 +32,7 @@ COMMANDS = {
     ("average", "validate"),
     ("translate", "file_job"),
 }
-SHARED_BY_COMMANDS = {"html_page", "models", "output_format"}
+SHARED_BY_COMMANDS = {"html_page", "models", "output_format", "progress"}
 # Everything else knows nmt.models.interface, so that there may be other architectures: docs/adding-a-model.md.
 KNOW_THE_TRANSFORMER = ("nmt.models.build", "nmt.models.transformer", "nmt.commands.export", "nmt.commands.inspect")
 

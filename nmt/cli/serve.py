@@ -45,4 +45,7 @@ def serve(
     languages = server.languages_of(model)
     models.log_chosen_files(model)
     translator = models.load_translator(model, device, decoding_overrides(overrides, beam_size, length_penalty))
-    server.serve(translator, languages, host, port, limits, log_requests, allowed_host or ())
+    try:
+        server.serve(translator, languages, host, port, limits, log_requests, allowed_host or ())
+    except KeyboardInterrupt:  # the service has told how it ended
+        raise typer.Exit(130) from None

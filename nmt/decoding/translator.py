@@ -36,6 +36,7 @@ _BREAKS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 # Waiting costs nothing, because one search uses every core.
 _SEARCHING = threading.Lock()
 _MOST_SAMPLES = 1000  # of a line; also the largest beam
+_NOTHING = Hypothesis([], score=0.0, log_probability=0.0, token_scores=[])
 
 
 @dataclass(frozen=True)
@@ -396,6 +397,3 @@ class Translator:
 def _check_lines(lines: Iterable[str]) -> None:
     if isinstance(lines, str):
         raise TypeError("expected a list of lines, not a string: for one line, give [line]")
-
-
-_NOTHING = Hypothesis([], score=0.0, log_probability=0.0, token_scores=[])

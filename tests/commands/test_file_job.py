@@ -321,10 +321,10 @@ def test_what_is_translated_is_not_translated_again(
     write(tmp_path / "in", ["one", "two"])
     caplog.set_level("INFO", "nmt")
     job = job_of(model, tmp_path)
-    with pytest.raises(KeyboardInterrupt), job.locked():
+    message = "out: 2 of 2 lines are translated: run the same command to continue"
+    with pytest.raises(KeyboardInterrupt, match=message), job.locked():
         job.translate(translator, echo)
         raise KeyboardInterrupt
-    assert "out: 2 of 2 lines are translated: run the same command to continue" in caplog.text
     with job.locked():
         job.translate(translator, lambda *_, **more: pytest.fail("again"))
         job.finish()
