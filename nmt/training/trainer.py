@@ -134,7 +134,8 @@ class Trainer:
             counts = {"parameters": self.model.parameter_counts(), "skipped_pairs": self.batches.skipped}
             facts = {**environment(self.device, self.ranks), **counts, "data": self.data.report}
             run_log.session_started(progress.step, facts)
-            with Saver(self.run_dir, self.identity, self.data.vocabulary, self.ranks) as saver, stop:
+            # `stop` to the end: another SIGTERM that comes while the last save is written must not end the process.
+            with stop, Saver(self.run_dir, self.identity, self.data.vocabulary, self.ranks) as saver:
                 try:
                     self._train(run_log, saver, stop, last_step)
                 except RuntimeError:
