@@ -17,12 +17,11 @@ from torch.nn.utils.rnn import pad_sequence
 from nmt.data.vocabulary import EOS, PAD
 from nmt.decoding import ensemble
 from nmt.decoding.search import logits_processors
-from nmt.decoding.search.beam import SCORED_AT_ONCE, beam_search
-from nmt.decoding.search.constrained import beam_width, constrained_beam_search
-from nmt.decoding.search.greedy import greedy
+from nmt.decoding.search.beam import SCORED_AT_ONCE
+from nmt.decoding.search.constrained import beam_width
 from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Stepper
 from nmt.decoding.search.phrase_automaton import Group
-from nmt.decoding.search.sampling import sample
+from nmt.decoding.search.search import search
 from nmt.device import host_memory_within_reach
 from nmt.errors import NmtError
 from nmt.models.interface import TranslationModel
@@ -218,15 +217,11 @@ class PyTorchEngine:
         ids = F.pad(ids, (0, max(0, _NARROWEST - ids.shape[1])), value=PAD)
         limits = torch.tensor([max(source.longest, len(source.prefix)) for source in batch])  # [B]
         processors = self._processors(batch, options)
+        seeds = [source.seed for source in batch]
+        required = [source.required for source in batch] if any(source.required for source in batch) else []
         model: Stepper = self.models[0] if len(self.models) == 1 else ensemble.Ensemble(self.models)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
-            if options.sampling is not None:
-                return sample(model, ids, limits, options, [source.seed for source in batch], processors)
-            if any(source.required for source in batch):
-                required = [source.required for source in batch]
-                return constrained_beam_search(model, ids, limits, options, required, processors)
-            find = greedy if options.beam_size == 1 else beam_search
-            return find(model, ids, limits, options, processors)
+            return search(model, ids, limits, options, processors, seeds, required)
 
     def _processors(self, batch: list[SearchInput], options: Options) -> list[LogitsProcessor]:
         """The logits processors for these sentences: an empty list if no token is forbidden."""

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers.tables import search
 from helpers.translators import (
     CPU,
     DECODING,
@@ -47,6 +46,7 @@ from nmt.decoding.glossary import Glossary
 from nmt.decoding.long_input import split
 from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.interface import Options
+from nmt.decoding.search.search import search
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
 from nmt.models.interface import Memory

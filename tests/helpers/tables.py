@@ -1,7 +1,6 @@
 """Models that are lookup tables, to be searched in place of networks."""
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -9,12 +8,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nmt.decoding.search.beam import beam_search
-from nmt.decoding.search.constrained import constrained_beam_search
-from nmt.decoding.search.greedy import greedy
-from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Stepper
-from nmt.decoding.search.phrase_automaton import Group
-from nmt.decoding.search.sampling import sample
+from nmt.decoding.search.interface import Hypothesis, Options
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
@@ -71,23 +65,6 @@ class Table:
         assert (rows // old == rows[:, :1] // old).all(), "a line of rows mixes sentences"
         assert (rows[:, 0].diff() > 0).all(), "sentences out of order"
         return Prefixes(state.sentences.flatten()[rows], state.tokens.flatten(0, 1)[rows])
-
-
-def search(
-    stepper: Stepper,
-    source: Tensor,
-    longest: Tensor,
-    options: Options,
-    processors: Sequence[LogitsProcessor] = (),
-    seeds: Sequence[int] = (),
-    required: Sequence[Sequence[Group]] = (),
-) -> list[list[Hypothesis]]:
-    """With the algorithm that an engine chooses."""
-    if options.sampling is not None:
-        return sample(stepper, source, longest, options, seeds, processors)
-    if required:
-        return constrained_beam_search(stepper, source, longest, options, required, processors)
-    return (greedy if options.beam_size == 1 else beam_search)(stepper, source, longest, options, processors)
 
 
 def log_probabilities(table: Table, sentence: int, prefix: list[int]) -> list[float]:

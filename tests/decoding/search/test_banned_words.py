@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 from helpers.model_files import tokenizer
-from helpers.tables import EOS, OPTIONS, Table, search
+from helpers.tables import EOS, OPTIONS, Table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +16,7 @@ from nmt.decoding.search import logits_processors
 from nmt.decoding.search.banned_words import BannedWords
 from nmt.decoding.search.interface import Sampling
 from nmt.decoding.search.scripts import is_unspaced
+from nmt.decoding.search.search import search
 
 CPU = torch.device("cpu")
 SPECIAL = [b"<pad>", b"<unk>", b"<s>", b"</s>"]

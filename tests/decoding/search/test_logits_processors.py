@@ -16,7 +16,6 @@ from helpers.tables import (
     assert_same,
     log_probabilities,
     penalty,
-    search,
     told_apart,
 )
 from hypothesis import assume, given, settings
@@ -26,6 +25,7 @@ from torch import Tensor
 from nmt.decoding.search import beam, logits_processors
 from nmt.decoding.search.banned_words import BannedWords
 from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Sampling
+from nmt.decoding.search.search import search
 
 CPU = torch.device("cpu")
 PIECES = ["<pad>", "<unk>", "<s>", "</s>", "▁a", "b", "▁c", "a", "▁b"]

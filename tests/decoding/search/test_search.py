@@ -19,7 +19,6 @@ from helpers.tables import (
     assert_same,
     log_probabilities,
     penalty,
-    search,
     seeds,
     told_apart,
 )
@@ -31,6 +30,7 @@ from nmt.config.schema import LONGEST_OUTPUT, DecodingConfig
 from nmt.decoding.search import beam as beam_module
 from nmt.decoding.search.candidates import best_candidates
 from nmt.decoding.search.interface import Hypothesis, Options, length_penalties
+from nmt.decoding.search.search import search
 
 
 def plain_beam(table: Table, sentence: int, longest: int, options: Options) -> list[Hypothesis]:

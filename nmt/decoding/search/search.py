@@ -1,0 +1,34 @@
+"""The search algorithm that the options ask for."""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from nmt.decoding.search.beam import beam_search
+from nmt.decoding.search.constrained import constrained_beam_search
+from nmt.decoding.search.greedy import greedy
+from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Stepper
+from nmt.decoding.search.phrase_automaton import Group
+from nmt.decoding.search.sampling import sample
+
+
+def search(
+    stepper: Stepper,
+    source: Tensor,
+    max_lengths: Tensor,
+    options: Options,
+    processors: Sequence[LogitsProcessor] = (),
+    seeds: Sequence[int] = (),
+    required: Sequence[Sequence[Group]] = (),
+) -> list[list[Hypothesis]]:
+    """The best outputs found for each sentence, best first; fewer than n_best where fewer ended.
+
+    source [B, S]; max_lengths [B]: the most tokens before EOS; seeds: for sampling, one for each sentence; required:
+    for each sentence its groups of phrases, of each of which one must appear; empty if no sentence has any.
+    """
+    if options.sampling is not None:
+        return sample(stepper, source, max_lengths, options, seeds, processors)
+    if required:
+        return constrained_beam_search(stepper, source, max_lengths, options, required, processors)
+    find = greedy if options.beam_size == 1 else beam_search
+    return find(stepper, source, max_lengths, options, processors)
