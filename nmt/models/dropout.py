@@ -70,14 +70,14 @@ def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
     if not training or probability == 0:
         return x
     if _drawn_here(x):
-        return _Dropout.apply(x, _kept_levels(probability))  # type: ignore[no-any-return, no-untyped-call]
+        return _Dropout.apply(x, _kept_levels(probability))  # type: ignore[no-untyped-call]
     return F.dropout(x, probability)
 
 
 def residual_sum(residual: Tensor, x: Tensor, probability: float, training: bool) -> Tensor:
     """residual + dropout(x), after every sub-layer (section 5.4, residual dropout)."""
     if training and probability > 0 and _drawn_here(x) and x.dtype == residual.dtype:
-        return _ResidualSum.apply(residual, x, _kept_levels(probability))  # type: ignore[no-any-return, no-untyped-call]
+        return _ResidualSum.apply(residual, x, _kept_levels(probability))  # type: ignore[no-untyped-call]
     return residual + dropout(x, probability, training)
 
 
