@@ -7,7 +7,6 @@ import typer
 from typer.core import TyperCommand
 
 from nmt.cli import options, terminal
-from nmt.errors import no_such_file
 from nmt.files.text import lines_out
 
 
@@ -66,12 +65,11 @@ def evaluate(
 
     Example: nmt evaluate runs/demo --source data/demo/test.en --reference data/demo/test.de
     """
-    arguments = dict(locals())  # named as the fields of Request
     settings = list(filter(options.is_setting, models or ()))
     files = [options.to_path(one) for one in models or () if one not in settings]
     for file in files:
         if not file.exists():
-            options.check_not_a_setting(file, no_such_file(file))
+            options.check_not_a_setting(file)
     if (test_set is None) == (not references) or (test_set is None) != (language_pair is None):
         raise typer.BadParameter("give at least one --reference FILE, or --test-set NAME with --language-pair")
     if test_set is not None and source is not None:
@@ -89,8 +87,23 @@ def evaluate(
     from nmt.commands import evaluate as evaluation
     from nmt.evaluation import report
 
-    fields = evaluation.Request.__dataclass_fields__
-    given = {name: value for name, value in arguments.items() if name in fields and value is not None}
+    request = evaluation.Request(
+        models=files,
+        overrides=overrides,
+        hypotheses=hypotheses or (),
+        source=source,
+        references=references or (),
+        test_set=test_set,
+        language_pair=language_pair,
+        language=language,
+        tokenizer=tokenizer,
+        outputs=outputs or (),
+        details=details,
+        training_texts=training_texts or (),
+        sentences=sentences,
+        comet=comet,
+        device=device,
+    )
     with lines_out(None) as write:
-        found = evaluation.evaluate(evaluation.Request(**given | {"models": files, "overrides": overrides}))
+        found = evaluation.evaluate(request)
         write(report.to_json(*found) if as_json else report.to_text(*found))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nmt.errors import NmtError
+from nmt.errors import NmtError, no_such_file
 
 
 def to_path(text: str) -> Path:
@@ -70,9 +70,9 @@ def decoding_overrides(given: Sequence[str] | None, beam_size: int | None, lengt
     return [f"decoding.{key}={value}" for key, value in options.items() if value is not None] + list(given or ())
 
 
-def check_not_a_setting(file: Path, error: NmtError) -> None:
-    """Raise `error` with a hint where a file that is missing is a decoding setting without its section."""
+def check_not_a_setting(missing: Path) -> None:
+    """Raises NmtError with a hint where a file that is missing is a decoding setting without its section."""
     from nmt.config.schema import did_you_mean
 
-    if hint := did_you_mean(str(file)):
-        raise NmtError(f"{error}: {hint}")
+    if hint := did_you_mean(str(missing)):
+        raise NmtError(f"{no_such_file(missing)}: {hint}")

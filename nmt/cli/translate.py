@@ -58,9 +58,8 @@ def translate(
         overrides, input = [input, *(overrides or ())], None
     source = None if input in (None, "-") else options.to_path(str(input))
     if source is not None and not os.path.lexists(source):
-        error = no_such_file(source)
-        options.check_not_a_setting(source, error)
-        raise NmtError(f"{error}: INPUT is a file; for text: echo 'TEXT' | nmt translate MODEL")
+        options.check_not_a_setting(source)
+        raise NmtError(f"{no_such_file(source)}: INPUT is a file; for text: echo 'TEXT' | nmt translate MODEL")
     request = translation.Request(
         model=model,
         source=source,

@@ -9,8 +9,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from nmt.commands import models
-from nmt.commands.progress import counting_lines
-from nmt.config.schema import Config
+from nmt.commands.progress import line_bar
 from nmt.decoding.chunks import log_counts
 from nmt.decoding.model_loader import files_of, load_settings
 from nmt.errors import NmtError
@@ -68,13 +67,12 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None]:
     for path in request.training_texts:
         if not is_special(path):
             next(read_lines(path), None)  # raises where it cannot be read
-    source, references, of_set = _texts(request)
+    source, references = _texts(request)
     hypotheses = [_read(path) for path in request.hypotheses]
     for text in (source, *hypotheses):  # before the work of translating
         if text is not None:
             check_aligned(text, references)
-    settings = [load_settings(model) for model in request.models]
-    language = request.language or of_set or _target_language(settings)
+    source_language, language = _languages(request)
     systems = [*_translations(request, source), *hypotheses]
     found = scores.score(systems, references, language, request.test_set, request.language_pair, request.tokenizer)
     if request.comet is not None:
@@ -82,9 +80,6 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None]:
         found += comet.score(request.comet, source, systems, references[0], request.device)
     if not (request.details or request.training_texts):
         return found, None
-    source_language = (request.language_pair or "").partition("-")[0]
-    if settings and not source_language:
-        source_language = settings[0].data.source_language
     return found, _details(request, source, source_language, systems, references, language)
 
 
@@ -103,22 +98,22 @@ def _check_outputs(request: Request) -> None:
         checked.add(place)
 
 
-def _target_language(settings: Sequence[Config]) -> str:
-    """The target language of the models; empty without a model."""
-    languages = dict.fromkeys(one.data.target_language for one in settings)
-    if len(languages) > 1:
-        raise NmtError(f"models with different target languages ({', '.join(languages)}): give --language")
-    return next(iter(languages), "")
+def _languages(request: Request) -> tuple[str, str]:
+    """Of the source and the target: as given, or those of the test set or the models; empty where unknown."""
+    of_models = [load_settings(model).data for model in request.models]
+    source, _, target = (request.language_pair or "").partition("-")
+    targets = dict.fromkeys(one.target_language for one in of_models)
+    target = request.language or target
+    if not target and len(targets) > 1:
+        raise NmtError(f"models with different target languages ({', '.join(targets)}): give --language")
+    return source or next((one.source_language for one in of_models), ""), target or next(iter(targets), "")
 
 
-def _texts(request: Request) -> tuple[AlignedText | None, list[AlignedText], str | None]:
-    """Source, references, and the language of the references if the test set has one."""
-    if request.test_set is None:
-        references = [_read(path) for path in request.references]
-        return None if request.source is None else _read(request.source), references, None
-    assert request.language_pair is not None
-    source, references = load_test_set(request.test_set, request.language_pair)
-    return source, references, request.language_pair.partition("-")[2]
+def _texts(request: Request) -> tuple[AlignedText | None, list[AlignedText]]:
+    """The source and the references."""
+    if request.test_set is not None and request.language_pair is not None:
+        return load_test_set(request.test_set, request.language_pair)
+    return None if request.source is None else _read(request.source), [_read(path) for path in request.references]
 
 
 def _read(path: Path) -> AlignedText:
@@ -127,15 +122,14 @@ def _read(path: Path) -> AlignedText:
 
 def _translations(request: Request, source: AlignedText | None) -> list[AlignedText]:
     """Each model's translation of the source, also written to its output file where there is one."""
-    if not request.models:
-        return []
-    assert source is not None
     models.log_chosen_files(*request.models)
     found = []
     for number, model in enumerate(request.models):
+        assert source is not None
         translator = models.load_translator(model, request.device, request.overrides)
         what = "translating" if len(request.models) == 1 else f"translating, model {number + 1}"
-        with counting_lines(translator, what, len(source.lines)):
+        with line_bar(what, len(source.lines)) as bar:
+            translator.on_lines = bar.update
             texts = translator.translate(source.lines)
         log_counts(translator.counts, translator.longest_source)
         found.append(AlignedText(str(model), texts))

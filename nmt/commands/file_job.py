@@ -12,7 +12,6 @@ import logging
 import os
 import re
 import shutil
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -21,10 +20,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
-from tqdm import tqdm
-
 from nmt import __version__
-from nmt.commands.progress import has_terminal
 from nmt.decoding.chunks import CHUNK_LINES, LineCounts, chunked
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
@@ -36,7 +32,6 @@ log = logging.getLogger("nmt")
 
 _SHARES = 4  # with several processes: at least this many chunks for each, where there are enough lines
 _CHUNK = re.compile("([0-9]+)-([0-9]+)")
-_UPDATE_SECONDS = 0.5  # of the progress bar
 
 
 @dataclass(frozen=True)
@@ -54,7 +49,6 @@ class FileJob:
     chunk_lines: int
     prefixes: Path | None = None
     digests: Mapping[Path, str] = field(default_factory=dict)
-    _begun: "_Begun" = field(default_factory=lambda: _Begun(), init=False, compare=False)
 
     @classmethod
     def of(
@@ -91,7 +85,7 @@ class FileJob:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the job; log what is translated already, and show progress on a terminal.
+        """Lock the job, and log what is translated already.
 
         Raises NmtError where another command has locked it, or nothing can be written.
         """
@@ -107,8 +101,7 @@ class FileJob:
             stack.callback(self._remove_if_empty, lock)
             try:
                 self._log_state()
-                with self._bar():
-                    yield
+                yield
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(f"{self.output}: {self._done()}: run the same command to continue") from None
 
@@ -130,7 +123,6 @@ class FileJob:
         cannot be translated, read or written, and where the model has changed since the key was computed.
         """
         self.check_loaded(translator)
-        translator.on_lines = self._begun.add
         for number, chunk in enumerate(self._chunks({})):
             if number % processes == process and _header_of(chunk.path).get("text") != chunk.digest:
                 translator.counts = LineCounts()
@@ -138,7 +130,6 @@ class FileJob:
                 content = "".join(f"{text}\n" for text in found)
                 counts, longest = asdict(translator.counts), translator.longest_source
                 header = json.dumps({"text": chunk.digest, "counts": counts, "longest": longest})
-                self._begun.lines = 0  # before they are counted as translated
                 with atomic.reporting(self.output, "--output"):
                     atomic.write_text(chunk.path, f"{header}\n{content}")
 
@@ -197,11 +188,12 @@ class FileJob:
         found = {path: _CHUNK.fullmatch(path.name) for path in self.folder.iterdir()}
         return {path: int(match[2]) - int(match[1]) + 1 for path, match in found.items() if match}
 
-    def _lines_done(self) -> int:
+    def lines_done(self) -> int:
+        """How many lines are translated, by any process."""
         return sum(self._translated().values())
 
     def _done(self) -> str:
-        return f"{self._lines_done():,} of {self.lines:,} lines are translated"
+        return f"{self.lines_done():,} of {self.lines:,} lines are translated"
 
     def _others(self) -> list[Path]:
         """The folders of jobs with the same output and another model, input or options."""
@@ -221,38 +213,6 @@ class FileJob:
                 "one is complete: starting from the first line",
                 *(self.output, folder.name),
             )
-
-    @contextmanager
-    def _bar(self) -> Iterator[None]:
-        """Show lines done, lines per second and the time left, whichever process translates them."""
-        if not has_terminal():
-            yield
-            return
-        ended = threading.Event()
-        done = self._lines_done()
-        with tqdm(total=self.lines, initial=done, desc="translating", unit=" lines", leave=False) as bar:
-
-            def update() -> None:
-                while not ended.wait(_UPDATE_SECONDS):
-                    bar.update(max(0, self._lines_done() + self._begun.lines - bar.n))
-
-            updating = threading.Thread(target=update, daemon=True)
-            updating.start()
-            try:
-                yield
-            finally:
-                ended.set()
-                updating.join()
-
-
-@dataclass
-class _Begun:
-    """How many lines of the chunk that is translated now are searched."""
-
-    lines: int = 0
-
-    def add(self, more: int) -> None:
-        self.lines += more
 
 
 @dataclass(frozen=True)

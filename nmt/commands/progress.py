@@ -1,12 +1,14 @@
-"""A progress bar of lines that are translated."""
+"""A progress bar of lines that are translated: how many of all, lines per second and the time left."""
 
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NoReturn
 
 from tqdm import tqdm
 
-from nmt.decoding.translator import Translator
+_UPDATE_SECONDS = 0.5
 
 
 def has_terminal() -> bool:
@@ -14,15 +16,25 @@ def has_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
 
+def line_bar(what: str, total: int | None, done: int = 0, *, hidden: bool = False) -> "tqdm[NoReturn]":
+    """The bar, on a terminal unless hidden. `done` lines were translated before."""
+    hidden = hidden or not has_terminal()
+    return tqdm(desc=what, total=total, initial=done, unit=" lines", leave=False, miniters=1, disable=hidden)
+
+
 @contextmanager
-def counting_lines(translator: Translator, what: str, total: int | None) -> Iterator[None]:
-    """On a terminal, show how many lines the translator has searched, of `total`, lines per second and time left."""
-    if not has_terminal():
+def following(bar: "tqdm[NoReturn]", done: Callable[[], int]) -> Iterator[None]:
+    """Keep a bar at `done()`, what other processes have translated."""
+    ended = threading.Event()
+
+    def follow() -> None:
+        while not (bar.disable or ended.wait(_UPDATE_SECONDS)):
+            bar.update(max(0, done() - bar.n))
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    try:
         yield
-        return
-    with tqdm(desc=what, total=total, unit=" lines", leave=False, miniters=1) as bar:
-        translator.on_lines = bar.update
-        try:
-            yield
-        finally:
-            translator.on_lines = None
+    finally:
+        ended.set()
+        thread.join()

@@ -3,14 +3,13 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from nmt.commands import models
 from nmt.commands.file_job import FileJob
 from nmt.commands.output_format import OutputFormat
-from nmt.commands.progress import counting_lines, has_terminal
+from nmt.commands.progress import following, has_terminal, line_bar
 from nmt.decoding.chunks import CHUNK_LINES, log_counts
 from nmt.decoding.model_loader import files_of, load_settings
 from nmt.decoding.translator import Translator
@@ -98,12 +97,15 @@ def run_job(
         ranks, where = distributed.from_environment(device)
         job.translate(load(str(where)), texts, ranks.rank, ranks.size)
         return 0
-    with job.locked():
+    with job.locked(), line_bar("translating", job.lines, job.lines_done()) as bar:
         if processes is None:
-            job.translate(load(device), texts)
+            translator = load(device)
+            translator.on_lines = bar.update
+            job.translate(translator, texts)
         else:
             os.environ[FILE_JOB] = job.key
-            status = launch.launch(sys.argv[1:], processes, _RESTARTS, saves=False)
+            with following(bar, job.lines_done):
+                status = launch.launch(sys.argv[1:], processes, _RESTARTS, saves=False)
             if status == 130:
                 raise KeyboardInterrupt
             if status:
@@ -124,18 +126,13 @@ def _stream(request: Request) -> None:
         chunk_lines = 1 if typed or request.line_by_line else CHUNK_LINES
         prefixes = None if request.prefixes is None else text.read_lines(request.prefixes)
         translated = request.format.texts(translator, lines, chunk_lines, prefixes=prefixes)
-        with _progress(translator, request, typed):
+        # A progress bar, on a terminal where the translations go elsewhere.
+        hidden = typed or (request.output is None and sys.stdout is not None and sys.stdout.isatty())
+        total = None
+        if request.source is not None and not outputs.is_special(request.source) and not hidden and has_terminal():
+            total = text.survey(request.source, {})
+        with line_bar("translating", total, hidden=hidden) as bar:
+            translator.on_lines = bar.update
             for one in translated:
                 write(one)
     log_counts(translator.counts, translator.longest_source)
-
-
-def _progress(translator: Translator, request: Request, typed: bool) -> AbstractContextManager[None]:
-    """A progress bar, on a terminal where the translations go elsewhere."""
-    on_screen = request.output is None and sys.stdout is not None and sys.stdout.isatty()
-    if typed or on_screen or not has_terminal():
-        return nullcontext()
-    total = None
-    if request.source is not None and not outputs.is_special(request.source):
-        total = text.survey(request.source, {})
-    return counting_lines(translator, "translating", total)
