@@ -1,23 +1,7 @@
-"use strict";
-const at = id => document.getElementById(id);
-const data = JSON.parse(at("data").textContent);  // docs/looking-inside.md explains the fields
-const {source, target, attention, alignment, beam, positions} = data;
+const {source, target, attention, alignment, beam, positions} = data;  // docs/looking-inside.md explains the fields
 const EVERY = "mean";  // of layers or of heads
 const FAINTEST = 0.02;  // smallest share of attention that is drawn as a line
 let picked = null;  // {side: "from" or "to", index}
-
-function make(tag, properties = {}, ...children) {
-  const element = Object.assign(document.createElement(tag), properties);
-  element.append(...children);
-  return element;
-}
-
-function draw(tag, attributes = {}, ...children) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...children);
-  return element;
-}
 
 const percent = share => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
 const sum = numbers => numbers.reduce((total, number) => total + number, 0);

@@ -1,24 +1,8 @@
-"use strict";
-const at = id => document.getElementById(id);
-const data = JSON.parse(at("data").textContent);  // made by nmt/commands/report/page.py
-const {runs} = data;
+const {runs} = data;  // made by nmt/commands/report/page.py
 const SHOWN = 6;  // latest translations of a sentence by a run; earlier ones are folded
 const SENTENCES = 10;
 const hidden = new Set();  // numbers of hidden runs
 let axis = "step", zoom = null, cursor = null;  // zoom: [from, to] on the x axis; cursor: a position on it
-
-function make(tag, properties = {}, ...children) {
-  const element = Object.assign(document.createElement(tag), properties);
-  element.append(...children);
-  return element;
-}
-
-function draw(tag, attributes = {}, ...children) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...children);
-  return element;
-}
 
 // Runs: each has a colour and a mark; after the sixth also a dash pattern
 
