@@ -1,18 +1,19 @@
-"""`nmt serve`."""
+"""A model for other programs: `nmt serve` and `nmt export`."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
-from nmt.cli import terminal
-from nmt.cli.options import BeamSize, DecodingOverrides, Device, LengthPenalty, ModelFile, decoding_overrides
+from nmt.cli import options, terminal
 from nmt.errors import NmtError
+from nmt.files import text
 
 
 @terminal.reporting()
 def serve(
-    model: ModelFile,
-    overrides: DecodingOverrides = None,
+    model: options.ModelFile,
+    overrides: options.DecodingOverrides = None,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0: other machines can connect.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free port.")] = 8000,
     max_lines: Annotated[int, typer.Option(min=1, help="Most lines of a request, else status 413.")] = 256,
@@ -26,9 +27,9 @@ def serve(
         typer.Option(metavar="NAME", help="Another host name of this service, as behind a proxy; repeatable."),
     ] = None,
     log_requests: Annotated[bool, typer.Option("--log-requests", help="Log a line for each request.")] = False,
-    beam_size: BeamSize = None,
-    length_penalty: LengthPenalty = None,
-    device: Device = "auto",
+    beam_size: options.BeamSize = None,
+    length_penalty: options.LengthPenalty = None,
+    device: options.Device = "auto",
 ) -> None:
     """Translate over HTTP: POST /translate (also LibreTranslate's requests), and a page to type into at /.
 
@@ -39,13 +40,42 @@ def serve(
     except ModuleNotFoundError as error:
         raise NmtError(f"serving needs the package {error.name}: pip install fastapi uvicorn") from None
     from nmt.commands import models
+    from nmt.decoding.model_loader import load_settings
 
     limits = requests.Limits(max_lines, max_characters, max_waiting, max_answer * 2**20)
     hosts.check_names(allowed_host or ())
-    languages = server.languages_of(model)
+    data = load_settings(model).data
     models.log_chosen_files(model)
-    translator = models.load_translator(model, device, decoding_overrides(overrides, beam_size, length_penalty))
+    overrides = options.decoding_overrides(overrides, beam_size, length_penalty)
+    translator = models.load_translator(model, device, overrides)
     try:
+        languages = requests.Languages(data.source_language, data.target_language)
         server.serve(translator, languages, host, port, limits, log_requests, allowed_host or ())
     except KeyboardInterrupt:  # the service has told how it ended
         raise typer.Exit(130) from None
+
+
+@terminal.reporting()
+def export(
+    model: options.ModelOrRun,
+    format: Annotated[Literal["ctranslate2", "marian"], typer.Option(help="marian: Hugging Face MarianMTModel.")],
+    output: Annotated[Path, options.file("The folder to write; it must be new or empty.", metavar="FOLDER")],
+    quantization: Annotated[str | None, typer.Option(help="With ctranslate2: float32, float16, int8, ….")] = None,
+    sample: Annotated[Path | None, options.file("Text to compare the export on, a sentence per line.")] = None,
+    device: options.UnusedDevice = "auto",
+) -> None:
+    """Write a folder that CTranslate2 or Hugging Face transformers loads, and compare it with the model.
+
+    The comparison is printed, with each line that differs. A float32 folder whose translations differ is not kept.
+    The other commands accept a CTranslate2 folder in place of a model file.
+
+    Example: nmt export runs/demo --format ctranslate2 --quantization int8 --output demo-int8
+    """
+    from nmt.commands.export import export as exporting
+
+    lines = list(text.read_lines(sample)) if sample else None
+    found = exporting.export(model, format, output, quantization, lines)
+    text.result(found.parity)
+    if not found.kept:
+        raise NmtError(f"{output}: not kept: its translations differ from the model's")
+    text.result(output)

@@ -66,14 +66,11 @@ def reporting(*, rank_of_a_job: bool = False) -> Iterator[None]:
     try:
         check_variables()
         yield
-    except NmtError as error:
-        if rank():  # usually all ranks have the same error: the first one reports it, and the launcher ends the others
-            time.sleep(_FIRST_RANKS_TURN)
-        log.error("%s", error)
-        raise typer.Exit(1) from None
     except ReaderGone:
         raise typer.Exit(0) from None
-    except OSError as error:  # such as a full disk
+    except (NmtError, OSError) as error:  # OSError: such as a full disk
+        if rank():  # usually all ranks have the same error: the first one reports it, and the launcher ends the others
+            time.sleep(_FIRST_RANKS_TURN)
         log.error("%s", error)
         raise typer.Exit(1) from None
     except KeyboardInterrupt as interruption:
@@ -85,9 +82,6 @@ def reporting(*, rank_of_a_job: bool = False) -> Iterator[None]:
             handler.close()
         log.handlers.clear()
         log.propagate = True
-
-
-# --------------------------------------------------------------------------- standard error: messages
 
 
 class _Lasting(io.FileIO):
@@ -141,9 +135,6 @@ class _StandardError(logging.Handler):
     def format(self, record: logging.LogRecord) -> str:
         prefix = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
         return prefix + (f"rank {rank()}: " if rank() else "") + record.getMessage()
-
-
-# --------------------------------------------------------------------------- a log file
 
 
 def keep_log(path: Path) -> None:

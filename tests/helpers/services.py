@@ -113,7 +113,7 @@ def service(
     """
     limits = limits or Limits()
     queue = BatchingQueue(translator, limits.waiting, limits.answer)
-    application = app.build(queue, Languages("en", "de"), limits, lambda: None, log_requests, hosts)
+    application = app.build(queue, Languages("en", "de"), limits, "", log_requests, hosts or AllowedHosts())
     listening = socket.create_server(("127.0.0.1", 0))
     settings = uvicorn.Config(application, log_config=None, access_log=False, timeout_graceful_shutdown=5)
     server = uvicorn.Server(settings)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from importlib import resources
@@ -42,22 +42,14 @@ _NAMES = {
 
 
 def build(
-    queue: BatchingQueue,
-    languages: Languages,
-    limits: Limits,
-    ready: Callable[[], None],
-    log_requests: bool = False,
-    hosts: AllowedHosts | None = None,
+    queue: BatchingQueue, languages: Languages, limits: Limits, url: str, log_requests: bool, hosts: AllowedHosts
 ) -> FastAPI:
-    """The service for a queue. It calls `ready` when it starts, and closes the queue when it stops.
-
-    hosts: the names of the service; None for `localhost` and loopback addresses.
-    """
+    """The service for a queue. It logs its `url` when it starts, and closes the queue when it stops."""
     metrics = RequestMetrics(queue)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        ready()
+        log.info("listening on %s", url)
         yield
         await asyncio.to_thread(queue.close)
         total, answered = metrics.statuses.total(), metrics.statuses[200]
@@ -65,7 +57,7 @@ def build(
 
     # Without FastAPI's pages of documentation, which load scripts from other servers.
     app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None)
-    app.add_middleware(HostCheck, hosts=hosts or AllowedHosts())
+    app.add_middleware(HostCheck, hosts=hosts)
 
     @app.post("/translate")
     async def translate(request: Request) -> Response:

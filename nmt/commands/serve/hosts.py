@@ -35,9 +35,7 @@ class AllowedHosts:
     def allows_host(self, host: str) -> bool:
         """Whether a `Host` header names this service. The port may differ, as behind a proxy."""
         name = _host(host)
-        if name is None:
-            return False
-        return self._is_own(name) or (self.any_address and _address(name) is not None)
+        return name is not None and (self._is_own(name) or (self.any_address and _address(name) is not None))
 
     def allows_origin(self, origin: str, host: str | None) -> bool:
         """Whether a sender with this `Origin` may send requests: a page of this service, or not a web page at all.
@@ -72,12 +70,8 @@ class HostCheck:
                 MutableHeaders(scope=message)["X-Content-Type-Options"] = "nosniff"
             await send(message)
 
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-        elif refusal := self._refusal(Headers(scope=scope)):
-            await refusal(scope, receive, with_header)
-        else:
-            await self.app(scope, receive, with_header)
+        refusal = self._refusal(Headers(scope=scope)) if scope["type"] == "http" else None
+        await (refusal or self.app)(scope, receive, with_header)
 
     def _refusal(self, headers: Headers) -> JSONResponse | None:
         hosts = headers.getlist("host")  # browsers always send it; HTTP/1.0 clients, such as simple probes, may not

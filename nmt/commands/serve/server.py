@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 from collections.abc import Sequence
-from pathlib import Path
 
 import uvicorn
 
@@ -14,11 +13,12 @@ from nmt.commands.serve import app
 from nmt.commands.serve.batching import BatchingQueue
 from nmt.commands.serve.hosts import AllowedHosts
 from nmt.commands.serve.requests import Languages, Limits
-from nmt.decoding.model_loader import load_settings
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
+
+_SHUTDOWN = 30  # most seconds for the last requests
 
 
 def serve(
@@ -27,8 +27,8 @@ def serve(
     host: str,
     port: int,
     limits: Limits,
-    log_requests: bool = False,
-    allowed_hosts: Sequence[str] = (),
+    log_requests: bool,
+    allowed_hosts: Sequence[str],
 ) -> None:
     """Answer requests until SIGTERM or Ctrl-C; requests that were received before are still answered.
 
@@ -44,16 +44,12 @@ def serve(
     hosts = AllowedHosts([host, *allowed_hosts], any_address=public)
     queue = BatchingQueue(translator, limits.waiting, limits.answer)
     try:
-        service = app.build(queue, languages, limits, lambda: log.info("listening on %s", url), log_requests, hosts)
+        service = app.build(queue, languages, limits, url, log_requests, hosts)
         # uvicorn handles the signals while it runs, and then raises them again for the handlers from before.
         before = signal.signal(signal.SIGTERM, lambda *_: None)
         try:
             settings = uvicorn.Config(
-                service,
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                timeout_graceful_shutdown=30,  # seconds
+                service, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=_SHUTDOWN
             )
             uvicorn.Server(settings).run(sockets=[listening])
         finally:
@@ -61,12 +57,6 @@ def serve(
     finally:
         queue.close()
         listening.close()
-
-
-def languages_of(model: Path) -> Languages:
-    """The languages of a model. Raises NmtError as Translator.load does."""
-    data = load_settings(model).data
-    return Languages(data.source_language, data.target_language)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -135,7 +135,7 @@ def test_what_is_asked_for_reaches_the_service(monkeypatch: pytest.MonkeyPatch) 
         queue: BatchingQueue,
         languages: Languages,
         limits: Limits,
-        ready: object,
+        url: str,
         log_requests: bool,
         hosts: AllowedHosts,
     ) -> None:
