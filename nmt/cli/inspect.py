@@ -7,7 +7,7 @@ import typer
 
 from nmt.cli import options, terminal
 from nmt.errors import NmtError
-from nmt.files.outputs import check_new_folder, check_output
+from nmt.files.outputs import check_output
 from nmt.files.text import lines_out, result
 
 
@@ -42,10 +42,7 @@ def inspect(
     if layer is not None and (output is None or not pictures):
         raise typer.BadParameter("--layer chooses which heads are drawn: it needs --output, without --no-pictures")
     if output is not None:
-        check_new_folder(output)
-        output_folder.check_folder(output)
-        if pictures:
-            output_folder.check_pictures()
+        output_folder.check(output, pictures=pictures)
     for what, given in (("TEXT", text), ("--target", target or "")):
         try:
             given.encode()

@@ -74,8 +74,8 @@ def export(
     from nmt.commands.export import export as exporting
 
     lines = list(text.read_lines(sample)) if sample else None
-    found = exporting.export(model, format, output, quantization, lines)
-    text.result(found.parity)
-    if not found.kept:
+    found, kept = exporting.export(model, format, output, "float32" if quantization is None else quantization, lines)
+    text.result(found)
+    if not kept:
         raise NmtError(f"{output}: not kept: its translations differ from the model's")
     text.result(output)

@@ -2,14 +2,13 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 import torch
 
 from nmt.checkpoints import model_file
-from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands import models
 from nmt.commands.export import ctranslate2, marian, parity
 from nmt.commands.export.marian_engine import MarianEngine
@@ -24,22 +23,15 @@ from nmt.files.outputs import check_new_folder
 Format = Literal["ctranslate2", "marian"]
 
 
-@dataclass(frozen=True)
-class Result:
-    """The comparison of the folder with the model, and whether the folder was kept."""
-
-    parity: Parity
-    kept: bool
-
-
 def export(
-    model: Path, format: Format, output: Path, quantization: str | None = None, lines: Sequence[str] | None = None
-) -> Result:
+    model: Path, format: Format, output: Path, quantization: str = "float32", lines: Sequence[str] | None = None
+) -> tuple[Parity, bool]:
     """Export a model file, or the best one of a run's folder, and compare the result with it on the CPU.
 
-    quantization: for CTranslate2, one of nmt.commands.export.ctranslate2.QUANTIZATIONS; None for float32. lines: text
-    to compare on; None for random subwords. A float32 folder that does not translate as the model does is deleted; one
-    with another quantization, which always differs a little, is kept.
+    Returns the comparison, and whether the folder was kept: a float32 folder that does not translate as the model does
+    is deleted; one with another quantization, which always differs a little, is kept.
+    quantization: for CTranslate2, one of nmt.commands.export.ctranslate2.QUANTIZATIONS. lines: text to compare on; None
+    for random subwords.
 
     Raises NmtError if the format cannot represent the model, the output exists and is not empty, a package is missing,
     no line can be compared, or the model cannot be loaded.
@@ -49,30 +41,35 @@ def export(
     loaded = model_file.load(model_file.locate(model))
     text = parity.sample(loaded.vocabulary.source) if lines is None else lines
     parity.comparable(text, loaded.config, loaded.vocabulary.source)  # raises before the long work
-    with atomic.reporting(output, "--output"):
-        try:
-            with atomic.new_folder(atomic.followed(output)) as folder:
-                result = _write(folder, format, loaded, quantization or "float32", text)
-                if not (result.holds or quantization not in (None, "float32")):
-                    raise _NotKept
-        except _NotKept:
-            return Result(result, kept=False)
-    return Result(result, kept=True)
+    theirs: Exported
+    with suppress(_NotKept), atomic.reporting(output, "--output"), atomic.new_folder(atomic.followed(output)) as folder:
+        if format == "ctranslate2":
+            ctranslate2.write(folder, loaded, quantization)
+            theirs = CTranslate2Engine(folder, "cpu")
+        else:
+            marian.write(folder, loaded)
+            theirs = MarianEngine(folder)
+        ours = PyTorchEngine([loaded.build()], torch.device("cpu"))
+        found = parity.compare(ours, theirs, loaded.vocabulary, loaded.config, text)
+        kept = found.holds or quantization != "float32"
+        if not kept:
+            raise _NotKept
+    return found, kept
 
 
 class _NotKept(Exception):
     """The new folder must be removed."""
 
 
-def _check(format: Format, output: Path, quantization: str | None) -> None:
+def _check(format: Format, output: Path, quantization: str) -> None:
     """Raises NmtError for mistakes that can be found before the long work."""
     if format == "ctranslate2":
         ctranslate2_engine.load_package()
-        if quantization is not None and quantization not in ctranslate2.QUANTIZATIONS:
+        if quantization not in ctranslate2.QUANTIZATIONS:
             raise NmtError(f"--quantization {quantization}: choose one of {', '.join(ctranslate2.QUANTIZATIONS)}")
     else:
         marian.load_package()
-        if quantization is not None and quantization != "float32":
+        if quantization != "float32":
             raise NmtError(
                 f"--quantization {quantization}: a marian folder is always float32: leave out --quantization"
             )
@@ -85,15 +82,3 @@ def _check(format: Format, output: Path, quantization: str | None) -> None:
         raise NmtError(f"{output}: the name is not UTF-8: choose another --output") from None
     if output.exists() and output.samefile(Path.cwd()):
         raise NmtError(f"{output}: is the current folder, which cannot be replaced: choose another --output")
-
-
-def _write(folder: Path, format: Format, loaded: Checkpoint, quantization: str, lines: Sequence[str]) -> Parity:
-    theirs: Exported
-    if format == "ctranslate2":
-        ctranslate2.write(folder, loaded, quantization)
-        theirs = CTranslate2Engine(folder, "cpu")
-    else:
-        marian.write(folder, loaded)
-        theirs = MarianEngine(folder)
-    ours = PyTorchEngine([loaded.build()], torch.device("cpu"))
-    return parity.compare(ours, theirs, loaded.vocabulary, loaded.config, lines)

@@ -124,18 +124,16 @@ class Inspector:
         attention = self.attention(ids, output)
         layer = max(0, len(attention["cross"]) - 2)  # as in Translator
         pieces = vocabulary.source.pieces([*ids, EOS])
-        sentences = (
-            Sentence(source, data.source_language, pieces, to_words(pieces)),
-            Sentence(translation.text, data.target_language, translation.pieces, to_words(translation.pieces)),
-        )
+        original = Sentence(source, data.source_language, pieces, to_words(pieces))
+        result = Sentence(translation.text, data.target_language, translation.pieces, to_words(translation.pieces))
         return Inspection(
             model=self.name,
-            source=sentences[0],
-            target=sentences[1],
+            source=original,
+            target=result,
             given=target is not None,
             translation=translation,
             attention=attention,
-            alignment=attention_by_word(attention["cross"][layer].mean(dim=0), sentences[1].words, sentences[0].words),
+            alignment=attention_by_word(attention["cross"][layer].mean(dim=0), result.words, original.words),
             alignment_layer=layer,
             hypotheses=hypotheses,
             nodes=self.engine.nodes,

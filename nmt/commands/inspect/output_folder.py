@@ -9,6 +9,7 @@ from nmt.commands.inspect.inspect import Inspection
 from nmt.commands.inspect.text import FORMAT, to_data
 from nmt.errors import NmtError
 from nmt.files import atomic
+from nmt.files.outputs import check_new_folder
 from nmt.files.text import lines_out
 
 log = logging.getLogger("nmt")
@@ -17,8 +18,19 @@ PAGE, DATA = "index.html", "inspection.json"
 _START = json.dumps({"format": FORMAT})[:-1].encode()  # of our own data
 
 
-def check_pictures() -> None:
-    """Raises NmtError if matplotlib is missing or too old."""
+def check(folder: Path, *, pictures: bool) -> None:
+    """Raises NmtError if the folder cannot be written to, files that no inspection wrote could be overwritten, or
+    matplotlib is missing or too old for pictures."""
+    check_new_folder(folder)
+    try:
+        ours = (folder / DATA).read_bytes().startswith(_START)
+    except OSError:
+        ours = False
+    taken = [path for path in (folder / PAGE, folder / DATA, *folder.glob("*.png")) if path.exists()]
+    if taken and not ours:
+        raise NmtError(f"{taken[0]}: exists and was not written by nmt inspect: choose another --output")
+    if not pictures:
+        return
     try:
         import matplotlib
     except ModuleNotFoundError:
@@ -32,19 +44,8 @@ def check_pictures() -> None:
         )
 
 
-def check_folder(folder: Path) -> None:
-    """Raises NmtError if files that no inspection wrote could be overwritten."""
-    try:
-        ours = (folder / DATA).read_bytes().startswith(_START)
-    except OSError:
-        ours = False
-    taken = [path for path in (folder / PAGE, folder / DATA, *folder.glob("*.png")) if path.exists()]
-    if taken and not ours:
-        raise NmtError(f"{taken[0]}: exists and was not written by nmt inspect: choose another --output")
-
-
-def write(inspection: Inspection, folder: Path, layer: int | None = None, *, pictures: bool = True) -> list[Path]:
-    """Write all files into a folder, also over those of an earlier inspection; return their paths.
+def write(inspection: Inspection, folder: Path, layer: int | None = None, *, pictures: bool = True) -> None:
+    """Write all files into a folder that is checked, also over those of an earlier inspection.
 
     layer: the layer (from 0) of which pictures show each head; default: that of the alignment. Raises NmtError if the
     model does not have this layer or the folder cannot be written.
@@ -52,20 +53,19 @@ def write(inspection: Inspection, folder: Path, layer: int | None = None, *, pic
     layers = max(len(weights) for weights in inspection.attention.values())
     if layer is not None and layer >= layers:
         raise NmtError(f"--layer {layer + 1}: this model has {layers} layers: give a number from 1 to {layers}")
-    check_folder(folder)
     with atomic.reporting(folder, "--output"):
         atomic.make_folder(folder)
     data = json.dumps(to_data(inspection), ensure_ascii=False)
     for name, content in ((DATA, data), (PAGE, page(inspection))):
         with lines_out(folder / name) as write_line:
             write_line(content)
-    written = [folder / PAGE, folder / DATA]
+    drawn: list[Path] = []
     if pictures:
         from nmt.commands.inspect import pictures as drawing
 
-        written += drawing.write(inspection, folder, layer)
-    log.info("written: %s (open it in a browser), %s", written[0], ", ".join(path.name for path in written[1:]))
-    return written
+        drawn = drawing.write(inspection, folder, layer)
+    others = ", ".join([DATA, *(path.name for path in drawn)])
+    log.info("written: %s (open it in a browser), %s", folder / PAGE, others)
 
 
 def page(inspection: Inspection) -> str:

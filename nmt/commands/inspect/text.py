@@ -87,19 +87,12 @@ def position_title(name: str, layout: str) -> str:
 
 
 def _nodes(inspection: Inspection) -> list[dict[str, Any]]:
-    return [
-        {
-            "parent": node.parent,
-            "step": node.step,
-            "piece": piece,
-            "log_p": round(node.log_p, 6),
-            "total": round(node.total, 6),
-            "score": round(node.score, 6),
-            "fate": node.fate,
-            **({"rank": inspection.ranks[place] + 1} if place in inspection.ranks else {}),
-        }
-        for place, (node, piece) in enumerate(zip(inspection.nodes, inspection.node_pieces, strict=True))
-    ]
+    found = []
+    for place, (node, piece) in enumerate(zip(inspection.nodes, inspection.node_pieces, strict=True)):
+        numbers = {name: round(getattr(node, name), 6) for name in ("log_p", "total", "score")}
+        rank = {"rank": inspection.ranks[place] + 1} if place in inspection.ranks else {}
+        found.append({"parent": node.parent, "step": node.step, "piece": piece, **numbers, "fate": node.fate, **rank})
+    return found
 
 
 def _rounded(table: Tensor, digits: int) -> Any:

@@ -176,10 +176,10 @@ def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert {path.name for path in folder.iterdir()} == {output_folder.PAGE, output_folder.DATA}
 
 
-def test_a_matplotlib_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_matplotlib_that_is_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matplotlib, "__version_info__", (3, 10, 9, "final", 0))
     with pytest.raises(NmtError, match="pip install --upgrade matplotlib"):
-        output_folder.check_pictures()
+        output_folder.check(tmp_path, pictures=True)
 
 
 def test_a_folder_that_cannot_be_made(seen: Inspection, tmp_path: Path) -> None:
@@ -192,9 +192,10 @@ def test_a_page_of_the_users_is_not_overwritten(seen: Inspection, tmp_path: Path
     for name in ("index.html", "inspection.json", "positions.png"):
         (tmp_path / name).write_text("mine")
         with pytest.raises(NmtError, match=rf"{name}: exists and was not written by nmt inspect"):
-            output_folder.write(seen, tmp_path, pictures=False)
+            output_folder.check(tmp_path, pictures=False)
         assert [path.name for path in tmp_path.iterdir()] == [name]
         assert (tmp_path / name).read_text() == "mine"
         (tmp_path / name).unlink()
     for _ in range(2):  # over those of an earlier inspection
+        output_folder.check(tmp_path / "inside", pictures=False)
         output_folder.write(seen, tmp_path / "inside", pictures=False)
