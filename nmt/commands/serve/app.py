@@ -4,6 +4,7 @@ import asyncio
 import logging
 import re
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
@@ -18,7 +19,6 @@ from starlette.requests import ClientDisconnect
 from nmt.commands.html_page import content_policy
 from nmt.commands.serve.batching import AnswerTooLarge, BatchingQueue, NBest, QueueFull
 from nmt.commands.serve.hosts import AllowedHosts, HostCheck
-from nmt.commands.serve.prometheus import RequestMetrics
 from nmt.commands.serve.requests import Languages, Limits, RequestError, TranslationRequest, parse
 from nmt.errors import NmtError
 
@@ -26,6 +26,7 @@ log = logging.getLogger("nmt")
 
 _CLIENT_GONE = 499  # a status for the log and the metrics only
 _BODY_SECONDS = 30.0  # maximum time to receive a body
+_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # upper bounds of the histogram, in seconds
 # English names of languages, which LibreTranslate's clients show.
 _NAMES = {
     "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "ca": "Catalan", "cs": "Czech", "da": "Danish",
@@ -163,7 +164,7 @@ def _add_pages(app: FastAPI, languages: Languages, limits: Limits, queue: Batchi
         return JSONResponse({"lines": limits.lines, "characters": limits.characters, **options})
 
 
-def _add_probes(app: FastAPI, queue: BatchingQueue, metrics: RequestMetrics) -> None:
+def _add_probes(app: FastAPI, queue: BatchingQueue, metrics: "RequestMetrics") -> None:
     @app.get("/health")
     @app.get("/health/ready")
     async def ready() -> JSONResponse:
@@ -190,3 +191,49 @@ def _policy(page: str) -> str:
 def name_of(code: str) -> str:
     """The English name of a language: by the first part of the code, so `pt-BR` is Portuguese. Else the code itself."""
     return _NAMES.get(code.lower().replace("_", "-").partition("-")[0], code)
+
+
+class RequestMetrics:
+    """Requests by status and by the time that they took. Used by one thread only, that of the event loop."""
+
+    def __init__(self, queue: BatchingQueue):
+        self.queue = queue
+        self.statuses: Counter[int] = Counter()
+        self._within: Counter[float] = Counter()
+        self._seconds = 0.0
+        self._answered = 0
+
+    def add(self, status: int, seconds: float) -> None:
+        """Count a request. Only those that were translated (status 200) go into the histogram."""
+        self.statuses[status] += 1
+        if status == 200:
+            self._answered += 1
+            self._seconds += seconds
+            self._within.update(bound for bound in _BUCKETS if seconds <= bound)
+
+    def text(self) -> str:
+        """In Prometheus' text format."""
+        totals = self.queue.totals
+        requests = "nmt_requests_total"
+        seconds = "nmt_request_seconds"
+        lines = [
+            f"# HELP {requests} Requests to /translate, by HTTP status.",
+            f"# TYPE {requests} counter",
+            *(f'{requests}{{status="{status}"}} {count}' for status, count in sorted(self.statuses.items())),
+            f"# HELP {seconds} Duration of requests with status 200, including the time in the queue.",
+            f"# TYPE {seconds} histogram",
+            *(f'{seconds}_bucket{{le="{bound:g}"}} {self._within[bound]}' for bound in _BUCKETS),
+            f'{seconds}_bucket{{le="+Inf"}} {self._answered}',
+            f"{seconds}_sum {self._seconds:.6f}",
+            f"{seconds}_count {self._answered}",
+        ]
+        for name, kind, value, meaning in (
+            ("nmt_lines_total", "counter", totals.lines, "Translated lines."),
+            ("nmt_subwords_total", "counter", totals.subwords, "Translated source subwords."),
+            ("nmt_batches_total", "counter", totals.batches, "Translated batches."),
+            ("nmt_busy_seconds_total", "counter", f"{totals.seconds:.6f}", "Time spent translating."),
+            ("nmt_waiting_lines", "gauge", self.queue.waiting, "Lines in the queue."),
+            ("nmt_waiting_subwords", "gauge", self.queue.waiting_subwords, "Source subwords in the queue."),
+        ):
+            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", f"{name} {value}"]
+        return "\n".join(lines) + "\n"

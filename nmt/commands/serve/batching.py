@@ -128,10 +128,7 @@ class BatchingQueue:
         self._worker.join()
 
     def _parts(self, lines: list[str], n_best: int) -> list[int]:
-        """The number of subwords of each part in which the lines are translated; usually a line is one part.
-
-        Raises NmtError for lines that the translator would refuse or cut.
-        """
+        """Subwords of each part; usually a line is one. Raises NmtError for lines that would be refused or cut."""
         decoding, limit = self.translator.decoding, self.translator.longest_source
         if n_best > decoding.beam_size:
             raise NmtError(f"n_best: {n_best} is more than the beam size, {decoding.beam_size}")

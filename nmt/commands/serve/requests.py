@@ -31,10 +31,7 @@ class RequestError(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """Maximum lines and characters of a request, lines that wait in total, and bytes of an answer.
-
-    Raises NmtError if a request may have more lines than may wait.
-    """
+    """Maximum lines and characters of a request, lines that wait in total, and bytes of an answer."""
 
     lines: int = 256
     characters: int = 20_000

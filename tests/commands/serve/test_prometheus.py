@@ -5,8 +5,8 @@ import re
 import pytest
 from helpers.services import Gated
 
+from nmt.commands.serve.app import RequestMetrics
 from nmt.commands.serve.batching import BatchingQueue
-from nmt.commands.serve.prometheus import RequestMetrics
 
 pytestmark = pytest.mark.usefixtures("time_limit")
 
