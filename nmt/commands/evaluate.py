@@ -27,35 +27,27 @@ log = logging.getLogger("nmt")
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What to score and how. Systems are the models, then the hypotheses; the first is the baseline.
-
-    Texts: source and references, or test_set and language_pair; without a model the source is optional. language and
-    tokenizer (sacreBLEU's name) choose BLEU's tokenizer. outputs: one file per model, or none. sentences: how many
-    to show of each kind.
-    """
+    """What to score and how. Systems are the models, then the hypotheses; the first is the baseline."""
 
     models: Sequence[Path] = ()
     overrides: Sequence[str] = ()
     hypotheses: Sequence[Path] = ()
-    source: Path | None = None
+    source: Path | None = None  # needed with a model
     references: Sequence[Path] = ()
-    test_set: str | None = None
+    test_set: str | None = None  # with language_pair, in place of source and references
     language_pair: str | None = None
-    language: str | None = None
-    tokenizer: str | None = None
-    outputs: Sequence[Path] = ()
+    language: str | None = None  # of the references; chooses BLEU's tokenizer unless one is given
+    tokenizer: str | None = None  # by its name in sacreBLEU
+    outputs: Sequence[Path] = ()  # one per model, or none
     details: bool = False
     training_texts: Sequence[Path] = ()
-    sentences: int = 5
+    sentences: int = 5  # to show of each kind
     comet: str | None = None
     device: str = "auto"
 
 
 def evaluate(request: Request) -> tuple[list[Score], Details | None]:
-    """The scores of all systems, and their details if requested.
-
-    Raises NmtError for files that are missing or do not belong together, and where a metric is not installed.
-    """
+    """The scores of all systems, and their details if requested. Raises NmtError for what the user can fix."""
     if request.comet is not None:  # before any work
         comet.check_installed()
         if request.source is None and request.test_set is None:

@@ -36,19 +36,15 @@ _CHUNK = re.compile("([0-9]+)-([0-9]+)")
 
 @dataclass(frozen=True)
 class FileJob:
-    """What to translate and where to. lines: how many the source has; key: a hash of all that the output depends on.
-
-    prefixes: a file with the beginning of each line's translation. digests: of all files that the output depends on,
-    as they were when the key was computed.
-    """
+    """What to translate and where to."""
 
     source: Path
     output: Path
-    key: str
-    lines: int
+    key: str  # a hash of all that the output depends on
+    lines: int  # of the source
     chunk_lines: int
-    prefixes: Path | None = None
-    digests: Mapping[Path, str] = field(default_factory=dict)
+    prefixes: Path | None = None  # a file with the beginning of each line's translation
+    digests: Mapping[Path, str] = field(default_factory=dict)  # of all files read, when the key was computed
 
     @classmethod
     def of(
@@ -85,10 +81,7 @@ class FileJob:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the job, and log what is translated already.
-
-        Raises NmtError where another command has locked it, or nothing can be written.
-        """
+        """Lock the job, and log what is translated already. Raises NmtError if it is locked or cannot be written."""
         with ExitStack() as stack:
             with atomic.reporting(self.output, "--output"):
                 self.folder.mkdir(exist_ok=True)

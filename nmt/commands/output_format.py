@@ -11,7 +11,11 @@ from nmt.decoding.translator import Translation, Translator
 
 @dataclass(frozen=True)
 class OutputFormat:
-    """What is written for each line: only its translation; or, with scores, n_best or json, what `to_rows` gives."""
+    """What is written for each line.
+
+    Only its best translation; with scores or n_best, rows of `score TAB translation`, best first, with n_best after
+    `number TAB`; with json {"line": number, "translations": [the fields of each Translation that are not None]}.
+    """
 
     n_best: int | None = None
     scores: bool = False
@@ -26,10 +30,7 @@ class OutputFormat:
         first: int = 1,
         prefixes: Iterable[str] | None = None,
     ) -> Iterator[str]:
-        """What to write for each line, in one or more rows; the first line has the number `first`.
-
-        Raises as `Translator.stream_hypotheses`.
-        """
+        """What to write for each line; the first has the number `first`. Raises as `Translator.stream_hypotheses`."""
         if self.n_best is None and not self.scores and not self.json:
             yield from translator.stream(lines, chunk_lines, prefixes=prefixes, first=first)
             return
@@ -38,18 +39,14 @@ class OutputFormat:
             lines, self.n_best or 1, chunk_lines, alignment=aligned, prefixes=prefixes, first=first
         )
         for number, translations in enumerate(found, start=first):
-            yield "\n".join(self.to_rows(number, translations))
+            yield self.to_text(number, translations)
 
-    def to_rows(self, number: int, translations: Sequence[Translation]) -> list[str]:
-        """The rows of a line's translations, best first.
-
-        `score TAB translation` each, after `number TAB` with n_best. With json one object: {"line": number,
-        "translations": [the fields of each Translation that are not None]}.
-        """
+    def to_text(self, number: int, translations: Sequence[Translation]) -> str:
+        """What to write for a line with these translations: rows, or an object."""
         if self.json:
-            return [to_json(number, translations)]
+            return to_json(number, translations)
         place = f"{number}\t" if self.n_best is not None else ""
-        return [f"{place}{one.score:.6f}\t{one.text}" for one in translations]
+        return "\n".join(f"{place}{one.score:.6f}\t{one.text}" for one in translations)
 
 
 def to_json(number: int, translations: Sequence[Translation]) -> str:
@@ -59,10 +56,7 @@ def to_json(number: int, translations: Sequence[Translation]) -> str:
 
 
 def score_row(number: int, translation: Translation | None, format: Literal["text", "json"]) -> str:
-    """The row of a scored translation: score, log-probability, and log-probability per subword; or a JSON object.
-
-    For a pair that is too long to be scored it is `nan` three times, or an object without translations.
-    """
+    """Score, log-probability, and log-probability per subword; or a JSON object. None: a pair that is too long."""
     if format == "json":
         return to_json(number, [translation] if translation else [])
     if translation is None:

@@ -1,6 +1,5 @@
 """A progress bar of lines that are translated: how many of all, lines per second and the time left."""
 
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,15 +10,10 @@ from tqdm import tqdm
 _UPDATE_SECONDS = 0.5
 
 
-def has_terminal() -> bool:
-    """Whether standard error is a terminal."""
-    return sys.stderr is not None and sys.stderr.isatty()
-
-
 def line_bar(what: str, total: int | None, done: int = 0, *, hidden: bool = False) -> "tqdm[NoReturn]":
     """The bar, on a terminal unless hidden. `done` lines were translated before."""
-    hidden = hidden or not has_terminal()
-    return tqdm(desc=what, total=total, initial=done, unit=" lines", leave=False, miniters=1, disable=hidden)
+    disable = True if hidden else None  # None: where standard error is no terminal
+    return tqdm(desc=what, total=total, initial=done, unit=" lines", leave=False, miniters=1, disable=disable)
 
 
 @contextmanager

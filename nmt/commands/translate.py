@@ -9,7 +9,7 @@ from pathlib import Path
 from nmt.commands import models
 from nmt.commands.file_job import FileJob
 from nmt.commands.output_format import OutputFormat
-from nmt.commands.progress import following, has_terminal, line_bar
+from nmt.commands.progress import following, line_bar
 from nmt.decoding.chunks import CHUNK_LINES, log_counts
 from nmt.decoding.model_loader import files_of, load_settings
 from nmt.decoding.translator import Translator
@@ -24,21 +24,18 @@ _RESTARTS = 3  # of all ranks, after one is killed
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What to translate, with what and where to. source and output None: standard input, standard output.
-
-    processes: how many to start, None: only this one; line_by_line: translate each line as soon as it is read.
-    """
+    """What to translate, with what and where to."""
 
     model: Path
-    source: Path | None = None
-    output: Path | None = None
+    source: Path | None = None  # None: standard input
+    output: Path | None = None  # None: standard output
     format: OutputFormat = field(default_factory=OutputFormat)
     overrides: Sequence[str] = ()
     ensemble: Sequence[Path] = ()
     glossary: Path | None = None
     prefixes: Path | None = None
-    line_by_line: bool = False
-    processes: int | None = None
+    line_by_line: bool = False  # translate each line as soon as it is read
+    processes: int | None = None  # how many to start; None: only this one
     device: str = "auto"
 
     @property
@@ -128,10 +125,9 @@ def _stream(request: Request) -> None:
         translated = request.format.texts(translator, lines, chunk_lines, prefixes=prefixes)
         # A progress bar, on a terminal where the translations go elsewhere.
         hidden = typed or (request.output is None and sys.stdout is not None and sys.stdout.isatty())
-        total = None
-        if request.source is not None and not outputs.is_special(request.source) and not hidden and has_terminal():
-            total = text.survey(request.source, {})
-        with line_bar("translating", total, hidden=hidden) as bar:
+        with line_bar("translating", None, hidden=hidden) as bar:
+            if not bar.disable and request.source is not None and not outputs.is_special(request.source):
+                bar.reset(text.survey(request.source, {}))
             translator.on_lines = bar.update
             for one in translated:
                 write(one)

@@ -43,8 +43,9 @@ def shown(model: Path, *arguments: object, text: str | None = None) -> str:
 
 
 @pytest.mark.usefixtures("time_limit")
-def test_lines_done_of_all_lines_with_speed_and_time_left(model: Path) -> None:
-    found = shown(model, "text", "decoding.batch_tokens=40")
+@pytest.mark.parametrize("output", [(), ("--output", "out")], ids=["stream", "file"])
+def test_lines_done_of_all_lines_with_speed_and_time_left(model: Path, output: tuple[str, ...]) -> None:
+    found = shown(model, "text", "decoding.batch_tokens=40", *output)
     bars = re.findall(r"translating: +\d+%\|.*?\| (\d+)/20 \[\d+:\d+<\d+:\d+, +[\d.]+ lines/s\]", found)
     assert len(set(bars) - {"0", "20"}) > 1 and bars[-1] == "20", found
 

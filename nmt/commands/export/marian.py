@@ -77,9 +77,7 @@ def check(settings: Config) -> None:
 
 
 def write(folder: Path, loaded: Checkpoint) -> None:
-    """Write model, tokenizer and settings into an existing empty folder, in float32. Raises NmtError as
-    `build_transformer` and `check`.
-    """
+    """Write model, tokenizer and settings into an empty folder. Raises NmtError as `build_transformer` and `check`."""
     transformers = load_package()
     ours = build_transformer(loaded)
     check(loaded.config)

@@ -29,38 +29,31 @@ class Exported(Searcher, Protocol):
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A line with different outputs, and the score that each engine gives its own output.
-
-    The scores are hypothesis scores for beam search, and the log P of the first different token for greedy search. In a
-    tie they differ by no more than rounding, so either output may win.
-    """
+    """A line with different outputs, and the score that each engine gives its own output."""
 
     line: int
     ours: str
     theirs: str
-    our_score: float
+    our_score: float  # of the hypothesis for beam search; log P of the first different token for greedy search
     their_score: float
 
     @property
     def tie(self) -> bool:
+        """Whether the scores differ by no more than rounding, so either output may win."""
         return abs(self.our_score - self.their_score) <= 2 * _rounding(self.our_score)
 
 
 @dataclass(frozen=True)
 class Parity:
-    """The result of a comparison.
+    """The result of a comparison."""
 
-    lines: how many were compared. tokenized: numbers of the lines that the folder's tokenizer splits differently.
-    largest: the largest difference of a token's log P. scored: whether all differences are within rounding.
-    """
-
-    lines: int
-    tokenized: list[int]
+    lines: int  # how many were compared
+    tokenized: list[int]  # numbers of the lines that the folder's tokenizer splits differently
     greedy: list[Mismatch]
     beam: list[Mismatch]
     beam_size: int
-    largest: float
-    scored: bool
+    largest: float  # difference of a token's log P
+    scored: bool  # whether all these differences are within rounding
 
     @property
     def holds(self) -> bool:
@@ -110,10 +103,7 @@ def comparable(lines: Sequence[str], settings: schema.Config, tokenizer: Tokeniz
 def compare(
     ours: Searcher, theirs: Exported, vocabulary: Vocabulary, settings: schema.Config, lines: Sequence[str]
 ) -> Parity:
-    """Translate the `comparable` lines with both engines.
-
-    Raises NmtError if there are none, the scores are not finite, or an engine does not support the search.
-    """
+    """Translate the `comparable` lines with both engines. Raises NmtError if there are none, or a search fails."""
     positions = min((engine.positions for engine in (ours, theirs) if engine.positions is not None), default=None)
     decoding, kept = settings.decoding, comparable(lines, settings, vocabulary.source)
     sources = [SearchInput(ids, decoding.longest_output(len(ids), positions)) for ids in kept.values()]

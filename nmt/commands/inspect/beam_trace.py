@@ -25,18 +25,14 @@ Fate = Literal["kept", "finished", "dropped", "open"]
 
 @dataclass
 class Node:
-    """A hypothesis that a search considered: its parent and one more token.
+    """A hypothesis that a search considered: its parent and one more token."""
 
-    parent: index in the list of nodes; None for the empty hypothesis. step: number of tokens, with EOS. log_p: log P of
-    the token given those before; total: log P of all tokens; score: total over the length penalty.
-    """
-
-    parent: int | None
-    step: int
+    parent: int | None  # index in the list of nodes; None for the empty hypothesis
+    step: int  # number of tokens, with EOS
     token: int
-    log_p: float
-    total: float
-    score: float
+    log_p: float  # of the token given those before
+    total: float  # log P of all tokens
+    score: float  # total over the length penalty
     fate: Fate = "dropped"
 
 

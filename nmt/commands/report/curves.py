@@ -13,17 +13,13 @@ _VALIDATION = "validation_loss"  # only the rows of validations have it
 
 @dataclass(frozen=True)
 class Curves:
-    """Points as columns, sorted by step; a value is None if the row does not have it.
-
-    tokens: target subwords trained on; hours: hours of training. rows_a_point: the number of logged rows of which a
-    point is the mean.
-    """
+    """Points as columns, sorted by step; a value is None if the row does not have it."""
 
     step: list[int]
-    tokens: list[float | None]
-    hours: list[float | None]
+    tokens: list[float | None]  # target subwords trained on
+    hours: list[float | None]  # of training
     values: dict[str, list[float | None]]
-    rows_a_point: int = 1
+    rows_a_point: int = 1  # the number of logged rows of which a point is the mean
 
     def last(self) -> dict[str, float]:
         """All values of the last point; empty if there is none."""

@@ -53,11 +53,10 @@ def _row(label: str, cells: Sequence[str]) -> dict[str, Any]:
 
 
 def _run(run: Run) -> dict[str, Any]:
-    data = run.config.data
     return {
         "name": run.name,
         "notes": run.notes,
-        "languages": [data.source_language, data.target_language],
+        "languages": [run.config.data.source_language, run.config.data.target_language],
         "training": dataclasses.asdict(run.training),
         "validation": dataclasses.asdict(run.validation),
     }

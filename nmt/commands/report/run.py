@@ -27,52 +27,40 @@ Score = tuple[str, float, float | None, str]  # name, value, half-width of its 9
 
 @dataclass(frozen=True)
 class Session:
-    """The time from one start of training to its end.
+    """The time from one start of training to its end, which is not known if training still runs or was killed."""
 
-    started, ended: date and time, UTC. step, last_step: steps done at these times. ended is None if training still runs
-    or was killed; outcome is then None too. facts: hardware, versions and sizes (`nmt.training.run_log.environment`).
-    """
-
-    started: str
-    step: int
-    facts: dict[str, Any]
+    started: str  # date and time, UTC, as `ended`
+    step: int  # steps done at the start
+    facts: dict[str, Any]  # hardware, versions and sizes (`nmt.training.run_log.environment`)
     ended: str | None = None
-    last_step: int | None = None
+    last_step: int | None = None  # steps done at the end
     outcome: str | None = None
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A system's scores in a file of `nmt evaluate --json`.
+    """A system's scores in a file of `nmt evaluate --json`."""
 
-    name: of the file. system: the model or file of translations that was scored; empty if the file does not have it.
-    """
-
-    name: str
+    name: str  # of the file
     scores: list[Score]
-    system: str = ""
+    system: str = ""  # the model or file of translations that was scored; empty if the file does not have it
 
 
 @dataclass(frozen=True)
 class Run:
-    """The state of a run.
-
-    totals: the last logged values of PROGRESS; the step is at least that of the newest model. best: the provenance of
-    its best checkpoint; empty if there is none yet. data: None if it was not found. notes: messages about what could
-    not be read.
-    """
+    """The state of a run."""
 
     name: str
     config: Config
     training: Curves
     validation: Curves
-    totals: dict[str, float]
+    totals: dict[str, float]  # the last logged values of PROGRESS; the step is at least that of the newest model
     samples: Samples
     sessions: list[Session]
-    best: dict[str, Any]
+    best: dict[str, Any]  # the provenance of its best checkpoint; empty if there is none yet
     evaluations: list[Evaluation]
-    data: DataReport | None
-    notes: list[str]
+    data: DataReport | None  # None if it was not found
+    notes: list[str]  # about what could not be read
 
 
 def gather(folders: Sequence[Path]) -> list[Run]:
