@@ -20,7 +20,7 @@ from nmt.cli import app
 from nmt.commands.train import train, training_data
 from nmt.config.schema import Config, ModelConfig
 from nmt.data.vocabulary import BOS, EOS, PAD
-from nmt.decoding import ensemble, quantize
+from nmt.decoding import ensemble, model_loader
 from nmt.decoding.engine import PyTorchEngine, SearchInput
 from nmt.decoding.ensemble import Ensemble
 from nmt.decoding.search.interface import Options
@@ -130,10 +130,10 @@ def test_an_ensemble_of_equals_is_the_model() -> None:
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
-def test_quantized_it_scores_nearly_the_same(precision: quantize.Precision) -> None:
+def test_quantized_it_scores_nearly_the_same(precision: str) -> None:
     target = torch.tensor([[4, 9, EOS], [7, 7, EOS]])
     expected = ensemble.token_scores([model()], SOURCE, target)
-    changed = quantize.prepare(model(), CPU, precision)
+    changed = model_loader.prepare(model(), CPU, precision)
     assert (precision == "int8") != any(isinstance(part, torch.nn.Linear) for part in changed.modules())
     torch.testing.assert_close(ensemble.token_scores([changed], SOURCE, target), expected, rtol=0.1, atol=0.1)
 

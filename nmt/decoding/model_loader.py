@@ -1,16 +1,19 @@
 """Opens what translates: a model file, several as an ensemble, a run folder, or an exported CTranslate2 folder."""
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
+
+import torch
 
 from nmt import device as devices
 from nmt.checkpoints import export_folder, model_file
 from nmt.config import schema
 from nmt.data.vocabulary import Vocabulary
-from nmt.decoding import quantize
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.engine import Engine, PyTorchEngine
 from nmt.errors import NmtError
+from nmt.models.interface import TranslationModel
 
 
 def load(
@@ -35,10 +38,34 @@ def load(
                 f"{name}: its vocabulary differs from that of {path}: an ensemble needs models with the same vocabulary"
             )
     decoding = schema.override(first.config, overrides).search
-    models = [quantize.prepare(one.build(), chosen, decoding.precision) for one in loaded]
+    models = [prepare(one.build(), chosen, decoding.precision) for one in loaded]
     trained_in = first.config.training.precision if decoding.precision == "model" else "float32"
     digests = {one: file.digest for one, file in zip(paths, loaded, strict=True)}
     return PyTorchEngine(models, chosen, trained_in), first.vocabulary, decoding, digests
+
+
+def prepare(model: TranslationModel, device: torch.device, precision: str) -> TranslationModel:
+    """Move a model to the device and change it for search; it cannot be trained after that.
+
+    precision: as decoding.precision. bfloat16: weights and states; int8: linear layers, on the CPU only, with inputs
+    quantised by the range of each batch. Raises NmtError where int8 is not possible.
+    """
+    model = model.to(device)
+    if precision == "bfloat16":
+        model = model.bfloat16()
+    model.prepare_for_search()
+    if precision != "int8":
+        return model
+    if device.type != "cpu":
+        raise NmtError(f"decoding.precision: int8 needs the CPU, and the device is {device}: use bfloat16")
+    try:
+        from torch.ao.quantization import default_dynamic_qconfig, quantize_dynamic
+    except ImportError:
+        raise NmtError("decoding.precision: int8: this version of PyTorch cannot quantise: use bfloat16") from None
+    layers = dict.fromkeys(model.int8_layers(), default_dynamic_qconfig)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch warns that a later version will not have it
+        return quantize_dynamic(model, layers, inplace=True)  # type: ignore[no-untyped-call]
 
 
 def load_settings(path: Path) -> schema.Config:

@@ -16,7 +16,7 @@ from nmt.commands.inspect.beam_trace import Node, RecordingEngine, tokens_of
 from nmt.commands.inspect.word_alignment import Word, attention_by_word, to_words
 from nmt.config import schema
 from nmt.data.vocabulary import BOS, EOS, Vocabulary
-from nmt.decoding import quantize
+from nmt.decoding import model_loader
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
 from nmt.models.transformer.model import Transformer
@@ -96,7 +96,7 @@ class Inspector:
         settings = schema.override(loaded.config, overrides)
         if settings.decoding.method != "beam":
             raise NmtError("decoding.method: sample: only beam search can be inspected: add decoding.method=beam")
-        model = quantize.prepare(loaded.build(), devices.choose(device), "float32")
+        model = model_loader.prepare(loaded.build(), devices.choose(device), "float32")
         if not isinstance(model, Transformer):
             raise NmtError(
                 f"{file}: a {type(model).__name__}, and only a Transformer can be inspected: for its alignment, use "

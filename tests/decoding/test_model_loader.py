@@ -6,7 +6,7 @@ import pytest
 import torch
 from helpers.translators import CPU, LINES, MODEL, new_translator
 
-from nmt.decoding import quantize
+from nmt.decoding import model_loader
 from nmt.decoding.engine import PyTorchEngine
 from nmt.errors import NmtError
 
@@ -14,7 +14,7 @@ from nmt.errors import NmtError
 @pytest.mark.parametrize(("precision", "error"), [("model", 1e-4), ("float32", 1e-4), ("bfloat16", 0.5), ("int8", 0.5)])
 def test_scores_are_close_to_the_models_own(precision: str, error: float) -> None:
     plain, other = new_translator(), new_translator()
-    model = quantize.prepare(copy.deepcopy(MODEL), CPU, precision)  # type: ignore[arg-type]
+    model = model_loader.prepare(copy.deepcopy(MODEL), CPU, precision)
     other.engine = PyTorchEngine([model], CPU)
     targets = LINES[::-1]
     expected, found = plain.score(LINES, targets), other.score(LINES, targets)
@@ -29,4 +29,4 @@ def test_scores_are_close_to_the_models_own(precision: str, error: float) -> Non
 
 def test_int8_is_for_the_cpu() -> None:
     with pytest.raises(NmtError, match="int8 needs the CPU, and the device is meta"):
-        quantize.prepare(copy.deepcopy(MODEL), torch.device("meta"), "int8")
+        model_loader.prepare(copy.deepcopy(MODEL), torch.device("meta"), "int8")
