@@ -22,12 +22,12 @@ import typer
 
 from nmt.checkpoints import averaging, model_file
 from nmt.cli import terminal
-from nmt.cli.options import to_path
 from nmt.commands import average as selection
 from nmt.config import schema
 from nmt.errors import NmtError
 from nmt.files import text
 from nmt.files.table import table as format_table
+from nmt.files.text import to_path
 
 log = logging.getLogger("nmt")
 

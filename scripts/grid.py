@@ -26,13 +26,13 @@ from typing import Annotated, Any
 import scoring
 import typer
 
-from nmt.cli.options import to_path
 from nmt.config import reader, schema
 from nmt.config.declaration import required, setting
 from nmt.config.schema import Config
 from nmt.distributed.stopping import SIGNALS
 from nmt.errors import NmtError
 from nmt.files import atomic
+from nmt.files.text import to_path
 
 log = logging.getLogger("nmt")
 

@@ -16,11 +16,11 @@ import typer
 from grid import Run
 
 from nmt.cli import terminal
-from nmt.cli.options import to_path
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.files import text
 from nmt.files.table import table as format_table
+from nmt.files.text import to_path
 
 ROWS = grid.GRIDS / "table3.yaml"
 PAPERS_CONFIG = Path(__file__).parents[1] / "configs" / "wmt14-en-de-base.yaml"

@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperCommand
 
 from nmt.cli import options, terminal
-from nmt.files.text import lines_out
+from nmt.files.text import lines_out, to_path
 
 
 class Command(TyperCommand):
@@ -66,7 +66,7 @@ def evaluate(
     Example: nmt evaluate runs/demo --source data/demo/test.en --reference data/demo/test.de
     """
     settings = list(filter(options.is_setting, models or ()))
-    files = [options.to_path(one) for one in models or () if one not in settings]
+    files = [to_path(one) for one in models or () if one not in settings]
     for file in files:
         if not file.exists():
             options.check_not_a_setting(file)

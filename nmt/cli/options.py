@@ -1,6 +1,5 @@
 """Arguments and options that several commands share."""
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,11 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from nmt.errors import NmtError, no_such_file
-
-
-def to_path(text: str) -> Path:
-    """A path. `~` is the user's home, also where the shell does not replace it, as in `--output=~/x`."""
-    return Path(os.path.expanduser(text))  # noqa: PTH111 (`~nobody` stays as it is)
+from nmt.files.text import to_path
 
 
 def file_or_dash(text: str) -> Path | None:

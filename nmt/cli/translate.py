@@ -9,6 +9,7 @@ import typer
 from nmt.cli import options, terminal
 from nmt.distributed.environment import terminate_with_launcher
 from nmt.errors import NmtError, no_such_file
+from nmt.files.text import to_path
 
 
 @terminal.reporting()
@@ -56,7 +57,7 @@ def translate(
 
     if input is not None and options.is_setting(input):  # no INPUT is given
         overrides, input = [input, *(overrides or ())], None
-    source = None if input in (None, "-") else options.to_path(str(input))
+    source = None if input in (None, "-") else to_path(str(input))
     if source is not None and not os.path.lexists(source):
         options.check_not_a_setting(source)
         raise NmtError(f"{no_such_file(source)}: INPUT is a file; for text: echo 'TEXT' | nmt translate MODEL")

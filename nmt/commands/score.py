@@ -1,8 +1,8 @@
 """Given translations scored with a model, line by line."""
 
 import logging
-from collections.abc import Iterator, Sequence
-from itertools import islice, zip_longest
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -10,9 +10,8 @@ from nmt.commands import models
 from nmt.commands.output_format import score_row
 from nmt.decoding.chunks import CHUNK_LINES
 from nmt.decoding.model_loader import files_of
-from nmt.errors import NmtError
 from nmt.files.outputs import check_output
-from nmt.files.text import lines_out, read_lines
+from nmt.files.text import line_pairs, lines_out
 
 log = logging.getLogger("nmt")
 
@@ -45,14 +44,3 @@ def score(
             first += len(chunk)
     if skipped := translator.counts.skipped:
         log.warning("%s of %s pairs are too long for the model: nan", f"{skipped:,}", f"{translator.counts.lines:,}")
-
-
-def line_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
-    """The lines of two files, in pairs. Raises NmtError where one has more lines."""
-    lines = read_lines(source), read_lines(target)
-    for number, (line, translation) in enumerate(zip_longest(*lines)):
-        if line is None or translation is None:
-            rest = number + 1 + sum(1 for one in lines for _ in one)  # one of them has ended
-            here, there = (number, rest) if line is None else (rest, number)
-            raise NmtError(f"{source} has {here:,} lines and {target} has {there:,}: each line needs its translation")
-        yield line, translation

@@ -119,7 +119,8 @@ def _stream(request: Request) -> None:
         outputs.check_output(request.output, read)  # before the work of loading
     models.log_chosen_files(request.model, *request.ensemble)
     translator = request.load(request.device)
-    with text.lines_in(request.source) as (lines, typed), text.lines_out(request.output, read) as write:
+    lines, typed = text.lines_in(request.source)
+    with text.lines_out(request.output, read) as write:
         chunk_lines = 1 if typed or request.line_by_line else CHUNK_LINES
         prefixes = None if request.prefixes is None else text.read_lines(request.prefixes)
         translated = request.format.texts(translator, lines, chunk_lines, prefixes=prefixes)

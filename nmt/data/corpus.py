@@ -6,13 +6,12 @@ import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.config import schema
 from nmt.errors import NmtError
-from nmt.files.text import Digests, file_digest, read_lines, reading
+from nmt.files.text import Digests, file_digest, line_pairs, read_lines, reading
 
 if TYPE_CHECKING:
     import pyarrow
@@ -42,7 +41,7 @@ def read_pairs(
         pairs = _table_pairs(Path(corpus.file), corpus, data, digests)
     else:
         assert corpus.source and corpus.target
-        pairs = _text_pairs(Path(corpus.source), Path(corpus.target), digests)
+        pairs = line_pairs(Path(corpus.source), Path(corpus.target), digests)
     first = next(pairs, None)
     if first is None:
         raise NmtError(f"{corpus.label}: has no sentence pairs: choose a corpus that has some")
@@ -50,19 +49,6 @@ def read_pairs(
     yield from pairs
     if expected is not None and fingerprint(corpus, default_split, digests) != expected:
         raise NmtError(f"{corpus.label}: has changed while it was read: run the command again")
-
-
-def _text_pairs(source: Path, target: Path, digests: Digests) -> Iterator[Pair]:
-    sources, targets = read_lines(source, digests), read_lines(target, digests)
-    for number, (source_line, target_line) in enumerate(zip_longest(sources, targets)):
-        if source_line is None or target_line is None:
-            longer = number + 1 + sum(1 for _ in (sources if target_line is None else targets))
-            counts = (longer, number) if target_line is None else (number, longer)
-            raise NmtError(
-                f"{source} has {counts[0]:,} lines but {target} has {counts[1]:,}: "
-                "line N of one must translate line N of the other"
-            )
-        yield source_line, target_line
 
 
 # --------------------------------------------------------------------------- tables
@@ -221,10 +207,8 @@ def _datasets_library(corpus: schema.Corpus) -> Any:
 
 @contextmanager
 def _library_reason(corpus: schema.Corpus) -> Iterator[None]:
-    """Turn an exception of the library into an NmtError of one line: no network, no such name, split or file.
-
-    It raises its own exceptions and those of its network libraries, whose only common base is Exception.
-    """
+    """Turn an exception of the library into an NmtError of one line: no network, no such name, split or file. It
+    raises its own exceptions and those of its network libraries, whose only common base is Exception."""
     try:
         yield
     except Exception as error:

@@ -27,6 +27,7 @@ from nmt.decoding.search.phrase_automaton import contains
 from nmt.decoding.search_inputs import InputBuilder, Inputs, is_empty
 from nmt.device import explaining_out_of_memory
 from nmt.errors import NmtError
+from nmt.files.text import to_path
 
 log = logging.getLogger("nmt")
 
@@ -60,16 +61,13 @@ class Translation:
 
 
 class Translator:
-    """An engine, its vocabulary and the settings for decoding.
-
-    `decoding` and `glossary` may be replaced; `counts` grow with each line. Several threads may call a translator at
-    once: they take turns, one chunk of lines each.
-    """
+    """An engine, its vocabulary and the settings for decoding. `decoding` and `glossary` may be replaced; `counts`
+    grow with each line. Several threads may call a translator at once: they take turns, one chunk of lines each."""
 
     def __init__(self, engine: Engine, vocabulary: Vocabulary, decoding: schema.DecodingConfig):
         self.engine, self.vocabulary, self.decoding = engine, vocabulary, decoding
         self.counts = LineCounts()
-        self.on_lines: Callable[[int], object] | None = None  # called with how many more lines are searched
+        self.on_lines: Callable[[int], object] = lambda count: None  # called with how many more lines are searched
         self.digests: dict[Path, str] = {}  # of the model files that were loaded
         self.glossary: Glossary | None = None  # see use_glossary
         self._banned_words = lru_cache(1)(lambda words: BannedWords(words, vocabulary.target.spellings(), EOS))
@@ -87,17 +85,18 @@ class Translator:
 
         ensemble: more models, with the same vocabulary, that translate together with the first; overrides:
         `decoding.key=value`, which replace the model's own settings; glossary: a file of lines
-        `source term TAB target term`. Raises NmtError if a file is missing, damaged or not a model, an override is
-        wrong, the vocabularies differ, or the device is not available.
+        `source term TAB target term`. In paths `~` is the user's home. Raises NmtError if a file is missing, damaged or
+        not a model, an override is wrong, the vocabularies differ, or the device is not available.
         """
-        if glossary is not None and export_folder.is_ctranslate2(Path(path)):
+        model = to_path(path)
+        if glossary is not None and export_folder.is_ctranslate2(model):
             raise NmtError(f"{path}: an exported folder cannot use a glossary: translate with the model file")
-        others = [Path(one) for one in ensemble]
-        engine, vocabulary, decoding, digests = model_loader.load(Path(path), device, others, overrides)
+        others = [to_path(one) for one in ensemble]
+        engine, vocabulary, decoding, digests = model_loader.load(model, device, others, overrides)
         translator = cls(engine, vocabulary, decoding)
         translator.digests = digests
         if glossary is not None:
-            translator.use_glossary(Glossary.load(Path(glossary)), str(glossary))
+            translator.use_glossary(Glossary.load(to_path(glossary)), str(glossary))
         return translator
 
     def use_glossary(self, glossary: Glossary, name: str) -> None:
@@ -105,10 +104,8 @@ class Translator:
         are reported in a warning."""
         self.glossary = glossary
         targets = glossary.targets
-        unwritable = [
-            term for term, ids in zip(targets, self.vocabulary.target.encode(targets), strict=True) if UNK in ids
-        ]
-        if unwritable:
+        encoded = self.vocabulary.target.encode(targets)
+        if unwritable := [term for term, ids in zip(targets, encoded, strict=True) if UNK in ids]:
             log.warning(
                 "%s: %s of %s target terms have characters that the model's vocabulary lacks, such as %r: "
                 "translations cannot contain them",
@@ -133,10 +130,8 @@ class Translator:
     def hypotheses(
         self, lines: Sequence[str], n_best: int = 1, *, alignment: bool = False, prefixes: Sequence[str] | None = None
     ) -> list[list[Translation]]:
-        """The n best translations of each line, best first, with their scores, and on request their alignment.
-
-        prefixes: for each line, the text that its translations begin with. Raises as `stream_hypotheses` does.
-        """
+        """The n best translations of each line, best first. prefixes: for each line, the text that its translations
+        begin with. Raises as `stream_hypotheses` does."""
         return list(self.stream_hypotheses(lines, n_best, alignment=alignment, prefixes=prefixes))
 
     def stream(
@@ -168,10 +163,8 @@ class Translator:
         prefixes: Iterable[str] | None = None,
         first: int = 1,
     ) -> Iterator[list[Translation]]:
-        """`hypotheses` for any number of lines, as `stream`.
-
-        Also raises NmtError if n_best is above the beam size, or above 1000.
-        """
+        """`hypotheses` for any number of lines, as `stream`; also raises NmtError if n_best is above the beam size, or
+        above 1000."""
         beam = self.decoding.beam_size
         if self.decoding.method == "beam" and n_best > beam:
             raise NmtError(f"n_best {n_best} needs decoding.beam_size of at least {n_best}; it is {beam}")
@@ -289,10 +282,6 @@ class Translator:
     def _reporting(self, lines: int, sources: int) -> Iterator[None]:
         """While the sources of a chunk are searched, report its lines to `on_lines`: each batch adds its share, and
         the end the rest."""
-        on_lines = self.on_lines
-        if on_lines is None:
-            yield
-            return
         searched = reported = 0
 
         def count(sentences: int) -> None:
@@ -300,14 +289,14 @@ class Translator:
             searched = min(searched + sentences, sources)  # some are searched twice
             more = lines * searched // sources - reported
             reported += more
-            on_lines(more)
+            self.on_lines(more)
 
         self.engine.on_searched = count
         try:
             yield
         finally:
             self.engine.on_searched = None
-        on_lines(lines - reported)
+        self.on_lines(lines - reported)
 
     def _search(self, sources: list[SearchInput], n_best: int, scores: bool) -> list[list[Hypothesis]]:
         decoding = self.decoding

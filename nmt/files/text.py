@@ -15,6 +15,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,6 +70,17 @@ def survey(path: Path, digests: Digests) -> int:
     return sum(1 for _ in read_lines(path, digests))
 
 
+def line_pairs(source: Path, target: Path, digests: Digests | None = None) -> Iterator[tuple[str, str]]:
+    """Pairs of lines of two files. Raises NmtError as `read_lines` does, and if one file has more lines."""
+    lines = read_lines(source, digests), read_lines(target, digests)
+    for number, (line, translation) in enumerate(zip_longest(*lines)):
+        if line is None or translation is None:
+            rest = number + 1 + sum(1 for one in lines for _ in one)  # one of them has ended
+            here, there = (number, rest) if line is None else (rest, number)
+            raise NmtError(f"{source} has {here:,} lines and {target} has {there:,}: each line needs its translation")
+        yield line, translation
+
+
 def decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
     """The lines of a binary stream such as `sys.stdin.buffer`, without line ends (`\\n` or `\\r\\n`).
 
@@ -111,26 +123,28 @@ def content_key(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-@contextmanager
-def lines_in(path: Path | None) -> Iterator[tuple[Iterator[str], bool]]:
+def to_path(text: str | Path) -> Path:
+    """A path. `~` is the user's home, also where the shell does not replace it, as in `--output=~/x`."""
+    return Path(os.path.expanduser(text))  # noqa: PTH111 (`~nobody` stays as it is)
+
+
+def lines_in(path: Path | None) -> tuple[Iterator[str], bool]:
     """The lines of a file or of standard input (None), and whether they are typed at a terminal."""
     if path is not None:
-        yield read_lines(path), False
-        return
+        return read_lines(path), False
     if sys.stdin is None:
         raise NmtError("standard input is closed: give INPUT, a file to translate")
     interactive = sys.stdin.isatty()
     if interactive:
         log.info("type a sentence and press Enter; Ctrl-D ends")
-    yield decoded_lines(sys.stdin.buffer, "standard input"), interactive
+    return decoded_lines(sys.stdin.buffer, "standard input"), interactive
 
 
 @contextmanager
 def lines_out(path: Path | None, read: Iterable[Path] = ()) -> Iterator[Callable[[str], None]]:
-    """A function that writes one line to a file or to standard output (None).
+    """A function that writes one line to a file, which appears on exit, or to standard output (None).
 
-    The file appears on exit. Raises NmtError as `check_output` does, and if standard output is closed; the function
-    raises as `result` does.
+    Raises NmtError as `check_output` does, and if standard output is closed; the function raises as `result` does.
     """
     if path is None:
         check_output_open()
@@ -150,11 +164,8 @@ def check_output_open() -> None:
 
 
 def result(line: object) -> None:
-    """Write a command's result, one line or several, to standard output and flush it.
-
-    Raises NmtError if standard output is closed or cannot be written, as on a full disk, and ReaderGone if its reader
-    has closed it.
-    """
+    """Write a command's result to standard output and flush it. Raises NmtError if standard output is closed or cannot
+    be written, as on a full disk, and ReaderGone if its reader has closed it."""
     check_output_open()
     try:
         sys.stdout.buffer.write(f"{line}\n".encode())

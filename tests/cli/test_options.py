@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from nmt.cli import app, evaluate, options
 from nmt.commands.evaluate import Request
+from nmt.files.text import to_path
 
 COMMANDS = app.app.registered_commands
 
@@ -27,7 +28,7 @@ def test_every_path_is_read_by_our_parser(command: CommandInfo) -> None:
         kind, *metadata = get_args(annotation) or [annotation]
         if Path in kinds(kind):
             assert isinstance(metadata[0], OptionInfo | ArgumentInfo), name
-            assert metadata[0].parser in (options.to_path, options.file_or_dash), name
+            assert metadata[0].parser in (to_path, options.file_or_dash), name
 
 
 def test_the_home_is_meant_by_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,7 +202,7 @@ def test_hub_folder(tmp_path: Path, kind: str, streaming: bool) -> None:
 @pytest.mark.parametrize(("source", "target"), [(3, 5), (5, 3), (0, 1)])
 def test_misaligned_files_state_both_counts(tmp_path: Path, source: int, target: int) -> None:
     corpus = Corpus(source=write(tmp_path / "s", b"x\n" * source), target=write(tmp_path / "t", b"y\n" * target))
-    with pytest.raises(NmtError, match=rf"s has {source} lines but .*t has {target}"):
+    with pytest.raises(NmtError, match=rf"s has {source} lines and .*t has {target}"):
         read(corpus)
 
 

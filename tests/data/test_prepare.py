@@ -517,7 +517,7 @@ def test_a_corpus_that_changes_while_another_process_prepares_is_read_as_it_is_t
 def test_misaligned_corpus_stops_before_anything_is_kept(run: Config) -> None:
     with Path(str(run.data.train[1].target)).open("a") as file:
         file.write("one too many\n")
-    with pytest.raises(NmtError, match=r"has 150 lines but .* has 151"):
+    with pytest.raises(NmtError, match=r"has 150 lines and .* has 151"):
         prepare(run)
     assert entries(run) == [".nmt"]
 

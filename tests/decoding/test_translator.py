@@ -370,6 +370,17 @@ def test_a_model_file_translates(tmp_path: Path) -> None:
     assert Translator.load(tmp_path, "cpu").translate(LINES) == expected
 
 
+def test_the_home_is_meant_by_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    model_file.save(tmp_path / "x", Checkpoint(SETTINGS, VOCABULARY, model_file.weights_of(MODEL), {}))
+    (tmp_path / "terms").write_text("red\tred\n")
+    translator = nmt.load("~/x", "cpu", ensemble=[Path("~/x")], glossary="~/terms")
+    assert [path.parent for path in translator.digests] == [tmp_path]
+    assert translator.glossary is not None and translator.glossary.targets == ["red"]
+    with pytest.raises(NmtError, match=r"^~nobody-of-this-name/x: no such file"):
+        nmt.load("~nobody-of-this-name/x", "cpu")
+
+
 # ------------------------------------------------------------------------ choices
 
 
