@@ -103,8 +103,7 @@ class Batches:
     def epoch(self, epoch: int, first_step: int = 0) -> Iterator[Step]:
         """The steps of one epoch in order, from `first_step` on. Reads no tokens of the steps before it.
 
-        Every pair that fits is in exactly one step. Each pool is a random part of the corpus; pools follow one another,
-        and batches are shuffled within their pool.
+        Every pair that fits is in exactly one step.
         """
         return map(self._step, islice(self._plan(epoch), first_step, None))
 
@@ -272,11 +271,10 @@ def collate(rows: list[npt.NDArray[Any]]) -> Tensor:
 
 
 def read_ahead(steps: Iterable[Step], ahead: int, pin: bool = False) -> Generator[Step, None, None]:
-    """The same steps in the same order; a thread makes up to `ahead` of them in advance.
+    """The same steps in the same order; a thread makes up to `ahead` of them in advance. pin: in page-locked memory.
 
     An exception in the thread is raised here, at the step that caused it. The thread ends after the last step, or when
-    this generator is closed: use `contextlib.closing` where iteration may stop early. pin: give steps in page-locked
-    memory.
+    this generator is closed: use `contextlib.closing` where iteration may stop early.
     """
     source = map(Step.pinned, steps) if pin else iter(steps)
     reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read-ahead")

@@ -50,10 +50,8 @@ class TrainingText:
 
 
 def clean(pairs: list[Pair], drop_copies: bool, seen: "SeenPairs | None") -> tuple[list[Pair], CorpusCounts]:
-    """The pairs that are kept, and how many were read and dropped.
-
-    seen: the pairs that came before, to which these are added; None keeps duplicates.
-    """
+    """The pairs that are kept, and how many were read and dropped. seen: the pairs that came before, to which these
+    are added; None keeps duplicates."""
     full = without_empty(pairs)
     different = [pair for pair in full if pair[0] != pair[1]] if drop_copies else full
     kept = different if seen is None else list(compress(different, seen.add(different)))
@@ -73,11 +71,8 @@ def count_repeats(pairs: list[Pair], seen: "SeenPairs | None") -> CorpusCounts:
 
 
 class SeenPairs:
-    """A set of pairs that takes 8 to 16 bytes for each pair, a tenth of a Python set.
-
-    It holds 8-byte hashes in sorted arrays whose sizes double. The probability that two of 10 million pairs have the
-    same hash is 3e-6.
-    """
+    """A set of pairs that takes 8 to 16 bytes for each, a tenth of a Python set: 8-byte hashes in sorted arrays whose
+    sizes double. The probability that two of 10 million pairs have the same hash is 3e-6."""
 
     def __init__(self) -> None:
         self.arrays: list[npt.NDArray[np.uint64]] = []  # largest first

@@ -145,10 +145,8 @@ def _languages_are_swapped(sides: tuple[str, str], languages: tuple[str, str]) -
 
 
 def _share_of(language: str) -> Callable[[str], float] | None:
-    """A function that computes which share of a text is in the language's script or among its frequent words.
-
-    None for languages not known here.
-    """
+    """A function that computes which share of a text is in the language's script or among its frequent words; None
+    for languages not known here."""
     if letters := _SCRIPTS.get(language):
         return lambda text: len(re.findall(f"[{letters}]", text)) / max(1, sum(map(str.isalpha, text)))
     if frequent := _FREQUENT.get(language, "").split():

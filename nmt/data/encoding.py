@@ -27,8 +27,7 @@ def encode_text(
     """Encode the training text chunk by chunk: the number of its corpus, its tokens, and its counts.
 
     With BPE-dropout all chunks come `settings.segmentations` times. Which pairs are dropped is decided without dropout,
-    and only the first time is counted. Memory does not grow with the corpora, except by 8 to 16 bytes for each pair,
-    to count duplicates.
+    and only the first time is counted. Memory does not grow with the corpora, except for `SeenPairs`.
     """
     data, threads = text.data, text.data.workers or usable_cores()
     seen = None if data.drop_duplicates else SeenPairs()
@@ -77,8 +76,7 @@ def _segment_randomly(
 
 
 def _in_memory(ids: IdLists, vocabulary: Vocabulary) -> TokenStore:
-    sizes = len(vocabulary.source), len(vocabulary.target)
-    return TokenStore(*map(FlatSequences.of, ids, sizes))
+    return TokenStore(*map(FlatSequences.of, ids, (len(vocabulary.source), len(vocabulary.target))))
 
 
 def _count_text(pairs: list[Pair], tokens: TokenStore) -> CorpusCounts:

@@ -1,7 +1,6 @@
-"""Prepare the data for training, stage by stage: read, clean, count and sample, learn the vocabulary, encode, store.
-
-Text is streamed, so it is read and cleaned three times: to count it, to learn from it, and to encode it. Vocabulary and
-token store are folders in the store, named by a hash of what they are made from, and reused when they exist.
+"""Prepare the data for training. Text is streamed, so it is read and cleaned three times: to count it, to learn the
+vocabulary from it, and to encode it. Vocabulary and token store are folders in the store, named by a hash of what they
+are made from, and reused when they exist.
 """
 
 import hashlib
@@ -41,11 +40,10 @@ class PreparedData:
 
 
 def prepare(config: schema.Config) -> PreparedData:
-    """Learn the vocabulary and encode the training data, or find both where an earlier run stored them.
+    """Learn the vocabulary and encode the training data, or find both in `data.store_dir` (or `RUN/data`), where an
+    earlier run stored them. Processes that prepare data there at the same time wait for one another.
 
-    They are stored in `data.store_dir` (or `RUN/data`). Processes that prepare data there at the same time wait for
-    one another. Logs what is built, what is reused, and a warning for each problem that `corpus_checks` finds. Raises
-    NmtError for problems that make the data unusable.
+    Logs a warning for each problem that `corpus_checks` finds. Raises NmtError for those that make the data unusable.
     """
     data = config.data
     validation = _read_validation(data)
@@ -80,10 +78,8 @@ def _read_validation(data: schema.DataConfig) -> list[Pair] | None:
 
 @contextmanager
 def locked(store: Path) -> Iterator[None]:
-    """Lock the store, which is made if it is missing; wait while another process has the lock.
-
-    Unfinished folders that a killed process left there are removed. Raises NmtError if the store cannot be written.
-    """
+    """Lock the store, which is made if it is missing; wait while another process has the lock. Remove what a killed
+    process left unfinished there. Raises NmtError if the store cannot be written."""
     with ExitStack() as held:
         with atomic.reporting(store, "data.store_dir"):
             atomic.make_folder(store)

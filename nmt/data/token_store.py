@@ -63,10 +63,8 @@ class TokenStore:
 
 
 def write(folder: Path, chunks: Iterable[tuple[int, TokenStore, CorpusCounts]]) -> None:
-    """Write chunks of pairs one after the other into files in an empty folder. Memory does not grow with the corpora.
-
-    chunks: the number of the corpus, the pairs, and the counts of each chunk. Raises NmtError if there is no pair.
-    """
+    """Write chunks of pairs one after the other into files in an empty folder. chunks: the number of the corpus, the
+    pairs, and the counts of each chunk. Raises NmtError if there is no pair."""
     totals: dict[int, CorpusCounts] = {}
     with _Writer(folder, "source") as source, _Writer(folder, "target") as target:
         for corpus, tokens, counted in chunks:

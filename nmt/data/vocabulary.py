@@ -42,35 +42,27 @@ class Tokenizer:
         return int(self._processor.GetPieceSize())
 
     def encode(self, lines: list[str], threads: int = 1) -> list[list[int]]:
-        """Each line's subword ids, without BOS and EOS. UNK is the only special id that text can give.
-
-        Raises NmtError for a line that is not Unicode text.
-        """
+        """Each line's subword ids, without BOS and EOS; UNK is the only special id that text can give. Raises NmtError
+        for a line that is not Unicode text."""
         try:
-            ids: list[list[int]] = self._processor.Encode(lines, out_type=int, num_threads=threads)
+            return self._processor.Encode(lines, out_type=int, num_threads=threads)
         except (TypeError, UnicodeError):
             _check_unicode(lines)
             raise
-        return ids
 
     def sample(self, lines: list[str], dropout: float, seed: int) -> list[list[int]]:
         """`encode` with BPE-dropout (Provilkov et al. 2020): each merge is left out with probability `dropout`.
 
-        In one process the same seed gives the same ids. SentencePiece draws other numbers in each thread, so this uses
-        one thread.
+        The same seed gives the same ids, but only in one thread: SentencePiece draws other numbers in each.
         """
         sentencepiece.set_random_generator_seed(seed)
-        ids: list[list[int]] = self._processor.Encode(
+        return self._processor.Encode(
             lines, out_type=int, enable_sampling=True, alpha=dropout, nbest_size=-1, num_threads=1
         )
-        return ids
 
     def decode(self, ids: list[list[int]]) -> list[str]:
-        """Each sequence's text, as one line.
-
-        Any number is accepted: PAD, BOS and EOS give no text, UNK and numbers that are not an id become `⁇`. Bytes that
-        are not UTF-8 become U+FFFD, and line feeds become spaces.
-        """
+        """Each sequence's text, as one line: PAD, BOS and EOS give no text, UNK and numbers that are not an id become
+        `⁇`, bytes that are not UTF-8 become U+FFFD, and line feeds become spaces."""
         size = len(self)
         known = [[i if 0 <= i < size else UNK for i in sequence] for sequence in ids]
         return [self._processor.Decode(sequence).replace("\n", " ") if sequence else "" for sequence in known]

@@ -58,10 +58,8 @@ class CTranslate2Engine:
     aligns = False
 
     def __init__(self, folder: Path, device: str = "auto"):
-        """Load a folder onto `cpu`, `cuda`, `cuda:N` or `auto`: CUDA if CTranslate2 finds it.
-
-        Raises NmtError if the package or the device is missing, or the folder is not complete.
-        """
+        """Load a folder onto `cpu`, `cuda`, `cuda:N` or `auto`: CUDA if CTranslate2 finds it. Raises NmtError if the
+        package or the device is missing, or the folder is not complete."""
         package = load_package()
         self.on_searched: Callable[[int], object] | None = None
         self.settings, self.vocabulary = export_folder.load_config(folder), export_folder.load_vocabulary(folder)
@@ -94,10 +92,8 @@ class CTranslate2Engine:
             )
 
     def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
-        """As nmt.decoding.engine.Engine. Raises NmtError for an option that CTranslate2 does not have.
-
-        Without options.scores a score is CTranslate2's, in which tokens that are never produced have no probability.
-        """
+        """As nmt.decoding.engine.Engine. Raises NmtError for an option that CTranslate2 does not have. Without
+        options.scores a score is CTranslate2's, in which tokens that are never produced have no probability."""
         _check(options, sources)
         penalties = length_penalties(max((s.longest for s in sources), default=0) + 1, options).tolist()
 
@@ -203,16 +199,12 @@ def _best(hypotheses: list[Hypothesis], n: int) -> list[Hypothesis]:
 
 
 def _check_pieces(folder: Path, source: list[str], target: list[str]) -> None:
-    """Raise NmtError if the SentencePiece models have other subwords than the folder's model.
-
-    The source's special subwords are not compared: CTranslate2 uses the target's names for them.
-    """
-    for side, name, pieces, first in (
-        ("source", export_folder.SOURCE, source, EOS + 1),
-        ("target", export_folder.TARGET, target, 0),
-    ):
-        shared, own = folder / "shared_vocabulary.json", folder / f"{side}_vocabulary.json"
-        path = own if own.is_file() else shared
+    """Raise NmtError if the SentencePiece models have other subwords than the folder's model. The source's special
+    subwords are not compared: CTranslate2 uses the target's names for them."""
+    sides = ("source", export_folder.SOURCE, source, EOS + 1), ("target", export_folder.TARGET, target, 0)
+    for side, name, pieces, first in sides:
+        own = folder / f"{side}_vocabulary.json"
+        path = own if own.is_file() else folder / "shared_vocabulary.json"
         try:
             known = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:

@@ -1,7 +1,5 @@
-"""Several models with one target vocabulary, searched and scored as one: the mean of their probabilities.
-
-Shapes of outputs that are given: B sentences, S source and T target positions, EOS counted in both.
-"""
+"""Several models with one target vocabulary, searched and scored as one: the mean of their probabilities. Shapes: B
+sentences, S source and T target positions, EOS counted in both; K hypotheses, V subwords."""
 
 import math
 from collections.abc import Sequence

@@ -31,10 +31,8 @@ class Glossary:
 
     @classmethod
     def load(cls, path: Path) -> "Glossary":
-        """Read a UTF-8 file of lines `source term TAB target term`. Empty lines and lines with # first are ignored.
-
-        Raises NmtError if the file is missing or not UTF-8, or a line does not have exactly two terms.
-        """
+        """Read a UTF-8 file of lines `source term TAB target term`; empty lines and lines with # first are ignored.
+        Raises NmtError if the file is missing or not UTF-8, or a line does not have exactly two terms."""
         entries = []
         for number, line in enumerate(read_lines(path), start=1):
             if not line.strip() or line.startswith("#"):
@@ -62,17 +60,16 @@ class Glossary:
         units = _units(line)
         folded = [unit.casefold() for unit in units]
         matches = [*self._as_written.matches(units), *self._in_any_case.matches(folded)]
-        sizes = [len(unit) for unit in units]
         # The sort is stable: of two equal terms, the case-sensitive one comes first.
-        matches.sort(key=lambda match: (-sum(sizes[match[0] : match[1]]), match[0]))
+        matches.sort(key=lambda match: (-sum(map(len, units[match[0] : match[1]])), match[0]))
         free = [True] * len(units)
         taken = {}
         for start, end, targets in matches:
             if all(free[start:end]):
                 free[start:end] = [False] * (end - start)
                 taken[start] = targets
-        distinct = {id(taken[start]): taken[start] for start in sorted(taken)}
-        return [list(targets) for targets in distinct.values()]
+        distinct = {id(targets): list(targets) for _, targets in sorted(taken.items())}
+        return list(distinct.values())
 
 
 def continues_word(piece: str) -> bool:

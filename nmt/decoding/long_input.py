@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from nmt.data.vocabulary import EOS
 from nmt.decoding.search.interface import Hypothesis
@@ -25,8 +25,7 @@ _UNSPACED = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """A part of a text and its subwords, without EOS."""
 
     text: str
@@ -44,11 +43,8 @@ def split(text: str, limit: int, encode: Encode) -> list[Part]:
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences of a text, each with the white space after it; concatenated they are the text.
-
-    A full stop does not end a sentence after a single letter (an initial, most abbreviations) or before a lowercase
-    letter.
-    """
+    """The sentences of a text, each with the white space after it; concatenated they are the text. A full stop does
+    not end a sentence after a single letter (an initial, most abbreviations) or before a lowercase letter."""
     start = 0
     for end in _SENTENCE_END.finditer(text):
         if end.end() < len(text) and not _is_abbreviation(text, end):

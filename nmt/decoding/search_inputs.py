@@ -24,15 +24,12 @@ Inputs = dict[int, list[SearchInput]]
 
 @dataclass(frozen=True)
 class InputBuilder:
-    """Builds the inputs for lines, and counts what happens to the lines in `counts`.
-
-    positions: as `Searcher.positions`; longest_source: as `Translator.longest_source`.
-    """
+    """Builds the inputs for lines, and counts what happens to the lines in `counts`."""
 
     vocabulary: Vocabulary
     decoding: DecodingConfig
-    positions: int | None
-    longest_source: int | None
+    positions: int | None  # as `Searcher.positions`
+    longest_source: int | None  # as `Translator.longest_source`
     glossary: Glossary | None
     counts: LineCounts
 
@@ -54,16 +51,14 @@ class InputBuilder:
             if is_empty(line, ids):
                 self.counts.empty += 1
             elif parts := self._parts(line, ids, first + place):
-                prefixed = zip(parts, [prefix, *([] for _ in parts[1:])], strict=True)
-                inputs[place] = [self._input(part, begin) for part, begin in prefixed]
+                inputs[place] = [self._input(part, [] if number else prefix) for number, part in enumerate(parts)]
         return inputs
 
     def _parts(self, line: str, ids: list[int], number: int) -> list[Part]:
         """The parts to translate of a line: itself if it is not too long, else what decoding.long_input says."""
-        limit = self.longest_source
+        limit, how = self.longest_source, self.decoding.long_input
         if limit is None or len(ids) <= limit:
             return [Part(line, ids)]
-        how = self.decoding.long_input
         if how == "split":
             parts = [part for part in long_input.split(line, limit, self.vocabulary.source.encode) if part.ids]
             self.counts.split += 1

@@ -1,7 +1,4 @@
-"""Texts that are compared line by line, also those of sacreBLEU's test sets such as wmt14.
-
-sacreBLEU stores its test sets in $SACREBLEU, by default ~/.sacrebleu.
-"""
+"""Texts that are compared line by line, also those of sacreBLEU's test sets such as wmt14."""
 
 import difflib
 import logging
@@ -40,10 +37,8 @@ def check_aligned(text: AlignedText, others: Sequence[AlignedText]) -> None:
 
 
 def load_test_set(name: str, language_pair: str) -> tuple[AlignedText, list[AlignedText]]:
-    """The source and the references of a test set for a pair such as en-de, which sacreBLEU downloads if needed.
-
-    Raises NmtError if sacreBLEU does not know the name or the pair, or the download fails.
-    """
+    """The source and the references of a test set for a pair such as en-de, which sacreBLEU downloads to $SACREBLEU,
+    by default ~/.sacrebleu. Raises NmtError if it does not know the name or the pair, or the download fails."""
     if name not in DATASETS:
         near = difflib.get_close_matches(name, DATASETS, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "`sacrebleu --list` shows them"

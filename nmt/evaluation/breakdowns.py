@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Generic, TypeVar
 
 from sacrebleu.metrics.chrf import CHRF
 
@@ -18,6 +19,8 @@ from nmt.evaluation.metrics import bleu_metric
 # Where compare-mt starts a new bucket.
 _LENGTHS = (0, 10, 20, 30, 40, 50, 60)
 _FREQUENCIES = (0, 1, 2, 3, 4, 5, 10, 100, 1000)
+
+Bucket = TypeVar("Bucket")
 
 
 @dataclass(frozen=True)
@@ -44,15 +47,6 @@ class LengthBucket:
 
 
 @dataclass(frozen=True)
-class ByLength:
-    """Buckets without lines are left out. text: name of the text whose lines are measured."""
-
-    text: str
-    tokenizer: str
-    buckets: list[LengthBucket]
-
-
-@dataclass(frozen=True)
 class Matches:
     """A system's number of words in a bucket, and how many of these are in the same line of the reference."""
 
@@ -74,12 +68,12 @@ class FrequencyBucket:
 
 
 @dataclass(frozen=True)
-class ByFrequency:
-    """Buckets without words are left out. text: name of the text in which the words are counted."""
+class Breakdown(Generic[Bucket]):
+    """Empty buckets are left out. text: name of the text whose lines are measured, or in which words are counted."""
 
     text: str
     tokenizer: str
-    buckets: list[FrequencyBucket]
+    buckets: list[Bucket]
 
 
 def by_length(
@@ -89,7 +83,7 @@ def by_length(
     references: Sequence[AlignedText],
     target_language: str,
     tokenizer: str | None = None,
-) -> ByLength:
+) -> Breakdown[LengthBucket]:
     """Scores of each system by the length of the lines in `text`, the source or a reference, which is in `language`."""
     cut = bleu_metric(language, tokenizer=tokenizer).tokenizer
     bleu, chrf = bleu_metric(target_language, tokenizer=tokenizer, quiet=True), CHRF()
@@ -100,15 +94,10 @@ def by_length(
     for words, places in sorted(groups.items(), key=lambda item: item[0].first):
         texts = [[reference.lines[i] for i in places] for reference in references]
         hypotheses = [[system.lines[i] for i in places] for system in systems]
-        buckets.append(
-            LengthBucket(
-                words,
-                len(places),
-                [bleu.corpus_score(lines, texts).score for lines in hypotheses],
-                [chrf.corpus_score(lines, texts).score for lines in hypotheses],
-            )
-        )
-    return ByLength(text.name, str(cut.signature()), buckets)
+        by_bleu = [bleu.corpus_score(lines, texts).score for lines in hypotheses]
+        by_chrf = [chrf.corpus_score(lines, texts).score for lines in hypotheses]
+        buckets.append(LengthBucket(words, len(places), by_bleu, by_chrf))
+    return Breakdown(text.name, str(cut.signature()), buckets)
 
 
 def by_frequency(
@@ -118,11 +107,12 @@ def by_frequency(
     reference: AlignedText,
     target_language: str,
     tokenizer: str | None = None,
-) -> ByFrequency:
+) -> Breakdown[FrequencyBucket]:
     """How well each system translates words, by how often they occur in `lines`, the text named `counted`."""
     cut = bleu_metric(target_language, tokenizer=tokenizer).tokenizer
     expected, outputs = _words(reference, cut), [_words(system, cut) for system in systems]
-    frequency = _frequencies(lines, cut, of=set().union(*chain(expected, *outputs)))
+    known = set[str]().union(*chain(expected, *outputs))  # others are not counted, because the text may be large
+    frequency = Counter(word for line in lines for word in cut(line).split() if word in known)
     in_reference = _by_range(expected, frequency)
     counts = []
     for system, output in zip(systems, outputs, strict=True):
@@ -137,27 +127,17 @@ def by_frequency(
         )
         for times in sorted(ranges, key=lambda times: times.first)
     ]
-    return ByFrequency(counted, str(cut.signature()), buckets)
+    return Breakdown(counted, str(cut.signature()), buckets)
 
 
 def _matches(system: str, expected: int, translated: int, matched: int) -> Matches:
-    return Matches(
-        system,
-        translated,
-        matched,
-        matched / translated if translated else None,
-        matched / expected if expected else None,
-        2 * matched / (translated + expected) if translated + expected else None,
-    )
+    precision, recall = (matched / count if count else None for count in (translated, expected))
+    f1 = 2 * matched / (translated + expected) if translated + expected else None
+    return Matches(system, translated, matched, precision, recall, f1)
 
 
 def _words(text: AlignedText, tokenizer: Callable[[str], str]) -> list[Counter[str]]:
     return [Counter(tokenizer(line).split()) for line in text.lines]
-
-
-def _frequencies(lines: Iterable[str], tokenizer: Callable[[str], str], of: set[str]) -> Counter[str]:
-    """How often each of these words occurs in the lines. Others are not counted, because the text may be large."""
-    return Counter(word for line in lines for word in tokenizer(line).split() if word in of)
 
 
 def _by_range(lines: Iterable[Counter[str]], frequency: Mapping[str, int]) -> Counter[Range]:

@@ -25,10 +25,10 @@ def check_installed() -> None:
 def score(
     name: str, source: AlignedText, systems: Sequence[AlignedText], reference: AlignedText, device: str
 ) -> list[Score]:
-    """A score for each system by a COMET model: its name on the Hugging Face hub, or a checkpoint file.
+    """A score for each system by a COMET model: its name on the Hugging Face hub, or a checkpoint file. Most models
+    give about 0 to 1; higher is better. A model that needs no reference does not get one.
 
-    Most models give about 0 to 1; higher is better. A model that needs no reference does not get one. device: as in
-    nmt.device. Call `check_installed` before. Raises NmtError if the model cannot be downloaded.
+    Call `check_installed` before. Raises NmtError if the model cannot be downloaded.
     """
     import comet
 

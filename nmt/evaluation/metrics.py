@@ -21,9 +21,8 @@ def bleu_metric(
     """
     if tokenizer is not None:
         return BLEU(tokenize=tokenizer, force=quiet or tokenizer == "none", effective_order=sentences)
-    language = _base(target_language)
     try:
-        return BLEU(trg_lang=language, force=quiet, effective_order=sentences)
+        return BLEU(trg_lang=_base(target_language), force=quiet, effective_order=sentences)
     except RuntimeError:  # the package of the language's tokenizer is not installed
         return BLEU(tokenize="char", force=quiet, effective_order=sentences)
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nmt.evaluation.breakdowns import ByFrequency, ByLength
+from nmt.evaluation.breakdowns import Breakdown, FrequencyBucket, LengthBucket
 from nmt.evaluation.scores import Score
 from nmt.evaluation.sentences import ChangedSentences, ScoredSentence, WorstSentences
 from nmt.files.table import aligned
@@ -19,8 +19,8 @@ _SIGNIFICANT = 0.05
 class Details:
     """Scores by sentence length and by word frequency, and example sentences."""
 
-    lengths: list[ByLength]
-    frequencies: ByFrequency
+    lengths: list[Breakdown[LengthBucket]]
+    frequencies: Breakdown[FrequencyBucket]
     worst: list[WorstSentences]
     changed: list[ChangedSentences]
 
@@ -124,7 +124,7 @@ def _signatures(scores: Sequence[Score]) -> str:
     return "\n".join(f"{name:<5}  {text}" for name, text in {score.name: score.signature for score in scores}.items())
 
 
-def _lengths(result: ByLength) -> str:
+def _lengths(result: Breakdown[LengthBucket]) -> str:
     if not result.buckets:
         return textwrap.fill(f"No words in {result.text} (tokenizer {result.tokenizer})", _WIDTH)
     left = [["words", "lines"], *([str(bucket.words), f"{bucket.lines:,}"] for bucket in result.buckets)]
@@ -136,7 +136,7 @@ def _lengths(result: ByLength) -> str:
     return f"{textwrap.fill(title, _WIDTH)}\n\n{_table(left, columns)}"
 
 
-def _frequencies(result: ByFrequency) -> str:
+def _frequencies(result: Breakdown[FrequencyBucket]) -> str:
     if not result.buckets:
         return textwrap.fill(f"No words in the reference or in {result.text} (tokenizer {result.tokenizer})", _WIDTH)
     left = [["times", "words"], *([str(one.frequency), f"{one.reference_words:,}"] for one in result.buckets)]
@@ -184,10 +184,10 @@ def _sentence(sentence: ScoredSentence, names: Sequence[str]) -> str:
 
 
 def _table(left: Sequence[Sequence[str]], systems: Sequence[Sequence[Sequence[str]]]) -> str:
-    """A table with columns that the systems share, then a group of columns for each system.
+    """A table with columns that the systems share, then a group of columns for each system, with its number above if
+    there are several. Systems that do not fit into 80 columns follow in another table, which repeats the left columns.
 
-    left: rows × cells; systems: systems × rows × cells. Several systems have their numbers above. Those that do not fit
-    into 80 columns follow in another table, which repeats the columns on the left.
+    left: rows × cells; systems: systems × rows × cells.
     """
     groups = [aligned(rows, left=()) for rows in systems]
     if len(groups) > 1:

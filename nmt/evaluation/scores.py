@@ -55,10 +55,8 @@ class Difference:
 
 @dataclass(frozen=True)
 class Score:
-    """One metric of one system: BLEU and chrF are from 0 to 100, TER is an error rate. signature: sacreBLEU's.
-
-    interval and difference are None for more than MOST_LINES_RESAMPLED lines; difference is None for the baseline.
-    """
+    """One metric of one system: BLEU and chrF are from 0 to 100, TER is an error rate. interval and difference are
+    None for more than MOST_LINES_RESAMPLED lines, and difference for the baseline."""
 
     system: str
     name: str
@@ -89,9 +87,8 @@ def score(
     lines = len(systems[0].lines)
     resampled = lines <= MOST_LINES_RESAMPLED
     if not resampled:
-        log.info(
-            "no intervals and p-values: the text has %s lines, more than %s", f"{lines:,}", f"{MOST_LINES_RESAMPLED:,}"
-        )
+        numbers = f"{lines:,}", f"{MOST_LINES_RESAMPLED:,}"
+        log.info("no intervals and p-values: the text has %s lines, more than %s", *numbers)
     texts = [list(reference.lines) for reference in references]
     rows: list[list[Score]] = []
     # BLEU warns about text that looks tokenized each time it reads it: once is enough.

@@ -39,10 +39,8 @@ class WorstSentences:
 
 @dataclass(frozen=True)
 class ChangedSentences:
-    """The lines whose chrF is most above and most below the baseline's, largest change first.
-
-    different: the number of lines that the two systems translate differently.
-    """
+    """The lines whose chrF is most above and most below the baseline's, largest change first. different: the number
+    of lines that the two systems translate differently."""
 
     system: str
     baseline: str
@@ -61,26 +59,20 @@ def example_sentences(
     count: int,
 ) -> tuple[list[WorstSentences], list[ChangedSentences]]:
     """The worst lines of each system, and the most changed lines of each but the first, which is the baseline.
-
-    count: how many of each kind. All texts must have the same number of lines. tokenizer: as in `bleu_metric`.
-    """
-    bleu = bleu_metric(target_language, tokenizer=tokenizer, quiet=True, sentences=True)
-    chrf = CHRF()
+    count: how many of each kind. All texts must have the same number of lines. tokenizer: as in `bleu_metric`."""
+    metrics = bleu_metric(target_language, tokenizer=tokenizer, quiet=True, sentences=True), CHRF()
     expected = list(map(list, zip(*(reference.lines for reference in references), strict=True)))
-    translated = [
-        [
-            ScoredTranslation(
-                system.name, text, bleu.sentence_score(text, right).score, chrf.sentence_score(text, right).score
-            )
+
+    def scored(system: AlignedText) -> list[ScoredTranslation]:
+        return [
+            ScoredTranslation(system.name, text, *(metric.sentence_score(text, right).score for metric in metrics))
             for text, right in zip(system.lines, expected, strict=True)
         ]
-        for system in systems
-    ]
 
     def sentence(place: int, *translations: ScoredTranslation) -> ScoredSentence:
         return ScoredSentence(place + 1, source.lines[place] if source else None, expected[place], list(translations))
 
-    worst, changed = [], []
+    worst, changed, translated = [], [], list(map(scored, systems))
     for system, lines in zip(systems, translated, strict=True):
         scores = [(one.chrf, one.bleu) for one in lines]
         order = sorted(range(len(lines)), key=scores.__getitem__)

@@ -146,16 +146,15 @@ def _warn_of_no_locks() -> None:
 
 @contextmanager
 def reporting(path: Path, setting: str) -> Iterator[None]:
-    """Turn an OSError into an NmtError that says what could not be written and how to fix it.
-
-    setting: the option or setting that decides where it is written, such as --output.
-    """
+    """Turn an OSError into an NmtError. setting: the option or setting that decides where it is written, such as
+    --output."""
     try:
         yield
     except OSError as error:
         space = "free some space, or " if error.errno in _FULL else ""
-        reason = error.strerror or error
-        raise NmtError(f"{path}: cannot be written: {reason}: {space}choose another {setting}") from error
+        raise NmtError(
+            f"{path}: cannot be written: {error.strerror or error}: {space}choose another {setting}"
+        ) from error
 
 
 def remove_unfinished(folder: Path) -> None:

@@ -32,11 +32,8 @@ def check_new_folder(output: Path) -> None:
 
 
 def check_output(path: Path, read: Iterable[Path] = ()) -> Path:
-    """The path of an --output with symbolic links resolved.
-
-    Raises NmtError if it is a folder, if no file can be made there, if the name ends in .gz, and if it is one of the
-    files that the command reads.
-    """
+    """The path of an --output with symbolic links resolved. Raises NmtError if it is a folder, if no file can be made
+    there, if the name ends in .gz, and if it is one of the files that the command reads."""
     if path.is_dir():
         raise NmtError(f"{path}: a folder: choose another --output")
     with atomic.reporting(path, "--output"):

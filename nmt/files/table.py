@@ -22,10 +22,8 @@ def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list
 def table(
     rows: Sequence[Sequence[str]], left: Collection[int] = (0,), *, rule: bool = False, mark: int | None = None
 ) -> str:
-    """A table without spaces at the ends of its lines; the columns `left` as in `aligned`.
-
-    rule: a line of dashes below the first row. mark: the number of the row that gets a star in front.
-    """
+    """`aligned` rows without spaces at the ends. rule: a line of dashes below the first row; mark: the number of the
+    row that gets a star in front."""
     lines = [line.rstrip() for line in aligned(rows, left)]
     if mark is not None:
         lines = [f"{'*' if place == mark else ' '} {line}" for place, line in enumerate(lines)]

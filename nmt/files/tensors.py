@@ -31,10 +31,9 @@ _DTYPES = {
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write tensors and metadata, with a checksum of both, to a file that appears only when it is complete.
+    """Write tensors, metadata and a checksum of both to a file, as `atomic.replacing` does; make a missing folder.
 
-    Its folder is made if it is missing. Raises NmtError if the file cannot be written; an older file at `path` is then
-    unchanged.
+    Raises NmtError if the file cannot be written.
     """
     on_cpu = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
     with atomic.reporting(path, "folder"):
@@ -43,8 +42,9 @@ def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
             try:
                 save_file(on_cpu, content, {**metadata, _CHECKSUM: _checksum(on_cpu, metadata)})
             except SafetensorError as error:
-                advice = "free some space, or choose another folder"
-                raise NmtError(f"{path}: cannot be written: {error}: {advice}") from None
+                raise NmtError(
+                    f"{path}: cannot be written: {error}: free some space, or choose another folder"
+                ) from None
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -61,10 +61,8 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator["TensorFile"]:
-    """Open a file and read its header. A file that is renamed over it does not change what is read.
-
-    Raises NmtError if it is missing, damaged or of another kind.
-    """
+    """Open a file and read its header. A file that is renamed over it does not change what is read. Raises NmtError
+    if it is missing, damaged or of another kind."""
     try:
         kind = path.stat().st_mode
         if not stat.S_ISREG(kind):
@@ -73,7 +71,7 @@ def opened(path: Path) -> Iterator["TensorFile"]:
     except (FileNotFoundError, NotADirectoryError):
         raise no_such_file(path) from None
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL character
-        raise _unreadable(path, error) from None
+        raise NotAModelFile(path, error) from None
     with stream:
         yield TensorFile(path, stream)
 
@@ -100,29 +98,28 @@ class TensorFile:
         size = os.fstat(stream.fileno()).st_size - 8
         length = int.from_bytes(self._bytes(8), "little")
         if length > min(_LONGEST_HEADER, size):
-            raise _unreadable(path, "its header is too long")
+            raise NotAModelFile(path, "its header is too long")
         try:
             header = json.loads(self._bytes(length), object_pairs_hook=_no_name_twice)
             self.metadata: dict[str, str] = _metadata(header)
             self.entries: dict[str, Entry] = _entries(header, size - length)
         except (ValueError, RecursionError) as error:
-            raise _unreadable(path, error) from None
+            raise NotAModelFile(path, error) from None
 
     def tensors(self) -> dict[str, Tensor]:
-        """All tensors, each in its own memory. To be called once: it reads on to the end of the file.
-
-        The checksum is then removed from `metadata`. Raises NmtError if the content does not match the checksum.
-        """
+        """All tensors, each in its own memory. To be called once: it reads to the end of the file, and removes the
+        checksum from `metadata`. Raises NmtError if the content does not match the checksum."""
         found = {}
         for name, entry in self.entries.items():
             try:
                 found[name] = torch.empty(entry.shape, dtype=entry.dtype)
             except (RuntimeError, TypeError, OverflowError):  # one length is 0, and the others are too large
-                raise _unreadable(self.path, f"{name[:100]!r} has an impossible shape") from None
+                raise NotAModelFile(self.path, f"{name[:100]!r} has an impossible shape") from None
             self._read_into(_bytes_of(found[name]))
         if self.metadata.pop(_CHECKSUM, None) != _checksum(found, self.metadata):
-            damaged = "damaged: its content does not match its checksum"
-            raise NmtError(f"{self.path}: {damaged}: use another copy or checkpoint")
+            raise NmtError(
+                f"{self.path}: damaged: its content does not match its checksum: use another copy or checkpoint"
+            )
         return found
 
     @property
@@ -139,9 +136,9 @@ class TensorFile:
         try:
             read = self._stream.readinto(place)
         except OSError as error:
-            raise _unreadable(self.path, error) from None
+            raise NotAModelFile(self.path, error) from None
         if read != len(place):
-            raise _unreadable(self.path, "it ends in the middle")
+            raise NotAModelFile(self.path, "it ends in the middle")
         self._digest.update(place)
 
 
@@ -192,10 +189,6 @@ class NotAModelFile(NmtError):
     def __init__(self, path: Path, why: object) -> None:
         super().__init__(f"{path}: not a model file, or one that is cut short or damaged ({why})")
         self.path = path
-
-
-def _unreadable(path: Path, why: object) -> NmtError:
-    return NotAModelFile(path, why)
 
 
 def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
