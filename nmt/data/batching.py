@@ -101,10 +101,8 @@ class Batches:
         return sum(1 for _ in self._plan(epoch))
 
     def epoch(self, epoch: int, first_step: int = 0) -> Iterator[Step]:
-        """The steps of one epoch in order, from `first_step` on. Reads no tokens of the steps before it.
-
-        Every pair that fits is in exactly one step.
-        """
+        """The steps of one epoch in order, from `first_step` on; no tokens of the steps before it are read. Every pair
+        that fits is in exactly one step of the epoch."""
         return map(self._step, islice(self._plan(epoch), first_step, None))
 
     def _pairs_that_fit(self, over_budget: str) -> Integers:
@@ -191,13 +189,10 @@ def choose_cuts(source: Integers, target: Integers, budget: int) -> Integers:
     """
     starts, widest = _blocks(np.maximum(source, target), budget)
     # Empty blocks are added at the end. Where `best` is infinite, it excludes batches that reach into them.
+    longest_of_blocks = (np.maximum.reduceat(side, starts) for side in (source, target))
     count, longest_in_source, longest_in_target = (
-        np.lib.stride_tricks.sliding_window_view(np.pad(of_block, (0, widest - 1)), widest)  # [blocks, widest]
-        for of_block in (
-            np.diff(starts, append=len(source)),
-            np.maximum.reduceat(source, starts),
-            np.maximum.reduceat(target, starts),
-        )
+        np.lib.stride_tricks.sliding_window_view(np.pad(of_blocks, (0, widest - 1)), widest)  # [blocks, widest]
+        for of_blocks in (np.diff(starts, append=len(source)), *longest_of_blocks)
     )
     blocks = len(starts)
     best = np.full(blocks + widest + 1, np.inf)
@@ -273,8 +268,8 @@ def collate(rows: list[npt.NDArray[Any]]) -> Tensor:
 def read_ahead(steps: Iterable[Step], ahead: int, pin: bool = False) -> Generator[Step, None, None]:
     """The same steps in the same order; a thread makes up to `ahead` of them in advance. pin: in page-locked memory.
 
-    An exception in the thread is raised here, at the step that caused it. The thread ends after the last step, or when
-    this generator is closed: use `contextlib.closing` where iteration may stop early.
+    Its exceptions are raised here, at the step that caused them. It ends after the last step, or when this generator is
+    closed: use `contextlib.closing` where iteration may stop early.
     """
     source = map(Step.pinned, steps) if pin else iter(steps)
     reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read-ahead")

@@ -1,7 +1,7 @@
 """What the training data holds and what was dropped from it: the counts of each corpus, and the report on them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from nmt.errors import NmtError
@@ -39,8 +39,8 @@ class CorpusCounts:
     ratio: int = 0  # data.max_length_ratio
     kept_copies: int | None = 0  # kept pairs whose sides are equal
     kept_duplicates: int | None = 0  # kept pairs that equal an earlier one
-    source: SideCounts = field(default_factory=SideCounts)
-    target: SideCounts = field(default_factory=SideCounts)
+    source: SideCounts = SideCounts()
+    target: SideCounts = SideCounts()
 
     @property
     def kept(self) -> int:

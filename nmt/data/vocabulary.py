@@ -20,17 +20,14 @@ class Tokenizer:
     """One SentencePiece model: text to subword ids and back."""
 
     def __init__(self, proto: bytes, name: str = "vocabulary"):
-        """proto: the bytes of a model file; name: how messages call it.
-
-        Raises NmtError if they are not a SentencePiece model, or one with other ids for the special subwords.
-        """
+        """proto: the bytes of a model file; name: how messages call it. Raises NmtError if they are not a SentencePiece
+        model, or one with other ids for the special subwords."""
         self.proto = proto
-        self._processor = sentencepiece.SentencePieceProcessor()
+        self._processor = processor = sentencepiece.SentencePieceProcessor()
         try:
-            self._processor.LoadFromSerializedProto(proto)
+            processor.LoadFromSerializedProto(proto)
         except Exception:  # RuntimeError; UnicodeDecodeError where its message quotes a damaged model; others
             raise NmtError(f"{name}: not a SentencePiece model") from None
-        processor = self._processor
         ids = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
         if ids != (PAD, UNK, BOS, EOS):
             raise NmtError(
@@ -52,9 +49,7 @@ class Tokenizer:
 
     def sample(self, lines: list[str], dropout: float, seed: int) -> list[list[int]]:
         """`encode` with BPE-dropout (Provilkov et al. 2020): each merge is left out with probability `dropout`.
-
-        The same seed gives the same ids, but only in one thread: SentencePiece draws other numbers in each.
-        """
+        The same seed gives the same ids, but only in one thread: SentencePiece draws other numbers in each."""
         sentencepiece.set_random_generator_seed(seed)
         return self._processor.Encode(
             lines, out_type=int, enable_sampling=True, alpha=dropout, nbest_size=-1, num_threads=1
@@ -111,8 +106,7 @@ def load(path: Path) -> Tokenizer:
 def learn(sentences: Iterable[str], settings: schema.VocabularyConfig) -> Tokenizer:
     """Learn a vocabulary of `settings.size` subwords; the same sentences in the same order give the same bytes.
 
-    SentencePiece holds all sentences in memory. Raises NmtError if the size does not suit the text, and any
-    exception that reading the sentences raises.
+    All sentences are held in memory. Raises NmtError if the size does not suit the text, and what reading them raises.
     """
     model, failures = io.BytesIO(), list[BaseException]()
 

@@ -10,10 +10,8 @@ from sacrebleu.metrics.ter import TER
 from nmt.errors import NmtError
 
 
-def bleu_metric(
-    target_language: str, *, tokenizer: str | None = None, quiet: bool = False, sentences: bool = False
-) -> BLEU:
-    """Case-sensitive BLEU, with the named tokenizer of sacreBLEU or else its default for the language (mostly 13a).
+def bleu_metric(language: str, *, tokenizer: str | None = None, quiet: bool = False, sentences: bool = False) -> BLEU:
+    """Case-sensitive BLEU, with the named tokenizer of sacreBLEU or else its own for the target language (mostly 13a).
 
     If MeCab is not installed, Japanese and Korean are scored by characters; `tok:` in the signature says which
     tokenizer it was. quiet: do not warn about text that looks tokenized. sentences: for scores of single sentences,
@@ -22,7 +20,7 @@ def bleu_metric(
     if tokenizer is not None:
         return BLEU(tokenize=tokenizer, force=quiet or tokenizer == "none", effective_order=sentences)
     try:
-        return BLEU(trg_lang=_base(target_language), force=quiet, effective_order=sentences)
+        return BLEU(trg_lang=_base(language), force=quiet, effective_order=sentences)
     except RuntimeError:  # the package of the language's tokenizer is not installed
         return BLEU(tokenize="char", force=quiet, effective_order=sentences)
 

@@ -152,9 +152,8 @@ def reporting(path: Path, setting: str) -> Iterator[None]:
         yield
     except OSError as error:
         space = "free some space, or " if error.errno in _FULL else ""
-        raise NmtError(
-            f"{path}: cannot be written: {error.strerror or error}: {space}choose another {setting}"
-        ) from error
+        reason = error.strerror or error
+        raise NmtError(f"{path}: cannot be written: {reason}: {space}choose another {setting}") from error
 
 
 def remove_unfinished(folder: Path) -> None:

@@ -15,10 +15,8 @@ class JsonLines(ExitStack):
     """Appends rows to a file, which is closed on exit. path None writes nothing, for ranks other than the first."""
 
     def __init__(self, path: Path | None, size: int | None = None):
-        """size: the file is first cut to this number of bytes, the size that it had when the run was saved.
-
-        Raises NmtError if the file cannot be written.
-        """
+        """size: the file is first cut to this number of bytes, the size that it had when the run was saved. Raises
+        NmtError if the file cannot be written."""
         super().__init__()
         self._file = None
         if path is None:

@@ -31,10 +31,8 @@ _DTYPES = {
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write tensors, metadata and a checksum of both to a file, as `atomic.replacing` does; make a missing folder.
-
-    Raises NmtError if the file cannot be written.
-    """
+    """Write tensors, metadata and a checksum of both to a file, as `atomic.replacing` does; a missing folder is made.
+    Raises NmtError if the file cannot be written."""
     on_cpu = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
     with atomic.reporting(path, "folder"):
         atomic.make_folder(path.parent)
@@ -42,9 +40,8 @@ def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
             try:
                 save_file(on_cpu, content, {**metadata, _CHECKSUM: _checksum(on_cpu, metadata)})
             except SafetensorError as error:
-                raise NmtError(
-                    f"{path}: cannot be written: {error}: free some space, or choose another folder"
-                ) from None
+                advice = "free some space, or choose another folder"
+                raise NmtError(f"{path}: cannot be written: {error}: {advice}") from None
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -117,9 +114,8 @@ class TensorFile:
                 raise NotAModelFile(self.path, f"{name[:100]!r} has an impossible shape") from None
             self._read_into(_bytes_of(found[name]))
         if self.metadata.pop(_CHECKSUM, None) != _checksum(found, self.metadata):
-            raise NmtError(
-                f"{self.path}: damaged: its content does not match its checksum: use another copy or checkpoint"
-            )
+            damaged = "damaged: its content does not match its checksum"
+            raise NmtError(f"{self.path}: {damaged}: use another copy or checkpoint")
         return found
 
     @property

@@ -142,10 +142,8 @@ def lines_in(path: Path | None) -> tuple[Iterator[str], bool]:
 
 @contextmanager
 def lines_out(path: Path | None, read: Iterable[Path] = ()) -> Iterator[Callable[[str], None]]:
-    """A function that writes one line to a file, which appears on exit, or to standard output (None).
-
-    Raises NmtError as `check_output` does, and if standard output is closed; the function raises as `result` does.
-    """
+    """A function that writes one line to a file, which appears on exit, or to standard output (None). Raises NmtError
+    as `check_output` does, and if standard output is closed; the function raises as `result` does."""
     if path is None:
         check_output_open()
         yield result
