@@ -26,5 +26,7 @@ def load(
     Raises nmt.errors.NmtError if a file is missing, damaged or not a model, or a setting is wrong.
     """
     from nmt.decoding.translator import Translator  # PyTorch is not loaded before it is needed
+    from nmt.files.text import to_path
 
-    return Translator.load(path, device, ensemble, overrides, glossary)
+    others, terms = [to_path(one) for one in ensemble], None if glossary is None else to_path(glossary)
+    return Translator.load(to_path(path), device, others, overrides, terms)

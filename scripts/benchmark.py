@@ -132,10 +132,9 @@ def device_peak(arguments: argparse.Namespace, overrides: Sequence[str]) -> floa
 
 TRANSLATE = """
 import sys, nmt.device
-from nmt.decoding.translator import Translator
 nmt.device.keep_freed_memory()
 model, path, device, process, processes, *overrides = sys.argv[1:]
-translator = Translator.load(model, device, overrides=overrides)
+translator = nmt.load(model, device, overrides=overrides)
 with open(path, encoding="utf-8", newline="\\n") as file:
     lines = [line.rstrip("\\n") for line in file][int(process)::int(processes)]
 translator.translate(lines[:64])

@@ -27,7 +27,6 @@ from nmt.decoding.search.phrase_automaton import contains
 from nmt.decoding.search_inputs import InputBuilder, Inputs, is_empty
 from nmt.device import explaining_out_of_memory
 from nmt.errors import NmtError
-from nmt.files.text import to_path
 
 log = logging.getLogger("nmt")
 
@@ -75,28 +74,26 @@ class Translator:
     @classmethod
     def load(
         cls,
-        path: str | Path,
+        path: Path,
         device: str = "auto",
-        ensemble: Sequence[str | Path] = (),
+        ensemble: Sequence[Path] = (),
         overrides: Sequence[str] = (),
-        glossary: str | Path | None = None,
+        glossary: Path | None = None,
     ) -> "Translator":
         """Load a model file, the best model of a run folder, or an exported CTranslate2 folder.
 
         ensemble: more models, with the same vocabulary, that translate together with the first; overrides:
         `decoding.key=value`, which replace the model's own settings; glossary: a file of lines
-        `source term TAB target term`. In paths `~` is the user's home. Raises NmtError if a file is missing, damaged or
-        not a model, an override is wrong, the vocabularies differ, or the device is not available.
+        `source term TAB target term`. Raises NmtError if a file is missing, damaged or not a model, an override is
+        wrong, the vocabularies differ, or the device is not available.
         """
-        model = to_path(path)
-        if glossary is not None and export_folder.is_ctranslate2(model):
+        if glossary is not None and export_folder.is_ctranslate2(path):
             raise NmtError(f"{path}: an exported folder cannot use a glossary: translate with the model file")
-        others = [to_path(one) for one in ensemble]
-        engine, vocabulary, decoding, digests = model_loader.load(model, device, others, overrides)
+        engine, vocabulary, decoding, digests = model_loader.load(path, device, ensemble, overrides)
         translator = cls(engine, vocabulary, decoding)
         translator.digests = digests
         if glossary is not None:
-            translator.use_glossary(Glossary.load(to_path(glossary)), str(glossary))
+            translator.use_glossary(Glossary.load(glossary), str(glossary))
         return translator
 
     def use_glossary(self, glossary: Glossary, name: str) -> None:

@@ -379,6 +379,8 @@ def test_the_home_is_meant_by_a_tilde(tmp_path: Path, monkeypatch: pytest.Monkey
     assert translator.glossary is not None and translator.glossary.targets == ["red"]
     with pytest.raises(NmtError, match=r"^~nobody-of-this-name/x: no such file"):
         nmt.load("~nobody-of-this-name/x", "cpu")
+    with pytest.raises(NmtError, match=r"^~/x: no such file"):  # where a command got ./~/x
+        Translator.load(Path("~/x"), "cpu")
 
 
 # ------------------------------------------------------------------------ choices
