@@ -45,7 +45,7 @@ def train(config: Config, device_name: str, *, profile: bool = False) -> StopReq
             run_folder.check_config(Path(config.run_dir), config)
             if saved := state.saved(Path(config.run_dir)):
                 state.check_settings(config, saved[0].config, Path(config.run_dir))
-        memory.check_model(config, where, ranks.local_size)
+        memory.check_model(config.model, config.vocabulary, where, ranks.local_size)
         with ranks.local_first():
             data = training_data(config, ranks)
         return Trainer(config, data, where, ranks, deadline=deadline, profile=profile).run()

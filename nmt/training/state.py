@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -176,25 +176,12 @@ def newest(run: Path) -> Path | None:
     return max(_states(run), default=None)
 
 
-def data_key(run: Path) -> str | None:
-    """The key of the training data in the newest readable state; None if there is none."""
-    keys = (metadata["data_key"] for metadata in _readable_metadata(run) if "data_key" in metadata)
-    return next(keys, "").partition(",")[0] or None
-
-
 def saved(run: Path) -> tuple[Identity, Progress] | None:
-    """The newest readable state without its tensors; None if there is none."""
-    for metadata in _readable_metadata(run):
-        with contextlib.suppress(NmtError, KeyError, TypeError, ValueError):  # `restore` reports what is wrong
-            return _parse(run, metadata)
-    return None
-
-
-def _readable_metadata(run: Path) -> Iterator[dict[str, str]]:
-    """Of each state, newest first, without those that are damaged or that training is deleting right now."""
+    """The newest readable state without its tensors; None if there is none. Training may delete one meanwhile."""
     for path in reversed(_states(run)):
-        with contextlib.suppress(NmtError):
-            yield tensor_file.read_metadata(path)
+        with contextlib.suppress(NmtError, KeyError, TypeError, ValueError):  # `restore` reports what is wrong
+            return _parse(run, tensor_file.read_metadata(path))
+    return None
 
 
 def _parse(run: Path, metadata: Mapping[str, str]) -> tuple[Identity, Progress]:

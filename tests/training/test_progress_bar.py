@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from nmt.training.progress_bar import ProgressBar
+from nmt.training.run_log import ProgressBar
 
 
 class Terminal(io.StringIO):
