@@ -1,5 +1,6 @@
 """The training loop."""
 
+import dataclasses
 import logging
 import signal
 import time
@@ -50,19 +51,21 @@ class Trainer:
         """
         self.config, self.data, self.device, self.ranks = config, data, device, ranks
         self.run_dir, self.deadline = Path(config.run_dir), deadline
-        ranks.agree({"the vocabulary": data.vocabulary_key, "the training data": data.data_key})
+        prepared = data.prepared
+        ranks.agree({"the vocabulary": data.vocabulary_key, "the training data": prepared.data_key})
         torch.manual_seed(config.seed)
         message = f"{device}: out of memory with the model alone: lower model.d_model or layers"
         with explaining_out_of_memory(lambda: message):
-            self.model = model_file.new_model(config.model, data.vocabulary)
+            self.model = model_file.new_model(config.model, prepared.vocabulary)
             self.train_step = TrainStep(self.model, config.training, config.seed, device, ranks)
         self.micro_batch_tokens = micro_batch_tokens(
-            config.training, self.run_dir, data.train, self.train_step.objective, ranks
+            config.training, self.run_dir, prepared.train, self.train_step.objective, ranks
         )
         sizes = config.training.batch_tokens, self.micro_batch_tokens
-        self.batches = self._batches(data.train, *sizes, config.vocabulary.segmentations)
-        self.validation = None if data.validation is None else self._validation_batches(data.validation)
-        data_key = f"{data.data_key}, {self.batches.skipped} pairs skipped"  # the batches depend on both
+        self.batches = self._batches(prepared.train, *sizes, config.vocabulary.segmentations)
+        ids = prepared.validation_ids
+        self.validation = None if ids is None else self._validation_batches(ids)
+        data_key = f"{prepared.data_key}, {self.batches.skipped} pairs skipped"  # the batches depend on both
         self.identity = Identity(config, data_key, data.vocabulary_key, data.validation_key)
         self.progress = Progress()
         dtype = self.train_step.objective.autocast_dtype or torch.float32
@@ -122,11 +125,12 @@ class Trainer:
         progress, run = self.progress, self.run_dir if self.ranks.first else None
         tensorboard = self.config.training.tensorboard
         with RunLog(run, progress.metrics_bytes, progress.samples_bytes, tensorboard=tensorboard) as run_log:
-            counts = {"parameters": self.model.parameter_counts(), "skipped_pairs": self.batches.skipped}
-            facts = {**environment(self.device, self.ranks), **counts, "data": self.data.report}
+            facts = environment(self.device, self.ranks)
+            facts |= {"parameters": self.model.parameter_counts(), "skipped_pairs": self.batches.skipped}
+            facts |= {"data": dataclasses.asdict(self.data.prepared.report)}
             run_log.session("started", progress.step, **facts)
             # `stop` to the end: another SIGTERM that comes while the last save is written must not end the process.
-            with stop, Saver(self.run_dir, self.identity, self.data.vocabulary, self.ranks) as saver:
+            with stop, Saver(self.run_dir, self.identity, self.data.prepared.vocabulary, self.ranks) as saver:
                 try:
                     self._train(run_log, saver, stop, last_step)
                 except RuntimeError:

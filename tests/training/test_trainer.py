@@ -418,7 +418,7 @@ def test_pairs_longer_than_a_batch_are_counted_and_said(
     make_config: MakeConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     short = trainer(make_config("training.batch_tokens=16", "training.max_steps=2", "training.validation_bleu=false"))
-    lengths = zip(short.data.train.source.lengths, short.data.train.target.lengths, strict=True)
+    lengths = zip(short.data.prepared.train.source.lengths, short.data.prepared.train.target.lengths, strict=True)
     skipped = sum(1 for pair in lengths if max(pair) > 16)
     assert skipped > 0
     with caplog.at_level("INFO", logger="nmt"):
@@ -434,7 +434,7 @@ def test_no_validation_pair_is_left_out_of_the_loss(make_config: MakeConfig) -> 
         for size in (512, 12)
     )
     assert whole.validation and tight.validation
-    assert max(max(whole.data.train.source.lengths), max(whole.data.train.target.lengths)) > 12
+    assert max(max(whole.data.prepared.train.source.lengths), max(whole.data.prepared.train.target.lengths)) > 12
     for batches in (whole.validation, tight.validation):
         assert sum(step.sentences for step in batches.epoch(0)) == 20
 

@@ -152,12 +152,11 @@ class Transformer(TranslationModel):
 
     def __init__(self, config: ModelConfig, source_vocabulary: int, target_vocabulary: int, padding: int):
         super().__init__(config, source_vocabulary, target_vocabulary, padding)
-        self.scale = math.sqrt(config.d_model)
-        self.target_embedding = nn.Embedding(target_vocabulary, config.d_model)
-        self.source_embedding = (
-            self.target_embedding if config.tie == "all" else nn.Embedding(source_vocabulary, config.d_model)
-        )
-        self.output = nn.Linear(config.d_model, target_vocabulary, bias=False)
+        d = config.d_model
+        self.scale = math.sqrt(d)
+        self.target_embedding = nn.Embedding(target_vocabulary, d)
+        self.source_embedding = self.target_embedding if config.tie == "all" else nn.Embedding(source_vocabulary, d)
+        self.output = nn.Linear(d, target_vocabulary, bias=False)
         if config.tie != "none":
             self.output.weight = self.target_embedding.weight
         self.source_positions = self._positions(config)
@@ -165,8 +164,8 @@ class Transformer(TranslationModel):
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers or config.layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers or config.layers))
         # With pre-norm the last residual sum has no norm of its own.
-        self.encoder_norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
-        self.decoder_norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+        self.encoder_norm = nn.LayerNorm(d) if config.norm == "pre" else nn.Identity()
+        self.decoder_norm = nn.LayerNorm(d) if config.norm == "pre" else nn.Identity()
         self.reset_parameters()
 
     @staticmethod
