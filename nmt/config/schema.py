@@ -57,8 +57,9 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Config:
     Raises NmtError with every problem: unknown settings, wrong types, values that do not go together.
     """
     if path.is_dir():
-        resume = f": to resume this run, give {path / 'config.yaml'}" if (path / "config.yaml").is_file() else ""
-        raise NmtError(f"{path}: a folder, but a config file is expected{resume}")
+        run = (path / "config.yaml").is_file()
+        remedy = f"to resume this run, give {path / 'config.yaml'}" if run else "give a YAML file of settings"
+        raise NmtError(f"{path}: a folder, but a config file is expected: {remedy}")
     return reader.load(Config, path, overrides)
 
 

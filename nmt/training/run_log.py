@@ -102,8 +102,8 @@ class ProgressBar:
 
     @property
     def shown(self) -> bool:
-        """Whether there is a bar; tqdm shows none on a terminal that reports a height of 0."""
-        return not self._bar.disable and self._bar.nrows != 0
+        """Whether there is a bar. tqdm shows none on a terminal with a height of 0, of which it takes 1 away."""
+        return not self._bar.disable and (self._bar.nrows or 0) >= 0
 
     def update(self) -> None:
         """One more step is done."""

@@ -357,6 +357,20 @@ def test_the_end_is_expected_at_the_steps_or_the_epochs(make_config: MakeConfig)
     assert by_epochs._announce() == sum(steps)
 
 
+@pytest.mark.parametrize(("threads", "words"), [(1, "1 thread,"), (3, "3 threads,")])
+def test_the_number_of_threads_is_told(
+    make_config: MakeConfig,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    threads: int,
+    words: str,
+) -> None:
+    caplog.set_level("INFO", "nmt")
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    trainer(make_config())._announce()
+    assert f"cpu, {words} float32" in caplog.messages[-1]
+
+
 def test_an_epoch_without_the_step_to_resume_at_is_an_error(make_config: MakeConfig) -> None:
     """As after an update that cuts batches in another way: it must not be looked for without end."""
     started = trainer(make_config("training.validation_bleu=false"))
