@@ -22,8 +22,6 @@ from nmt.files.json_lines import JsonLines
 
 log = logging.getLogger("nmt")
 
-_FORMAT = "step {n:,} of {total:,}, {remaining} left{postfix} |{bar}|"  # a narrow terminal gets a short bar
-
 
 class RunLog:
     """Appends to the log files in a run's folder.
@@ -43,8 +41,14 @@ class RunLog:
             self._metrics = opened.enter_context(JsonLines(run and run / "metrics.jsonl", metrics_bytes))
             self._samples = opened.enter_context(JsonLines(run and run / "samples.jsonl", samples_bytes))
             self._sessions = opened.enter_context(JsonLines(run and run / "sessions.jsonl"))
-            self._board = _summary_writer(run / "tensorboard") if run and tensorboard else None
-            if self._board:
+            self._board: Any = None
+            if run and tensorboard:
+                try:
+                    from torch.utils.tensorboard import SummaryWriter
+                except ImportError:
+                    remedy = "pip install tensorboard, or set it to false"
+                    raise NmtError(f"training.tensorboard: true needs TensorBoard: {remedy}") from None
+                self._board = SummaryWriter(str(run / "tensorboard"))
                 opened.callback(self._board.close)
             self._open_files = opened.pop_all()
 
@@ -78,16 +82,6 @@ class RunLog:
         self._open_files.close()
 
 
-def _summary_writer(folder: Path) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise NmtError(
-            "training.tensorboard: true needs TensorBoard: pip install tensorboard, or set it to false"
-        ) from None
-    return SummaryWriter(str(folder))
-
-
 class ProgressBar:
     """Step N of M, loss, learning rate, speed and time left: a bar on a terminal, log lines elsewhere."""
 
@@ -96,8 +90,8 @@ class ProgressBar:
         a terminal, and not `hidden`."""
         self._first_step, self._last_step, self._start = step, last_step, time.monotonic()
         self._bar = tqdm(
-            total=max(last_step, step), initial=step, bar_format=_FORMAT, smoothing=0, dynamic_ncols=True,
-            disable=hidden or None,
+            total=max(last_step, step), initial=step, smoothing=0, dynamic_ncols=True, disable=hidden or None,
+            bar_format="step {n:,} of {total:,}, {remaining} left{postfix} |{bar}|",  # short on a narrow terminal
         )  # fmt: skip
 
     @property

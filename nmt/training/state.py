@@ -105,8 +105,7 @@ class Identity:
         if self.vocabulary_key != saved.vocabulary_key:
             raise _not_resumable(run, "another vocabulary", changed, ("data.train",))
         if self.data_key != saved.data_key:
-            causes = ("data.train", "training.micro_batch_tokens")
-            raise _not_resumable(run, "other training data", changed, causes)
+            raise _not_resumable(run, "other training data", changed, ("data.train", "training.micro_batch_tokens"))
         for path, (before, now) in changed.items():
             log.info("setting changed: %s: %s in the saved run, %s now", path, before, now)
 

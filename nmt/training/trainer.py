@@ -125,10 +125,9 @@ class Trainer:
         progress, run = self.progress, self.run_dir if self.ranks.first else None
         tensorboard = self.config.training.tensorboard
         with RunLog(run, progress.metrics_bytes, progress.samples_bytes, tensorboard=tensorboard) as run_log:
-            facts = environment(self.device, self.ranks)
-            facts |= {"parameters": self.model.parameter_counts(), "skipped_pairs": self.batches.skipped}
-            facts |= {"data": dataclasses.asdict(self.data.prepared.report)}
-            run_log.session("started", progress.step, **facts)
+            counts = {"parameters": self.model.parameter_counts(), "skipped_pairs": self.batches.skipped}
+            facts = {**counts, "data": dataclasses.asdict(self.data.prepared.report)}
+            run_log.session("started", progress.step, **environment(self.device, self.ranks), **facts)
             # `stop` to the end: another SIGTERM that comes while the last save is written must not end the process.
             with stop, Saver(self.run_dir, self.identity, self.data.prepared.vocabulary, self.ranks) as saver:
                 try:

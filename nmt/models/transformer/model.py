@@ -86,10 +86,9 @@ class DecoderLayer(nn.Module):
 
     def forward(self, x: Tensor, memory: Memory) -> Tensor:
         """x [B, T, D] → [B, T, D]; position t sees positions ≤ t and the whole source."""
-        attention = self.cross_attention
+        attention, x = self.cross_attention, self._after_self_attention(x)
         x = self.cross_attention_residual.around(
-            lambda y: attention.attend(attention.queries(y), attention.keys_values(memory.states), memory.mask),
-            self._after_self_attention(x),
+            lambda y: attention.attend(attention.queries(y), attention.keys_values(memory.states), memory.mask), x
         )
         return self.feed_forward_residual.around(self.feed_forward, x)
 
