@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import reader, schema
-from nmt.config.schema import Config
+from nmt.config.schema import Config, ModelConfig
 from nmt.data.vocabulary import PAD, Tokenizer, Vocabulary
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
@@ -53,7 +53,7 @@ class Checkpoint:
     def build(self) -> TranslationModel:
         """The model in float32 on the CPU, in eval mode. Raises NmtError where the weights do not fit the settings."""
         with build.Uninitialised():
-            model = new_model(self.config, self.vocabulary)
+            model = new_model(self.config.model, self.vocabulary)
         load_weights(model, self.weights)
         return model.eval()
 
@@ -62,9 +62,9 @@ _WEIGHT = "model."  # before the name of each weight
 _SOURCE, _TARGET = "vocabulary.source", "vocabulary.target"  # the target's only if it is another one
 
 
-def new_model(config: Config, vocabulary: Vocabulary) -> TranslationModel:
+def new_model(config: ModelConfig, vocabulary: Vocabulary) -> TranslationModel:
     """An untrained model for these settings and a vocabulary of this size."""
-    return build.build(config.model, len(vocabulary.source), len(vocabulary.target), PAD)
+    return build.build(config, len(vocabulary.source), len(vocabulary.target), PAD)
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:

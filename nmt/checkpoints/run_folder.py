@@ -46,10 +46,8 @@ def move_aside(run: Path) -> None:
     """
     left = [path for name in _OF_A_RUN if (path := run / name).exists()]
     with atomic.reporting(run, "run_dir"):
-        numbers = [
-            int(name) for path in run.glob("before-*") if (name := path.name.removeprefix("before-")).isdecimal()
-        ]
-        newest = max(numbers, default=0)
+        numbers = (path.name.removeprefix("before-") for path in run.glob("before-*"))
+        newest = max((int(number) for number in numbers if number.isdecimal()), default=0)
         interrupted = newest > 0 and _is_incomplete(run / f"before-{newest}", left)
         if not left or (left == [run / CONFIG] and not interrupted):  # only settings: no step was trained
             return

@@ -35,26 +35,20 @@ _COUNTS = (1, 3, 5, 10, 20)
 
 @dataclass(frozen=True)
 class Candidate:
-    """Files whose mean is tried, and its name: `last 5`, say, or `last 5, best 5` where both are the same files."""
+    """Files whose mean was tried, by name (`last 5`, or `last 5, best 5` where both are the same files), and its scores
+    on the validation set: loss in nats per target subword, BLEU and chrF of its translation."""
 
     name: str
-    paths: tuple[Path, ...]
-
-
-@dataclass(frozen=True)
-class CandidateScores:
-    """A candidate's scores on the validation set: loss in nats per target subword, BLEU and chrF of its translation."""
-
-    candidate: Candidate
+    paths: Sequence[Path]
     loss: float
     bleu: float
     chrf: float
 
 
-def candidates(run: Path, last: Sequence[int] = _COUNTS, best: Sequence[int] = _COUNTS) -> list[Candidate]:
+def candidates(run: Path, last: Sequence[int] = _COUNTS, best: Sequence[int] = _COUNTS) -> dict[str, list[Path]]:
     """The last N and the best N checkpoints, for each N up to the number of checkpoints, and the moving average.
 
-    Each set of files once. Raises NmtError where there are none.
+    By name; each set of files once. Raises NmtError where there are none.
     """
     if not run.is_dir():
         raise NmtError(f"{run}: {'not a' if run.exists() else 'no such'} folder: give the folder of a run")
@@ -69,10 +63,10 @@ def candidates(run: Path, last: Sequence[int] = _COUNTS, best: Sequence[int] = _
     if not named:
         model_file.locate(run)  # says when the first one is due
         raise NmtError(f"{run}: no checkpoints to choose from: give the folder of a run that has some")
-    return [Candidate(", ".join(names), tuple(sorted(files))) for files, names in named.items()]
+    return {", ".join(names): sorted(files) for files, names in named.items()}
 
 
-def select(run: Path, device_name: str) -> tuple[Checkpoint, list[CandidateScores]]:
+def select(run: Path, device_name: str) -> tuple[Checkpoint, list[Candidate]]:
     """The mean with the highest BLEU on the run's validation set, and the scores of all candidates.
 
     If several are equal, the one of the fewest files. Candidates are searched with the `decoding` settings of the
@@ -82,19 +76,19 @@ def select(run: Path, device_name: str) -> tuple[Checkpoint, list[CandidateScore
     """
     device = devices.choose(device_name)
     among = candidates(run)
-    newest = model_file.load(among[0].paths[-1])
-    pairs = _validation(run, schema.load(run / "config.yaml"), newest.provenance)
+    newest = model_file.load(next(iter(among.values()))[-1])
+    pairs = _validation(run, schema.load(run / "config.yaml").data, newest.provenance)
     config = newest.config
     validator = Validator(pairs, newest.vocabulary, config.search, config.training, config.data.target_language)
     log.info("%d candidates, each translates %s validation lines", len(among), f"{len(validator.sources):,}")
     devices.keep_freed_memory()
     tried = []
-    for candidate in tqdm(among, "validating", unit=" candidates", disable=None, leave=False):
-        tried.append(_score(candidate, validator, pairs, device))
-        log.info("%s: BLEU %.2f", candidate.name, tried[-1].bleu)
-    best = min(tried, key=lambda one: (-one.bleu, len(one.candidate.paths)))
-    mean = averaging.average(best.candidate.paths)
-    scores = {"validation_loss": best.loss, "bleu": best.bleu, "chrf": best.chrf, "selected": best.candidate.name}
+    for name, paths in tqdm(among.items(), "validating", unit=" candidates", disable=None, leave=False):
+        tried.append(_score(name, paths, validator, pairs, device))
+        log.info("%s: BLEU %.2f", name, tried[-1].bleu)
+    best = min(tried, key=lambda one: (-one.bleu, len(one.paths)))
+    mean = averaging.average(best.paths)
+    scores = {"validation_loss": best.loss, "bleu": best.bleu, "chrf": best.chrf, "selected": best.name}
     return dataclasses.replace(mean, provenance={**mean.provenance, **scores}), tried
 
 
@@ -142,28 +136,28 @@ def _check_not_of_run(output: Path, sources: Sequence[Path]) -> None:
             raise NmtError(f"{output}: is a file of the run itself: choose another --output")
 
 
-def to_text(tried: Sequence[CandidateScores], kept: str) -> str:
+def to_text(tried: Sequence[Candidate], kept: str) -> str:
     """A row for each candidate, with a star at the one named `kept`."""
     rows = [["candidate", "files", "loss", "BLEU", "chrF"]]
     for one in tried:
         scores = [f"{one.loss:.4f}", f"{one.bleu:.2f}", f"{one.chrf:.2f}"]
-        rows.append([one.candidate.name, str(len(one.candidate.paths)), *scores])
-    return table(rows, mark=[one.candidate.name for one in tried].index(kept) + 1)
+        rows.append([one.name, str(len(one.paths)), *scores])
+    return table(rows, mark=[one.name for one in tried].index(kept) + 1)
 
 
-def _validation(run: Path, config: schema.Config, provenance: Mapping[str, Any]) -> list[Pair]:
+def _validation(run: Path, data: schema.DataConfig, provenance: Mapping[str, Any]) -> list[Pair]:
     """The pairs that the run was validated on; provenance: of its newest checkpoint.
 
     Raises NmtError naming the setting where they cannot be read, or are different ones.
     """
-    given, place = config.data.validation, f"{run}/config.yaml: data.validation"
+    given, place = data.validation, f"{run}/config.yaml: data.validation"
     if given is None:
         raise NmtError(f"{place} is not set: --select needs a text to validate on")
     sessions, _ = json_lines.read(run / "sessions.jsonl")
     folders = [f"{row['folder']}, " for row in sessions if isinstance(row.get("folder"), str)] or [""]
     how = f"run this command in the folder {folders[-1]}in which training was started, or correct the path there"
     try:
-        pairs = without_empty(list(corpus.read_pairs(given, config.data, "validation")))
+        pairs = without_empty(list(corpus.read_pairs(given, data, "validation")))
     except NmtError as error:
         raise NmtError(f"{place}: {error}: {how}") from None
     if not pairs:
@@ -179,13 +173,16 @@ def _validation(run: Path, config: schema.Config, provenance: Mapping[str, Any])
     return pairs
 
 
-def _score(candidate: Candidate, validator: Validator, pairs: Sequence[Pair], device: torch.device) -> CandidateScores:
+def _score(
+    name: str, paths: Sequence[Path], validator: Validator, pairs: Sequence[Pair], device: torch.device
+) -> Candidate:
     """The loss over all pairs, as in training; BLEU and chrF over the first training.validation_sentences of them."""
-    model = averaging.average(candidate.paths).build().to(device)
+    model = averaging.average(paths).build().to(device)
     scores = validator(model)
     engine = PyTorchEngine([model], device, validator.precision)
     tokenizers = validator.vocabulary.source, validator.vocabulary.target
     ids = [tokenizer.encode(list(side)) for tokenizer, side in zip(tokenizers, zip(*pairs, strict=True), strict=True)]
     found = engine.score(list(zip(*ids, strict=True)), validator.search.batch_tokens)
     log_probabilities = [one for line in found for one in line]
-    return CandidateScores(candidate, -math.fsum(log_probabilities) / len(log_probabilities), scores.bleu, scores.chrf)
+    loss = -math.fsum(log_probabilities) / len(log_probabilities)
+    return Candidate(name, paths, loss, scores.bleu, scores.chrf)

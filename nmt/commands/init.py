@@ -27,7 +27,6 @@ _HEAD = """\
 # To change a setting that is commented out, delete its #. All settings: configs/README.md.
 
 # --- Set these first."""
-_COMMENT_COLUMN = 34
 
 
 def init(
@@ -71,5 +70,5 @@ def _text(name: str, given: dict[str, object]) -> str:
             lines += ["", f"{section}:"]
             begun = section
         setting = f"{section and '  '}{'' if path in given else '# '}{key}: {in_one_line(value)}"
-        lines.append(f"{setting:<{_COMMENT_COLUMN}}  # {known[path].meaning}")
+        lines.append(f"{setting:<34}  # {known[path].meaning}")
     return "\n".join(lines) + "\n"

@@ -1,6 +1,5 @@
 """One run put together: prepared data, validation by search, and the trainer."""
 
-import dataclasses
 import hashlib
 import logging
 import os
@@ -45,7 +44,7 @@ def train(config: Config, device_name: str, *, profile: bool = False) -> StopReq
             run_folder.check_config(Path(config.run_dir), config)
             if saved := state.saved(Path(config.run_dir)):
                 state.check_settings(config, saved[0].config, Path(config.run_dir))
-        memory.check_model(config, where, ranks.local_size)
+        memory.check_model(config.model, config.vocabulary, where, ranks.local_size)
         with ranks.local_first():
             data = training_data(config, ranks)
         return Trainer(config, data, where, ranks, deadline=deadline, profile=profile).run()
@@ -68,13 +67,5 @@ def training_data(config: Config, ranks: Ranks = Ranks()) -> TrainingData:  # no
         language = config.data.target_language
         validator = Validator(prepared.validation, prepared.vocabulary, config.search, training, language, ranks)
     digests = b"".join(hashlib.sha256(proto).digest() for proto in prepared.vocabulary.protos)
-    return TrainingData(
-        vocabulary=prepared.vocabulary,
-        train=prepared.train,
-        validation=prepared.validation_ids,
-        translate_validation=validator,
-        data_key=prepared.data_key,
-        vocabulary_key=hashlib.sha256(digests).hexdigest(),
-        validation_key=validation_key(prepared.validation, training, config.decoding),
-        report=dataclasses.asdict(prepared.report),
-    )
+    of_validation = validation_key(prepared.validation, training, config.decoding)
+    return TrainingData(prepared, validator, hashlib.sha256(digests).hexdigest(), of_validation)

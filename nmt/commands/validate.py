@@ -63,7 +63,7 @@ class Validator:
         self.precision, self.samples = training.precision, training.validation_samples
         self.sources, self.references = [source for source, _ in pairs], [reference for _, reference in pairs]
         # quiet: a warning about tokenized text at every validation would tell nothing new.
-        self.bleu, self.chrf = bleu_metric(target_language, quiet=True), CHRF()
+        self.metrics = {"bleu": bleu_metric(target_language, quiet=True), "chrf": CHRF()}
 
     def __call__(self, model: TranslationModel) -> TranslationScores:
         """Search on the model's device; the model stays in its train or eval mode.
@@ -76,9 +76,7 @@ class Validator:
         # Ranks take turns in the order of the sentences, so that each gets its share of long ones.
         shares = self.ranks.all_gather(translator.translate(self.sources[self.ranks.rank :: self.ranks.size]))
         translations = [shares[i % self.ranks.size][i // self.ranks.size] for i in range(len(self.sources))]
-        bleu = self.bleu.corpus_score(translations, [self.references])
-        chrf = self.chrf.corpus_score(translations, [self.references])
+        bleu, chrf = (metric.corpus_score(translations, [self.references]) for metric in self.metrics.values())
         samples = list(zip(self.sources, self.references, translations, strict=True))[: self.samples]
-        metrics = {"bleu": self.bleu, "chrf": self.chrf}
-        signatures = {name: str(metric.get_signature()) for name, metric in metrics.items()}
+        signatures = {name: str(metric.get_signature()) for name, metric in self.metrics.items()}
         return TranslationScores(bleu.score, chrf.score, samples, signatures)

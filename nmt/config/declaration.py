@@ -66,10 +66,8 @@ class Setting(NamedTuple):
 
     def allows(self, number: float) -> bool:
         """Whether a number is in the range."""
-        return all(_WITHIN[name](number, limit) for name, limit in self.bounds.items())
-
-
-_WITHIN = {"at least": operator.ge, "above": operator.gt, "at most": operator.le, "below": operator.lt}
+        within = {"at least": operator.ge, "above": operator.gt, "at most": operator.le, "below": operator.lt}
+        return all(within[name](number, limit) for name, limit in self.bounds.items())
 
 
 def settings(declaration: type) -> dict[str, Setting]:

@@ -63,9 +63,6 @@ def shortened(text: str) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"
 
 
-# --------------------------------------------------------------------------- the YAML library, narrowed
-
-
 _NO_ANCHORS = "anchors, aliases and tags (&, *, !) are not allowed: write the value itself, or put text in quotes"
 
 
@@ -129,9 +126,6 @@ def _explained(error: yaml.MarkedYAMLError, with_place: bool) -> str:
     return f"{place}not valid YAML: {problem}"
 
 
-# --------------------------------------------------------------------------- the library's nodes to ours
-
-
 def _scalar(node: yaml.ScalarNode) -> Scalar:
     text = str(node.value)
     plain = text.replace("_", "")
@@ -149,6 +143,8 @@ def _scalar(node: yaml.ScalarNode) -> Scalar:
 
 @dataclass(frozen=True)
 class _Converter:
+    """Turns the library's nodes into ours."""
+
     text: str
     where: str | None
     problems: list[str]

@@ -28,9 +28,6 @@ _MOST_PROBLEMS = 50  # shown of one file
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # in no language, path or name; some have no UTF-8
 
 
-# --------------------------------------------------------------------------- reading
-
-
 def load(declaration: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
     """`parse` for a file. Raises NmtError where it cannot be read."""
     try:
@@ -228,9 +225,6 @@ def _advice(annotation: Any, node: Node) -> str:
     if isinstance(node.value, float) and int in kinds and not re.search("[.eE]", node.written):
         return f": a whole number has at most {located_yaml.MOST_DIGITS} digits"
     return ""
-
-
-# --------------------------------------------------------------------------- writing
 
 
 def to_yaml(value: Any) -> str:

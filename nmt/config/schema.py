@@ -9,7 +9,6 @@ from pathlib import Path
 
 from nmt.config import conflicts, reader
 from nmt.config.declaration import required, section, setting
-from nmt.config.sections import LONGEST_OUTPUT as LONGEST_OUTPUT
 from nmt.config.sections import Corpus as Corpus
 from nmt.config.sections import DataConfig as DataConfig
 from nmt.config.sections import DecodingConfig as DecodingConfig
@@ -57,6 +56,10 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Config:
 
     Raises NmtError with every problem: unknown settings, wrong types, values that do not go together.
     """
+    if path.is_dir():
+        run = (path / "config.yaml").is_file()
+        remedy = f"to resume this run, give {path / 'config.yaml'}" if run else "give a YAML file of settings"
+        raise NmtError(f"{path}: a folder, but a config file is expected: {remedy}")
     return reader.load(Config, path, overrides)
 
 

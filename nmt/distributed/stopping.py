@@ -8,8 +8,7 @@ from types import FrameType
 log = logging.getLogger("nmt")
 
 # Ctrl-C, what schedulers send before they end a job, and what a terminal sends when it is closed.
-_NAMES = ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP")
-SIGNALS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP") if hasattr(signal, name))
 _OUT_OF_TIME = 1000
 
 

@@ -1,11 +1,9 @@
 """What the trainer is given."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from nmt.data.token_store import TokenStore
-from nmt.data.vocabulary import Vocabulary
+from nmt.data.prepare import PreparedData
 from nmt.models.interface import TranslationModel
 
 
@@ -28,14 +26,9 @@ class TrainingData:
 
     translate_validation: translates the validation set with a model and scores the result; collective.
     validation_key: of all that best_metric depends on; scores with different keys cannot be compared.
-    report: the report on the training data, as JSON values.
     """
 
-    vocabulary: Vocabulary
-    train: TokenStore
-    validation: TokenStore | None
+    prepared: PreparedData
     translate_validation: Callable[[TranslationModel], TranslationScores] | None
-    data_key: str
     vocabulary_key: str
     validation_key: str
-    report: Mapping[str, Any]

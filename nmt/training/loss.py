@@ -115,5 +115,4 @@ def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, target: Tensor, smoot
     if not torch.is_grad_enabled():  # otherwise gradients would be computed even without grad mode
         hidden, weight = hidden.detach(), weight.detach()
     with torch.autocast(kind, enabled=False):
-        loss, nll = _SmoothedCrossEntropy.apply(hidden, weight, target, smoothing, dtype)  # type: ignore[no-untyped-call]
-    return loss, nll
+        return _SmoothedCrossEntropy.apply(hidden, weight, target, smoothing, dtype)  # type: ignore[no-untyped-call]

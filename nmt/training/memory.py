@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch.profiler import ProfilerActivity, profile
 
-from nmt.config import schema
+from nmt.config.schema import ModelConfig, TrainingConfig, VocabularyConfig
 from nmt.data.token_store import TokenStore
 from nmt.data.vocabulary import PAD
 from nmt.device import available_host_memory
@@ -33,7 +33,7 @@ _PROBE_TOKENS = 2048  # size of the small batches measured on the CPU, where run
 
 
 def micro_batch_tokens(
-    training: schema.TrainingConfig, run: Path, pairs: TokenStore, objective: Objective, ranks: Ranks
+    training: TrainingConfig, run: Path, pairs: TokenStore, objective: Objective, ranks: Ranks
 ) -> int:
     """The most tokens that a device gets at once, to train on these pairs. Collective.
 
@@ -104,7 +104,7 @@ def largest_micro_batch(objective: Objective, batch_tokens: int, longest: int, r
 
 
 def check_step(
-    training: schema.TrainingConfig, objective: Objective, tokens: int, longer: NDArray[Any], ranks_here: int
+    training: TrainingConfig, objective: Objective, tokens: int, longer: NDArray[Any], ranks_here: int
 ) -> None:
     """Raises NmtError if a micro-batch of this size needs more memory than this CPU has left for a rank.
 
@@ -132,15 +132,14 @@ def check_step(
         )
 
 
-def check_model(settings: schema.Config, where: torch.device, ranks_here: int) -> None:
+def check_model(config: ModelConfig, vocabulary: VocabularyConfig, where: torch.device, ranks_here: int) -> None:
     """Raises NmtError if the model, and what training keeps with it, cannot fit: before it is built.
 
     Weights are built in the machine's memory; on a CPU their gradients and Adam's two moments are there too. A
     vocabulary that is given (vocabulary.source_model) is not counted: its size is not known here.
     """
-    given = settings.vocabulary.source_model or settings.vocabulary.target_model
-    size = 1 if given else settings.vocabulary.size
-    count = build.build_on_meta(settings.model, size, size, PAD).parameter_counts()["total"]
+    size = 1 if vocabulary.source_model or vocabulary.target_model else vocabulary.size
+    count = build.build_on_meta(config, size, size, PAD).parameter_counts()["total"]
     need = 4 * count * (4 if where.type == "cpu" else 1) * ranks_here
     if need > (free := available_memory()):
         raise NmtError(

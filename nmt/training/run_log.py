@@ -1,8 +1,10 @@
-"""The log files of a run: metrics, translations of some validation sentences, and its sessions."""
+"""What a run reports: metrics, validation translations and sessions in files, its progress to the user."""
 
 import datetime
+import logging
 import os
 import platform
+import time
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from importlib import metadata
@@ -10,12 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tqdm import tqdm
 
 from nmt import __version__
 from nmt.device import usable_cores
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError, current_folder
 from nmt.files.json_lines import JsonLines
+
+log = logging.getLogger("nmt")
 
 
 class RunLog:
@@ -36,8 +41,14 @@ class RunLog:
             self._metrics = opened.enter_context(JsonLines(run and run / "metrics.jsonl", metrics_bytes))
             self._samples = opened.enter_context(JsonLines(run and run / "samples.jsonl", samples_bytes))
             self._sessions = opened.enter_context(JsonLines(run and run / "sessions.jsonl"))
-            self._board = _summary_writer(run / "tensorboard") if run and tensorboard else None
-            if self._board:
+            self._board: Any = None
+            if run and tensorboard:
+                try:
+                    from torch.utils.tensorboard import SummaryWriter
+                except ImportError:
+                    remedy = "pip install tensorboard, or set it to false"
+                    raise NmtError(f"training.tensorboard: true needs TensorBoard: {remedy}") from None
+                self._board = SummaryWriter(str(run / "tensorboard"))
                 opened.callback(self._board.close)
             self._open_files = opened.pop_all()
 
@@ -59,14 +70,10 @@ class RunLog:
         for source, reference, translation in samples:
             self._samples.write({"step": step, "source": source, "reference": reference, "translation": translation})
 
-    def session_started(self, step: int, facts: dict[str, Any]) -> None:
-        """Training starts (step 0) or resumes after this step; facts: about machine, model and data, as JSON values."""
-        self._sessions.write({"event": "started", "time": _now(), "step": step, **facts})
-
-    def session_ended(self, step: int, reason: str, *, finished: bool) -> None:
-        """Training ends after this step; finished: there is nothing more to train."""
-        event = "finished" if finished else "stopped"
-        self._sessions.write({"event": event, "time": _now(), "step": step, "reason": reason})
+    def session(self, event: str, step: int, **facts: Any) -> None:
+        """Append a row about the session: it starts or ends after this step. facts: JSON values."""
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")  # 2017-06-12T17:57:34+00:00
+        self._sessions.write({"event": event, "time": now, "step": step, **facts})
 
     def __enter__(self) -> "RunLog":
         return self
@@ -75,19 +82,47 @@ class RunLog:
         self._open_files.close()
 
 
-def _summary_writer(folder: Path) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise NmtError(
-            "training.tensorboard: true needs TensorBoard: pip install tensorboard, or set it to false"
-        ) from None
-    return SummaryWriter(str(folder))
+class ProgressBar:
+    """Step N of M, loss, learning rate, speed and time left: a bar on a terminal, log lines elsewhere."""
 
+    def __init__(self, step: int, last_step: int, *, hidden: bool):
+        """step: steps done so far; last_step: where training is expected to end. The bar is shown if standard error is
+        a terminal, and not `hidden`."""
+        self._first_step, self._last_step, self._start = step, last_step, time.monotonic()
+        self._bar = tqdm(
+            total=max(last_step, step), initial=step, smoothing=0, dynamic_ncols=True, disable=hidden or None,
+            bar_format="step {n:,} of {total:,}, {remaining} left{postfix} |{bar}|",  # short on a narrow terminal
+        )  # fmt: skip
 
-def _now() -> str:
-    """The current time in UTC, as 2017-06-12T17:57:34+00:00."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    @property
+    def shown(self) -> bool:
+        """Whether there is a bar. tqdm shows none on a terminal with a height of 0, of which it takes 1 away."""
+        return not self._bar.disable and (self._bar.nrows or 0) >= 0
+
+    def update(self) -> None:
+        """One more step is done."""
+        self._bar.total = max(self._last_step, self._bar.n + 1)  # epochs may be longer than expected
+        self._bar.update()
+
+    def show(self, loss: float, learning_rate: float, speed: float) -> None:
+        """Show these on the bar; speed: target tokens per second."""
+        self._bar.set_postfix_str(f"loss {loss:.3f}, lr {learning_rate:.1e}, {speed:,.0f} tokens/s")
+
+    def log(self, step: int, epoch: int, loss: float, learning_rate: float, speed: float) -> None:
+        """Log these and the time left. While the bar is shown the line goes only to the log file."""
+        left = (time.monotonic() - self._start) / max(1, step - self._first_step) * max(0, self._last_step - step)
+        log.log(
+            logging.DEBUG if self.shown else logging.INFO,
+            "step %s of %s  epoch %d  loss %.3f  lr %.2e  %s target tokens/s  %s left",
+            *(f"{step:,}", f"{max(step, self._last_step):,}", epoch, loss, learning_rate, f"{speed:,.0f}"),
+            tqdm.format_interval(left),
+        )
+
+    def __enter__(self) -> "ProgressBar":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
 
 
 def environment(device: torch.device, ranks: Ranks) -> dict[str, Any]:

@@ -5,9 +5,9 @@ ordinary ones, which every function accepts too.
 """
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from nmt.distributed.ranks import Ranks
@@ -17,24 +17,13 @@ from nmt.training.objective import Objective
 def shard(objective: Objective, device: torch.device, ranks: Ranks) -> None:
     """Shard the weights layer by layer, and move the shards to their devices.
 
-    A layer's weights are gathered when it computes and freed after it; all others stay until the backward pass.
+    A layer's weights are gathered when it computes and freed after it; all others stay until the backward pass. This
+    makes the objective an FSDPModule, with its methods.
     """
     mesh = init_device_mesh(device.type, (ranks.size,))
     for layer in objective.model.layers():
         fully_shard(layer, mesh=mesh)
     fully_shard(objective, mesh=mesh)
-
-
-def reduce_gradients(objective: nn.Module, enabled: bool) -> None:
-    """Whether the next backward pass sums gradients over the ranks: it should in a step's last micro-batch."""
-    assert isinstance(objective, FSDPModule)
-    objective.set_requires_gradient_sync(enabled)
-
-
-def reshard(objective: nn.Module) -> None:
-    """Free the gathered weights: after a forward pass without a backward pass the embeddings are still gathered."""
-    assert isinstance(objective, FSDPModule)
-    objective.reshard()
 
 
 def gather(tensor: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -105,8 +105,7 @@ class Identity:
         if self.vocabulary_key != saved.vocabulary_key:
             raise _not_resumable(run, "another vocabulary", changed, ("data.train",))
         if self.data_key != saved.data_key:
-            causes = ("data.train", "training.micro_batch_tokens")
-            raise _not_resumable(run, "other training data", changed, causes)
+            raise _not_resumable(run, "other training data", changed, ("data.train", "training.micro_batch_tokens"))
         for path, (before, now) in changed.items():
             log.info("setting changed: %s: %s in the saved run, %s now", path, before, now)
 
@@ -176,25 +175,12 @@ def newest(run: Path) -> Path | None:
     return max(_states(run), default=None)
 
 
-def data_key(run: Path) -> str | None:
-    """The key of the training data in the newest readable state; None if there is none."""
-    keys = (metadata["data_key"] for metadata in _readable_metadata(run) if "data_key" in metadata)
-    return next(keys, "").partition(",")[0] or None
-
-
 def saved(run: Path) -> tuple[Identity, Progress] | None:
-    """The newest readable state without its tensors; None if there is none."""
-    for metadata in _readable_metadata(run):
-        with contextlib.suppress(NmtError, KeyError, TypeError, ValueError):  # `restore` reports what is wrong
-            return _parse(run, metadata)
-    return None
-
-
-def _readable_metadata(run: Path) -> Iterator[dict[str, str]]:
-    """Of each state, newest first, without those that are damaged or that training is deleting right now."""
+    """The newest readable state without its tensors; None if there is none. Training may delete one meanwhile."""
     for path in reversed(_states(run)):
-        with contextlib.suppress(NmtError):
-            yield tensor_file.read_metadata(path)
+        with contextlib.suppress(NmtError, KeyError, TypeError, ValueError):  # `restore` reports what is wrong
+            return _parse(run, tensor_file.read_metadata(path))
+    return None
 
 
 def _parse(run: Path, metadata: Mapping[str, str]) -> tuple[Identity, Progress]:

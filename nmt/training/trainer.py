@@ -1,5 +1,6 @@
 """The training loop."""
 
+import dataclasses
 import logging
 import signal
 import time
@@ -14,23 +15,19 @@ from nmt.checkpoints import model_file, run_folder
 from nmt.config.schema import Config
 from nmt.data.batching import Batches, Step, read_ahead
 from nmt.data.token_store import TokenStore
-from nmt.data.vocabulary import PAD
 from nmt.device import explaining_out_of_memory
 from nmt.distributed.ranks import Ranks
 from nmt.distributed.stopping import StopRequest
 from nmt.errors import NmtError
-from nmt.models import build
 from nmt.models.interface import TranslationModel
-from nmt.training import sharding, state
+from nmt.training import state
 from nmt.training.data import TrainingData, TranslationScores
 from nmt.training.memory import micro_batch_tokens
 from nmt.training.profiling import Profile
-from nmt.training.progress_bar import ProgressBar
-from nmt.training.run_log import RunLog, environment
+from nmt.training.run_log import ProgressBar, RunLog, environment
 from nmt.training.saving import Saver
-from nmt.training.schedule import learning_rate
 from nmt.training.state import Identity, Progress
-from nmt.training.train_step import TrainStep, inputs
+from nmt.training.train_step import TrainStep, inputs, learning_rate
 
 log = logging.getLogger("nmt")
 
@@ -54,28 +51,25 @@ class Trainer:
         """
         self.config, self.data, self.device, self.ranks = config, data, device, ranks
         self.run_dir, self.deadline = Path(config.run_dir), deadline
-        ranks.agree({"the vocabulary": data.vocabulary_key, "the training data": data.data_key})
+        prepared = data.prepared
+        ranks.agree({"the vocabulary": data.vocabulary_key, "the training data": prepared.data_key})
         torch.manual_seed(config.seed)
         message = f"{device}: out of memory with the model alone: lower model.d_model or layers"
         with explaining_out_of_memory(lambda: message):
-            model = build.build(config.model, len(data.vocabulary.source), len(data.vocabulary.target), PAD)
-            self.train_step = TrainStep(model, config.training, config.seed, device, ranks)
+            self.model = model_file.new_model(config.model, prepared.vocabulary)
+            self.train_step = TrainStep(self.model, config.training, config.seed, device, ranks)
         self.micro_batch_tokens = micro_batch_tokens(
-            config.training, self.run_dir, data.train, self.train_step.objective, ranks
+            config.training, self.run_dir, prepared.train, self.train_step.objective, ranks
         )
         sizes = config.training.batch_tokens, self.micro_batch_tokens
-        self.batches = self._batches(data.train, *sizes, config.vocabulary.segmentations)
-        self.validation = None if data.validation is None else self._validation_batches(data.validation)
-        data_key = f"{data.data_key}, {self.batches.skipped} pairs skipped"  # the batches depend on both
+        self.batches = self._batches(prepared.train, *sizes, config.vocabulary.segmentations)
+        ids = prepared.validation_ids
+        self.validation = None if ids is None else self._validation_batches(ids)
+        data_key = f"{prepared.data_key}, {self.batches.skipped} pairs skipped"  # the batches depend on both
         self.identity = Identity(config, data_key, data.vocabulary_key, data.validation_key)
         self.progress = Progress()
         dtype = self.train_step.objective.autocast_dtype or torch.float32
         self.profile = Profile(self.run_dir / "profile", device, dtype, ranks) if profile else None
-
-    @property
-    def model(self) -> TranslationModel:
-        """The model that is trained."""
-        return self.train_step.model
 
     def run(self) -> StopRequest:
         """Train until max_steps, max_epochs, patience or a request to stop, which is returned (unset if none came).
@@ -132,10 +126,10 @@ class Trainer:
         tensorboard = self.config.training.tensorboard
         with RunLog(run, progress.metrics_bytes, progress.samples_bytes, tensorboard=tensorboard) as run_log:
             counts = {"parameters": self.model.parameter_counts(), "skipped_pairs": self.batches.skipped}
-            facts = {**environment(self.device, self.ranks), **counts, "data": self.data.report}
-            run_log.session_started(progress.step, facts)
+            facts = {**counts, "data": dataclasses.asdict(self.data.prepared.report)}
+            run_log.session("started", progress.step, **environment(self.device, self.ranks), **facts)
             # `stop` to the end: another SIGTERM that comes while the last save is written must not end the process.
-            with stop, Saver(self.run_dir, self.identity, self.data.vocabulary, self.ranks) as saver:
+            with stop, Saver(self.run_dir, self.identity, self.data.prepared.vocabulary, self.ranks) as saver:
                 try:
                     self._train(run_log, saver, stop, last_step)
                 except RuntimeError:
@@ -144,12 +138,11 @@ class Trainer:
                         log.debug("after SIGTERM", exc_info=True)
                         raise SystemExit(1) from None
                     raise
-            done = self._reason_to_end()  # logged only now: everything is saved
-            if done:
+            if done := self._reason_to_end():  # logged only now: everything is saved
                 log.info("done: %s", done)
             else:
                 log.info("%s: saved at step %s; run again to resume", stop.reason, f"{progress.step:,}")
-            run_log.session_ended(progress.step, done or stop.reason, finished=done is not None)
+            run_log.session("finished" if done else "stopped", progress.step, reason=done or stop.reason)
 
     def _announce(self) -> int:
         """Log what is trained, on how much data, on which device. Returns about the step at which training ends."""
@@ -161,9 +154,9 @@ class Trainer:
         steps, skipped = self.batches.steps_in_epoch(progress.epoch), self.batches.skipped
         left_out = f"; {skipped:,} pairs longer than a batch skipped (data.over_budget)" if skipped else ""
         where = f"{self.ranks.size} ranks, {self.device.type}" if self.ranks.size > 1 else str(self.device)
-        threads = f", {torch.get_num_threads()} threads" if self.device.type == "cpu" else ""
-        how = f"{where}{threads}, {training.precision}"
-        log.info("training: about %s steps per epoch%s; %s", f"{steps:,}", left_out, how)
+        threads = torch.get_num_threads()
+        where += f", {threads} thread{'s' * (threads > 1)}" if self.device.type == "cpu" else ""
+        log.info("training: about %s steps per epoch%s; %s, %s", f"{steps:,}", left_out, where, training.precision)
         if training.max_epochs is None:
             return training.max_steps
         left = steps * (training.max_epochs - progress.epoch) - progress.step_in_epoch
@@ -360,8 +353,8 @@ def validate(
     for step in batches.epoch(0):
         nll += sum(float(train_step.objective(*inputs(batch, train_step.device))[1]) for batch in step.micro_batches)
         tokens += step.target_tokens  # of all ranks
-    if train_step.sharded:
-        sharding.reshard(train_step.objective)
+    if train_step.sharded:  # without a backward pass the embeddings are still gathered
+        train_step.objective.reshard()  # type: ignore[operator]
     scores = {"validation_loss": float(train_step.ranks.all_reduce_sum(nll)) / tokens}
     translated = translate(train_step.unsharded_model()) if translate else None
     if translated:

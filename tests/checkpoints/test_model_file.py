@@ -61,7 +61,7 @@ def test_round_trip(make_config: MakeConfig, tmp_path: Path, shared: bool, norm:
 
 def test_the_model_built_computes_what_the_saved_one_did(make_config: MakeConfig, tmp_path: Path) -> None:
     config = make_config("model.dropout=0.3")
-    model = model_file.new_model(config, shared_vocabulary()).eval()
+    model = model_file.new_model(config.model, shared_vocabulary()).eval()
     saved = model_file.Checkpoint(config, shared_vocabulary(), model_file.weights_of(model), {})
     model_file.save(tmp_path / "model.safetensors", saved)
     built = model_file.load(tmp_path / "model.safetensors").build()

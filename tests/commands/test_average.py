@@ -46,7 +46,7 @@ def run_of(folder: Path, of: Config, count: int) -> Path:
 
 
 def names(run: Path) -> list[str]:
-    return [candidate.name for candidate in average.candidates(run)]
+    return list(average.candidates(run))
 
 
 def test_candidates_are_as_many_as_there_are(make_config: MakeConfig, tmp_path: Path) -> None:
@@ -54,47 +54,45 @@ def test_candidates_are_as_many_as_there_are(make_config: MakeConfig, tmp_path: 
     assert names(run_of(tmp_path / "one", make_config(), 1)) == ["last 1, best 1"]
     run = run_of(tmp_path / "six", make_config(), 6)
     assert names(run) == ["last 1", "last 3", "last 5", "best 1", "best 3", "best 5"]
-    found = {one.name: [path.name for path in one.paths] for one in average.candidates(run)}
+    found = {name: [path.name for path in paths] for name, paths in average.candidates(run).items()}
     assert found["last 3"] == [f"step-0000000{step}.safetensors" for step in (4, 5, 6)]
     assert found["best 3"] == [f"step-0000000{step}.safetensors" for step in (1, 2, 3)]
     model_file.save(run / model_file.EMA, make_checkpoint(make_config(), 9))
     assert names(run)[-1] == "moving average"
     only = average.candidates(run, last=(1, 6), best=(3, 6))
-    assert [one.name for one in only] == ["last 1", "last 6, best 6", "best 3", "moving average"]
+    assert list(only) == ["last 1", "last 6, best 6", "best 3", "moving average"]
 
 
 def test_what_is_tried_is_what_validation_measured(trained: Path) -> None:
     measured = {row["step"]: row for row in rows_of(trained / "metrics.jsonl") if "bleu" in row}
     _, tried = average.select(trained, "cpu")
-    singles = [one for one in tried if len(one.candidate.paths) == 1 and one.candidate.name != "moving average"]
+    singles = [one for one in tried if len(one.paths) == 1 and one.name != "moving average"]
     assert singles
     for one in singles:
-        row = measured[model_file.load_provenance(one.candidate.paths[0])["step"]]
+        row = measured[model_file.load_provenance(one.paths[0])["step"]]
         assert (one.bleu, one.chrf) == (row["bleu"], row["chrf"])
         assert one.loss == pytest.approx(row["validation_loss"], rel=1e-5)
 
 
 def test_the_winner_is_the_mean_of_its_files(trained: Path) -> None:
     winner, tried = average.select(trained, "cpu")
-    best = next(one for one in tried if one.candidate.name == winner.provenance["selected"])
+    best = next(one for one in tried if one.name == winner.provenance["selected"])
     assert best.bleu == max(one.bleu for one in tried) > 0
     assert (winner.provenance["bleu"], winner.provenance["validation_loss"]) == (best.bleu, best.loss)
-    mean = averaging.average(best.candidate.paths)
+    mean = averaging.average(best.paths)
     assert all(torch.equal(weight, winner.weights[name]) for name, weight in mean.weights.items())
     of = winner.config
-    pairs = average._validation(trained, schema.load(trained / "config.yaml"), {})
+    pairs = average._validation(trained, schema.load(trained / "config.yaml").data, {})
     validator = Validator(pairs, winner.vocabulary, of.search, of.training, of.data.target_language)
     assert validator(winner.build()).bleu == best.bleu
-    assert {"last 1", "moving average"} <= {name for one in tried for name in one.candidate.name.split(", ")}
+    assert {"last 1", "moving average"} <= {name for one in tried for name in one.name.split(", ")}
 
 
 def test_of_equal_ones_the_fewest_files_win(
     make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bleu = {"last 1": 1.0, "last 3": 7.0, "last 5": 7.0, "best 1": 2.0, "best 3": 7.0, "best 5": 6.0}
-    monkeypatch.setattr(
-        average, "_score", lambda candidate, *_: average.CandidateScores(candidate, 1.0, bleu[candidate.name], 0.0)
-    )
+    monkeypatch.setattr(average, "_score", lambda name, paths, *_: average.Candidate(name, paths, 1.0, bleu[name], 0.0))
     winner, tried = average.select(run_of(tmp_path / "run", make_config(), 6), "cpu")
     assert winner.provenance["selected"] == "last 3"
     assert average.to_text(tried, "last 3").split("\n")[2] == "* last 3         3  1.0000  7.00  0.00"
@@ -124,7 +122,7 @@ def test_interrupted_it_leaves_nothing(trained: Path, tmp_path: Path, monkeypatc
         if len(calls) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(average, "_score", lambda *given: interrupted() or average.CandidateScores(given[0], 1, 1, 1))
+    monkeypatch.setattr(average, "_score", lambda *given: interrupted() or average.Candidate(*given[:2], 1, 1, 1))
     output = tmp_path / "winner.safetensors"
     done = CliRunner().invoke(app.app, ["average-checkpoints", str(trained), "--select", "--output", str(output)])
     assert (done.exit_code, len(calls)) == (130, 2)

@@ -385,3 +385,11 @@ def test_what_is_no_decoding_setting(override: str, message: str) -> None:
     with pytest.raises(NmtError) as refused:
         schema.override(read(), [override])
     assert str(refused.value).startswith(message)
+
+
+def test_a_run_folder_in_place_of_its_settings_is_answered_with_how_to_resume_it(tmp_path: Path) -> None:
+    for remedy in ("give a YAML file of settings", f"to resume this run, give {tmp_path / 'config.yaml'}"):
+        with pytest.raises(NmtError) as error:
+            schema.load(tmp_path)
+        assert str(error.value) == f"{tmp_path}: a folder, but a config file is expected: {remedy}"
+        (tmp_path / "config.yaml").write_text("run_dir: x\n")

@@ -238,7 +238,7 @@ def steps_with_nothing_for_a_rank(config: Config, micro_batches: int) -> list[in
     """Steps that two ranks take in this number of micro-batches, and that leave the second rank an empty one."""
     alone = trainer(config, ALONE)
     alone.ranks = Ranks(1, 2)
-    batches: Batches = alone._batches(alone.data.train, config.training.batch_tokens, alone.micro_batch_tokens)
+    batches: Batches = alone._batches(alone.data.prepared.train, config.training.batch_tokens, alone.micro_batch_tokens)
     sizes = [[len(batch.source) for batch in step.micro_batches] for step in batches.epoch(0)]
     return [i for i, parts in enumerate(sizes) if 0 in parts and len(parts) == micro_batches]
 

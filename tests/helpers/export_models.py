@@ -86,7 +86,7 @@ def _random_model(seed: int, *overrides: str) -> Checkpoint:
     torch.manual_seed(seed)
     given = make_settings(*overrides)
     vocabulary = make_vocabulary(given)
-    model = model_file.new_model(given, vocabulary)
+    model = model_file.new_model(given.model, vocabulary)
     for parameter in model.parameters():
         if parameter.dim() > 1:
             parameter *= 2

@@ -46,7 +46,7 @@ def new_checkpoint(source: str = "en", target: str = "de", decoding: Any = None,
     )
     torch.manual_seed(2)
     of = Vocabulary(tokenizer(), tokenizer())
-    new = model_file.new_model(settings, of)
+    new = model_file.new_model(settings.model, of)
     with torch.no_grad():
         for parameter in new.parameters():
             if parameter.dim() > 1:

@@ -28,7 +28,7 @@ def make_checkpoint(settings: Config, seed: int = 0, of: Vocabulary | None = Non
     """An untrained model with normally distributed weights."""
     torch.manual_seed(seed)
     of = of or shared_vocabulary()
-    model = model_file.new_model(settings, of)
+    model = model_file.new_model(settings.model, of)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     return Checkpoint(settings, of, model_file.weights_of(model), provenance)

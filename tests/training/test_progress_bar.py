@@ -1,13 +1,18 @@
 """What a person sees of training: a bar on a terminal, a line with the same in a pipe."""
 
+import fcntl
 import io
 import logging
+import os
+import pty
+import struct
 import sys
+import termios
 import time
 
 import pytest
 
-from nmt.training.progress_bar import ProgressBar
+from nmt.training.run_log import ProgressBar
 
 
 class Terminal(io.StringIO):
@@ -51,6 +56,22 @@ def test_in_a_pipe_and_on_other_ranks_there_is_no_bar(monkeypatch: pytest.Monkey
     assert not ProgressBar(0, 10, hidden=True).shown
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     assert not ProgressBar(0, 10, hidden=False).shown
+
+
+@pytest.mark.parametrize("height", [0, 24])
+def test_a_terminal_without_a_height_has_lines_as_tqdm_shows_no_bar_there(
+    height: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As consoles of containers and of some schedulers report it."""
+    caplog.set_level("DEBUG", "nmt")
+    reader, writer = pty.openpty()
+    fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("4H", height, 80 if height else 0, 0, 0))
+    with os.fdopen(writer, "w") as terminal, os.fdopen(reader, "rb"):
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with ProgressBar(0, 10, hidden=False) as bar:
+            assert bar.shown == (height > 0)
+            bar.log(1, 1, 3.14159, 7e-4, 12345.6)
+    assert [record.levelno for record in caplog.records] == [logging.DEBUG if height else logging.INFO]
 
 
 def test_a_line_tells_how_far_training_is_and_how_long_it_takes(

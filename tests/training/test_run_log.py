@@ -28,16 +28,16 @@ def rows(run: Path) -> list[dict[str, float]]:
 
 def test_a_resumed_run_forgets_samples_but_no_session(tmp_path: Path) -> None:
     with opened(tmp_path) as log:
-        log.session_started(0, {"torch": "2"})
+        log.session("started", 0, torch="2")
         log.samples(10, [("a", "b", "c"), ("שלום", "</script>", "\u2028")])
         sizes = log.sizes
         log.metrics({"step": 11})
         log.samples(20, [("a", "b", "lost")])
     assert len(rows_of(tmp_path / "samples.jsonl")) == 3
     with opened(tmp_path, *sizes) as log:
-        log.session_started(10, {"torch": "2"})
+        log.session("started", 10, torch="2")
         log.samples(20, [("a", "b", "d")])
-        log.session_ended(20, "SIGTERM", finished=False)
+        log.session("stopped", 20, reason="SIGTERM")
     assert rows(tmp_path) == []
     assert rows_of(tmp_path / "samples.jsonl") == [
         {"step": 10, "source": "a", "reference": "b", "translation": "c"},
@@ -52,7 +52,7 @@ def test_a_resumed_run_forgets_samples_but_no_session(tmp_path: Path) -> None:
 def test_a_rank_that_does_not_write_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with opened(None, 5) as log:
-        log.session_started(0, {})
+        log.session("started", 0)
         log.samples(1, [("a", "b", "c")])
         log.metrics({"step": 1})
         assert log.sizes == (0, 0)

@@ -10,61 +10,32 @@ import pytest
 import torch
 from helpers import faults
 from helpers.model_files import shared_vocabulary
-from helpers.train_steps import make_train_step
+from helpers.train_steps import Session
 from torch import Tensor
 
 import nmt
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.schema import Config
-from nmt.data.batching import Batch, Step
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
 from nmt.training import state
 from nmt.training.saving import Saver
-from nmt.training.state import Identity, Progress
-from nmt.training.train_step import TrainStep
 
 MakeConfig = Callable[..., Config]
 
 
-@dataclasses.dataclass
-class Session:
-    """What a training process holds."""
-
-    config: Config
-    run: Path
-    train_step: TrainStep
-    progress: Progress
-
-    @property
-    def identity(self) -> Identity:
-        return Identity(self.config, "data", "vocabulary", "validation")
-
-    def saver(self) -> Saver:
-        return Saver(self.run, self.identity, shared_vocabulary(), Ranks())
-
-    def train(self) -> None:
-        self.progress.step += 1
-        generator = torch.Generator().manual_seed(self.progress.step)
-        source, target = torch.randint(4, 300, (2, 3, 6), generator=generator)
-        step = Step([Batch(source, target)], 3, source.numel(), target.numel(), 36)
-        self.train_step.run(step, self.progress.step, 0.01)
-
-    def weights(self) -> dict[str, Tensor]:
-        return {name: weight.clone() for name, weight in model_file.weights_of(self.train_step.model).items()}
-
-
-def start(config: Config, run: Path) -> Session:
-    session = Session(config, run, make_train_step(config), Progress())
+def started(run: Path, config: Config) -> Session:
+    """After one step."""
+    session = Session.start(run, config)
     session.train()
     return session
 
 
 @pytest.fixture
 def session(make_config: MakeConfig, tmp_path: Path) -> Session:
-    return start(make_config("training.ema_decay=0.6"), tmp_path / "run")
+    return started(tmp_path / "run", make_config("training.ema_decay=0.6"))
 
 
 @dataclasses.dataclass
@@ -126,7 +97,9 @@ def test_a_state_is_written_after_what_it_speaks_of_and_nothing_is_deleted_befor
     make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed at any point, a run has the files that the state it goes on from takes for written."""
-    of = start(make_config("training.keep_last=1", "training.keep_best=0", "training.ema_decay=0.6"), tmp_path / "run")
+    of = started(
+        tmp_path / "run", make_config("training.keep_last=1", "training.keep_best=0", "training.ema_decay=0.6")
+    )
     with of.saver() as saver:
         saver.save(of.progress, of.train_step, {})
     of.train()
@@ -277,7 +250,7 @@ def test_an_error_of_the_disk_does_not_hide_what_ended_training(session: Session
 def test_the_last_and_the_best_checkpoints_are_kept(
     make_config: MakeConfig, tmp_path: Path, last: int, best: int, kept: set[int]
 ) -> None:
-    of = start(make_config(f"training.keep_last={last}", f"training.keep_best={best}"), tmp_path / "run")
+    of = started(tmp_path / "run", make_config(f"training.keep_last={last}", f"training.keep_best={best}"))
     with of.saver() as saver:
         for step, loss in enumerate((5.0, 1.0, 2.0, 3.0, 4.0), start=1):
             of.progress.step = step
@@ -314,7 +287,7 @@ def test_the_moving_average_is_a_model_file_with_the_averaged_weights(session: S
 
 
 def test_without_a_decay_there_is_no_moving_average(make_config: MakeConfig, tmp_path: Path) -> None:
-    of = start(make_config(), tmp_path / "run")
+    of = started(tmp_path / "run", make_config())
     with of.saver() as saver:
         saver.save(of.progress, of.train_step, {})
     assert not (of.run / model_file.EMA).exists()

@@ -10,68 +10,18 @@ from pathlib import Path
 import pytest
 import torch
 from helpers.model_files import make_checkpoint
-from helpers.train_steps import make_train_step
+from helpers.train_steps import Session
 
 from nmt.checkpoints import model_file
 from nmt.config import reader
 from nmt.config.schema import Config
-from nmt.data.batching import Batch, Step
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
 from nmt.training import state
-from nmt.training.state import Identity, Progress
-from nmt.training.train_step import TrainStep
+from nmt.training.state import Progress
 
 MakeConfig = Callable[..., Config]
-
-
-@dataclasses.dataclass
-class Session:
-    """What a training process holds."""
-
-    config: Config
-    run: Path
-    train_step: TrainStep
-    steps: int = 0
-
-    @property
-    def identity(self) -> Identity:
-        return Identity(self.config, "data", "vocabulary", "validation")
-
-    def train(self, steps: int = 1) -> None:
-        for _ in range(steps):
-            self.steps += 1
-            generator = torch.Generator().manual_seed(self.steps)
-            source, target = torch.randint(4, 300, (2, 3, 6), generator=generator)
-            step = Step([Batch(source, target)], 3, source.numel(), target.numel(), 36)
-            self.train_step.run(step, self.steps, 0.01)
-
-    def save(self, step: int) -> None:
-        state.write(self.run, state.snapshot(self.identity, Progress(step=step), self.train_step))
-
-    def restore(self) -> Progress:
-        progress = state.restore(self.run, self.identity, self.train_step, Ranks())
-        self.steps = progress.step
-        return progress
-
-    def everything(self) -> dict[str, torch.Tensor]:
-        """All that the next step depends on."""
-        names = dict(self.train_step.model.named_parameters())
-        moments = {
-            f"{key} of {name}": value
-            for name, parameter in names.items()
-            for key, value in self.train_step.optimizer.state[parameter].items()
-        }
-        assert len(moments) == 3 * len(names)
-        average = dict(self.train_step.average.named_parameters()) if self.train_step.average else {}
-        return {**names, **moments, **{f"average of {name}": weight for name, weight in average.items()}}
-
-
-def start(run: Path, config: Config, seed: int = 0) -> Session:
-    train_step = make_train_step(dataclasses.replace(config, seed=seed))
-    train_step.seed = 0  # of dropout; `seed` is only that of the weights
-    return Session(config, run, train_step)
 
 
 def assert_same(one: Session, other: Session) -> None:
@@ -106,14 +56,14 @@ def test_the_next_steps_are_those_that_would_have_come(
 ) -> None:
     """Bit for bit: weights, both moments, step counts, random numbers, the loss scale."""
     config = make_config("model.dropout=0.3", *overrides)
-    whole = start(tmp_path, config)
+    whole = Session.start(tmp_path, config)
     whole.train(3)
     whole.save(3)
     at_save = {name: tensor.detach().clone() for name, tensor in whole.everything().items()}
     whole.train(2)
     after, scale = {n: t.detach().clone() for n, t in whole.everything().items()}, whole.train_step.scaler.state_dict()
 
-    resumed = start(tmp_path, config, seed=99)
+    resumed = Session.start(tmp_path, config, seed=99)
     assert resumed.restore() == Progress(step=3)
     assert all(torch.equal(tensor, at_save[name]) for name, tensor in resumed.everything().items())
     resumed.train(2)
@@ -122,7 +72,7 @@ def test_the_next_steps_are_those_that_would_have_come(
 
 
 def test_saving_changes_nothing(make_config: MakeConfig, tmp_path: Path) -> None:
-    session = start(tmp_path, make_config())
+    session = Session.start(tmp_path, make_config())
     session.train()
     before = {name: tensor.detach().clone() for name, tensor in session.everything().items()}
     session.save(1)
@@ -130,7 +80,7 @@ def test_saving_changes_nothing(make_config: MakeConfig, tmp_path: Path) -> None
 
 
 def test_tied_models_stay_tied_and_save_each_matrix_once(make_config: MakeConfig, tmp_path: Path) -> None:
-    session = start(tmp_path, make_config("model.tie=all"))
+    session = Session.start(tmp_path, make_config("model.tie=all"))
     session.train()
     session.save(1)
     tensors, _ = tensor_file.read(tmp_path / "state" / "step-00000001.safetensors")
@@ -139,13 +89,13 @@ def test_tied_models_stay_tied_and_save_each_matrix_once(make_config: MakeConfig
         "optimizer.exp_avg.target_embedding.weight",
         "optimizer.exp_avg_sq.target_embedding.weight",
     ]
-    resumed = start(tmp_path, make_config("model.tie=all"), seed=9)
+    resumed = Session.start(tmp_path, make_config("model.tie=all"), seed=9)
     resumed.restore()
     assert resumed.train_step.model.output.weight is resumed.train_step.model.source_embedding.weight
 
 
 def test_all_of_the_progress_comes_back(make_config: MakeConfig, tmp_path: Path) -> None:
-    session = start(tmp_path, make_config())
+    session = Session.start(tmp_path, make_config())
     progress = Progress(
         step=7, epoch=2, step_in_epoch=3, target_tokens=10**12, seconds=0.1, best=-1 / 3, best_step=5, without_best=2,
         losses=[0.1, 1e300], interval_target_tokens=1, interval_source_tokens=2, interval_cells=3,
@@ -167,7 +117,7 @@ def test_a_line_of_metrics_forgets_the_sums_and_nothing_else() -> None:
 
 
 def test_other_validation_scores_start_the_count_of_patience_anew(make_config: MakeConfig, tmp_path: Path) -> None:
-    session = start(tmp_path, make_config())
+    session = Session.start(tmp_path, make_config())
     session.train()
     progress = Progress(step=1, best=2.0, best_step=1, without_best=3)
     state.write(tmp_path, state.snapshot(session.identity, progress, session.train_step))
@@ -178,7 +128,7 @@ def test_other_validation_scores_start_the_count_of_patience_anew(make_config: M
 
 
 def test_a_state_from_before_a_field_was_added_is_resumed(make_config: MakeConfig, tmp_path: Path) -> None:
-    session = start(tmp_path, make_config())
+    session = Session.start(tmp_path, make_config())
     session.save(3)
     path = tmp_path / "state" / "step-00000003.safetensors"
     tensors, metadata = tensor_file.read(path)
@@ -194,7 +144,7 @@ def test_what_a_state_says_of_itself_is_that_of_the_newest_readable_one(
     make_config: MakeConfig, tmp_path: Path
 ) -> None:
     assert state.saved(tmp_path) is None
-    session = start(tmp_path, make_config())
+    session = Session.start(tmp_path, make_config())
     for step in (1, 2, 3):
         session.save(step)
     damage(tmp_path / "state" / "step-00000003.safetensors", "empty")
@@ -204,9 +154,9 @@ def test_what_a_state_says_of_itself_is_that_of_the_newest_readable_one(
 
 
 def test_a_run_before_its_first_optimizer_step(make_config: MakeConfig, tmp_path: Path) -> None:
-    session = start(tmp_path, make_config())
+    session = Session.start(tmp_path, make_config())
     session.save(0)
-    resumed = start(tmp_path, make_config(), seed=9)
+    resumed = Session.start(tmp_path, make_config(), seed=9)
     resumed.restore()
     session.train()
     resumed.restore()
@@ -216,7 +166,7 @@ def test_a_run_before_its_first_optimizer_step(make_config: MakeConfig, tmp_path
 
 def test_a_state_is_there_once_it_is_saved(make_config: MakeConfig, tmp_path: Path) -> None:
     assert not state.newest(tmp_path / "never")
-    session = start(tmp_path, make_config())
+    session = Session.start(tmp_path, make_config())
     assert not state.newest(tmp_path)
     session.save(1)
     assert state.newest(tmp_path)
@@ -226,7 +176,7 @@ def test_a_state_is_there_once_it_is_saved(make_config: MakeConfig, tmp_path: Pa
 
 
 def test_only_the_newest_two_are_kept(make_config: MakeConfig, tmp_path: Path) -> None:
-    session = start(tmp_path, make_config())
+    session = Session.start(tmp_path, make_config())
     for step in (5, 90, 100, 1000):
         session.save(step)
     assert states(tmp_path) == ["step-00000100.safetensors", "step-00001000.safetensors"]
@@ -251,14 +201,14 @@ def damage(path: Path, how: str) -> None:
 def test_a_damaged_state_is_passed_over_with_a_warning(
     make_config: MakeConfig, tmp_path: Path, logged: pytest.LogCaptureFixture, how: str
 ) -> None:
-    session = start(tmp_path, make_config())
+    session = Session.start(tmp_path, make_config())
     session.train()
     session.save(1)
     at_1 = copy.deepcopy(session.train_step.model.state_dict())
     session.train()
     session.save(2)
     damage(tmp_path / "state" / "step-00000002.safetensors", how)
-    resumed = start(tmp_path, make_config(), seed=9)
+    resumed = Session.start(tmp_path, make_config(), seed=9)
     assert resumed.restore().step == 1
     assert all(torch.equal(tensor, at_1[name]) for name, tensor in resumed.train_step.model.state_dict().items())
     (warning,) = [record for record in logged.records if record.levelno == logging.WARNING]
@@ -267,7 +217,7 @@ def test_a_damaged_state_is_passed_over_with_a_warning(
 
 
 def test_when_all_are_damaged_nothing_is_guessed(make_config: MakeConfig, tmp_path: Path) -> None:
-    session = start(tmp_path, make_config())
+    session = Session.start(tmp_path, make_config())
     for step in (1, 2):
         session.save(step)
         damage(tmp_path / "state" / f"step-{step:08d}.safetensors", "cut")
@@ -283,7 +233,7 @@ def test_a_disk_that_refuses_leaves_the_states_before(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    session = start(tmp_path, make_config())
+    session = Session.start(tmp_path, make_config())
     for step in (1, 2):
         session.save(step)
     monkeypatch.setattr(tensor_file, "save_file", full)
@@ -311,7 +261,7 @@ def change(session: Session, config: Config) -> Session:
 def test_settings_that_the_state_cannot_follow_are_refused_by_name(
     make_config: MakeConfig, tmp_path: Path, override: str
 ) -> None:
-    session = start(tmp_path, make_config())
+    session = Session.start(tmp_path, make_config())
     session.save(1)
     key, value = override.split("=")
     with pytest.raises(
@@ -321,7 +271,7 @@ def test_settings_that_the_state_cannot_follow_are_refused_by_name(
 
 
 def test_every_refused_setting_is_named_and_no_other(make_config: MakeConfig, tmp_path: Path) -> None:
-    session = start(tmp_path, make_config())
+    session = Session.start(tmp_path, make_config())
     session.save(1)
     other = make_config("seed=2", "model.activation=gelu", "training.max_steps=99", "model.dropout=0.4")
     with pytest.raises(NmtError) as caught:
@@ -335,7 +285,7 @@ def test_every_refused_setting_is_named_and_no_other(make_config: MakeConfig, tm
 def test_free_settings_may_change_and_are_said(
     make_config: MakeConfig, tmp_path: Path, logged: pytest.LogCaptureFixture
 ) -> None:
-    session = start(tmp_path, make_config())
+    session = Session.start(tmp_path, make_config())
     session.save(1)
     free = {
         "training.max_steps": "20 -> 99", "training.learning_rate": "0.01 -> 0.5", "model.dropout": "0.1 -> 0.4",
@@ -353,7 +303,7 @@ def test_free_settings_may_change_and_are_said(
 def test_unchanged_settings_are_not_worth_a_word(
     make_config: MakeConfig, tmp_path: Path, logged: pytest.LogCaptureFixture
 ) -> None:
-    session = start(tmp_path, make_config())
+    session = Session.start(tmp_path, make_config())
     session.save(1)
     session.restore()
     assert not logged.records
@@ -365,7 +315,7 @@ def test_unchanged_settings_are_not_worth_a_word(
 def test_other_data_and_another_vocabulary_are_refused(
     make_config: MakeConfig, tmp_path: Path, field: str, what: str
 ) -> None:
-    session = start(tmp_path, make_config())
+    session = Session.start(tmp_path, make_config())
     session.save(1)
     identity = dataclasses.replace(session.identity, **{field: "another"})
     with pytest.raises(NmtError, match=f"holds a run .*{what}"):
@@ -376,9 +326,9 @@ def test_other_data_and_another_vocabulary_are_refused(
     ("before", "after"), [("float32", "float16"), ("float16", "bfloat16"), ("bfloat16", "float32")]
 )
 def test_the_precision_may_change(make_config: MakeConfig, tmp_path: Path, before: str, after: str) -> None:
-    session = start(tmp_path, make_config(f"training.precision={before}"))
+    session = Session.start(tmp_path, make_config(f"training.precision={before}"))
     session.train()
     session.save(1)
-    other = start(tmp_path, make_config(f"training.precision={after}"), seed=9)
+    other = Session.start(tmp_path, make_config(f"training.precision={after}"), seed=9)
     assert other.restore().step == 1
     other.train()

@@ -357,6 +357,20 @@ def test_the_end_is_expected_at_the_steps_or_the_epochs(make_config: MakeConfig)
     assert by_epochs._announce() == sum(steps)
 
 
+@pytest.mark.parametrize(("threads", "words"), [(1, "1 thread,"), (3, "3 threads,")])
+def test_the_number_of_threads_is_told(
+    make_config: MakeConfig,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    threads: int,
+    words: str,
+) -> None:
+    caplog.set_level("INFO", "nmt")
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    trainer(make_config())._announce()
+    assert f"cpu, {words} float32" in caplog.messages[-1]
+
+
 def test_an_epoch_without_the_step_to_resume_at_is_an_error(make_config: MakeConfig) -> None:
     """As after an update that cuts batches in another way: it must not be looked for without end."""
     started = trainer(make_config("training.validation_bleu=false"))
@@ -418,7 +432,7 @@ def test_pairs_longer_than_a_batch_are_counted_and_said(
     make_config: MakeConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     short = trainer(make_config("training.batch_tokens=16", "training.max_steps=2", "training.validation_bleu=false"))
-    lengths = zip(short.data.train.source.lengths, short.data.train.target.lengths, strict=True)
+    lengths = zip(short.data.prepared.train.source.lengths, short.data.prepared.train.target.lengths, strict=True)
     skipped = sum(1 for pair in lengths if max(pair) > 16)
     assert skipped > 0
     with caplog.at_level("INFO", logger="nmt"):
@@ -434,7 +448,7 @@ def test_no_validation_pair_is_left_out_of_the_loss(make_config: MakeConfig) -> 
         for size in (512, 12)
     )
     assert whole.validation and tight.validation
-    assert max(max(whole.data.train.source.lengths), max(whole.data.train.target.lengths)) > 12
+    assert max(max(whole.data.prepared.train.source.lengths), max(whole.data.prepared.train.target.lengths)) > 12
     for batches in (whole.validation, tight.validation):
         assert sum(step.sentences for step in batches.epoch(0)) == 20
 

@@ -205,8 +205,9 @@ class _Reader:
 
     def _prepared(self, config: Config) -> DataReport | None:
         store = Path(config.data.store_dir or self.folder / "data")
-        key = state.data_key(self.folder)
-        if key is None or not (store / key).is_dir():
+        saved = state.saved(self.folder)
+        key = "" if saved is None else saved[0].data_key.partition(",")[0]
+        if not key or not (store / key).is_dir():
             return None
         languages = (config.data.source_language, config.data.target_language)
         return DataReport(languages, tuple(one.label for one in config.data.train), token_store.counts(store / key))

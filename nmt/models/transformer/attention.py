@@ -45,20 +45,17 @@ class MultiHeadAttention(nn.Module):
         heads = F.scaled_dot_product_attention(
             query, key, value, attn_mask=mask, is_causal=causal, dropout_p=self.dropout if self.training else 0.0
         )  # [B, H, T, dv]
-        joined: Tensor = self.output(heads.transpose(1, 2).flatten(2))
-        return joined
+        return self.output(heads.transpose(1, 2).flatten(2))
 
     def weights(self, x: Tensor, source: Tensor, mask: Tensor) -> Tensor:
         """softmax(Q K^T / sqrt(dk)) itself, [B, H, T, S]: queries of x [B, T, D], keys of source [B, S, D]."""
         key, _ = self.keys_values(source)
         scores = self.queries(x) @ key.transpose(2, 3) * self.key_size**-0.5
-        weights: Tensor = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
-        return weights
+        return scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
 
     def cross_step(self, x: Tensor, source: KeysValues, mask: Tensor) -> Tensor:
         """Cross-attention of the newest position of K hypotheses: x [B, K, D], mask [B·H, 1, N] → [B, K, D]."""
-        joined: Tensor = self.output(source.attend(self._project(x, slice(self.widths[0])), mask))
-        return joined
+        return self.output(source.attend(self._project(x, slice(self.widths[0])), mask))
 
     def self_step(self, x: Tensor, target: KeysValues, mask: Tensor, slots: Tensor) -> Tensor:
         """Self-attention of the newest position of K hypotheses, x [B, K, D] → [B, K, D].
@@ -67,8 +64,7 @@ class MultiHeadAttention(nn.Module):
         """
         query, key, value = torch.split(self.projection(x), self.widths, dim=-1)
         target.write(slots, key, value)
-        joined: Tensor = self.output(target.attend(query, mask))
-        return joined
+        return self.output(target.attend(query, mask))
 
     def _project(self, x: Tensor, part: slice) -> Tensor:
         """x [B, T, D] times a part of the projection: queries only, or keys and values."""

@@ -113,10 +113,7 @@ class SourceCache:
     def build(keys_values: list[tuple[Tensor, Tensor]], tokens: Tensor) -> "SourceCache":
         """From keys and values [B, H, S, ·] of each layer; tokens [B, S]: true at tokens, false at padding."""
         heads, more = keys_values[0][0].shape[1], max(0, _SLOTS - tokens.shape[1])
-        layers = tuple(
-            KeysValues(F.pad(keys, (0, 0, 0, more)).flatten(0, 1), F.pad(values, (0, 0, 0, more)).flatten(0, 1))
-            for keys, values in keys_values
-        )
+        layers = tuple(KeysValues(keys.flatten(0, 1), values.flatten(0, 1)).grow(more) for keys, values in keys_values)
         mask = keys_values[0][0].new_zeros(tokens.shape).masked_fill_(~tokens, _MASKED)
         mask = F.pad(mask, (0, more), value=_MASKED).repeat_interleave(heads, dim=0)[:, None]
         return SourceCache(layers, mask, heads)

@@ -33,9 +33,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, T, D] → [B, T, D], each position by itself."""
-        inner = dropout(self.activation(self.inner(x)), self.dropout, self.training)
-        outer: Tensor = self.outer(inner)
-        return outer
+        return self.outer(dropout(self.activation(self.inner(x)), self.dropout, self.training))
 
 
 class ResidualNorm(nn.Module):
@@ -58,14 +56,8 @@ class ResidualNorm(nn.Module):
 
 
 def _attention(config: ModelConfig) -> MultiHeadAttention:
-    return MultiHeadAttention(
-        config.d_model,
-        config.heads,
-        config.key_size or config.d_model // config.heads,
-        config.value_size or config.d_model // config.heads,
-        dropout=config.attention_dropout,
-        bias=config.bias,
-    )
+    sizes = (size or config.d_model // config.heads for size in (config.key_size, config.value_size))
+    return MultiHeadAttention(config.d_model, config.heads, *sizes, dropout=config.attention_dropout, bias=config.bias)
 
 
 class EncoderLayer(nn.Module):
@@ -94,10 +86,9 @@ class DecoderLayer(nn.Module):
 
     def forward(self, x: Tensor, memory: Memory) -> Tensor:
         """x [B, T, D] → [B, T, D]; position t sees positions ≤ t and the whole source."""
-        attention = self.cross_attention
+        attention, x = self.cross_attention, self._after_self_attention(x)
         x = self.cross_attention_residual.around(
-            lambda y: attention.attend(attention.queries(y), attention.keys_values(memory.states), memory.mask),
-            self._after_self_attention(x),
+            lambda y: attention.attend(attention.queries(y), attention.keys_values(memory.states), memory.mask), x
         )
         return self.feed_forward_residual.around(self.feed_forward, x)
 
@@ -160,12 +151,11 @@ class Transformer(TranslationModel):
 
     def __init__(self, config: ModelConfig, source_vocabulary: int, target_vocabulary: int, padding: int):
         super().__init__(config, source_vocabulary, target_vocabulary, padding)
-        self.scale = math.sqrt(config.d_model)
-        self.target_embedding = nn.Embedding(target_vocabulary, config.d_model)
-        self.source_embedding = (
-            self.target_embedding if config.tie == "all" else nn.Embedding(source_vocabulary, config.d_model)
-        )
-        self.output = nn.Linear(config.d_model, target_vocabulary, bias=False)
+        d = config.d_model
+        self.scale = math.sqrt(d)
+        self.target_embedding = nn.Embedding(target_vocabulary, d)
+        self.source_embedding = self.target_embedding if config.tie == "all" else nn.Embedding(source_vocabulary, d)
+        self.output = nn.Linear(d, target_vocabulary, bias=False)
         if config.tie != "none":
             self.output.weight = self.target_embedding.weight
         self.source_positions = self._positions(config)
@@ -173,8 +163,8 @@ class Transformer(TranslationModel):
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers or config.layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers or config.layers))
         # With pre-norm the last residual sum has no norm of its own.
-        self.encoder_norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
-        self.decoder_norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+        self.encoder_norm = nn.LayerNorm(d) if config.norm == "pre" else nn.Identity()
+        self.decoder_norm = nn.LayerNorm(d) if config.norm == "pre" else nn.Identity()
         self.reset_parameters()
 
     @staticmethod
@@ -272,11 +262,10 @@ class Transformer(TranslationModel):
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         memory = self.encode(source)
-        y = self._embed(target, self.target_embedding, self.target_positions, 0)
+        y = self._embed(target, self.target_embedding, self.target_positions)
         for layer in self.decoder:
             y = self._run(layer, y, memory)
-        states: Tensor = self.decoder_norm(y)
-        return states
+        return self.decoder_norm(y)
 
     @property
     def alignment_layer(self) -> int:
@@ -289,11 +278,10 @@ class Transformer(TranslationModel):
     def alignment(self, source: Tensor, target: Tensor) -> Tensor:
         """The cross-attention of `alignment_layer`, the mean over its heads: [B, T, S]."""
         memory = self.encode(source)
-        y = self._embed(target, self.target_embedding, self.target_positions, 0)
+        y = self._embed(target, self.target_embedding, self.target_positions)
         for layer in self.decoder[: self.alignment_layer]:
             y = layer(y, memory)
-        weights: Tensor = self.decoder[self.alignment_layer].cross_weights(y, memory)  # type: ignore[operator]
-        return weights.mean(dim=1)
+        return self.decoder[self.alignment_layer].cross_weights(y, memory).mean(dim=1)  # type: ignore[operator]
 
     def attention_weights(self, source: Tensor, target: Tensor) -> AttentionWeights:
         """The attention of all layers: source ids [B, S], the decoder's input ids [B, T].
@@ -302,12 +290,12 @@ class Transformer(TranslationModel):
         """
         mask = (source != self.padding)[:, None, None, :]
         found = AttentionWeights([], [], [])
-        x = self._embed(source, self.source_embedding, self.source_positions, 0)
+        x = self._embed(source, self.source_embedding, self.source_positions)
         for layer in self.encoder:
             found.encoder.append(layer.self_weights(x, mask))  # type: ignore[operator]
             x = layer(x, mask)
         memory = Memory(self.encoder_norm(x), mask)
-        y = self._embed(target, self.target_embedding, self.target_positions, 0)
+        y = self._embed(target, self.target_embedding, self.target_positions)
         for layer in self.decoder:
             found.decoder.append(layer.self_weights(y))  # type: ignore[operator]
             found.cross.append(layer.cross_weights(y, memory))  # type: ignore[operator]
@@ -315,12 +303,11 @@ class Transformer(TranslationModel):
         return found
 
     def logits(self, states: Tensor) -> Tensor:
-        scores: Tensor = self.output(states)
-        return scores
+        return self.output(states)
 
     def encode(self, source: Tensor) -> Memory:
         mask = (source != self.padding)[:, None, None, :]  # [B, 1, 1, S]
-        x = self._embed(source, self.source_embedding, self.source_positions, 0)
+        x = self._embed(source, self.source_embedding, self.source_positions)
         for layer in self.encoder:
             x = self._run(layer, x, mask)
         return Memory(self.encoder_norm(x), mask)
@@ -334,9 +321,8 @@ class Transformer(TranslationModel):
         return DecoderState(source, target, 0)
 
     def step(self, state: DecoderState, tokens: Tensor) -> tuple[Tensor, DecoderState]:
-        y = torch.add(
-            self.target_positions(state.length, 1), self.target_embedding(tokens), alpha=self.scale
-        )  # [B, K, D]: all at the same position
+        position = self.target_positions(state.length, 1)  # [1, D]: the same for all hypotheses
+        y = torch.add(position, self.target_embedding(tokens), alpha=self.scale)
         target, slots = state.target.allocate()
         mask = target.mask_by_head()
         for layer, own, cross in zip(self.decoder, target.layers, state.source.layers, strict=True):
@@ -353,10 +339,9 @@ class Transformer(TranslationModel):
     def _run(self, layer: nn.Module, x: Tensor, other: Tensor | Memory) -> Tensor:
         """layer(x, other); with `recompute`, computed a second time in the backward pass."""
         again = self.recompute and self.training
-        result: Tensor = checkpoint(layer, x, other, use_reentrant=False) if again else layer(x, other)
-        return result
+        return checkpoint(layer, x, other, use_reentrant=False) if again else layer(x, other)
 
-    def _embed(self, ids: Tensor, embedding: nn.Module, positions: nn.Module, start: int) -> Tensor:
-        """ids [B, T] at positions start, start+1, … → Dropout(sqrt(D) · embedding + position) [B, T, D]."""
-        x = torch.add(positions(start, ids.shape[1]), embedding(ids), alpha=self.scale)
+    def _embed(self, ids: Tensor, embedding: nn.Module, positions: nn.Module) -> Tensor:
+        """ids [B, T] → Dropout(sqrt(D) · embedding + position) [B, T, D]."""
+        x = torch.add(positions(0, ids.shape[1]), embedding(ids), alpha=self.scale)
         return dropout(x, self.config.dropout, self.training)

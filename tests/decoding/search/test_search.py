@@ -26,7 +26,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nmt.config.schema import LONGEST_OUTPUT, DecodingConfig
+from nmt.config.schema import DecodingConfig
+from nmt.config.sections import LONGEST_OUTPUT
 from nmt.decoding.search import beam as beam_module
 from nmt.decoding.search.candidates import best_candidates
 from nmt.decoding.search.interface import Hypothesis, Options, length_penalties
