@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from nmt import __version__
-from nmt.cli import evaluate, inspect, serve, terminal, train, translate
+from nmt.cli import evaluate, export, inspect, serve, terminal, train, translate
 from nmt.files import text
 
 app = terminal.application("Train translation models: parallel text and a YAML file in, a translator and its BLEU out.")
@@ -38,7 +38,7 @@ app.command(short_help="Score given translations with a model.")(translate.score
 app.command(short_help="Score and compare models or files.", cls=evaluate.Command)(evaluate.evaluate)
 app.command("average-checkpoints", short_help="Write the mean of checkpoints.")(train.average_checkpoints)
 app.command(short_help="Translate over HTTP, with a page to type into.")(serve.serve)
-app.command(short_help="Export for CTranslate2 or transformers.")(serve.export)
+app.command(short_help="Export for CTranslate2 or transformers.")(export.export)
 app.command(short_help="Look inside: attention, alignment, beam.")(inspect.inspect)
 app.command(short_help="Write a page that shows how runs went.")(inspect.report)
 

@@ -26,8 +26,9 @@ from nmt.training.memory import micro_batch_tokens
 from nmt.training.profiling import Profile
 from nmt.training.run_log import ProgressBar, RunLog, environment
 from nmt.training.saving import Saver
+from nmt.training.schedule import learning_rate
 from nmt.training.state import Identity, Progress
-from nmt.training.train_step import TrainStep, inputs, learning_rate
+from nmt.training.train_step import TrainStep, inputs
 
 log = logging.getLogger("nmt")
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.config.schema import TrainingConfig
-from nmt.training.train_step import learning_rate
+from nmt.training.schedule import learning_rate
 
 DECAYING = ["inverse_sqrt", "cosine", "linear", "constant"]
 

@@ -16,7 +16,7 @@ from nmt.decoding.search.interface import Options, length_penalties
 from nmt.models.transformer.model import Transformer
 from nmt.models.transformer.positions import sinusoids
 from nmt.training.loss import smoothed_cross_entropy
-from nmt.training.train_step import learning_rate
+from nmt.training.schedule import learning_rate
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
