@@ -128,7 +128,8 @@ def weights_of(run: Path) -> list[Weights]:
     Equal sets of files come once. Logs which are left out because the run does not have the files. Raises NmtError if
     none is left.
     """
-    found = {tuple(one.name.split(", ")): one.paths for one in selection.candidates(run, last=(1, 5, 10), best=(5,))}
+    candidates = selection.candidates(run, last=(1, 5, 10), best=(5,))
+    found = {tuple(name.split(", ")): paths for name, paths in candidates.items()}
     there = set(itertools.chain(*found))
     for name, needed in (what for candidate, what in _NAMES.items() if candidate not in there):
         log.info("%s: left out: %s does not have %s", name, run, needed)
