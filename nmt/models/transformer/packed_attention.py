@@ -50,7 +50,7 @@ def packed_attention(query: Tensor, key: Tensor, value: Tensor, ranges: Ranges, 
 def _forward(
     query: Tensor, key: Tensor, value: Tensor, keys: Tensor, queries: Tensor, seed: Tensor | None, dropped: int
 ) -> tuple[Tensor, Tensor]:
-    """The output [Tq, H, dv] and the logarithm of each query's sum of exponentials [H, Tq], 0 where there are no keys.
+    """The output [Tq, H, dv] and the logarithm of each query's sum of exponentials [H, Tq], some number for the tail.
 
     seed: one int64 in [0, 2^31), with dropout. A weight is dropped with the probability dropped / 2^24.
     """

@@ -83,12 +83,10 @@ def forward_kernel(
         if DROPPED:
             weights = tl.where(_kept(seed, head, rows[:, None], columns[None, :], DROPPED), weights, 0.0)
         weighted = tl.dot(weights.to(v.dtype), v, weighted * shrink[:, None], input_precision=PRECISION)
-    any_key = total > 0
-    total = tl.where(any_key, total, 1.0)
+    total = tl.where(total > 0, total, 1.0)  # the tail: 0 / 1
     heads = tl.num_programs(0)
     _store(output + head * DV, weighted / (total * KEEP)[:, None], first, queries, heads * DV, TILE, DV, WIDTH_V)
-    logarithm = tl.where(any_key, (highest + tl.log2(total)) / _LOG2_E, 0.0)
-    tl.store(lse + head * queries + rows, logarithm, mask=rows < queries)
+    tl.store(lse + head * queries + rows, (highest + tl.log2(total)) / _LOG2_E, mask=rows < queries)
 
 
 @triton.jit
