@@ -40,13 +40,14 @@ class Rows:
 
 @dataclass(frozen=True)
 class Whole:
-    """For the loss: states [N, D], weight [V, D], target ids [N], and the dtype of autocast."""
+    """For the loss: states [N, D], weight [V, D], target ids [N], the dtype of autocast, whether by torch.compile."""
 
     hidden: Tensor
     weight: Tensor
     target: Tensor
     smoothing: float
     dtype: torch.dtype
+    compiled: bool = False
 
     def computed(self) -> dict[str, Tensor]:
         """loss, nll, the gradients for hidden and weight, and how many times the kernel was called."""
@@ -59,12 +60,15 @@ class Whole:
             calls += 1
             return triton_loss.difference(*arguments)
 
+        compute = loss.smoothed_cross_entropy
+        if self.compiled:
+            compute = torch.compile(compute, backend="eager")
         hidden, weight = (tensor.clone().requires_grad_() for tensor in (self.hidden, self.weight))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(loss, "_in_triton", lambda *_: difference)
             patch.setitem(loss.CHUNK_ELEMENTS, kind, CHUNK_ROWS * len(weight))
             with torch.autocast(kind, self.dtype, enabled=self.dtype != torch.float32):
-                value, nll = loss.smoothed_cross_entropy(hidden, weight, self.target, self.smoothing)
+                value, nll = compute(hidden, weight, self.target, self.smoothing)
         of_hidden, of_weight = torch.autograd.grad(value, (hidden, weight))
         return {
             "loss": value.detach(), "nll": nll, "hidden": of_hidden, "weight": of_weight, "calls": torch.tensor(calls),

@@ -1,5 +1,6 @@
 """The loss's Triton kernel: computed by Triton's interpreter, compiled for a GPU, and run where there is one."""
 
+import dataclasses
 import logging
 import os
 import re
@@ -60,9 +61,13 @@ def whole(kind: str, dtype: torch.dtype, smoothing: float) -> Whole:
 def improbable() -> Whole:
     """A subword that every state finds improbable: its row of the weight gradient is a sum of such probabilities."""
     torch.manual_seed(0)
-    hidden, weight = torch.randn(300, 8) + 4, 0.1 * torch.randn(11, 8)
+    hidden, weight = torch.randn(100, 8) + 4, 0.1 * torch.randn(11, 8)
     weight[7] = -0.6
-    return Whole(hidden, weight, torch.randint(0, 7, (300,)), 0.0, torch.float16)
+    return Whole(hidden, weight, torch.randint(0, 7, (100,)), 0.0, torch.float16)
+
+
+def compiled() -> Whole:
+    return dataclasses.replace(whole("ordinary", torch.bfloat16, 0.1), compiled=True)
 
 
 def with_nan() -> Rows:
@@ -71,7 +76,8 @@ def with_nan() -> Rows:
     return case
 
 
-ROWS = [(kind, dtype, smoothing) for kind in KINDS for dtype in DTYPES for smoothing in (0.0, 0.1)]
+ROWS = [(kind, dtype, 0.1) for kind in KINDS for dtype in DTYPES]
+ROWS += [(kind, dtype, 0.0) for kind in ("ordinary", "sure") for dtype in DTYPES]
 WHOLE = [
     (kind, dtype, smoothing)
     for kind in ("ordinary", "extreme", "no tokens")
@@ -83,10 +89,11 @@ WHOLE = [
 @pytest.fixture(scope="module")
 def interpreted(tmp_path_factory: pytest.TempPathFactory) -> dict[object, dict[str, Tensor]]:
     """What the interpreter computes for all cases: one process, as loading PyTorch takes longer than they do."""
-    inputs, results = (tmp_path_factory.mktemp("triton") / name for name in ("inputs", "results"))
+    folder = tmp_path_factory.mktemp("triton")
+    inputs, results = folder / "inputs", folder / "results"
     cases: dict[object, Rows | Whole] = {("rows", *case): rows(*case) for case in ROWS}
     cases |= {("whole", *case): whole(*case) for case in WHOLE}
-    torch.save(cases | {"improbable": improbable(), "nan": with_nan()}, inputs)
+    torch.save(cases | {"improbable": improbable(), "nan": with_nan(), "compiled": compiled()}, inputs)
     subprocess.run(
         [sys.executable, "-m", "helpers.loss_kernel", str(inputs), str(results)],
         env=os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": f"{TESTS.parent}:{TESTS}"},
@@ -155,6 +162,10 @@ def test_in_float16_a_gradient_too_small_for_it_is_not_lost(interpreted: dict[ob
     assert (interpreted["improbable"]["weight"][7].double() - exact).norm() < 0.3 * exact.norm()
 
 
+def test_it_works_within_code_that_is_compiled(interpreted: dict[object, dict[str, Tensor]]) -> None:
+    check_whole(compiled(), interpreted["compiled"])
+
+
 def test_what_is_no_number_shows_in_the_loss(interpreted: dict[object, dict[str, Tensor]]) -> None:
     assert interpreted["nan"]["nll"].isnan().tolist() == [False, True, False, False, False, False]
 
@@ -174,12 +185,12 @@ def test_it_compiles_for_a_gpu(
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     name = {torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.float16: "*fp16"}[dtype]
     out = "*fp32" if dtype == torch.float16 and needed else name
-    types = [name, "*i64", "*fp32", "*fp32", out, "i32", "fp32", "fp32", "constexpr", "constexpr"]
+    types = [name, "*i64", "*fp32", "*fp32", out, "constexpr", "fp32", "fp32", "constexpr", "constexpr"]
     source = ASTSource(
         triton_loss._row,
         dict(zip(triton_loss._row.arg_names, types, strict=True)),
-        {(8,): triton_loss.BLOCK, (9,): needed},
-        {(place,): [["tt.divisibility", 16]] for place in range(6)},  # addresses, and a V like 32,000
+        {(5,): 32_000, (8,): triton_loss.BLOCK, (9,): needed},
+        {(place,): [["tt.divisibility", 16]] for place in range(5)},  # addresses
     )
     compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": triton_loss.WARPS})
     cubin = tmp_path / "kernel.cubin"
@@ -207,7 +218,7 @@ def test_without_triton_the_loss_is_computed_all_the_same(
     def fails(*_: object) -> None:
         raise RuntimeError("Failed to find C compiler.\nSee the manual.")
 
-    monkeypatch.setattr(triton_loss, "difference", fails)  # where there is no GPU, its name alone is an error
+    monkeypatch.setattr(triton_loss, "difference", fails)  # without a GPU, even its input cannot be made
     loss._in_triton.cache_clear()
     with caplog.at_level(logging.WARNING, logger="nmt"):
         for _ in range(2):
