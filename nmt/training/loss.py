@@ -3,15 +3,24 @@
 Shapes: N tokens (no padding), D d_model, V subwords.
 """
 
+import functools
+import logging
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+log = logging.getLogger("nmt")
+
 # Logits computed at once: a part that stays near the processor's caches. The [N, V] matrix is never held.
 CHUNK_ELEMENTS = {"cpu": 1 << 24}
 _DEFAULT_CHUNK_ELEMENTS = 1 << 28
 _LEAST_LOGIT = 80.0  # below the largest: e^-80 = 2e-35 of its probability adds nothing to a float32 sum
+# Whether PyTorch adds a product of 16-bit matrices to a float32 matrix; otherwise it is rounded, stored and then added.
+_ADDS_IN_FLOAT32 = torch.version.cuda is not None and torch.__version__ >= (2, 10)  # type: ignore[operator]
+
+_Difference = Callable[[Tensor, Tensor, float, float, bool], tuple[Tensor, Tensor, Tensor]]  # as `_difference` has it
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
@@ -32,6 +41,8 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         wide = torch.promote_types(dtype, torch.float32)
         row_sum = weight.sum(dim=0)  # [D]: the mean logit over the vocabulary is h · row_sum / V
         mean_target = smoothing / vocabulary
+        uniform = 0.0 if dtype == wide else mean_target
+        difference_of, needed = _in_triton(hidden.device, dtype) or _difference, any(ctx.needs_input_grad)
         # Always in float32: the loss scale of float16 is applied in the backward pass.
         grad_hidden = torch.empty_like(hidden, dtype=wide) if ctx.needs_input_grad[0] else None
         grad_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
@@ -40,30 +51,18 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         rows = max(1, CHUNK_ELEMENTS.get(hidden.device.type, _DEFAULT_CHUNK_ELEMENTS) // vocabulary)
         for start in range(0, hidden.shape[0], rows):
             h, y = h_all[start : start + rows], target[start : start + rows]
-            logits = (h @ w.t()).to(wide)  # [n, V]
-            of_target = logits.gather(1, y[:, None])[:, 0]
-            largest = logits.amax(dim=1)
-            # Denormal probabilities would make a CPU's products many times slower.
-            torch.maximum(logits, (largest - _LEAST_LOGIT)[:, None], out=logits)
-            p = torch.softmax(logits, dim=1, out=logits)
-            # p at the largest logit is at least 1/V, so its logarithm is finite; p at y may be 0.
-            log_z = largest - p.amax(dim=1).log()
+            nlls, of_target, difference = difference_of(h @ w.t(), y, 1 - smoothing, uniform, needed)
             mean_logit = hidden[start : start + rows].to(wide) @ (row_sum / vocabulary)
-            nll += (log_z - of_target).sum(dtype=nll.dtype)
-            loss += (log_z - (1 - smoothing) * of_target - smoothing * mean_logit).sum(dtype=loss.dtype)
-            at_target = y[:, None]
-            difference = p.scatter_(1, at_target, p.gather(1, at_target) - (1 - smoothing))
+            nll += nlls.sum(dtype=nll.dtype)
+            loss += (nlls + smoothing * (of_target - mean_logit)).sum(dtype=loss.dtype)
             unit = None
-            if dtype != wide:
-                difference, unit = _rounded(difference.sub_(mean_target), h, w)
+            if needed and difference.dtype != dtype:
+                difference, unit = _rounded(difference, h, w)
             if grad_hidden is not None:
                 grad_hidden[start : start + rows] = _product(difference, w, unit)
             if grad_weight is not None:
-                if dtype == wide:
-                    grad_weight.addmm_(difference.t(), h)
-                else:
-                    grad_weight += _product(difference.t(), h, unit)
-            del logits, p, difference  # before the next rows need the memory
+                _add_product(grad_weight, difference.t(), h, unit)
+            del difference  # before the next rows need the memory
         if dtype == wide:
             if grad_hidden is not None:
                 grad_hidden.sub_(row_sum * mean_target)
@@ -83,6 +82,43 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         return grad_hidden if grad_hidden is None else grad_hidden.to(ctx.hidden_dtype), grad_weight, None, None, None
 
 
+def _difference(
+    logits: Tensor, target: Tensor, confidence: float, uniform: float, needed: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Logits [n, V], which are overwritten, and ids [n] → -log p(target) [n], the targets' logits [n], and, if it is
+    needed, p - q [n, V], where q is `uniform` and at the target `confidence` more; float32 or wider."""
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    at_target = target[:, None]
+    of_target = logits.gather(1, at_target)[:, 0]
+    largest = logits.amax(dim=1)
+    if logits.device.type == "cpu":  # denormal probabilities would make its products many times slower
+        torch.maximum(logits, (largest - _LEAST_LOGIT)[:, None], out=logits)
+    p = torch.softmax(logits, dim=1, out=logits)
+    # p at the largest logit is at least 1/V, so its logarithm is finite; p at y may be 0.
+    nll = largest - of_target - p.amax(dim=1).log()
+    if needed:
+        p.scatter_(1, at_target, p.gather(1, at_target) - confidence)
+        if uniform:
+            p.sub_(uniform)
+    return nll, of_target, p
+
+
+@functools.cache
+def _in_triton(device: torch.device, dtype: torch.dtype) -> _Difference | None:
+    """`_difference` as one kernel: on GPUs where Triton and the C compiler that it needs are found to work."""
+    if device.type != "cuda" or dtype == torch.float64:
+        return None
+    try:
+        from nmt.training.triton_loss import difference
+
+        difference(torch.zeros(1, 16, device=device, dtype=dtype), torch.zeros(1, device=device).long(), 1.0, 0.0, True)
+    except Exception as error:  # of many types: no Triton, no C compiler, a GPU that is too old
+        reason = next(filter(None, str(error).split("\n")), type(error).__name__)
+        log.warning("the loss: Triton does not work here, so it takes longer (%s)", reason)
+        return None
+    return difference
+
+
 def _rounded(difference: Tensor, h: Tensor, w: Tensor) -> tuple[Tensor, Tensor | None]:
     """Rows [n, V] divided by a unit, in the dtype of h [n, D] and w [V, D]; and the unit, None for 1.
 
@@ -100,6 +136,16 @@ def _rounded(difference: Tensor, h: Tensor, w: Tensor) -> tuple[Tensor, Tensor |
 def _product(a: Tensor, b: Tensor, unit: Tensor | None) -> Tensor:
     """a b, multiplied by the unit in float32: in float16 small values would be lost again."""
     return a @ b if unit is None else (a @ b).to(unit.dtype).mul_(unit)
+
+
+def _add_product(total: Tensor, a: Tensor, b: Tensor, unit: Tensor | None) -> None:
+    """total += a b, multiplied by the unit."""
+    if unit is None and a.dtype == total.dtype:
+        total.addmm_(a, b)
+    elif unit is None and total.dtype == torch.float32 and a.is_cuda and _ADDS_IN_FLOAT32:
+        torch.addmm(total, a, b, out_dtype=torch.float32, out=total)
+    else:
+        total += _product(a, b, unit)
 
 
 def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
