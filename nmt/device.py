@@ -19,12 +19,15 @@ _OUT_OF_MEMORY = re.compile("out of memory|not enough memory|can't allocate memo
 
 
 def choose(name: str) -> "torch.device":
-    """The device `cpu`, `cuda`, `cuda:N`, `mps` or `auto` (the best one here). Raises NmtError if there is none."""
+    """The device `cpu`, `cuda`, `cuda:N`, `mps` or `auto` (the best one here). Raises NmtError if there is none.
+
+    A CUDA device becomes PyTorch's current one: what measures memory or waits for a device uses that.
+    """
     import torch
 
     if name == "auto":
         if torch.cuda.is_available():
-            return torch.device("cuda")
+            return choose("cuda")
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     if not re.fullmatch(r"cpu|mps|cuda(:[0-9]+)?", name):
         raise NmtError(f"--device {name}: choose cpu, cuda, cuda:N, mps or auto")
@@ -34,7 +37,11 @@ def choose(name: str) -> "torch.device":
         raise NmtError(f"--device {name}: PyTorch finds {found} CUDA devices: choose another device, or auto")
     if kind == "mps" and not torch.backends.mps.is_available():
         raise NmtError(f"--device {name}: PyTorch finds no Apple GPU: choose cpu or auto")
-    return torch.device(kind, int(index)) if index else torch.device(kind)
+    if kind != "cuda":
+        return torch.device(kind)
+    where = torch.device(kind, int(index or 0))
+    torch.cuda.set_device(where)
+    return where
 
 
 def available_host_memory() -> int | None:

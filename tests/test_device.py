@@ -10,25 +10,33 @@ from nmt.device import explaining_out_of_memory, usable_cores
 from nmt.errors import NmtError
 
 
-def machine(monkeypatch: pytest.MonkeyPatch, *, cuda: int, mps: bool) -> None:
-    """Let PyTorch find this number of CUDA devices, and an Apple GPU or none."""
+def machine(monkeypatch: pytest.MonkeyPatch, *, cuda: int, mps: bool) -> list[torch.device]:
+    """Let PyTorch find this number of CUDA devices, and an Apple GPU or none; gives those that are made current."""
+    current: list[torch.device] = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda > 0)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: cuda)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: current.append(device))
+    return current
 
 
 @pytest.mark.parametrize(
-    ("cuda", "mps", "best"), [(0, False, "cpu"), (0, True, "mps"), (1, False, "cuda"), (2, True, "cuda")]
+    ("cuda", "mps", "best"), [(0, False, "cpu"), (0, True, "mps"), (1, False, "cuda:0"), (2, True, "cuda:0")]
 )
 def test_auto_is_the_best_one_here(monkeypatch: pytest.MonkeyPatch, cuda: int, mps: bool, best: str) -> None:
     machine(monkeypatch, cuda=cuda, mps=mps)
     assert device.choose("auto") == torch.device(best)
 
 
-@pytest.mark.parametrize("name", ["cpu", "mps", "cuda", "cuda:0", "cuda:1"])
-def test_named_devices(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    machine(monkeypatch, cuda=2, mps=True)
-    assert device.choose(name) == torch.device(name)
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [("cpu", "cpu"), ("mps", "mps"), ("cuda", "cuda:0"), ("cuda:0", "cuda:0"), ("cuda:1", "cuda:1")],
+)
+def test_named_devices(monkeypatch: pytest.MonkeyPatch, name: str, chosen: str) -> None:
+    """A GPU is also made the current one, which PyTorch measures."""
+    current = machine(monkeypatch, cuda=2, mps=True)
+    assert device.choose(name) == torch.device(chosen)
+    assert current == ([torch.device(chosen)] if "cuda" in name else [])
 
 
 @pytest.mark.parametrize(

@@ -131,16 +131,15 @@ def from_environment(device_name: str) -> tuple[Ranks, torch.device]:
     `cuda` and `auto` are the GPU with the number of the local rank. Raises NmtError for a device that this machine
     does not have, or that several ranks would share.
     """
-    where, size = devices.choose(device_name), int(os.environ["WORLD_SIZE"]) if is_launched() else 1
+    size = int(os.environ["WORLD_SIZE"]) if is_launched() else 1
     if size == 1:
-        return Ranks(), where
-    if where.index is not None or where.type == "mps":
-        raise NmtError(f"--device {device_name}: {size} ranks cannot share it: choose cpu, cuda or auto")
+        return Ranks(), devices.choose(device_name)
     local = int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     ranks = Ranks(int(os.environ["RANK"]), size, *local)
-    if where.type == "cuda":
-        where = devices.choose(f"cuda:{ranks.local_rank}")
-        torch.cuda.set_device(where)
+    on_gpu = device_name == "cuda" or (device_name == "auto" and torch.cuda.is_available())
+    where = devices.choose(f"cuda:{ranks.local_rank}" if on_gpu else device_name)
+    if ":" in device_name or where.type == "mps":
+        raise NmtError(f"--device {device_name}: {size} ranks cannot share it: choose cpu, cuda or auto")
     return ranks, where
 
 
@@ -157,10 +156,13 @@ def process_group(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
     dist.init_process_group(backend, store=store, rank=ranks.rank, world_size=ranks.size)
     try:
         yield ranks, where
-    except Exception as error:
+    except BaseException as error:
+        if where.type == "cuda":  # NCCL would wait for a rank that has died, for ten minutes
+            with suppress(RuntimeError):
+                dist.distributed_c10d._get_default_group()._get_backend(where).abort()
         # Most often a connection broke because another rank has died. The launcher then ends this rank too: waiting
         # for that keeps this error from hiding the cause.
-        if not isinstance(error, NmtError):
+        if isinstance(error, Exception) and not isinstance(error, NmtError):
             time.sleep(_CAUSE_SECONDS)
         raise
     finally:
