@@ -23,3 +23,8 @@ def current_folder() -> str:
         return os.fsencode(Path.cwd()).decode("utf-8", errors="replace")
     except FileNotFoundError:
         return "the current folder, which has been deleted"
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an exception's message that is not empty, or the exception's name."""
+    return next(filter(None, str(error).split("\n")), type(error).__name__)

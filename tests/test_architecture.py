@@ -114,7 +114,8 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 def test_what_is_heavy_or_may_be_missing_is_imported_where_it_is_used(path: Path) -> None:
     found = {module.partition(".")[0] for module in imports(tree(path), everywhere=False)}
     assert not found & {"datasets", "pyarrow", "tensorboard", "ctranslate2", "transformers"}
-    assert module_of(path) == "nmt.training.triton_loss" or "triton" not in found
+    kernels = ("nmt.training.triton_loss", "nmt.models.transformer.packed_attention_kernels")
+    assert module_of(path) in kernels or "triton" not in found
     assert module_of(path).startswith("nmt.commands.serve") or not found & {"fastapi", "starlette", "uvicorn"}
     assert (
         module_of(path) in ("nmt.commands.inspect.pictures", "nmt.commands.inspect.fonts") or "matplotlib" not in found

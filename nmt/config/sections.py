@@ -166,7 +166,13 @@ class TrainingConfig:
     precision: Literal["float32", "tf32", "bfloat16", "float16"] = setting(
         "float32", "number format of the forward and backward pass; weights and optimizer state stay in float32"
     )
-    compile: bool = setting(False, "compile the layers with torch.compile; where there is no compiler, train without")
+    packed: bool | None = setting(
+        None, "batches without padding, all of one shape: sentences lie one after another; null: on CUDA GPUs"
+    )
+    compile: bool | None = setting(
+        None,
+        "compile the layers with torch.compile, if there is a compiler; null: on CUDA GPUs, if batches are packed",
+    )
     validate_every: int = setting(1000, "steps between validations", at_least=1)
     validation_bleu: bool = setting(True, "also translate the validation set and compute BLEU and chrF")
     validation_sentences: int | None = setting(None, "translate only this many, the first ones; null: all", at_least=1)

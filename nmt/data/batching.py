@@ -12,20 +12,25 @@ Each rank reads the token ids of its own share alone.
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice, pairwise
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from nmt.data.packing import PackedBatch, pack, packed_length
 from nmt.data.token_store import Integers, TokenStore
-from nmt.data.vocabulary import PAD
+from nmt.data.vocabulary import EOS, PAD
 from nmt.errors import NmtError
+
+T = TypeVar("T")
 
 # Lengths are sorted with some noise, so that other sentences share a batch in every epoch: with this probability a side
 # counts as one subword longer than it is. With Multi30k in 120 batches, 46% of the sentences that share a batch in one
@@ -40,10 +45,24 @@ CUTS_PER_BATCH = 64
 
 @dataclass(frozen=True)
 class Batch:
-    """One micro-batch on one device. B may be 0: see `Step`."""
+    """One micro-batch on one device, padded. B may be 0: see `Step`."""
 
     source: Tensor  # int64 [B, S], rows end in EOS, then PAD
     target: Tensor  # int64 [B, T], rows end in EOS, then PAD
+    tokens: Tensor  # int64 [N]: the places of the target's tokens in the flattened target
+
+    @classmethod
+    def of(cls, source: Tensor, target: Tensor) -> "Batch":
+        """Finds the target's tokens, on the CPU: a GPU would have to wait for their number."""
+        return cls(source, target, (target.flatten() != PAD).nonzero()[:, 0])
+
+    def pinned(self) -> "Batch":
+        """The same in page-locked memory, from which it is copied to a GPU asynchronously."""
+        return Batch(self.source.pin_memory(), self.target.pin_memory(), self.tokens.pin_memory())
+
+    def to(self, device: torch.device) -> "Batch":
+        """The same on this device."""
+        return Batch(*(each.to(device, non_blocking=True) for each in (self.source, self.target, self.tokens)))
 
 
 @dataclass(frozen=True)
@@ -54,16 +73,15 @@ class Step:
     micro-batches are empty (B = 0, S = T = 1): their loss is 0 and so are its gradients.
     """
 
-    micro_batches: list[Batch]
+    micro_batches: Sequence[Batch | PackedBatch]
     sentences: int  # this and the counts below: over all ranks and micro-batches
     source_tokens: int  # EOS counted, padding not
     target_tokens: int
     padded_tokens: int  # of both sides, padding counted
 
     def pinned(self) -> "Step":
-        """The same step in page-locked memory, from which it is copied to a GPU asynchronously."""
-        batches = [Batch(batch.source.pin_memory(), batch.target.pin_memory()) for batch in self.micro_batches]
-        return replace(self, micro_batches=batches)
+        """The same step in page-locked memory."""
+        return replace(self, micro_batches=[batch.pinned() for batch in self.micro_batches])
 
 
 class Batches:
@@ -86,8 +104,10 @@ class Batches:
         segmentations: int = 1,
         rank: int = 0,
         world_size: int = 1,
+        packed: bool = False,
     ) -> None:
-        """segmentations: how many times the store holds all pairs, one after the other; an epoch uses one of them."""
+        """segmentations: how many times the store holds all pairs, one after the other; an epoch uses one of them.
+        packed: make packed micro-batches, all of one shape."""
         self._store, self._segmentations = store, segmentations
         self._batch_tokens = batch_tokens
         self._micro_batch_tokens = min(batch_tokens, micro_batch_tokens or batch_tokens)
@@ -95,6 +115,10 @@ class Batches:
         self._rank, self._ranks = rank, world_size
         self._pairs = self._pairs_that_fit(over_budget)
         self.skipped = len(store) - len(self._pairs)
+        longest = max(int(side.lengths[self._pairs].max()) for side in (store.source, store.target))
+        length = packed_length(batch_tokens, self._micro_batch_tokens, world_size, longest)
+        self._packed_length = length if packed else None
+        self._collate = partial(pack, length=length, longest=longest) if packed else collate_pairs
 
     def steps_in_epoch(self, epoch: int) -> int:
         """Optimizer steps in one epoch. Planning takes about one second per million pairs; no tokens are read."""
@@ -104,6 +128,11 @@ class Batches:
         """The steps of one epoch in order, from `first_step` on; no tokens of the steps before it are read. Every pair
         that fits is in exactly one step of the epoch."""
         return map(self._step, islice(self._plan(epoch), first_step, None))
+
+    def example(self) -> Batch | PackedBatch:
+        """A small micro-batch for trying the compiler; if they are packed, of the shape that all of them have."""
+        source, target = ([np.full(length, EOS, np.uint16)] * 2 for length in (3, 5))
+        return self._collate(source, target)
 
     def _pairs_that_fit(self, over_budget: str) -> Integers:
         source, target = self._store.source.lengths, self._store.target.lengths
@@ -128,11 +157,16 @@ class Batches:
         first = epoch % self._segmentations * each
         start, end = np.searchsorted(self._pairs, (first, first + each))
         shuffled = random.permutation(self._pairs[start:end])
-        for pool in np.array_split(shuffled, -(-len(shuffled) // self._pool_pairs)):
-            source, target = self._lengths(pool)
-            batches = plan_batches(source, target, self._batch_tokens, random)
-            for i in random.permutation(len(batches)):
-                yield pool[batches[i]]
+
+        def plan(pool: Integers) -> list[Integers]:
+            batches = plan_batches(*self._lengths(pool), self._batch_tokens, random)
+            return [pool[batches[i]] for i in random.permutation(len(batches))]
+
+        pools = np.array_split(shuffled, -(-len(shuffled) // self._pool_pairs))
+        # Eight GPUs would train two hundred steps in the second that planning takes: the next pool is planned before.
+        with closing(read_ahead(map(plan, pools), 1)) as planned:
+            for steps in planned:
+                yield from steps
 
     def _step(self, pairs: Integers) -> Step:
         pairs = pairs[sort_by_length(*self._lengths(pairs))]
@@ -141,15 +175,18 @@ class Batches:
         # Neighbouring shares go to different ranks: then ranks work on similar shapes at the same time.
         own = [self._store.pairs(pairs[share]) for share in shares[self._rank :: self._ranks]]
         return Step(
-            micro_batches=[Batch(*map(collate, sides)) for sides in own],
+            micro_batches=[self._collate(*sides) for sides in own],
             sentences=len(pairs),
             source_tokens=int(source.sum()),
             target_tokens=int(target.sum()),
-            padded_tokens=sum(
-                len(source[share]) * int(source[share].max(initial=0) + target[share].max(initial=0))
-                for share in shares
-            ),
+            padded_tokens=sum(self._padded_tokens(source[share], target[share]) for share in shares),
         )
+
+    def _padded_tokens(self, source: Integers, target: Integers) -> int:
+        """The padded tokens of both sides in a micro-batch of these lengths."""
+        if self._packed_length is not None:
+            return 2 * self._packed_length
+        return len(source) * int(source.max(initial=0) + target.max(initial=0))
 
     def _lengths(self, pairs: Integers) -> tuple[Integers, Integers]:
         source, target = self._store.source.lengths[pairs], self._store.target.lengths[pairs]
@@ -256,7 +293,12 @@ def _fill(longest: Integers, budget: int) -> list[int]:
     return ends
 
 
-def collate(rows: list[npt.NDArray[Any]]) -> Tensor:
+def collate_pairs(source: Sequence[Integers], target: Sequence[Integers]) -> Batch:
+    """Pad pairs of id sequences."""
+    return Batch.of(collate(source), collate(target))
+
+
+def collate(rows: Sequence[npt.NDArray[Any]]) -> Tensor:
     """Rows of ids as one int64 tensor [B, longest], padded with PAD; [0, 1] for no rows."""
     lengths = np.array([len(row) for row in rows], np.int64)
     padded = np.full((len(rows), lengths.max(initial=1)), PAD, np.int64)
@@ -265,19 +307,19 @@ def collate(rows: list[npt.NDArray[Any]]) -> Tensor:
     return torch.from_numpy(padded)
 
 
-def read_ahead(steps: Iterable[Step], ahead: int, pin: bool = False) -> Generator[Step, None, None]:
-    """The same steps in the same order; a thread makes up to `ahead` of them in advance. pin: in page-locked memory.
+def read_ahead(items: Iterable[T], ahead: int) -> Generator[T, None, None]:
+    """The same items in the same order; a thread makes up to `ahead` of them in advance.
 
-    Its exceptions are raised here, at the step that caused them. It ends after the last step, or when this generator is
+    Its exceptions are raised here, at the item that caused them. It ends after the last item, or when this generator is
     closed: use `contextlib.closing` where iteration may stop early.
     """
-    source = map(Step.pinned, steps) if pin else iter(steps)
+    source = iter(items)
     reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read-ahead")
     try:
-        # The one worker takes requests in order. Each returns a list of one step, or an empty list at the end.
+        # The one worker takes requests in order. Each returns a list of one item, or an empty list at the end.
         waiting = deque(reader.submit(list, islice(source, 1)) for _ in range(ahead))
-        while step := waiting.popleft().result():
+        while item := waiting.popleft().result():
             waiting.append(reader.submit(list, islice(source, 1)))
-            yield step[0]
+            yield item[0]
     finally:
         reader.shutdown(cancel_futures=True)

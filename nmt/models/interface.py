@@ -7,7 +7,7 @@ Ids are int64. Rows of a batch are filled up with `padding` at the end; a real s
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
@@ -24,6 +24,22 @@ class Memory:
     mask: Tensor
 
 
+class PackedSentences(NamedTuple):
+    """The sentences of one side of a batch, one after another in N places; the last places may be empty.
+
+    ids; start, end: the places of each token's sentence are start … end-1; other_start, other_end: the places of the
+    same pair's sentence on the other side; all int32 [N]. In empty places ids are padding, and the rest is 0.
+    longest: no sentence of either side has more tokens, in any batch of the training.
+    """
+
+    ids: Tensor
+    start: Tensor
+    end: Tensor
+    other_start: Tensor
+    other_end: Tensor
+    longest: int
+
+
 class TranslationModel(nn.Module, ABC):
     """A model of P(target | source), one target token after the other.
 
@@ -31,6 +47,8 @@ class TranslationModel(nn.Module, ABC):
     compute them one by one, as search needs them. Both must give the same scores. Outside training (`eval()`) the
     result for a sentence must not depend on the other sentences of its batch, nor on padding.
     """
+
+    can_pack = False  # whether `forward` takes packed sentences; otherwise all batches are padded
 
     def __init__(self, config: ModelConfig, source_vocabulary: int, target_vocabulary: int, padding: int):
         """The settings, the number of subwords of each vocabulary, and the id of padding."""
@@ -42,9 +60,11 @@ class TranslationModel(nn.Module, ABC):
     # ---- training and scoring
 
     @abstractmethod
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+    def forward(self, source: Tensor | PackedSentences, target: Tensor | PackedSentences) -> Tensor:
         """Source ids [B, S] and the decoder's input ids [B, T] (BOS, then the target without its EOS) → the
-        decoder's last states [B, T, D]. Position t may depend on the whole source and on target positions ≤ t."""
+        decoder's last states [B, T, D]. Position t may depend on the whole source and on target positions ≤ t.
+
+        If `can_pack`, also packed sentences → [N, D]: in places without a token anything finite."""
 
     @abstractmethod
     def logits(self, states: Tensor) -> Tensor:

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nmt.errors import first_line
+
 log = logging.getLogger("nmt")
 
 # Logits computed at once: a part that stays near the processor's caches. The [N, V] matrix is never held.
@@ -113,8 +115,7 @@ def _in_triton(device: torch.device, dtype: torch.dtype) -> _Difference | None:
 
         difference(torch.zeros(1, 16, device=device, dtype=dtype), torch.zeros(1, device=device).long(), 1.0, 0.0, True)
     except Exception as error:  # of many types: no Triton, no C compiler, a GPU that is too old
-        reason = next(filter(None, str(error).split("\n")), type(error).__name__)
-        log.warning("the loss: Triton does not work here, so it takes longer (%s)", reason)
+        log.warning("the loss: Triton does not work here, so it takes longer (%s)", first_line(error))
         return None
     return difference
 

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from torch.profiler import ProfilerActivity, profile
 
 from nmt.config.schema import ModelConfig, TrainingConfig, VocabularyConfig
+from nmt.data.batching import collate_pairs
+from nmt.data.packing import pack
 from nmt.data.token_store import TokenStore
-from nmt.data.vocabulary import PAD
+from nmt.data.vocabulary import EOS, PAD
 from nmt.device import available_host_memory
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
@@ -154,7 +156,9 @@ def _gib(size: float) -> str:
 
 def _passes(objective: Objective, tokens: int, longest: int) -> None:
     """Forward and backward over at least this many tokens."""
-    run_passes(objective, -(-tokens // longest), longest, longest)
+    rows = [np.full(longest, EOS)] * -(-tokens // longest)
+    packed = objective.packed
+    run_passes(objective, pack(rows, rows, longest * len(rows), longest) if packed else collate_pairs(rows, rows))
 
 
 def _runs(objective: Objective, longest: int) -> Callable[[int], bool]:
@@ -174,6 +178,7 @@ def _runs(objective: Objective, longest: int) -> Callable[[int], bool]:
         finally:
             objective.zero_grad(set_to_none=True)
             torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()  # training reports its own peak
 
     return fits
 

@@ -2,69 +2,125 @@
 
 import logging
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config import schema
-from nmt.data.vocabulary import BOS
-from nmt.models.interface import TranslationModel
+from nmt.data.batching import Batch
+from nmt.data.packing import PackedBatch, pack
+from nmt.data.vocabulary import BOS, EOS
+from nmt.errors import NmtError, first_line
+from nmt.models.interface import PackedSentences, TranslationModel
 from nmt.training.loss import smoothed_cross_entropy
 
 log = logging.getLogger("nmt")
 
 
 class Objective(nn.Module):
-    """The model and its loss in one module, so that DDP sees every use of every weight."""
+    """The model and its loss in one module, so that DDP sees every use of every weight.
 
-    def __init__(self, model: TranslationModel, training: schema.TrainingConfig):
+    With bfloat16 the model computes with bfloat16 copies of its float32 weights: everything between two layers is
+    bfloat16 too, while norms, softmax and sums use float32 inside. float16 has too small a range for that: there
+    autocast chooses the type of each operation. So it does with bfloat16 if weights are `sharded`, or if layers are
+    computed a second time in the backward pass, when the copies are gone.
+    """
+
+    def __init__(self, model: TranslationModel, training: schema.TrainingConfig, *, sharded: bool = False):
         super().__init__()
-        self.model = model
-        self.smoothing = training.label_smoothing
+        self.packed = False  # whether batches in training are
+        self.model, self.smoothing = model, training.label_smoothing
         mixed = training.precision in ("bfloat16", "float16")
-        self.autocast_dtype = getattr(torch, training.precision) if mixed else None
+        self.dtype: torch.dtype | None = getattr(torch, training.precision) if mixed else None
+        self.copies_weights = self.dtype == torch.bfloat16 and not (sharded or training.activation_checkpointing)
 
-    def forward(self, source: Tensor, target: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Source ids [B, S], target ids [B, T], indices [N] of the target's tokens (not padding) in the B·T flattened →
-        sums over the tokens, in nats: of the loss, label-smoothed in training only, and of -log p."""
-        with torch.autocast(source.device.type, self.autocast_dtype, enabled=self.autocast_dtype is not None):
-            states = self.model(source, F.pad(target[:, :-1], (1, 0), value=BOS))  # [B, T, D]
-            return smoothed_cross_entropy(
-                states.flatten(0, 1).index_select(0, tokens),
-                self.model.output_weight,
-                target.flatten()[tokens],
-                self.smoothing if self.training else 0.0,
-            )
+    def forward(self, batch: Batch | PackedBatch) -> tuple[Tensor, Tensor]:
+        """Sums over the batch's target tokens, in nats: of the loss, label-smoothed in training only, and of -log p."""
+        if isinstance(batch, PackedBatch):
+            source, inputs = (PackedSentences(*batch.side(side), batch.longest) for side in (0, 1))
+            states, labels = self._states(source, inputs)[: batch.target_tokens], batch.labels
+        else:
+            states = self._states(batch.source, F.pad(batch.target[:, :-1], (1, 0), value=BOS))  # [B, T, D]
+            states, labels = states.flatten(0, 1).index_select(0, batch.tokens), batch.target.flatten()[batch.tokens]
+        with self._autocast(labels.device):
+            smoothing = self.smoothing if self.training else 0.0
+            return smoothed_cross_entropy(states, self.model.output_weight, labels, smoothing)
+
+    def _states(self, *inputs: Tensor | PackedSentences) -> Tensor:
+        """The decoder's last states for source and decoder input, [B, T, D] or packed [N, D]."""
+        if self.copies_weights:
+            copies = {weight: weight.to(torch.bfloat16) for weight in self.model.parameters()}
+            # Not tie_weights: PyTorch 2.13 does not restore the weights of a module that has two names.
+            named = {
+                f"{path}.{name}".lstrip("."): copies[weight]
+                for path, module in self.model.named_modules()
+                for name, weight in module.named_parameters(recurse=False)
+            }
+            return torch.func.functional_call(self.model, named, inputs, tie_weights=False)
+        with self._autocast(self.model.output_weight.device):
+            return self.model(*inputs)
+
+    def _autocast(self, device: torch.device) -> torch.autocast:
+        return torch.autocast(device.type, self.dtype, enabled=self.dtype is not None)
 
 
-def compile_layers(objective: Objective, where: torch.device, *, sharded: bool) -> None:
+def packs(objective: Objective, wanted: bool | None, *, sharded: bool) -> bool:
+    """Whether batches are packed: training.packed (`wanted`), or if that is None, on CUDA where it works.
+
+    A small batch is tried, but not with `sharded` layers, which one rank cannot run alone. Raises NmtError if batches
+    must be packed and cannot be.
+    """
+    on_gpu = objective.model.output_weight.device.type == "cuda"
+    if wanted is False or (wanted is None and not (on_gpu and objective.model.can_pack)):
+        return False
+    reason = "" if objective.model.can_pack else "this model takes padded batches only"
+    if not reason and on_gpu and not sharded:
+        reason = _reason_it_fails(objective)
+    if reason and wanted:
+        raise NmtError(f"training.packed: true: packed batches do not work here ({reason}): set it to null")
+    if reason:
+        log.warning("training.packed: packed batches do not work here, going on with padded ones (%s)", reason)
+    return not reason
+
+
+def _reason_it_fails(objective: Objective) -> str:
+    """Try a packed batch. Why it does not work (no Triton, no C compiler, a GPU that is too old), or an empty text."""
+    rows = [np.full(3, EOS)] * 2
+    try:
+        run_passes(objective, pack(rows, rows, length=16, longest=3))
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:
+        return first_line(error)
+    return ""
+
+
+def compile_layers(objective: Objective, example: Batch | PackedBatch, *, sharded: bool) -> None:
     """Compile the model's layers with torch.compile. If that does not work here, they stay as they are; logs why.
 
-    Layers are compiled one by one with dynamic shapes: layers of one class share a graph, for batches of all shapes. A
-    forward and a backward pass are run at once, so that a compiler that fails does so before the first step; not with
-    `sharded` layers, which one rank cannot run alone.
+    Layers are compiled one by one: layers of one class share a graph, which is for all shapes, or for the only shape of
+    packed batches. A forward and a backward pass over the example are run at once, so that a compiler that fails does
+    so before the first step; not with `sharded` layers, which one rank cannot run alone.
     """
     layers = objective.model.layers()
     try:
-        torch.compile(torch.sin)(torch.ones(2, device=where))
+        torch.compile(torch.sin)(torch.ones(2, device=objective.model.output_weight.device))
         for layer in layers:
-            layer.compile(dynamic=True)
+            layer.compile(dynamic=not isinstance(example, PackedBatch))
         if not sharded:
-            run_passes(objective, 2, 3, 5)
+            run_passes(objective, example)
     except Exception as error:  # of many types: no C++ compiler, no Triton, a platform that is not supported
         for layer in layers:
             layer._compiled_call_impl = None  # set by `compile`
-        reason = next(filter(None, str(error).split("\n")), type(error).__name__)
-        log.warning("training.compile: torch.compile does not work here, going on without it (%s)", reason)
+        log.warning("training.compile: torch.compile does not work here, going on without it (%s)", first_line(error))
     else:  # if the compiler fails for a later graph, such as one of validation, that graph runs uncompiled
         torch._dynamo.config.suppress_errors = True
 
 
-def run_passes(objective: Objective, pairs: int, *lengths: int) -> None:
-    """Forward and backward over pairs of these source and target lengths; no weight changes, no gradient is left."""
-    where = next(objective.parameters()).device
-    source, target = (torch.full((pairs, length), BOS, device=where) for length in lengths)
+def run_passes(objective: Objective, batch: Batch | PackedBatch) -> None:
+    """Forward and backward over a batch; no weight changes, no gradient is left."""
     objective.train()
-    loss, _ = objective(source, target, torch.arange(target.numel(), device=where))
+    loss, _ = objective(batch.to(objective.model.output_weight.device))
     loss.backward()
     objective.zero_grad(set_to_none=True)

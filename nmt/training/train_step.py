@@ -15,12 +15,12 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 from nmt.checkpoints import model_file
 from nmt.config.schema import TrainingConfig
 from nmt.data.batching import Batch, Step
-from nmt.data.vocabulary import PAD
+from nmt.data.packing import PackedBatch
 from nmt.distributed.ranks import Ranks
 from nmt.models import build
 from nmt.models.interface import TranslationModel
 from nmt.training import sharding
-from nmt.training.objective import Objective, compile_layers
+from nmt.training.objective import Objective, compile_layers, packs
 
 Phase = Callable[[str], AbstractContextManager[Any]]
 
@@ -41,10 +41,12 @@ class TrainStep:
         torch.set_float32_matmul_precision("high" if training.precision == "tf32" else "highest")
         self.sharded = training.sharded and ranks.size > 1
         self.model.recompute = training.activation_checkpointing
-        self.objective = Objective(self.model, training)
+        self.objective = Objective(self.model, training, sharded=self.sharded)
         if self.sharded:
             sharding.shard(self.objective, device, ranks)
         self.objective.to(device)
+        packed = self.objective.packed = packs(self.objective, training.packed, sharded=self.sharded)
+        self.compiled = packed and device.type == "cuda" if training.compile is None else training.compile
         self.parallel: nn.Module = self.objective
         self.optimizer = _optimizer(self.model, training)
         self.scaler = torch.amp.GradScaler(device.type, enabled=training.precision == "float16")
@@ -52,10 +54,11 @@ class TrainStep:
         self.losses = torch.zeros(2, device=device, dtype=torch.float32 if device.type == "mps" else torch.float64)
         self.gradient_norm: Tensor | None = None
 
-    def prepare(self) -> None:
-        """Call once before the first step: compiles if wanted, and sends the first rank's weights to all ranks."""
-        if self.training.compile:
-            compile_layers(self.objective, self.device, sharded=self.sharded)
+    def prepare(self, example: Batch | PackedBatch) -> None:
+        """Call once before the first step: compiles if wanted, for batches such as the example, and sends the first
+        rank's weights to all ranks."""
+        if self.compiled:
+            compile_layers(self.objective, example, sharded=self.sharded)
         if self.ranks.size > 1 and not self.sharded:  # sums gradients while the backward pass is running
             with warnings.catch_warnings():  # PyTorch 2.13 renamed an argument that older versions need
                 warnings.simplefilter("ignore", FutureWarning)
@@ -79,7 +82,7 @@ class TrainStep:
         for i, batch in enumerate(step.micro_batches, start=1):
             with self._synchronized(last=i == len(step.micro_batches)):
                 with phase("forward"):
-                    loss, nll = self.parallel(*inputs(batch, self.device))
+                    loss, nll = self.parallel(batch.to(self.device))
                 with phase("backward"):
                     self.scaler.scale(loss * share).backward()
             sums = torch.stack([loss, nll]).detach()
@@ -90,6 +93,11 @@ class TrainStep:
         if updated and self.average is not None:
             self._update_ema(self.average, number)
         return updated
+
+    def wait(self) -> None:
+        """Wait until a GPU has computed everything: only then does a clock tell how long that took."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
 
     def is_finite(self) -> bool:
         """Whether all losses and weights are finite numbers, and float16's loss scale is not too small. Collective."""
@@ -141,13 +149,6 @@ class TrainStep:
         decay = min(self.training.ema_decay, (1 + number) / (10 + number))
         update = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
         update(list(average.parameters()), list(self.model.parameters()), number)
-
-
-def inputs(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """A micro-batch as `Objective.forward` takes it: source, target, and the places of the target's tokens."""
-    tokens = (batch.target.flatten() != PAD).nonzero()[:, 0]  # [N]; found on the CPU, as a GPU would have to wait
-    source, target, tokens = (tensor.to(device, non_blocking=True) for tensor in (batch.source, batch.target, tokens))
-    return source, target, tokens
 
 
 def _optimizer(model: nn.Module, training: TrainingConfig) -> torch.optim.Optimizer:

@@ -28,7 +28,7 @@ from nmt.training.run_log import ProgressBar, RunLog, environment
 from nmt.training.saving import Saver
 from nmt.training.schedule import learning_rate
 from nmt.training.state import Identity, Progress
-from nmt.training.train_step import TrainStep, inputs
+from nmt.training.train_step import TrainStep
 
 log = logging.getLogger("nmt")
 
@@ -63,13 +63,14 @@ class Trainer:
             config.training, self.run_dir, prepared.train, self.train_step.objective, ranks
         )
         sizes = config.training.batch_tokens, self.micro_batch_tokens
-        self.batches = self._batches(prepared.train, *sizes, config.vocabulary.segmentations)
+        packed = self.train_step.objective.packed
+        self.batches = self._batches(prepared.train, *sizes, config.vocabulary.segmentations, packed=packed)
         ids = prepared.validation_ids
         self.validation = None if ids is None else self._validation_batches(ids)
         data_key = f"{prepared.data_key}, {self.batches.skipped} pairs skipped"  # the batches depend on both
         self.identity = Identity(config, data_key, data.vocabulary_key, data.validation_key)
         self.progress = Progress()
-        dtype = self.train_step.objective.autocast_dtype or torch.float32
+        dtype = self.train_step.objective.dtype or torch.float32
         self.profile = Profile(self.run_dir / "profile", device, dtype, ranks) if profile else None
 
     def run(self) -> StopRequest:
@@ -122,7 +123,7 @@ class Trainer:
     def _run_session(self, stop: StopRequest) -> None:
         """Train, and write down when that started and how it ended."""
         last_step = self._announce()
-        self.train_step.prepare()
+        self.train_step.prepare(self.batches.example())
         progress, run = self.progress, self.run_dir if self.ranks.first else None
         tensorboard = self.config.training.tensorboard
         with RunLog(run, progress.metrics_bytes, progress.samples_bytes, tensorboard=tensorboard) as run_log:
@@ -181,6 +182,8 @@ class Trainer:
                 logged = progress.step % training.log_every == 0
                 updated = self.train_step.run(step, progress.step, self._learning_rate(), phase, norm=logged)
                 stop.agreed = stopping()
+                if logged or self._save_due(stop):
+                    self.train_step.wait()  # before the clock is read
                 progress.count(step, updated=updated, seconds=time.perf_counter() - start, waiting=waited)
                 if self.profile:  # outside the measured time: its report takes seconds
                     self.profile.step(self.model.training_flops(step.sentences, step.source_tokens, step.target_tokens))
@@ -200,7 +203,9 @@ class Trainer:
         progress = self.progress
         while True:
             steps = self.batches.epoch(progress.epoch, progress.step_in_epoch)
-            with closing(read_ahead(steps, self.config.data.prefetch, pin=self.device.type == "cuda")) as ahead:
+            if self.device.type == "cuda":
+                steps = map(Step.pinned, steps)
+            with closing(read_ahead(steps, self.config.data.prefetch)) as ahead:
                 following = next(ahead, None)
                 if following is None:
                     raise NmtError(
@@ -269,15 +274,21 @@ class Trainer:
     def _save_if_due(self, run_log: RunLog, saver: Saver, stop: StopRequest) -> None:
         """At their steps and at the end: validate, save state and checkpoint. When stopping: save the state only."""
         training, progress = self.config.training, self.progress
+        if not self._save_due(stop):
+            return
         validation_due = self._reason_to_end() is not None or progress.step % training.validate_every == 0
         checkpoint_due = validation_due or progress.step % training.checkpoint_every == 0
-        if not checkpoint_due and not stop.agreed:
-            return
         self._check_finite()
         scores = self._validate(run_log) if validation_due else {}
         progress.losses = self.ranks.all_reduce_sum(self.train_step.losses).tolist()
         progress.metrics_bytes, progress.samples_bytes = run_log.sizes
         saver.save(progress, self.train_step, scores if checkpoint_due else None)
+
+    def _save_due(self, stop: StopRequest) -> bool:
+        """Whether state is to be saved after this step."""
+        training, step = self.config.training, self.progress.step
+        at_step = step % training.validate_every == 0 or step % training.checkpoint_every == 0
+        return at_step or bool(stop.agreed) or self._reason_to_end() is not None
 
     def _check_finite(self) -> None:
         """Raises NmtError when a loss or a weight is no longer a finite number, before it is logged or saved."""
@@ -327,7 +338,9 @@ class Trainer:
         tokens = max(longest, self.micro_batch_tokens)
         return self._batches(pairs, tokens * self.ranks.size, tokens)
 
-    def _batches(self, pairs: TokenStore, batch_tokens: int, micro_batch: int, segmentations: int = 1) -> Batches:
+    def _batches(
+        self, pairs: TokenStore, batch_tokens: int, micro_batch: int, segmentations: int = 1, *, packed: bool = False
+    ) -> Batches:
         return Batches(
             pairs,
             batch_tokens=batch_tokens,
@@ -338,6 +351,7 @@ class Trainer:
             segmentations=segmentations,
             rank=self.ranks.rank,
             world_size=self.ranks.size,
+            packed=packed,
         )
 
 
@@ -352,7 +366,7 @@ def validate(
     train_step.objective.eval()
     nll, tokens = torch.zeros((), dtype=torch.float64), 0
     for step in batches.epoch(0):
-        nll += sum(float(train_step.objective(*inputs(batch, train_step.device))[1]) for batch in step.micro_batches)
+        nll += sum(float(train_step.objective(batch.to(train_step.device))[1]) for batch in step.micro_batches)
         tokens += step.target_tokens  # of all ranks
     if train_step.sharded:  # without a backward pass the embeddings are still gathered
         train_step.objective.reshard()  # type: ignore[operator]

@@ -3,43 +3,18 @@
 import itertools
 import threading
 from collections.abc import Iterator
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from helpers.stores import Store, corpus, length, make
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from nmt.data import batching
 from nmt.data.batching import Batches, Step, choose_cuts, collate, read_ahead, sort_by_length, split_evenly
-from nmt.data.vocabulary import EOS, PAD
+from nmt.data.vocabulary import PAD
 from nmt.errors import NmtError
-
-
-class Store:
-    """A token store in memory that remembers which pairs were read, one array a call."""
-
-    def __init__(self, lengths: list[tuple[int, int]] | np.ndarray) -> None:
-        random = np.random.default_rng(0)
-        sides = np.array(lengths, np.int32).reshape(-1, 2).T
-        self.source, self.target = (SimpleNamespace(lengths=side) for side in sides)
-        self.rows = [[np.append(random.integers(4, 99, n - 1), EOS).astype(np.uint16) for n in side] for side in sides]
-        self.read: list[list[int]] = []
-
-    def __len__(self) -> int:
-        return len(self.rows[0])
-
-    def pairs(self, indices: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        self.read.append([int(i) for i in indices])
-        source, target = ([side[i] for i in indices] for side in self.rows)
-        return source, target
-
-
-def make(store: Store, batch_tokens: int, **changes: Any) -> Batches:
-    settings: dict[str, Any] = {"micro_batch_tokens": None, "seed": 1, "pool_pairs": 1000, "over_budget": "skip"}
-    return Batches(store, batch_tokens=batch_tokens, **(settings | changes))
 
 
 def contents(store: Store, batches: Batches, epoch: int = 0, first_step: int = 0) -> list[list[list[int]]]:
@@ -53,10 +28,6 @@ def contents(store: Store, batches: Batches, epoch: int = 0, first_step: int = 0
 def padded_tokens(store: Store, pairs: list[int]) -> int:
     """Sentences × the longest side among them."""
     return len(pairs) * int(max(store.source.lengths[pairs].max(), store.target.lengths[pairs].max()))
-
-
-length = st.integers(1, 40)
-corpus = st.lists(st.tuples(length, length), min_size=1, max_size=60)
 
 
 @given(corpus, st.integers(1, 300), st.integers(1, 70), st.integers(0, 3))
@@ -412,7 +383,7 @@ def test_pinning_passes_both_sides_through_page_locked_memory(monkeypatch: pytes
 
     monkeypatch.setattr(torch.Tensor, "pin_memory", pin_memory)
     batches = make(Store(multi30k_like(40)), 200)
-    for step, plain in zip(read_ahead(batches.epoch(0), 2, pin=True), batches.epoch(0), strict=True):
+    for step, plain in zip(read_ahead(map(Step.pinned, batches.epoch(0)), 2), batches.epoch(0), strict=True):
         for batch, expected in zip(step.micro_batches, plain.micro_batches, strict=True):
             assert torch.equal(batch.source, expected.source) and torch.equal(batch.target, expected.target)
             assert any(batch.source is tensor for tensor in locked) and any(batch.target is t for t in locked)

@@ -24,7 +24,9 @@ from nmt.checkpoints import model_file
 from nmt.commands.train import train, training_data
 from nmt.config import reader
 from nmt.config.schema import Config
-from nmt.data.batching import Batches
+from nmt.data.batching import Batch, Batches
+from nmt.data.packing import PackedBatch
+from nmt.data.vocabulary import BOS
 from nmt.distributed import ranks as distributed
 from nmt.distributed.ranks import Ranks, store_of_this_start
 from nmt.errors import NmtError
@@ -204,25 +206,31 @@ def test_a_rank_that_does_not_come_is_not_waited_for_for_ever(monkeypatch: pytes
 # --------------------------------------------------------------------------- the gradient
 
 
+def sentences_in(batch: Batch | PackedBatch) -> int:
+    return len(batch.source) if isinstance(batch, Batch) else int((batch.side(1)[0] == BOS).sum())
+
+
 def gradient(ranks: Ranks, config: Config, index: int) -> tuple[int, list[int], Arrays]:
     """Of step `index`: the sentences of all ranks, those of this rank's micro-batches, and the gradient found."""
     with float64():
         one_step = trainer(config, ranks)
         assert one_step.batches.skipped == 0  # or this would be another step
-        one_step.train_step.prepare()
+        one_step.train_step.prepare(one_step.batches.example())
         one_step.train_step.optimizer.zero_grad = lambda set_to_none=True: None  # type: ignore[method-assign]
         step = next(one_step.batches.epoch(0, index))
         one_step.train_step.run(step, 1, 0.01)
         found = {name: weight.grad for name, weight in one_step.model.named_parameters() if weight.grad is not None}
-        return step.sentences, [len(batch.source) for batch in step.micro_batches], arrays(found)
+        return step.sentences, [sentences_in(batch) for batch in step.micro_batches], arrays(found)
 
 
+@pytest.mark.parametrize("packed", ["false", "true"])
 @pytest.mark.parametrize("micro", [None, 100])
 def test_the_gradient_is_that_of_one_batch_however_it_is_split(
-    two_ranks: RankProcesses, corpus: Path, tmp_path: Path, micro: int | None
+    two_ranks: RankProcesses, corpus: Path, tmp_path: Path, micro: int | None, packed: str
 ) -> None:
     plain = config_of(corpus, tmp_path / "run", "model.dropout=0")
-    split = config_of(corpus, tmp_path / "run", "model.dropout=0", f"training.micro_batch_tokens={micro or 'null'}")
+    split = config_of(corpus, tmp_path / "run", "model.dropout=0", f"training.packed={packed}",
+                      f"training.micro_batch_tokens={micro or 'null'}")  # fmt: skip
     sentences, batches, whole = gradient(ALONE, plain, 0)
     assert batches == [sentences] and all(np.abs(array).max() > 0 for array in whole.values())
     _, alone, of_one = gradient(ALONE, split, 0)

@@ -56,7 +56,7 @@ class Session:
             self.progress.step += 1
             generator = torch.Generator().manual_seed(self.progress.step)
             source, target = torch.randint(4, 300, (2, 3, 6), generator=generator)
-            step = Step([Batch(source, target)], 3, source.numel(), target.numel(), 36)
+            step = Step([Batch.of(source, target)], 3, source.numel(), target.numel(), 36)
             self.train_step.run(step, self.progress.step, 0.01)
 
     def saver(self) -> Saver:

@@ -1,10 +1,14 @@
 """What is minimised: the plain loss of the model's scores; the same with compiled layers, or without a compiler."""
 
+import copy
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -15,10 +19,13 @@ from nmt.checkpoints import model_file
 from nmt.commands.train import training_data
 from nmt.config import schema
 from nmt.config.schema import Config
-from nmt.data.batching import Step
-from nmt.data.vocabulary import BOS, PAD
+from nmt.data.batching import Batch, Step, collate_pairs
+from nmt.data.packing import PackedBatch, pack
+from nmt.data.vocabulary import BOS, EOS, PAD
+from nmt.errors import NmtError
 from nmt.models.transformer.model import Transformer
-from nmt.training.objective import Objective
+from nmt.training import objective as objective_module
+from nmt.training.objective import Objective, packs
 from nmt.training.trainer import Trainer
 
 MakeConfig = Callable[..., Config]
@@ -42,11 +49,11 @@ def objective(**training: Any) -> Objective:
     return Objective(Transformer(SIZES, V, V, PAD), schema.TrainingConfig(**training))
 
 
-def batch() -> tuple[Tensor, Tensor, Tensor]:
-    """Source [3, 6] and target [3, 5] with padding, and where the target's tokens are."""
+def batch() -> Batch:
+    """Source [3, 6] and target [3, 5] with padding."""
     source, target = torch.randint(4, V, (3, 6)), torch.randint(4, V, (3, 5))
     source[1, 4:], target[1, 2:], target[2, 4:] = PAD, PAD, PAD
-    return source, target, (target.flatten() != PAD).nonzero()[:, 0]
+    return Batch.of(source, target)
 
 
 def log_probabilities(model: Transformer, source: Tensor, target: Tensor) -> Tensor:
@@ -57,12 +64,13 @@ def log_probabilities(model: Transformer, source: Tensor, target: Tensor) -> Ten
 
 def test_in_training_it_is_smoothed_and_otherwise_the_plain_loss() -> None:
     of_model = objective(label_smoothing=0.3)
-    source, target, tokens = batch()
-    log_p = log_probabilities(of_model.model, source, target)[target != PAD].detach()
+    pairs = batch()
+    target = pairs.target
+    log_p = log_probabilities(of_model.model, pairs.source, target)[target != PAD].detach()
     of_target = log_p.gather(1, target[target != PAD][:, None]).sum()
     smoothed = -(0.7 * of_target + 0.3 * log_p.mean(dim=1).sum())
     for training, expected in ((True, smoothed), (False, -of_target)):
-        loss, nll = of_model.train(training)(source, target, tokens)
+        loss, nll = of_model.train(training)(pairs)
         torch.testing.assert_close(loss.detach(), expected)
         torch.testing.assert_close(nll, -of_target)
 
@@ -85,11 +93,92 @@ def test_the_precision_is_that_of_the_products_and_never_of_loss_and_gradients(
     of_model = objective(precision=precision)
     seen = set()
     of_model.model.encoder[0].feed_forward.inner.register_forward_hook(lambda *args: seen.add(args[-1].dtype))
-    loss, nll = of_model(*batch())
+    loss, nll = of_model(batch())
     loss.backward()
     assert seen == {dtype}
     assert loss.dtype == nll.dtype == torch.float32
     assert {weight.grad.dtype for weight in of_model.parameters() if weight.grad is not None} == {torch.float32}
+
+
+def losses_and_gradients(of_model: Objective, pairs: Batch | PackedBatch) -> dict[str, Tensor]:
+    of_model.zero_grad()
+    loss, nll = of_model(pairs)
+    loss.backward()
+    gradients = {name: weight.grad for name, weight in of_model.named_parameters() if weight.grad is not None}
+    return {"loss": loss.detach(), "nll": nll, **gradients}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"norm": "pre", "positions": "learned", "max_positions": 12},
+        {"tie": "none", "key_size": 3, "value_size": 7, "positions": "concatenated"},
+    ],
+    ids=["post-norm", "learned positions", "widths"],
+)
+@pytest.mark.parametrize("pairs", [0, 1, 9])
+def test_packed_sentences_give_the_losses_and_gradients_of_padded_ones(changes: dict[str, Any], pairs: int) -> None:
+    torch.manual_seed(0)
+    random = np.random.default_rng(pairs)
+    source, target = (
+        [np.append(random.integers(4, V, length), EOS) for length in random.integers(0, 11, pairs)] for _ in range(2)
+    )
+    model = Transformer(replace(SIZES, layers=2, **changes), V, V, PAD).double()
+    for smoothed in (True, False):
+        of_model = Objective(model, schema.TrainingConfig()).train(smoothed)
+        padded = losses_and_gradients(of_model, collate_pairs(source, target))
+        for length in (pairs * 11, 120):  # without room, and with many empty places
+            if length < max(sum(map(len, source)), sum(map(len, target))):
+                continue
+            packed = losses_and_gradients(of_model, pack(source, target, length, longest=11))
+            assert packed.keys() == padded.keys()
+            for name, value in packed.items():
+                torch.testing.assert_close(value, padded[name], rtol=1e-10, atol=1e-10, msg=name)
+
+
+def test_bfloat16_is_as_exact_as_its_copies_of_the_weights() -> None:
+    """Compared with the same model in float64, whose weights were rounded to bfloat16."""
+    of_model, pairs = objective(precision="bfloat16"), batch()
+    exact = Objective(copy.deepcopy(of_model.model).to(torch.bfloat16).double(), schema.TrainingConfig())
+    ours, theirs = losses_and_gradients(of_model, pairs), losses_and_gradients(exact, pairs)
+    assert float((ours["loss"] - theirs["loss"]).abs()) < 0.01 * float(theirs["loss"])
+    for name, gradient in ours.items():
+        error, size = (gradient - theirs[name]).norm(), theirs[name].norm()
+        assert error < 0.05 * size, name
+    assert all(weight.is_leaf and weight.dtype == torch.float32 for weight in of_model.parameters())
+
+
+def on_gpu(*, can_pack: bool = True) -> Objective:
+    """What `packs` asks about a model on a GPU."""
+    weight = SimpleNamespace(device=torch.device("cuda"))
+    return SimpleNamespace(model=SimpleNamespace(output_weight=weight, can_pack=can_pack))  # type: ignore[return-value]
+
+
+def test_batches_are_packed_on_gpus_unless_settings_say_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+    monkeypatch.setattr(objective_module, "run_passes", lambda *given: tried.append(given))
+    assert packs(on_gpu(), None, sharded=False) and len(tried) == 1
+    assert packs(on_gpu(), None, sharded=True) and len(tried) == 1  # one rank alone cannot try
+    assert not packs(on_gpu(), False, sharded=False)
+    assert not packs(on_gpu(can_pack=False), None, sharded=False)
+    assert not packs(objective(), None, sharded=False)  # on the CPU
+    assert packs(objective(), True, sharded=False)
+
+
+def test_where_packed_batches_do_not_work_they_are_padded(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def run_passes(*_: object) -> None:
+        raise RuntimeError("\nFailed to find C compiler.\nSee the manual.")
+
+    monkeypatch.setattr(objective_module, "run_passes", run_passes)
+    assert not packs(on_gpu(), None, sharded=False)
+    assert "going on with padded ones (Failed to find C compiler.)" in caplog.text
+    with pytest.raises(NmtError, match=r"training.packed: true: .* \(Failed to find C compiler.\): set it to null"):
+        packs(on_gpu(), True, sharded=False)
+    with pytest.raises(NmtError, match="takes padded batches only"):
+        packs(on_gpu(can_pack=False), True, sharded=False)
 
 
 # ------------------------------------------------------------------------ compiled
@@ -119,13 +208,16 @@ SHORT = ("model.dropout=0", "model.layers=2", "training.max_epochs=1", "training
 
 
 @pytest.mark.usefixtures("dynamo")
+@pytest.mark.parametrize("packed", ["false", "true"])
 def test_compiled_layers_learn_the_same_with_one_kernel_for_all_shapes(
-    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture, packed: str
 ) -> None:
-    """One graph for encoder layers, one for decoder layers, one to try the compiler: none after the first step."""
+    """One graph for encoder layers, one for decoder layers, one to try the compiler: none after the first step. Of
+    padded batches, for all their shapes; of packed ones, for their only shape."""
     graphs: list[int] = []
     compiled = train(
-        make_config(*SHORT, "training.compile=true"), lambda: graphs.append(counters["stats"]["unique_graphs"])
+        make_config(*SHORT, "training.compile=true", f"training.packed={packed}"),
+        lambda: graphs.append(counters["stats"]["unique_graphs"]),
     )
     plain = train(make_config(*SHORT, f"run_dir={tmp_path / 'plain'}"))
     assert len(compiled) > 20

@@ -79,13 +79,16 @@ def stop_at(trainer: Trainer, step: int, number: signal.Signals) -> None:
     before_step(trainer, step, lambda: os.kill(os.getpid(), number))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+PACKED = ("training.packed=true", "training.precision=bfloat16", "model.attention_dropout=0.1")
+
+
+@pytest.mark.parametrize(("number", "changes"), [(signal.SIGINT, ()), (signal.SIGTERM, ()), (signal.SIGTERM, PACKED)])
 def test_interrupted_and_resumed_run_equals_an_uninterrupted_one(
-    make_config: MakeConfig, tmp_path: Path, number: signal.Signals
+    make_config: MakeConfig, tmp_path: Path, number: signal.Signals, changes: tuple[str, ...]
 ) -> None:
-    whole = make_config(f"run_dir={tmp_path / 'whole'}")
+    whole = make_config(f"run_dir={tmp_path / 'whole'}", *changes)
     trainer(whole).run()
-    parts = make_config(f"run_dir={tmp_path / 'parts'}")
+    parts = make_config(f"run_dir={tmp_path / 'parts'}", *changes)
     for step in (3, 10, 14):  # between saves, at a validation, within a later epoch
         interrupted = trainer(parts)
         stop_at(interrupted, step, number)
@@ -157,9 +160,10 @@ def test_settings_that_cannot_change_are_refused_before_anything_is_built(
         assert sorted((tmp_path / "store").rglob("*")) == before
 
 
+@pytest.mark.parametrize("packed", ["false", "true"])
 @pytest.mark.parametrize("micro", [40, 128, 300])
 def test_the_gradient_of_micro_batches_is_that_of_one_batch(
-    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch, micro: int
+    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch, micro: int, packed: str
 ) -> None:
     def gradients(*overrides: str) -> dict[str, torch.Tensor]:
         one_step = trainer(make_config("model.dropout=0", *overrides))
@@ -169,7 +173,8 @@ def test_the_gradient_of_micro_batches_is_that_of_one_batch(
         one_step.train_step.run(step, 1, 0.01)
         return {name: weight.grad for name, weight in one_step.model.named_parameters() if weight.grad is not None}
 
-    whole, parts = gradients(), gradients(f"training.micro_batch_tokens={micro}")
+    whole = gradients()
+    parts = gradients(f"training.micro_batch_tokens={micro}", f"training.packed={packed}")
     assert whole.keys() == parts.keys()
     for name, gradient in whole.items():
         torch.testing.assert_close(parts[name], gradient, rtol=1e-4, atol=1e-6)

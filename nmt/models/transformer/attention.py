@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.models.transformer.cache import KeysValues
+from nmt.models.transformer.packed_attention import Ranges, packed_attention
 
 
 class MultiHeadAttention(nn.Module):
@@ -23,27 +24,36 @@ class MultiHeadAttention(nn.Module):
         self.projection = nn.Linear(d_model, sum(self.widths), bias=bias)
         self.output = nn.Linear(heads * value_size, d_model, bias=bias)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-        """Self-attention. x [B, T, D]; mask broadcasts to [B, H, T, T], true where a query may attend."""
+    def forward(self, x: Tensor, mask: Tensor | Ranges | None = None, causal: bool = False) -> Tensor:
+        """Self-attention. x [B, T, D]; mask broadcasts to [B, H, T, T], true where a query may attend. Or packed:
+        x [N, D] and ranges."""
         query, key, value = torch.split(self.projection(x), self.widths, dim=-1)  # [B, T, H·dk | H·dk | H·dv]
         return self.attend(self._heads(query), (self._heads(key), self._heads(value)), mask, causal)
 
     def queries(self, x: Tensor) -> Tensor:
-        """x [B, T, D] → queries [B, H, T, dk]."""
+        """x [B, T, D] → queries [B, H, T, dk]; packed [N, D] → [H, N, dk]."""
         return self._heads(self._project(x, slice(self.widths[0])))
 
     def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """x [B, S, D] → keys [B, H, S, dk] and values [B, H, S, dv]."""
+        """x [B, S, D] → keys [B, H, S, dk] and values [B, H, S, dv]; packed [N, D] → [H, N, dk] and [H, N, dv]."""
         key, value = torch.split(self._project(x, slice(self.widths[0], None)), self.widths[1:], dim=-1)
         return self._heads(key), self._heads(value)
 
     def attend(
-        self, query: Tensor, keys_values: tuple[Tensor, Tensor], mask: Tensor | None = None, causal: bool = False
+        self,
+        query: Tensor,
+        keys_values: tuple[Tensor, Tensor],
+        mask: Tensor | Ranges | None = None,
+        causal: bool = False,
     ) -> Tensor:
-        """softmax(Q K^T / sqrt(dk)) V (equation 1), heads joined and projected: [B, T, D]."""
+        """softmax(Q K^T / sqrt(dk)) V (equation 1), heads joined and projected: [B, T, D], or packed [N, D]."""
         key, value = keys_values
+        dropout = self.dropout if self.training else 0.0
+        if isinstance(mask, Ranges):
+            query, key, value = (x.transpose(0, 1) for x in (query, key, value))  # [N, H, ·]
+            return self.output(packed_attention(query, key, value, mask, dropout).flatten(1))
         heads = F.scaled_dot_product_attention(
-            query, key, value, attn_mask=mask, is_causal=causal, dropout_p=self.dropout if self.training else 0.0
+            query, key, value, attn_mask=mask, is_causal=causal, dropout_p=dropout
         )  # [B, H, T, dv]
         return self.output(heads.transpose(1, 2).flatten(2))
 
@@ -73,4 +83,4 @@ class MultiHeadAttention(nn.Module):
 
     def _heads(self, x: Tensor) -> Tensor:
         size = x.shape[-1] // self.heads  # given in full: view cannot infer -1 in an empty batch
-        return x.view(*x.shape[:-1], self.heads, size).transpose(1, 2)  # [B, T, H·d] → [B, H, T, d]
+        return x.view(*x.shape[:-1], self.heads, size).transpose(-3, -2)  # [B, T, H·d] → [B, H, T, d]

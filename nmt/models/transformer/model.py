@@ -14,9 +14,10 @@ from torch.utils.checkpoint import checkpoint
 
 from nmt.config.schema import ModelConfig
 from nmt.models.dropout import dropout, residual_sum
-from nmt.models.interface import Memory, TranslationModel
+from nmt.models.interface import Memory, PackedSentences, TranslationModel
 from nmt.models.transformer.attention import MultiHeadAttention
 from nmt.models.transformer.cache import KeysValues, SourceCache, TargetCache
+from nmt.models.transformer.packed_attention import Ranges, causal_ranges, cross_ranges, sentence_ranges
 from nmt.models.transformer.positions import LearnedPositions, SinusoidalPositions
 
 
@@ -66,8 +67,8 @@ class EncoderLayer(nn.Module):
         self.self_attention, self.self_attention_residual = _attention(config), ResidualNorm(config)
         self.feed_forward, self.feed_forward_residual = FeedForward(config), ResidualNorm(config)
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """x [B, S, D], mask [B, 1, 1, S] true at tokens → [B, S, D]."""
+    def forward(self, x: Tensor, mask: Tensor | Ranges) -> Tensor:
+        """x [B, S, D], mask [B, 1, 1, S] true at tokens → [B, S, D]; or packed, x [N, D] → [N, D]."""
         x = self.self_attention_residual.around(lambda y: self.self_attention(y, mask), x)
         return self.feed_forward_residual.around(self.feed_forward, x)
 
@@ -84,11 +85,13 @@ class DecoderLayer(nn.Module):
         self.cross_attention, self.cross_attention_residual = _attention(config), ResidualNorm(config)
         self.feed_forward, self.feed_forward_residual = FeedForward(config), ResidualNorm(config)
 
-    def forward(self, x: Tensor, memory: Memory) -> Tensor:
-        """x [B, T, D] → [B, T, D]; position t sees positions ≤ t and the whole source."""
-        attention, x = self.cross_attention, self._after_self_attention(x)
+    def forward(self, x: Tensor, source: Tensor, mask: Tensor | Ranges, own: Ranges | None = None) -> Tensor:
+        """x [B, T, D], the encoder's states [B, S, D] and their mask [B, 1, 1, S] → [B, T, D]; position t sees
+        positions ≤ t and the whole source. Or packed, x [N, D], with the ranges of cross- and of self-attention."""
+        x = self._after_self_attention(x, own)
+        attention = self.cross_attention
         x = self.cross_attention_residual.around(
-            lambda y: attention.attend(attention.queries(y), attention.keys_values(memory.states), memory.mask), x
+            lambda y: attention.attend(attention.queries(y), attention.keys_values(source), mask), x
         )
         return self.feed_forward_residual.around(self.feed_forward, x)
 
@@ -103,8 +106,8 @@ class DecoderLayer(nn.Module):
         y = self.cross_attention_residual.pre(self._after_self_attention(x))
         return self.cross_attention.weights(y, memory.states, memory.mask)
 
-    def _after_self_attention(self, x: Tensor) -> Tensor:
-        return self.self_attention_residual.around(lambda y: self.self_attention(y, causal=True), x)
+    def _after_self_attention(self, x: Tensor, own: Ranges | None = None) -> Tensor:
+        return self.self_attention_residual.around(lambda y: self.self_attention(y, own, causal=own is None), x)
 
     def step(
         self, x: Tensor, own: KeysValues, own_mask: Tensor, slots: Tensor, cross: KeysValues, mask: Tensor
@@ -148,6 +151,8 @@ class Transformer(TranslationModel):
 
     Where all matrices are tied, the vocabularies are of one size. Methods without a docstring: see TranslationModel.
     """
+
+    can_pack = True
 
     def __init__(self, config: ModelConfig, source_vocabulary: int, target_vocabulary: int, padding: int):
         super().__init__(config, source_vocabulary, target_vocabulary, padding)
@@ -260,11 +265,19 @@ class Transformer(TranslationModel):
         numbers = sentences * longest * self.target_embedding.weight.element_size()
         return numbers * self.config.feed_forward, numbers * sum(self._widths()[1:]) * len(self.decoder)
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        memory = self.encode(source)
+    def forward(self, source: Tensor | PackedSentences, target: Tensor | PackedSentences) -> Tensor:
+        cross: Tensor | Ranges
+        own: Ranges | None
+        if isinstance(source, PackedSentences):
+            assert isinstance(target, PackedSentences)
+            states = self._encode(source, sentence_ranges(source))
+            cross, own = cross_ranges(target, source), causal_ranges(target)
+        else:
+            memory = self.encode(source)
+            states, cross, own = memory.states, memory.mask, None
         y = self._embed(target, self.target_embedding, self.target_positions)
         for layer in self.decoder:
-            y = self._run(layer, y, memory)
+            y = self._run(layer, y, states, cross, own)
         return self.decoder_norm(y)
 
     @property
@@ -280,7 +293,7 @@ class Transformer(TranslationModel):
         memory = self.encode(source)
         y = self._embed(target, self.target_embedding, self.target_positions)
         for layer in self.decoder[: self.alignment_layer]:
-            y = layer(y, memory)
+            y = layer(y, memory.states, memory.mask)
         return self.decoder[self.alignment_layer].cross_weights(y, memory).mean(dim=1)  # type: ignore[operator]
 
     def attention_weights(self, source: Tensor, target: Tensor) -> AttentionWeights:
@@ -299,7 +312,7 @@ class Transformer(TranslationModel):
         for layer in self.decoder:
             found.decoder.append(layer.self_weights(y))  # type: ignore[operator]
             found.cross.append(layer.cross_weights(y, memory))  # type: ignore[operator]
-            y = layer(y, memory)
+            y = layer(y, memory.states, memory.mask)
         return found
 
     def logits(self, states: Tensor) -> Tensor:
@@ -307,10 +320,14 @@ class Transformer(TranslationModel):
 
     def encode(self, source: Tensor) -> Memory:
         mask = (source != self.padding)[:, None, None, :]  # [B, 1, 1, S]
+        return Memory(self._encode(source, mask), mask)
+
+    def _encode(self, source: Tensor | PackedSentences, mask: Tensor | Ranges) -> Tensor:
+        """The encoder's states, [B, S, D] or packed [N, D]."""
         x = self._embed(source, self.source_embedding, self.source_positions)
         for layer in self.encoder:
             x = self._run(layer, x, mask)
-        return Memory(self.encoder_norm(x), mask)
+        return self.encoder_norm(x)
 
     def start(self, memory: Memory) -> DecoderState:
         attentions: list[MultiHeadAttention] = [layer.cross_attention for layer in self.decoder]  # type: ignore[misc]
@@ -336,12 +353,19 @@ class Transformer(TranslationModel):
             return DecoderState(state.source, state.target.select(rows, None), state.length)
         return DecoderState(state.source.select(sentences), state.target.select(rows, sentences), state.length)
 
-    def _run(self, layer: nn.Module, x: Tensor, other: Tensor | Memory) -> Tensor:
-        """layer(x, other); with `recompute`, computed a second time in the backward pass."""
+    def _run(self, layer: nn.Module, *inputs: Tensor | Ranges | None) -> Tensor:
+        """layer(*inputs); with `recompute`, computed a second time in the backward pass."""
         again = self.recompute and self.training
-        return checkpoint(layer, x, other, use_reentrant=False) if again else layer(x, other)
+        return checkpoint(layer, *inputs, use_reentrant=False) if again else layer(*inputs)
 
-    def _embed(self, ids: Tensor, embedding: nn.Module, positions: nn.Module) -> Tensor:
-        """ids [B, T] → Dropout(sqrt(D) · embedding + position) [B, T, D]."""
-        x = torch.add(positions(0, ids.shape[1]), embedding(ids), alpha=self.scale)
+    def _embed(self, tokens: Tensor | PackedSentences, embedding: nn.Module, positions: nn.Module) -> Tensor:
+        """Ids [B, T], or packed [N] → Dropout(sqrt(D) · embedding + position) [B, T, D] or [N, D]."""
+        if isinstance(tokens, PackedSentences):
+            place = torch.arange(len(tokens.ids), device=tokens.ids.device)
+            position = torch.where(tokens.start < tokens.end, place - tokens.start, 0)
+            encoding, ids = positions(0, tokens.longest).index_select(0, position), tokens.ids
+        else:
+            encoding, ids = positions(0, tokens.shape[1]), tokens
+        vectors = embedding(ids)
+        x = torch.add(encoding, vectors, alpha=self.scale).to(vectors.dtype)  # sinusoids are float32
         return dropout(x, self.config.dropout, self.training)

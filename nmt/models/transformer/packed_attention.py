@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from nmt.models.interface import PackedSentences
+
 _LEVELS = 1 << 24  # dropout is a multiple of 1 / _LEVELS
 _LOW_BITS = (1 << 32) - 1
 
@@ -30,6 +32,26 @@ class Ranges(NamedTuple):
 
     keys: Tensor
     queries: Tensor
+
+
+def sentence_ranges(side: PackedSentences) -> Ranges:
+    """Each token attends to its sentence."""
+    both = torch.stack([side.start, side.end])
+    return Ranges(both, both)
+
+
+def causal_ranges(side: PackedSentences) -> Ranges:
+    """Each token attends to itself and to those before it in its sentence."""
+    places = torch.arange(len(side.ids), dtype=side.end.dtype, device=side.ids.device)
+    keys = torch.stack([side.start, torch.minimum(places + 1, side.end)])
+    return Ranges(keys, torch.stack([torch.minimum(places, side.end), side.end]))
+
+
+def cross_ranges(queries: PackedSentences, keys: PackedSentences) -> Ranges:
+    """Each token of one side attends to the same pair's sentence on the other side."""
+    return Ranges(
+        torch.stack([queries.other_start, queries.other_end]), torch.stack([keys.other_start, keys.other_end])
+    )
 
 
 def packed_attention(query: Tensor, key: Tensor, value: Tensor, ranges: Ranges, dropout: float = 0.0) -> Tensor:

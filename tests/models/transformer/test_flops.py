@@ -8,6 +8,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import schema
+from nmt.data.batching import Batch
 from nmt.models import build
 from nmt.models.transformer.model import Transformer
 from nmt.training.objective import Objective
@@ -39,7 +40,7 @@ def counted(sizes: schema.ModelConfig, sentences: int, source: int, target: int,
     objective = Objective(Transformer(sizes, *vocabularies, 0), schema.TrainingConfig()).train()
     sources, targets = torch.ones(sentences, source).long(), torch.ones(sentences, target).long()
     with sdpa_kernel(SDPBackend.MATH), counter() as operations:
-        loss, _ = objective(sources, targets, torch.arange(targets.numel()))
+        loss, _ = objective(Batch.of(sources, targets))
         loss.backward()
     return operations.get_total_flops()
 
@@ -75,7 +76,7 @@ def test_recomputed_layers_count_once() -> None:
     objective = Objective(model, schema.TrainingConfig()).train()
     ids = torch.ones(2, 6).long()
     with sdpa_kernel(SDPBackend.MATH), counter() as operations:
-        objective(ids, ids, torch.arange(12))[0].backward()
+        objective(Batch.of(ids, ids))[0].backward()
     assert training_flops(TINY, V, 2, 12, 12) < operations.get_total_flops()
 
 

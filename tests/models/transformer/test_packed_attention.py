@@ -22,11 +22,11 @@ if sys.platform != "linux":
     pytest.skip("Triton is made for Linux", allow_module_level=True)
 
 TESTS = Path(__file__).parents[2]
-LENGTHS, OTHERS = (1, 1, 5, 9, 20, 40), (3, 1, 2, 9, 15, 33)
+LENGTHS, OTHERS = (1, 1, 5, 7, 28, 30, 40), (3, 1, 2, 9, 20, 33, 70)
 BATCHES = {
     "self": Packed(LENGTHS, LENGTHS, (9, 9)),
     "causal": Packed(LENGTHS, LENGTHS, (9, 9), causal=True),
-    "cross": Packed(OTHERS, LENGTHS, (70, 9)),  # the last queries' tile holds nothing but filling
+    "cross": Packed(OTHERS, LENGTHS, (80, 9)),  # the last queries' tile holds nothing but filling
     "no tail": Packed((64, 1, 63), (2, 94, 32)),
     "a long sentence": Packed((150,), (150,), (50, 50), causal=True),
 }
@@ -43,8 +43,8 @@ KERNEL_CASES = [
     *(with_(name, dtype, (48, 48)) for name, dtype in (("self", BRAIN), ("causal", HALF), ("cross", WIDE))),
     *(with_(name, HALF) for name in ("no tail", "a long sentence")),
     with_("cross", HALF, (40, 5)),
-    with_("self", WIDE, (80, 128)),
-    *(with_("cross", dtype, (64, 48), 0.3) for dtype in (WIDE, BRAIN)),
+    with_("no tail", WIDE, (80, 128)),
+    *(with_("cross", dtype, (64, 48), 0.3) for dtype in (WIDE, HALF, BRAIN)),
     with_("causal", WIDE, dropout=0.3),
 ]
 DEVICES = ["interpreter", *(["cuda"] if torch.cuda.is_available() else [])]

@@ -1,0 +1,85 @@
+"""Packed micro-batches: the same pairs as padded ones, one after another, always in tensors of one length."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import torch
+from helpers.stores import Store, corpus, make
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from nmt.data.batching import Batch
+from nmt.data.packing import PackedBatch, pack
+from nmt.data.vocabulary import BOS, EOS, PAD
+
+
+def sentences(*lengths: int) -> list[np.ndarray]:
+    numbers = itertools.count(10)
+    return [np.array([*itertools.islice(numbers, length - 1), EOS], np.uint16) for length in lengths]
+
+
+def test_a_batch_written_out() -> None:
+    packed = pack(sentences(2, 3), sentences(3, 1), length=6, longest=3)
+    source, decoder = (torch.stack(packed.side(side)).tolist() for side in (0, 1))
+    assert source == [
+        [10, EOS, 11, 12, EOS, PAD],
+        [0, 0, 2, 2, 2, 0],  # where its sentence starts
+        [2, 2, 5, 5, 5, 0],
+        [0, 0, 3, 3, 3, 0],  # where its translation starts
+        [3, 3, 4, 4, 4, 0],
+    ]
+    assert decoder == [
+        [BOS, 10, 11, BOS, PAD, PAD],
+        [0, 0, 0, 3, 0, 0],
+        [3, 3, 3, 4, 0, 0],
+        [0, 0, 0, 2, 0, 0],
+        [2, 2, 2, 5, 0, 0],
+    ]
+    assert packed.labels.tolist() == [10, 11, EOS, EOS]
+    assert packed.target_tokens == 4 and packed.longest == 3
+
+
+def test_a_batch_without_sentences_is_all_padding() -> None:
+    packed = pack([], [], length=4, longest=9)
+    assert packed.target_tokens == 0 and not len(packed.labels)
+    assert packed.numbers.shape == (11, 4)
+    assert not packed.numbers[[1, 2, 3, 4, 6, 7, 8, 9]].any() and (packed.numbers[[0, 5, 10]] == PAD).all()
+
+
+def pairs_of(batch: Batch | PackedBatch) -> list[tuple[list[int], list[int]]]:
+    if isinstance(batch, Batch):
+        rows = zip(batch.source.tolist(), batch.target.tolist(), strict=True)
+        return [tuple([token for token in side if token != PAD] for side in row) for row in rows]
+    source, starts, ends, *_ = (row.tolist() for row in batch.side(0))
+    labels, others = batch.labels.tolist(), [row.tolist() for row in batch.side(0)[3:]]
+    places = sorted(set(zip(starts, ends, *others, strict=True)) - {(0, 0, 0, 0)})
+    return [(source[start:end], labels[first:last]) for start, end, first, last in places]
+
+
+@given(corpus, st.integers(40, 300), st.integers(40, 300), st.sampled_from([1, 2, 3, 8]), st.integers(0, 3))
+def test_they_hold_the_pairs_of_the_padded_ones_and_have_one_length(
+    lengths: Any, batch_tokens: int, micro_batch: int, ranks: int, epoch: int
+) -> None:
+    assume(micro_batch <= batch_tokens)
+    shapes = set()
+    for rank in range(ranks):
+        settings = {"rank": rank, "world_size": ranks, "micro_batch_tokens": micro_batch}
+        plain = make(Store(lengths), batch_tokens, **settings)
+        packed = make(Store(lengths), batch_tokens, packed=True, **settings)
+        for one, other in zip(plain.epoch(epoch), packed.epoch(epoch), strict=True):
+            assert [pairs_of(batch) for batch in one.micro_batches] == [
+                pairs_of(batch) for batch in other.micro_batches
+            ]
+            shapes |= {batch.numbers.shape for batch in other.micro_batches}
+            assert other.padded_tokens == 2 * other.micro_batches[0].numbers.shape[1] * ranks * len(other.micro_batches)
+            assert {batch.longest for batch in other.micro_batches} == {max(max(pair) for pair in lengths)}
+    assert len(shapes) == 1
+    assert shapes.pop()[1] <= micro_batch
+
+
+def test_several_ranks_need_little_more_than_their_share() -> None:
+    lengths = [(5 + i % 20, 6 + i % 18) for i in range(2000)]
+    batches = make(Store(lengths), 4000, packed=True, world_size=8)
+    (batch,) = next(batches.epoch(0)).micro_batches
+    assert batch.numbers.shape == (11, 500 + 24)
