@@ -51,9 +51,10 @@ def init(
         "data.validation": {"source": str(validation_source), "target": str(validation_target)},
     }
     with atomic.reporting(config, "CONFIG"):
-        if config.exists() or config.is_symlink():
-            raise NmtError(f"{config}: exists already and is not overwritten: choose another name")
-        atomic.write_text(config, _text(str(config), given))
+        try:
+            atomic.write_new_text(config, _text(str(config), given))
+        except FileExistsError:
+            raise NmtError(f"{config}: exists already and is not overwritten: choose another name") from None
     log.info("next: check the settings at the top of %s, then run: nmt train %s", config, config)
 
 

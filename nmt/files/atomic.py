@@ -27,6 +27,7 @@ LOCK = ".nmt-lock"  # the name of lock files, which no file of a user has
 _UNFINISHED = re.compile(r"\.nmt-([0-9a-f]{16})([0-9a-f]{16})\.part")
 _NO_FOLDER_SYNC = {errno.EINVAL, errno.EACCES, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP}
 _NO_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -58,6 +59,22 @@ def write_text(path: Path, text: str) -> None:
     """Write a file in UTF-8 as `replacing` does."""
     with replacing(path) as content:
         content.write_bytes(text.encode())
+
+
+def write_new_text(path: Path, text: str) -> None:
+    """As `write_text`, but raises FileExistsError if there is such a file or link, even if it was made just now."""
+    with _unfinished(path.parent) as content:
+        content.write_bytes(text.encode())
+        sync(content)
+        try:
+            os.link(content, path)  # unlike renaming, it replaces nothing
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            if os.path.lexists(path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
+            content.rename(path)
+        _sync_folder(path.parent)
 
 
 @contextmanager

@@ -322,3 +322,23 @@ def test_what_another_process_has_just_removed_is_not_removed_again(
     monkeypatch.setattr(atomic, "_open_lock", removed_meanwhile)
     atomic._remove_if_left(left)
     assert (left / "content").exists()
+
+
+@pytest.mark.parametrize("links", [True, False], ids=["links", "no links"])
+def test_a_new_file_replaces_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
+    """Neither a file nor a broken link, also one made while it was written; some file systems have no hard links."""
+
+    def no_links(*_: object) -> None:
+        raise OSError(errno.EPERM, "no hard links here")
+
+    if not links:
+        monkeypatch.setattr(os, "link", no_links)
+    atomic.write_new_text(tmp_path / "new", "text")
+    assert (tmp_path / "new").read_text() == "text"
+    (tmp_path / "old").write_text("old")
+    (tmp_path / "link").symlink_to("nowhere")
+    for name in ("old", "link"):
+        with pytest.raises(FileExistsError):
+            atomic.write_new_text(tmp_path / name, "text")
+    assert names(tmp_path) == ["link", "new", "old"]
+    assert (tmp_path / "old").read_text() == "old" and (tmp_path / "link").is_symlink()
