@@ -292,16 +292,18 @@ def of_one_rank(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
     return folder, run_of(ALONE, config_of(corpus, folder, *FIFTY))
 
 
-@pytest.mark.parametrize("setting", [None, "micro_batch_tokens=100", "sharded=true"])
+@pytest.mark.parametrize(
+    "settings", [(), ("micro_batch_tokens=100",), ("sharded=true",), ("packed=true",), ("packed=true", "sharded=true")]
+)
 def test_two_ranks_give_the_weights_of_one(
     two_ranks: RankProcesses,
     of_one_rank: tuple[Path, tuple[int, int, Arrays]],
     corpus: Path,
     tmp_path: Path,
-    setting: str | None,
+    settings: tuple[str, ...],
 ) -> None:
     folder, (steps, tokens, weights) = of_one_rank
-    overrides = [f"training.{setting}"] * (setting is not None)
+    overrides = [f"training.{setting}" for setting in settings]
     answers = two_ranks(run_of, config_of(corpus, tmp_path / "run", *FIFTY, *overrides))
     for their_steps, their_tokens, their_weights in answers:
         assert (their_steps, their_tokens) == (steps, tokens) == (50, tokens)
