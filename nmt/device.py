@@ -7,12 +7,13 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nmt.errors import NmtError
 
 if TYPE_CHECKING:
     import torch  # loading it takes a second, so functions import it when they need it
+    from torch import Tensor
 
 # In the errors of PyTorch on CPUs and GPUs, of CTranslate2 and of C++.
 _OUT_OF_MEMORY = re.compile("out of memory|not enough memory|can't allocate memory|bad_alloc", re.IGNORECASE)
@@ -42,6 +43,37 @@ def choose(name: str) -> "torch.device":
     where = torch.device(kind, int(index or 0))
     torch.cuda.set_device(where)
     return where
+
+
+def runs_ahead(device: "torch.device") -> bool:
+    """Whether operations are only queued on this device: the program goes on until it reads a result."""
+    return device.type == "cuda"
+
+
+class LateCopy:
+    """A copy on the host of a tensor on a device, made behind all that is queued there so far.
+
+    A program that waits for it only after it has queued more work leaves no gap in the work of the device.
+    """
+
+    def __init__(self, x: "Tensor"):
+        import torch
+
+        self._copy = x.to("cpu", non_blocking=True)  # into pinned memory
+        self._done = torch.cuda.Event() if x.is_cuda else None  # type: ignore[no-untyped-call]
+        if self._done is not None:
+            self._done.record()
+
+    def wait(self) -> Any:
+        """The number, or the list of numbers, once it is there."""
+        if self._done is not None:
+            self._done.synchronize()
+        return self._copy.tolist()
+
+
+def from_host(x: "Tensor", device: "torch.device") -> "Tensor":
+    """A tensor of the host on a device. The program does not wait until it is there."""
+    return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x.to(device)
 
 
 def available_host_memory() -> int | None:

@@ -23,7 +23,7 @@ from nmt.config import schema
 from nmt.data import corpus
 from nmt.data.cleaning import without_empty
 from nmt.data.corpus import Pair
-from nmt.decoding.engine import PyTorchEngine
+from nmt.decoding.engine import batch_tokens
 from nmt.errors import NmtError, current_folder
 from nmt.files import json_lines, outputs
 from nmt.files.table import table
@@ -178,11 +178,11 @@ def _score(
 ) -> Candidate:
     """The loss over all pairs, as in training; BLEU and chrF over the first training.validation_sentences of them."""
     model = averaging.average(paths).build().to(device)
-    scores = validator(model)
-    engine = PyTorchEngine([model], device, validator.precision)
+    engine = validator.engine(model)
+    scores = validator.score(engine)
     tokenizers = validator.vocabulary.source, validator.vocabulary.target
     ids = [tokenizer.encode(list(side)) for tokenizer, side in zip(tokenizers, zip(*pairs, strict=True), strict=True)]
-    found = engine.score(list(zip(*ids, strict=True)), validator.search.batch_tokens)
+    found = engine.score(list(zip(*ids, strict=True)), batch_tokens(engine, validator.search))
     log_probabilities = [one for line in found for one in line]
     loss = -math.fsum(log_probabilities) / len(log_probabilities)
     return Candidate(name, paths, loss, scores.bleu, scores.chrf)

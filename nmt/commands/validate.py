@@ -3,13 +3,16 @@
 Training gets a `Validator` as a function; it does not know about search.
 """
 
+import copy
 from collections.abc import Sequence
 
+import torch
 from sacrebleu.metrics.chrf import CHRF
 
 from nmt.config import reader
 from nmt.config.schema import DecodingConfig, TrainingConfig
 from nmt.data.vocabulary import Vocabulary
+from nmt.decoding import model_loader
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
 from nmt.distributed.ranks import Ranks
@@ -66,12 +69,22 @@ class Validator:
         self.metrics = {"bleu": bleu_metric(target_language, quiet=True), "chrf": CHRF()}
 
     def __call__(self, model: TranslationModel) -> TranslationScores:
-        """Search on the model's device; the model stays in its train or eval mode.
+        """Search on the model's device; the model stays as it is, and in its train or eval mode.
 
         Collective; all ranks get the same result.
         """
+        return self.score(self.engine(model))
+
+    def engine(self, model: TranslationModel) -> PyTorchEngine:
+        """What decoding.precision: model means for a model, on its device. Where that is another type than that of
+        its weights, it is a copy that is converted."""
         device = next(model.parameters()).device
-        engine = PyTorchEngine([model], device, self.precision)
+        if model_loader.search_type("model", self.precision, device) != torch.float32:
+            model = model_loader.prepare(copy.deepcopy(model), device, "model", self.precision)
+        return PyTorchEngine([model], device)
+
+    def score(self, engine: PyTorchEngine) -> TranslationScores:
+        """As `__call__`, with its engine."""
         translator = Translator(engine, self.vocabulary, self.search)
         # Ranks take turns in the order of the sentences, so that each gets its share of long ones.
         shares = self.ranks.all_gather(translator.translate(self.sources[self.ranks.rank :: self.ranks.size]))

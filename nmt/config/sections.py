@@ -226,12 +226,17 @@ class DecodingConfig:
     candidates: int = setting(
         32, "consensus: number of samples to choose from; beam search has its beam_size best", at_least=1, at_most=1000
     )
-    precision: Literal["model", "float32", "bfloat16", "int8"] = setting(
+    precision: Literal["model", "float32", "bfloat16", "float16", "int8"] = setting(
         "model",
-        "`model`: float32, or on CUDA bfloat16 if it was trained so; bfloat16 and int8 (CPU only) are faster with "
-        "large models; translations can differ slightly",
+        "number format: `model` is float32, or on CUDA the 16-bit format it was trained in; the others (float16: CUDA "
+        "only; int8: CPU only) are faster with large models; translations can differ slightly",
     )
-    batch_tokens: int = setting(16_000, "padded tokens searched at once: sentences × beam × longest source", at_least=1)
+    batch_tokens: int | Literal["auto"] = setting(
+        "auto",
+        "padded tokens searched at once: sentences × beam × longest source; auto: 16,000, or on CUDA what half of the "
+        "free memory holds, at most 128,000",
+        at_least=1,
+    )
     max_source_tokens: int | None = setting(
         None, "longest source in subwords that is translated in one piece; null: `data.max_length`", at_least=1
     )

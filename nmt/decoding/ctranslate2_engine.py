@@ -21,7 +21,7 @@ from torch import Tensor
 
 from nmt.checkpoints import export_folder
 from nmt.data.vocabulary import EOS
-from nmt.decoding.engine import Pair, SearchInput, token_batches
+from nmt.decoding.engine import AUTO_BATCH_TOKENS, Pair, SearchInput, token_batches
 from nmt.decoding.search.interface import Hypothesis, Options, length_penalties
 from nmt.errors import NmtError
 
@@ -56,6 +56,7 @@ class CTranslate2Engine:
     """The model in an exported folder; `settings` and `vocabulary` are those it was exported with."""
 
     aligns = False
+    auto_batch_tokens = AUTO_BATCH_TOKENS
 
     def __init__(self, folder: Path, device: str = "auto"):
         """Load a folder onto `cpu`, `cuda`, `cuda:N` or `auto`: CUDA if CTranslate2 finds it. Raises NmtError if the

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby, repeat
@@ -12,8 +12,10 @@ from typing import Protocol, TypeVar
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.rnn import pad_sequence
 
+from nmt.config.schema import DecodingConfig
 from nmt.data.vocabulary import EOS, PAD
 from nmt.decoding import ensemble
 from nmt.decoding.search import logits_processors
@@ -22,7 +24,7 @@ from nmt.decoding.search.constrained import beam_width
 from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Stepper
 from nmt.decoding.search.phrase_automaton import Group
 from nmt.decoding.search.search import search
-from nmt.device import host_memory_within_reach
+from nmt.device import from_host, host_memory_within_reach
 from nmt.errors import NmtError
 from nmt.models.interface import TranslationModel
 
@@ -31,6 +33,9 @@ T = TypeVar("T")
 
 _WORKER_TOKENS = 4000  # in a batch on the CPU, padding included: smaller batches take more time per token
 _NARROWEST = 16  # source positions of a batch: a softmax over fewer is ten times slower on a CPU
+AUTO_BATCH_TOKENS = 16_000  # decoding.batch_tokens: auto, on the CPU
+_MOST_AUTO_TOKENS = 128_000  # on CUDA: more would not be faster, and sentences of a batch would differ more in length
+_SHORT = 8  # subwords of a short source: the shorter sources are, the more outputs a batch has
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,10 @@ class Searcher(Protocol):
     def positions(self) -> int | None:
         """The longest source or output, without EOS, that the model has positions for; None: no limit."""
 
+    @property
+    def auto_batch_tokens(self) -> int:
+        """What decoding.batch_tokens: auto stands for."""
+
     def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
         """The hypotheses for each source, in order, best first; none if the model gives no probabilities.
 
@@ -79,23 +88,39 @@ class Engine(Searcher, Protocol):
         """The encoder's output for each source, EOS last: float32 on the CPU, [source length + 1, d_model]."""
 
 
+def batch_tokens(engine: Searcher, decoding: DecodingConfig) -> int:
+    """decoding.batch_tokens as a number."""
+    return engine.auto_batch_tokens if decoding.batch_tokens == "auto" else decoding.batch_tokens
+
+
 class PyTorchEngine:
     """nmt's own models and search."""
 
     aligns = True
 
-    def __init__(self, models: Sequence[TranslationModel], device: torch.device, precision: str = "float32"):
-        """models: with one vocabulary, on `device`; several translate as an ensemble. They may be in training: their
-        mode (train or eval) is restored. precision: what they were trained in: on CUDA a bfloat16 model translates in
-        bfloat16."""
+    def __init__(self, models: Sequence[TranslationModel], device: torch.device):
+        """models: with one vocabulary, on `device`, which compute in the type of their weights; several translate as an
+        ensemble. They may be in training: their mode (train or eval) is restored."""
         self.models, self.device = models, device
-        self.bfloat16 = precision == "bfloat16" and device.type == "cuda"
         self.on_searched: Callable[[int], object] | None = None
 
     @property
     def positions(self) -> int | None:
         limits = [model.longest_position for model in self.models]
         return min((limit - 1 for limit in limits if limit is not None), default=None)
+
+    @property
+    def auto_batch_tokens(self) -> int:
+        """16,000 on the CPU. On CUDA what half of the free memory holds, at most 128,000."""
+        if self.device.type != "cuda":
+            return AUTO_BATCH_TOKENS
+        unused = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+        free = torch.cuda.mem_get_info(self.device)[0] + unused  # what PyTorch reserved it can use again
+        needs = [model.search_bytes(1, 1) for model in self.models]
+        # `search_bytes` is the least: outputs have keys and values too, and the encoder's layers several results.
+        each = 4 * sum(kept for _, kept in needs) + 4 * max(encoding for encoding, _ in needs)
+        scores = 3 * 4 * self.models[0].target_vocabulary // _SHORT  # in float32; three tensors at once
+        return max(1, min(_MOST_AUTO_TOKENS, free // 2 // (each + scores)))
 
     def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
         if options.coverage_penalty:
@@ -134,7 +159,7 @@ class PyTorchEngine:
     def _least_bytes(self, batch: list[SearchInput], options: Options) -> int:
         """The least memory that searching a batch needs: to encode it; or for what decoding keeps of the source, and
         the scores of the next tokens, computed for parts of the batch where the search allows that."""
-        longest = max(_NARROWEST, len(batch[0].ids) + 1)
+        longest = self._width(len(batch[0].ids) + 1)
         needs = [model.search_bytes(len(batch), longest) for model in self.models]
         rows = len(batch) * options.beam_size
         if not (options.sampling or any(one.required for one in batch)):
@@ -171,14 +196,13 @@ class PyTorchEngine:
         states = self._in_batches(compute, [(source, []) for source in sources], batch_tokens)
         return [one[: len(source) + 1].clone() for one, source in zip(states, sources, strict=True)]
 
-    @torch.inference_mode()
     def _in_batches(
         self, compute: Callable[[Tensor, Tensor], Tensor], pairs: Sequence[Pair], batch_tokens: int
     ) -> list[Tensor]:
         """Call `compute` on padded batches of pairs of similar length. Returns its row for each pair, on the CPU."""
         order = sorted(range(len(pairs)), key=lambda i: max(map(len, pairs[i])), reverse=True)
         rows: list[Tensor] = []
-        with _eval_mode(self.models), torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
+        with _eval_mode(self.models), _inference(self.device):
             for batch in token_batches([pairs[i] for i in order], batch_tokens, lambda pair: max(map(len, pair))):
                 source, target = (_pad([pair[side] for pair in batch], self.device) for side in (0, 1))
                 rows += compute(source, target).cpu().unbind()
@@ -211,17 +235,22 @@ class PyTorchEngine:
                 self.on_searched(len(batch))
         return found
 
-    @torch.inference_mode()
     def _search(self, batch: list[SearchInput], options: Options) -> list[list[Hypothesis]]:
         ids = _pad([source.ids for source in batch], self.device)  # [B, S]
-        ids = F.pad(ids, (0, max(0, _NARROWEST - ids.shape[1])), value=PAD)
+        ids = F.pad(ids, (0, self._width(ids.shape[1]) - ids.shape[1]), value=PAD)
         limits = torch.tensor([max(source.longest, len(source.prefix)) for source in batch])  # [B]
-        processors = self._processors(batch, options)
         seeds = [source.seed for source in batch]
         required = [source.required for source in batch] if any(source.required for source in batch) else []
         model: Stepper = self.models[0] if len(self.models) == 1 else ensemble.Ensemble(self.models)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
+        with _inference(self.device):
+            processors = self._processors(batch, options)
             return search(model, ids, limits, options, processors, seeds, required)
+
+    def _width(self, longest: int) -> int:
+        """The positions of a batch whose longest source has `longest`, EOS counted."""
+        # On a GPU attention needs masks of such widths: others it would copy.
+        width = -(-longest // _NARROWEST) * _NARROWEST if self.device.type == "cuda" else max(longest, _NARROWEST)
+        return width if self.positions is None else min(width, self.positions + 1)
 
     def _processors(self, batch: list[SearchInput], options: Options) -> list[LogitsProcessor]:
         """The logits processors for these sentences: an empty list if no token is forbidden."""
@@ -257,7 +286,7 @@ def rank_by_coverage(
 def _pad(rows: Sequence[Sequence[int]], device: torch.device) -> Tensor:
     """Rows of ids, EOS added to each → [B, longest]."""
     tensors = [torch.tensor([*row, EOS]) for row in rows]
-    return pad_sequence(tensors, batch_first=True, padding_value=PAD).to(device)
+    return from_host(pad_sequence(tensors, batch_first=True, padding_value=PAD), device)
 
 
 def token_batches(
@@ -275,6 +304,21 @@ def token_batches(
 def _in_order(order: list[int], results: Iterable[T]) -> list[T]:
     """results[n] belongs to item order[n]: the results by item."""
     return [result for _, result in sorted(zip(order, results, strict=True), key=lambda pair: pair[0])]
+
+
+@contextmanager
+def _inference(device: torch.device) -> Iterator[None]:
+    """For what computes in the type of a model's weights, also inside a caller's autocast.
+
+    On CUDA without cuDNN's attention, which plans for a part of a second for each new shape.
+    """
+    fused = sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
+    with (
+        torch.inference_mode(),
+        torch.autocast(device.type, enabled=False),
+        fused if device.type == "cuda" else nullcontext(),
+    ):
+        yield
 
 
 @contextmanager

@@ -50,7 +50,7 @@ def token_scores(models: Sequence[TranslationModel], source: Tensor, target: Ten
     """log P of each target token given those before it: source [B, S], target [B, T] → [B, T]."""
     before = _before(target)
     log_p = [
-        torch.log_softmax(model.logits(model(source, before)).float(), dim=-1).gather(2, target[:, :, None])[:, :, 0]
+        torch.log_softmax(model.scores(model(source, before)), dim=-1).gather(2, target[:, :, None])[:, :, 0]
         for model in models
     ]
     return mean_probability(log_p)

@@ -38,26 +38,39 @@ def load(
                 f"{name}: its vocabulary differs from that of {path}: an ensemble needs models with the same vocabulary"
             )
     decoding = schema.override(first.config, overrides).search
-    models = [prepare(one.build(), chosen, decoding.precision) for one in loaded]
-    trained_in = first.config.training.precision if decoding.precision == "model" else "float32"
+    trained_in = first.config.training.precision
+    models = [prepare(one.build(), chosen, decoding.precision, trained_in) for one in loaded]
     digests = {one: file.digest for one, file in zip(paths, loaded, strict=True)}
-    return PyTorchEngine(models, chosen, trained_in), first.vocabulary, decoding, digests
+    return PyTorchEngine(models, chosen), first.vocabulary, decoding, digests
 
 
-def prepare(model: TranslationModel, device: torch.device, precision: str) -> TranslationModel:
+def search_type(precision: str, trained_in: str, device: torch.device) -> torch.dtype:
+    """The type of weights and states in search. precision: as decoding.precision; trained_in: as training.precision.
+
+    Raises NmtError where the device does not have it.
+    """
+    if precision == "float16" and device.type != "cuda":
+        raise NmtError(f"decoding.precision: float16 needs CUDA, and the device is {device}: use bfloat16")
+    if precision == "int8" and device.type != "cpu":
+        raise NmtError(f"decoding.precision: int8 needs the CPU, and the device is {device}: use bfloat16")
+    if precision == "model" and device.type == "cuda":
+        precision = trained_in
+    return getattr(torch, precision) if precision in ("bfloat16", "float16") else torch.float32
+
+
+def prepare(
+    model: TranslationModel, device: torch.device, precision: str, trained_in: str = "float32"
+) -> TranslationModel:
     """Move a model to the device and change it for search; it cannot be trained after that.
 
-    precision: as decoding.precision. bfloat16: weights and states; int8: linear layers, on the CPU only, with inputs
-    quantised by the range of each batch. Raises NmtError where int8 is not possible.
+    precision and trained_in: as in `search_type`, and raises as that does. int8: linear layers, with inputs quantised
+    by the range of each batch.
     """
+    dtype = search_type(precision, trained_in, device)
     model = model.to(device)
-    if precision == "bfloat16":
-        model = model.bfloat16()
-    model.prepare_for_search()
+    model.prepare_for_search(dtype)
     if precision != "int8":
         return model
-    if device.type != "cpu":
-        raise NmtError(f"decoding.precision: int8 needs the CPU, and the device is {device}: use bfloat16")
     try:
         from torch.ao.quantization import default_dynamic_qconfig, quantize_dynamic
     except ImportError:

@@ -18,7 +18,7 @@ from nmt.config import schema
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding import long_input, model_loader
 from nmt.decoding.chunks import CHUNK_LINES, LineCounts, chunked
-from nmt.decoding.engine import Engine, Pair, SearchInput
+from nmt.decoding.engine import Engine, Pair, SearchInput, batch_tokens
 from nmt.decoding.glossary import Glossary, continues_word
 from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.banned_words import BannedWords
@@ -116,6 +116,11 @@ class Translator:
         limits = (self.decoding.max_source_tokens, self.engine.positions)
         return min((limit for limit in limits if limit is not None), default=None)
 
+    @property
+    def batch_tokens(self) -> int:
+        """decoding.batch_tokens as a number."""
+        return batch_tokens(self.engine, self.decoding)
+
     def longest_output(self, source: int) -> int:
         """The most subwords of an output for a source of `source` subwords."""
         return self.decoding.longest_output(source, self.engine.positions)
@@ -200,7 +205,7 @@ class Translator:
                 self.counts.skipped += 1
         pairs = list(fitting.values())
         with self._computing():
-            scores = self.engine.score(pairs, self.decoding.batch_tokens)
+            scores = self.engine.score(pairs, self.batch_tokens)
         penalties = length_penalties(max(map(len, scores), default=0), self._options(1)).tolist()
         hypotheses = [
             Hypothesis.scored(target, token_scores, penalties)
@@ -223,12 +228,12 @@ class Translator:
             if longest is not None and len(ids) > longest:
                 raise NmtError(f"line {number}: {len(ids)} subwords, more than {longest}: shorten or split it")
         with self._computing():
-            return self.engine.encode(sources, self.decoding.batch_tokens)
+            return self.engine.encode(sources, self.batch_tokens)
 
     @contextmanager
     def _computing(self) -> Iterator[None]:
         """For one thread at a time. Raises NmtError if memory runs out."""
-        tokens, beam = self.decoding.batch_tokens, self.decoding.beam_size
+        tokens, beam = self.batch_tokens, self.decoding.beam_size
         message = f"out of memory with decoding.batch_tokens: {tokens} and decoding.beam_size: {beam}: lower one"
         with _SEARCHING, explaining_out_of_memory(lambda: message):
             yield
@@ -298,12 +303,12 @@ class Translator:
     def _search(self, sources: list[SearchInput], n_best: int, scores: bool) -> list[list[Hypothesis]]:
         decoding = self.decoding
         options = self._options(n_best, scores=scores)
-        found = self.engine.search(sources, options, decoding.batch_tokens)
+        found = self.engine.search(sources, options, self.batch_tokens)
         lost = [place for place, hypotheses in enumerate(found) if not hypotheses]
         if lost and (decoding.banned or decoding.no_repeat_ngram or decoding.min_length or decoding.min_length_ratio):
             free = dataclasses.replace(options, banned=None, no_repeat_ngram=None)
             again = [dataclasses.replace(sources[place], shortest=0) for place in lost]
-            for place, hypotheses in zip(lost, self.engine.search(again, free, decoding.batch_tokens), strict=True):
+            for place, hypotheses in zip(lost, self.engine.search(again, free, self.batch_tokens), strict=True):
                 found[place] = hypotheses
                 self.counts.unconstrained += bool(hypotheses)
         if decoding.consensus != "none":
@@ -355,7 +360,7 @@ class Translator:
             for source, output in zip(parts, long_input.split_output(one.tokens), strict=True)
         ]
         with self._computing():
-            weights = iter(self.engine.align(pairs, self.decoding.batch_tokens))
+            weights = iter(self.engine.align(pairs, self.batch_tokens))
         for place, parts in inputs.items():
             pieces = [piece for source in parts for piece in self.vocabulary.source.pieces([*source.ids, EOS])]
             lines[place] = [

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config.schema import ModelConfig
@@ -111,18 +113,25 @@ class TranslationModel(nn.Module, ABC):
         The first call gets BOS, with K = 1. A step may overwrite the old state."""
 
     def scores(self, hidden: Tensor) -> Tensor:
-        """What `step` returned, for all or for some sentences, [..., D] → float32 logits of the next token [..., V],
-        which search overwrites."""
-        return self.logits(hidden).float()
+        """Decoder states [..., D] (what `step` returned, for all or for some sentences) → float32 logits of the next
+        token [..., V], which search overwrites. Also of 16-bit states: rounded to 16 bits, logits would be equal that
+        are not."""
+        if hidden.dtype not in (torch.bfloat16, torch.float16):
+            return self.logits(hidden).float()
+        if not hidden.is_cuda:
+            return F.linear(hidden.float(), self.output_weight.float())
+        states = hidden.flatten(0, -2)
+        return torch.mm(states, self.output_weight.t(), out_dtype=torch.float32).view(*hidden.shape[:-1], -1)
 
     @abstractmethod
     def reorder(self, state: State, rows: Tensor) -> State:
         """The state of other hypotheses: rows [B', K'] index the B·K old ones; each line of `rows` stays within one old
-        sentence. This widens (B, 1) to (B, K), follows the best hypotheses of a beam, and drops finished sentences or
-        changes their order."""
+        sentence, and the sentences stay in order, each at most once. This widens (B, 1) to (B, K), follows the best
+        hypotheses of a beam, and drops finished sentences."""
 
-    def prepare_for_search(self) -> None:
-        """Change how weights are stored, not their values, so that search is faster; no training after it."""
+    def prepare_for_search(self, dtype: torch.dtype) -> None:
+        """Convert the weights to a type, and store them so that search is faster; no training after it."""
+        self.to(dtype)
 
     def int8_layers(self) -> list[str]:
         """The names of the linear layers that decoding.precision: int8 may replace. They must be called as modules:

@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from nmt.commands.export.marian import load_package
 from nmt.data.vocabulary import BOS, EOS, PAD
-from nmt.decoding.engine import Pair, SearchInput
+from nmt.decoding.engine import AUTO_BATCH_TOKENS, Pair, SearchInput
 from nmt.decoding.search.interface import Hypothesis, Options, length_penalties
 
 _SENTENCES = 16  # in a batch
@@ -25,6 +25,8 @@ _SENTENCES = 16  # in a batch
 
 class MarianEngine:
     """The model and the tokenizer of a folder, loaded by transformers without using the network."""
+
+    auto_batch_tokens = AUTO_BATCH_TOKENS
 
     def __init__(self, folder: Path):
         transformers = load_package()

@@ -12,7 +12,7 @@ from typing import Protocol
 from nmt.checkpoints import export_folder
 from nmt.config import schema
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer, Vocabulary
-from nmt.decoding.engine import Searcher, SearchInput
+from nmt.decoding.engine import Searcher, SearchInput, batch_tokens
 from nmt.decoding.search.interface import Hypothesis, Options
 from nmt.errors import NmtError
 from nmt.files.table import table
@@ -118,7 +118,7 @@ def compare(
             length_penalty=decoding.length_penalty,
             normalization=decoding.normalization,
         )
-        results = engine.search(sources, options, decoding.batch_tokens)
+        results = engine.search(sources, options, batch_tokens(engine, decoding))
         for number, hypotheses in zip(kept, results, strict=True):
             if not hypotheses:
                 raise NmtError(f"line {number}: the scores are not finite: the weights are damaged or too large")
@@ -126,7 +126,7 @@ def compare(
 
     greedy, beam = search(ours, 1), search(ours, decoding.beam_size)
     targets = [hypothesis.tokens for hypothesis in beam.values()]
-    scored = theirs.score(list(zip(kept.values(), targets, strict=True)), decoding.batch_tokens)
+    scored = theirs.score(list(zip(kept.values(), targets, strict=True)), batch_tokens(theirs, decoding))
     by_line = zip(beam.values(), scored, strict=True)
     pairs = [pair for mine, its in by_line for pair in zip(mine.token_scores, its, strict=True)]
     return Parity(

@@ -160,7 +160,7 @@ class BatchingQueue:
 
     def _next_batch(self) -> list[_Request]:
         """The first request and those with the same options that fit into one search with it; empty if closed."""
-        room = self.translator.decoding.batch_tokens // self.translator.decoding.beam_size
+        room = self.translator.batch_tokens // self.translator.decoding.beam_size
         with self._changed:
             while True:
                 self._changed.wait_for(lambda: self._waiting or self._closed)

@@ -13,8 +13,10 @@ import torch
 from torch import Tensor
 
 from nmt.decoding.search.candidates import best_candidates, candidate_count
-from nmt.decoding.search.interface import DROP_SHARE, Hypothesis, LogitsProcessor, Options, Stepper, length_penalties
+from nmt.decoding.search.finished import FinishedSentences
+from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Stepper, length_penalties
 from nmt.decoding.search.logits_processors import NextTokenMask
+from nmt.device import from_host, runs_ahead
 
 SCORED_AT_ONCE = 256  # hypotheses whose scores are computed at once on the CPU
 
@@ -46,40 +48,40 @@ def beam_search(
     size, device = options.beam_size, source.device
     sentences = torch.arange(len(source), device=device)  # [B]
     mask = NextTokenMask(max_lengths, options, processors, device)
-    penalties = length_penalties(int(max_lengths.max()) + 1, options).to(device)  # of |Y| = 0, 1, …
+    finished = FinishedSentences(max_lengths, device)
+    penalties = from_host(length_penalties(finished.longest + 1, options), device)  # of |Y| = 0, 1, …
+    longest = penalties[mask.limits + 1]  # [B]: of the longest output
     state, tokens = stepper.start(stepper.encode(source)), torch.full_like(source[:, :1], options.bos)  # [B, K]
     live = torch.zeros(len(source), 1, device=device)  # [B, K]: log P so far, best first; -inf: not live
     nothing = torch.full((len(source), options.n_best), -math.inf, device=device)
     zeros = torch.zeros_like(nothing, dtype=torch.long)
     ended = _Ended(nothing, nothing, zeros, zeros, zeros[:, 0])
     steps: list[_Step] = []
-    finished: list[tuple[Tensor, _Ended]] = []  # sentences, and their best hypotheses
+    found: list[tuple[Tensor, _Ended]] = []  # sentences, and their best hypotheses
     for length in itertools.count():  # tokens that each live hypothesis has
         hidden, state = stepper.step(state, tokens)
         totals, parents, following = _candidates(stepper, mask, hidden, live, length, size)  # [B, C], best first
         rows = parents + live.shape[1] * torch.arange(len(parents), device=device)[:, None]  # that these continue
         ends = following == options.eos
         ending = ends[:, :size] & (totals[:, :size] > -math.inf)
-        if ending.any():
+        if runs_ahead(device) or ending.any():
             ended = ended.join(ending, totals[:, :size], rows[:, :size], length, penalties[length + 1])
         live, kept = totals.masked_fill(ends, -math.inf).topk(min(size, totals.shape[1]))
         rows, tokens = rows.gather(1, kept), following.gather(1, kept)
-        done = _done(ended, live[:, 0], penalties[mask.limits + 1], size)
+        done = _done(ended, live[:, 0], longest, size)
         live = live.masked_fill(done[:, None], -math.inf)  # no effect, however long they stay
-        over = int(done.sum())
-        # Dropping copies the model's state of each sentence: not worth it for one sentence in a hundred.
-        dropping = over * DROP_SHARE >= len(done)
-        if dropping:
-            finished.append((sentences[done], ended.select(done)))
-            if over == len(done):
-                return _hypotheses(steps, finished)
-            going = ~done
-            sentences, ended, live = sentences[going], ended.select(going), live[going]
+        split = finished.split(done, length)
+        if split is not None:
+            gone, going = split
+            found.append((sentences[gone], ended.select(gone)))
+            if not len(going):
+                return _hypotheses(steps, found)
+            sentences, longest, ended, live = sentences[going], longest[going], ended.select(going), live[going]
             rows, tokens = rows[going], tokens[going]
             mask.keep(going)
         steps.append((rows.flatten(), tokens.flatten(), live.flatten()))
         mask.advance(rows, tokens)
-        if dropping or size > 1:  # with a beam of 1 hypotheses stay where they are
+        if split is not None or size > 1:  # with a beam of 1 hypotheses stay where they are
             state = stepper.reorder(state, rows)
     raise AssertionError("every search ends at the longest length")
 
@@ -122,7 +124,7 @@ class _Ended:
         return _Ended(scores, totals, lengths, rows, self.count + ending.sum(dim=1))
 
     def select(self, sentences: Tensor) -> "_Ended":
-        """Select these sentences (a mask or indices)."""
+        """Select these sentences (indices)."""
         return _Ended(*(getattr(self, field.name)[sentences] for field in fields(self)))
 
 
@@ -137,11 +139,11 @@ def _done(ended: _Ended, best_live: Tensor, longest: Tensor, beam_size: int) -> 
     return (ended.scores[:, -1] > best_live / longest) | (ended.count >= beam_size) | (best_live == -math.inf)
 
 
-def _hypotheses(steps: Sequence[_Step], finished: Sequence[tuple[Tensor, _Ended]]) -> list[list[Hypothesis]]:
+def _hypotheses(steps: Sequence[_Step], best: Sequence[tuple[Tensor, _Ended]]) -> list[list[Hypothesis]]:
     """The hypotheses of each sentence, in order."""
-    order = torch.cat([sentences for sentences, _ in finished]).argsort()
+    order = torch.cat([sentences for sentences, _ in best]).argsort()
     scores, totals, lengths, rows = (
-        torch.cat([getattr(ended, name) for _, ended in finished])[order].flatten()
+        torch.cat([getattr(ended, name) for _, ended in best])[order].flatten()
         for name in ("scores", "totals", "lengths", "rows")
     )  # [B·n]
     tokens, so_far = _backtrack(steps, lengths, rows, totals)

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from nmt.decoding.search.candidates import best_candidates
-from nmt.decoding.search.interface import DROP_SHARE, Hypothesis, LogitsProcessor, Options, Stepper, length_penalties
+from nmt.decoding.search.finished import DROP_SHARE
+from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Stepper, length_penalties
 from nmt.decoding.search.logits_processors import NextTokenMask
 from nmt.decoding.search.phrase_automaton import Group, Phrase, Phrases, PhraseState
 

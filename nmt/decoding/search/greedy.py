@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from nmt.decoding.search.candidates import best_candidates
-from nmt.decoding.search.interface import DROP_SHARE, Hypothesis, LogitsProcessor, Options, Stepper, build_hypotheses
+from nmt.decoding.search.finished import FinishedSentences
+from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Stepper, build_hypotheses
 from nmt.decoding.search.logits_processors import NextTokenMask
 
 
@@ -27,6 +28,7 @@ def greedy(
         return []
     sentences = torch.arange(len(source), device=source.device)  # [B]
     mask = NextTokenMask(max_lengths, options, processors, source.device)
+    finished = FinishedSentences(max_lengths, source.device)
     steps: list[tuple[Tensor, Tensor, Tensor]] = []  # of each: sentences, their tokens, log P of these
     state, tokens = stepper.start(stepper.encode(source)), torch.full_like(source[:, :1], options.bos)  # [B, 1]
     for length in itertools.count():  # tokens that each output has
@@ -38,16 +40,16 @@ def greedy(
         tokens.masked_fill_(lost, options.eos)
         # An output that has ended is still extended, which is ignored, until its sentence leaves the batch.
         steps.append((sentences, tokens, best if options.scores else torch.where(lost, best, 0.0)))
-        going = tokens[:, 0] != options.eos
-        left = int(going.sum())
-        if not left:
-            return build_hypotheses(steps, len(source), options)
-        dropping = (len(going) - left) * DROP_SHARE >= len(going)
-        if dropping or processors:
-            rows = going.nonzero() if dropping else torch.arange(len(going), device=source.device)[:, None]  # [B', 1]
-            tokens = tokens[rows[:, 0]]
+        split = finished.split(tokens[:, 0] == options.eos, length)
+        if split is not None:
+            _, going = split
+            if not len(going):
+                return build_hypotheses(steps, len(source), options)
+            rows, sentences, tokens = going[:, None], sentences[going], tokens[going]
+            state = stepper.reorder(state, rows)
+            mask.keep(going)
+        elif processors:
+            rows = torch.arange(len(tokens), device=source.device)[:, None]
+        if processors:
             mask.advance(rows, tokens)
-        if dropping:
-            state, sentences = stepper.reorder(state, rows), sentences[rows[:, 0]]
-            mask.keep(rows[:, 0])
     raise AssertionError("every output ends at its limit")

@@ -16,7 +16,6 @@ from nmt.decoding.search.banned_words import BannedWords
 
 Memory = Any  # each model has its own types
 State = Any
-DROP_SHARE = 8  # finished sentences leave the batch together, once they are at least 1 in this many
 
 
 class Stepper(Protocol):
@@ -41,8 +40,8 @@ class Stepper(Protocol):
     def reorder(self, state: State, rows: Tensor) -> State:
         """The state of hypotheses `rows` [B', K'], which index the B·K old ones.
 
-        Each line of rows stays within one old sentence, and the sentences stay in order: this widens
-        (B, 1) to (B, K), follows the survivors of a beam, and drops finished sentences (B' < B).
+        Each line of rows stays within one old sentence, and the sentences stay in order, each at most once: this
+        widens (B, 1) to (B, K), follows the survivors of a beam, and drops finished sentences (B' < B).
         """
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from nmt.decoding.search.banned_words import BannedWords
 from nmt.decoding.search.interface import LogitsProcessor, Options
+from nmt.device import from_host, runs_ahead
 
 ALL = slice(None)
 
@@ -24,9 +25,9 @@ class NextTokenMask:
         self, max_lengths: Tensor, options: Options, processors: Sequence[LogitsProcessor], device: torch.device
     ):
         """max_lengths [B]: the most tokens of an output before EOS."""
-        self.limits = max_lengths.to(device)  # [B]
+        self.limits = from_host(max_lengths, device)  # [B]
         self.first_limit = int(max_lengths.min())
-        self.never = torch.tensor(options.never, dtype=torch.long, device=device)
+        self.never = from_host(torch.tensor(options.never, dtype=torch.long), device)
         self.eos, self.processors = options.eos, processors
 
     def log_probabilities(self, scores: Tensor, length: int, sentences: slice = ALL) -> Tensor:
@@ -46,9 +47,10 @@ class NextTokenMask:
         return scores
 
     def keep(self, sentences: Tensor) -> None:
-        """Continue with these sentences only (a mask or indices)."""
+        """Continue with these sentences only (indices)."""
         self.limits = self.limits[sentences]
-        self.first_limit = int(self.limits.min())
+        if not runs_ahead(self.limits.device):  # there the first one of all may stand for that of these
+            self.first_limit = int(self.limits.min())
 
     def advance(self, rows: Tensor, tokens: Tensor) -> None:
         """Tell the processors which hypotheses the search continues with (see `LogitsProcessor.advance`)."""

@@ -9,8 +9,10 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from nmt.decoding.search.finished import FinishedSentences
 from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Sampling, Stepper, build_hypotheses
 from nmt.decoding.search.logits_processors import NextTokenMask
+from nmt.device import from_host
 
 _STEPS_AT_ONCE = 64  # drawn together
 
@@ -35,6 +37,7 @@ def sample(
     device, n, eos = source.device, options.n_best, options.eos
     sampling = options.sampling or Sampling()
     mask = NextTokenMask(max_lengths, options, processors, device)
+    finished = FinishedSentences(max_lengths, device)
     sentences = torch.arange(len(source), device=device)
     steps: list[tuple[Tensor, Tensor, Tensor]] = []  # of each: sentences, their tokens [B, N], log P of these
     ended = torch.zeros(len(source), n, dtype=torch.bool, device=device)  # [B, N]
@@ -49,15 +52,18 @@ def sample(
         tokens = tokens.masked_fill(best == -math.inf, eos)
         steps.append((sentences, tokens, best))
         ended |= tokens == eos
-        going = ~ended.all(dim=1)  # [B]
-        if not going.any():
-            return build_hypotheses(steps, len(source), options)
         column = torch.zeros(1, n, dtype=torch.long, device=device) if old == 1 else torch.arange(n, device=device)
-        rows = (old * torch.arange(len(going), device=device)[:, None] + column)[going]
-        sentences, tokens, ended = sentences[going], tokens[going], ended[going]
-        state = stepper.reorder(state, rows)
-        mask.keep(going)
+        rows = old * torch.arange(len(tokens), device=device)[:, None] + column
+        split = finished.split(ended.all(dim=1), length)
+        if split is not None:
+            _, going = split
+            if not len(going):
+                return build_hypotheses(steps, len(source), options)
+            rows, sentences, tokens, ended = rows[going], sentences[going], tokens[going], ended[going]
+            mask.keep(going)
         mask.advance(rows, tokens)
+        if split is not None or old < n:
+            state = stepper.reorder(state, rows)
     raise AssertionError("every output ends at its limit")
 
 
@@ -66,7 +72,7 @@ def _draws(seeds: Sequence[int], samples: int, device: torch.device) -> Iterator
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     while True:
         drawn = [torch.rand(_STEPS_AT_ONCE, samples, generator=one) for one in generators]
-        yield from torch.stack(drawn, dim=1).to(device)  # [steps, B, N]
+        yield from from_host(torch.stack(drawn, dim=1), device)  # [steps, B, N]
 
 
 def _draw(log_p: Tensor, draws: Tensor, sampling: Sampling) -> Tensor:

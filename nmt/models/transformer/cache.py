@@ -14,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from nmt.device import LateCopy, runs_ahead
+
 # Slots are added in groups of this size: on a CPU a softmax over fewer numbers than a vector register holds is ten
 # times slower.
 _SLOTS = 16
@@ -34,9 +36,19 @@ class KeysValues:
         """
         sentences, hypotheses, _ = queries.shape
         width = self.keys.shape[2]
+        if queries.is_cuda:
+            return self.attend_fused(queries, mask)
         scores = torch.baddbmm(mask, _by_head(queries, width), self.keys.transpose(1, 2), alpha=width**-0.5)
         heads = torch.bmm(scores.softmax(-1), self.values)  # [B·H, K, dv]
         return heads.view(sentences, -1, hypotheses, heads.shape[2]).transpose(1, 2).flatten(2)
+
+    def attend_fused(self, queries: Tensor, mask: Tensor) -> Tensor:
+        """`attend` as one operation: on a GPU, the number of operations decides how long a step takes."""
+        sentences, hypotheses, _ = queries.shape
+        query = queries.view(sentences, hypotheses, -1, self.keys.shape[2]).transpose(1, 2)  # [B, H, K, dk]
+        keys, values, mask = (x.view(sentences, -1, *x.shape[1:]) for x in (self.keys, self.values, mask))
+        heads = F.scaled_dot_product_attention(query, keys, values, mask.expand(-1, -1, hypotheses, -1))
+        return heads.transpose(1, 2).flatten(2)
 
     def write(self, slots: Tensor, keys: Tensor, values: Tensor) -> None:
         """Put keys [B, M, H·dk] and values [B, M, H·dv] into slots [B·H·M], numbered through all B·H·N."""
@@ -57,13 +69,15 @@ class KeysValues:
 class TargetCache:
     """The target tokens so far: for each decoder layer the pool of its self-attention; slots are the same in all.
 
-    mask [B, K, N]: 0 where a slot belongs to a hypothesis, else -inf; used: no sentence uses more slots than this.
+    mask [B, K, N]: 0 where a slot belongs to a hypothesis, else -inf; used: no sentence uses more slots than this;
+    counted: the same, perhaps fewer, on its way from a GPU.
     """
 
     layers: tuple[KeysValues, ...]
     mask: Tensor
     heads: int
     used: int = 0
+    counted: LateCopy | None = None
 
     @staticmethod
     def empty(like: Tensor, sentences: int, layers: int, heads: int, widths: tuple[int, int]) -> "TargetCache":
@@ -76,10 +90,9 @@ class TargetCache:
     def allocate(self) -> tuple["TargetCache", Tensor]:
         """A slot for the newest position of each hypothesis, already in its mask; and the slots [B·H·K] for `write`."""
         sentences, hypotheses, slots = self.mask.shape
-        layers, mask, used = self.layers, self.mask, self.used
+        layers, mask = self.layers, self.mask
         free_or_used = mask.amax(dim=1)  # [B, N]: -inf where a slot is free
-        if used + hypotheses > slots:  # perhaps: slots that became free are not counted until it matters
-            used = int((free_or_used == 0).sum(dim=1).max())
+        used, counted = self._count(free_or_used)
         if used + hypotheses > slots:
             more = -(-(used + hypotheses - slots) // _SLOTS) * _SLOTS
             layers, slots = tuple(layer.grow(more) for layer in layers), slots + more
@@ -88,7 +101,19 @@ class TargetCache:
         mask = mask.scatter(2, newest[:, :, None], 0.0)
         first = torch.arange(0, sentences * self.heads * slots, slots, device=mask.device)
         numbers = (first.view(sentences, self.heads, 1) + newest[:, None]).flatten()
-        return TargetCache(layers, mask, self.heads, used + hypotheses), numbers
+        return TargetCache(layers, mask, self.heads, used + hypotheses, counted), numbers
+
+    def _count(self, free_or_used: Tensor) -> tuple[int, LateCopy | None]:
+        """`used` and `counted` for the mask as it is, whose free_or_used is [B, N]. Slots that became free are not
+        counted until new ones seem to be needed; on a GPU one step earlier, so that the program need not wait."""
+        _, hypotheses, slots = self.mask.shape
+        if not runs_ahead(self.mask.device):
+            enough = self.used + hypotheses <= slots
+            return self.used if enough else int((free_or_used == 0).sum(dim=1).max()), None
+        used = self.used if self.counted is None else min(self.used, self.counted.wait())
+        if used + 2 * hypotheses <= slots:
+            return used, None
+        return used, LateCopy((free_or_used == 0).sum(dim=1).max() + hypotheses)
 
     def mask_by_head(self) -> Tensor:
         """The mask as attention takes it, [B·H, K, N]."""
@@ -98,7 +123,7 @@ class TargetCache:
         """Select other hypotheses: rows [B', K'] index the B·K old ones; sentences [B']: theirs, None: unchanged."""
         mask = self.mask.flatten(0, 1).index_select(0, rows.flatten()).view(*rows.shape, -1)
         layers = self.layers if sentences is None else tuple(one.select(sentences, self.heads) for one in self.layers)
-        return TargetCache(layers, mask, self.heads, self.used)
+        return TargetCache(layers, mask, self.heads, self.used, self.counted)
 
 
 @dataclass(frozen=True)

@@ -198,10 +198,15 @@ class Transformer(TranslationModel):
                 nn.init.uniform_(parameter, -(parameter.shape[1] ** -0.5), parameter.shape[1] ** -0.5)
 
     @torch.no_grad()
-    def prepare_for_search(self) -> None:
-        """Store matrices by columns: products with few rows are up to twice as fast on a CPU. A tied one is copied."""
-        if self.output.weight is self.target_embedding.weight:  # whose rows are read one by one
-            self.output.weight = nn.Parameter(self.output.weight.clone())
+    def prepare_for_search(self, dtype: torch.dtype) -> None:
+        """As TranslationModel. For a CPU, matrices are stored by columns: products with few rows are up to twice as
+        fast. There the output matrix stays in float32 (see `scores`); a tied one is copied, as embeddings are read by
+        rows."""
+        matrix = self.output.weight.data
+        super().prepare_for_search(dtype)
+        if matrix.is_cuda:
+            return
+        self.output.weight = nn.Parameter(matrix)
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 module.weight.data = module.weight.data.t().contiguous().t()
@@ -334,7 +339,8 @@ class Transformer(TranslationModel):
         cross = [attention.keys_values(memory.states) for attention in attentions]
         source = SourceCache.build(cross, memory.mask.flatten(1))
         widths = cross[0][0].shape[3], cross[0][1].shape[3]
-        target = TargetCache.empty(memory.states, len(memory.states), len(cross), source.heads, widths)
+        # As the keys: where autocast makes these, they need not be of the states' type.
+        target = TargetCache.empty(cross[0][0], len(memory.states), len(cross), source.heads, widths)
         return DecoderState(source, target, 0)
 
     def step(self, state: DecoderState, tokens: Tensor) -> tuple[Tensor, DecoderState]:
@@ -348,9 +354,9 @@ class Transformer(TranslationModel):
 
     def reorder(self, state: DecoderState, rows: Tensor) -> DecoderState:
         old_sentences, hypotheses, _ = state.target.mask.shape
-        sentences = rows[:, 0] // hypotheses  # [B']
-        if torch.equal(sentences, torch.arange(old_sentences, device=rows.device)):  # most often: only the masks move
+        if len(rows) == old_sentences:  # most often: only the masks move
             return DecoderState(state.source, state.target.select(rows, None), state.length)
+        sentences = rows[:, 0] // hypotheses  # [B']
         return DecoderState(state.source.select(sentences), state.target.select(rows, sentences), state.length)
 
     def _run(self, layer: nn.Module, *inputs: Tensor | Ranges | None) -> Tensor:
