@@ -21,6 +21,11 @@ from nmt.models.transformer.packed_attention import Ranges, causal_ranges, cross
 from nmt.models.transformer.positions import LearnedPositions, SinusoidalPositions
 
 
+def _relu(x: Tensor) -> Tensor:
+    """In place where no backward pass follows. In training x is a view, of which that pass would need a copy."""
+    return torch.relu(x) if torch.is_grad_enabled() else torch.relu_(x)
+
+
 class FeedForward(nn.Module):
     """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (equation 2), or with another activation."""
 
@@ -29,7 +34,7 @@ class FeedForward(nn.Module):
         self.inner = nn.Linear(config.d_model, config.feed_forward, bias=config.bias)
         self.outer = nn.Linear(config.feed_forward, config.d_model, bias=config.bias)
         self.dropout = config.activation_dropout
-        activations: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "gelu": F.gelu, "swish": F.silu}
+        activations: dict[str, Callable[[Tensor], Tensor]] = {"relu": _relu, "gelu": F.gelu, "swish": F.silu}
         self.activation = activations[config.activation]
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,0 +1,52 @@
+"""Which sentences of a batch are finished, and when they leave it. Shapes: B sentences still searched."""
+
+import torch
+from torch import Tensor
+
+from nmt.device import LateCopy, from_host, runs_ahead
+
+DROP_SHARE = 8  # finished sentences leave the batch together, once they are at least 1 in this many
+
+
+class FinishedSentences:
+    """Decides when finished sentences leave the batch. Until then they have no effect.
+
+    Dropping copies the model's state of each sentence: it is not worth it for one sentence in a hundred.
+
+    A GPU would stand still if the program read the result of each step before it queued the next step. So there the
+    program reads the flags of a step during the next one, and sentences leave one step later than on a CPU.
+    """
+
+    def __init__(self, max_lengths: Tensor, device: torch.device):
+        """max_lengths [B]: the most tokens of an output before EOS."""
+        self.longest, self.device = int(max_lengths.max()), device
+        self._flags: LateCopy | None = None  # of the step before
+        self._stayed: list[int] | None = None  # the sentences of these flags that are still there; None: all
+
+    def split(self, finished: Tensor, length: int) -> tuple[Tensor, Tensor] | None:
+        """The sentences that leave and those that stay, indices on the device; None: none leaves.
+
+        finished [B]: after the step in which outputs of `length` tokens were continued.
+        """
+        if length >= self.longest:  # known without reading: only EOS may follow
+            everything = torch.arange(len(finished), device=self.device)
+            return everything, everything[:0]
+        if runs_ahead(self.device):
+            return self._split_by_the_step_before(finished)
+        if int(finished.sum()) * DROP_SHARE < len(finished):
+            return None
+        return finished.nonzero()[:, 0], (~finished).nonzero()[:, 0]
+
+    def _split_by_the_step_before(self, finished: Tensor) -> tuple[Tensor, Tensor] | None:
+        before, self._flags = self._flags, LateCopy(finished)
+        if before is None:
+            return None
+        flags = before.wait()
+        if self._stayed is not None:
+            flags = [flags[i] for i in self._stayed]
+        leaving, self._stayed = sum(flags) * DROP_SHARE >= len(flags), None
+        if not leaving:
+            return None
+        over, self._stayed = ([i for i, flag in enumerate(flags) if flag == wanted] for wanted in (True, False))
+        gone, left = (from_host(torch.tensor(i, dtype=torch.long), self.device) for i in (over, self._stayed))
+        return gone, left

@@ -1,0 +1,86 @@
+"""What the steps of a search ask of a GPU, counted on a pretended one: prints them as JSON.
+
+    python -m helpers.search_steps BEAM_SIZE SENTENCES SOURCE_LENGTH
+
+In a process of its own, started in `tests/`. The model is the paper's base model with 32,000 subwords, in bfloat16.
+"""
+
+from helpers import fake_cuda  # isort: skip  (before torch)
+
+import json
+import sys
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nmt.config.schema import ModelConfig
+from nmt.data.vocabulary import BOS, EOS, PAD, UNK
+from nmt.decoding.engine import _inference
+from nmt.decoding.search import finished
+from nmt.decoding.search.interface import Options
+from nmt.decoding.search.search import search
+from nmt.device import LateCopy
+from nmt.models import build
+from nmt.models.interface import Memory, TranslationModel
+from nmt.models.transformer import cache
+
+STEPS = 40
+
+
+class ReadLate(LateCopy):
+    """Nobody has finished; no sentence uses more than 20 slots."""
+
+    def __init__(self, x: Tensor):
+        assert not x.to("cpu", non_blocking=True).is_cuda
+        self._shape = x.shape
+
+    def wait(self) -> Any:
+        return [False] * self._shape[0] if self._shape else 20
+
+
+class Enough(Exception):
+    pass
+
+
+class Watched:
+    """The model, which notes at each step what has been counted since the step before."""
+
+    def __init__(self, model: TranslationModel, count: fake_cuda.Count):
+        self.model, self.count, self.rows = model, count, list[dict[str, Any]]()
+        self.start, self.scores, self.reorder = model.start, model.scores, model.reorder
+
+    def encode(self, source: Tensor) -> Memory:
+        return self.model.encode(source)
+
+    def step(self, state: Any, tokens: Tensor) -> tuple[Tensor, Any]:
+        parts = ("kernels", "bytes", "flops", "waits")
+        self.rows.append({part: dict(getattr(self.count, part)) for part in parts})
+        for part in parts:
+            getattr(self.count, part).clear()
+        if len(self.rows) > STEPS:
+            raise Enough
+        return self.model.step(state, tokens)
+
+
+def counted(beam_size: int, sentences: int, source_length: int) -> list[dict[str, Any]]:
+    """For each step, and first for what comes before the first: kernels, bytes, flops and waits, each by operation."""
+    finished.LateCopy = cache.LateCopy = ReadLate  # type: ignore[attr-defined, misc]
+    model = build.build_on_meta(ModelConfig(), 32_000, 32_000, PAD).eval()
+    options = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS), beam_size=beam_size, scores=False)
+    limits = torch.full((sentences,), source_length + 50)
+    with fake_cuda.mode() as fake:
+        TranslationModel.prepare_for_search(model, torch.bfloat16)  # as the Transformer's, on CUDA
+        fake_cuda.to_fake(model, fake)
+        source = fake_cuda.tensor(fake, (sentences, source_length))
+        with fake_cuda.Count(fake) as count, _inference(fake_cuda.DEVICE):
+            watched = Watched(model, count)
+            try:
+                search(watched, source, limits, options)
+            except Enough:
+                return watched.rows
+    raise AssertionError("the search ended")
+
+
+if __name__ == "__main__":
+    print(json.dumps(counted(*map(int, sys.argv[1:]))))
