@@ -1,30 +1,182 @@
-"""Other numbers than float32 give nearly the same."""
+"""Other numbers than float32 give nearly the same, in whatever autocast the caller is."""
 
+import contextlib
 import copy
+import dataclasses
+from pathlib import Path
 
 import pytest
 import torch
-from helpers.translators import CPU, LINES, MODEL, new_translator
+from helpers.translators import CPU, LINES, MODEL, SETTINGS, VOCABULARY, new_translator
 
+import nmt
+from nmt.checkpoints import model_file
+from nmt.checkpoints.model_file import Checkpoint
+from nmt.commands import average
+from nmt.commands.validate import Validator
 from nmt.decoding import model_loader
 from nmt.decoding.engine import PyTorchEngine
+from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 
+PRECISIONS = [("model", 1e-4), ("float32", 1e-4), ("bfloat16", 0.5), ("float16", 0.05), ("int8", 0.5)]
+AUTOCAST = [contextlib.nullcontext(), torch.autocast("cpu", torch.bfloat16), torch.autocast("cpu", torch.float16)]
 
-@pytest.mark.parametrize(("precision", "error"), [("model", 1e-4), ("float32", 1e-4), ("bfloat16", 0.5), ("int8", 0.5)])
-def test_scores_are_close_to_the_models_own(precision: str, error: float) -> None:
-    plain, other = new_translator(), new_translator()
-    model = model_loader.prepare(copy.deepcopy(MODEL), CPU, precision)
-    other.engine = PyTorchEngine([model], CPU)
+
+@pytest.fixture(autouse=True)
+def float16_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused there because it is slow; the computation is that of CUDA."""
+    choose = model_loader.search_type
+    monkeypatch.setattr(
+        model_loader,
+        "search_type",
+        lambda name, *others: torch.float16 if name == "float16" else choose(name, *others),
+    )
+
+
+def prepared(precision: str, models: int = 1) -> Translator:
+    translator = new_translator()
+    each = [model_loader.prepare(copy.deepcopy(MODEL), CPU, precision) for _ in range(models)]
+    translator.engine = PyTorchEngine(each, CPU)
+    return translator
+
+
+@pytest.mark.parametrize("autocast", AUTOCAST, ids=["plain", "bfloat16", "float16"])
+@pytest.mark.parametrize("models", [1, 2])
+@pytest.mark.parametrize(("precision", "error"), PRECISIONS)
+def test_scores_are_close_to_the_models_own(
+    precision: str, error: float, models: int, autocast: contextlib.AbstractContextManager[None]
+) -> None:
+    plain, other = new_translator(), prepared(precision, models)
     targets = LINES[::-1]
-    expected, found = plain.score(LINES, targets), other.score(LINES, targets)
+    expected = plain.score(LINES, targets)
+    with autocast:
+        found, texts, aligned = other.score(LINES, targets), other.translate(LINES), other.hypotheses(LINES, 2)
+        weights = other.hypotheses(LINES, alignment=True)
     for one, another in zip(found, expected, strict=True):
         assert one.token_scores == pytest.approx(another.token_scores, abs=error)
-    assert (found != expected) == (precision in ("bfloat16", "int8"))
-    assert len(other.translate(LINES)) == len(LINES)
-    assert [one.pieces for [one] in other.hypotheses(LINES)] == [
-        one.pieces for [one] in other.hypotheses(LINES, alignment=True)
-    ]
+    if models == 1:
+        assert (found != expected) == (precision not in ("model", "float32"))
+    assert texts == [best.text for best, _ in aligned]
+    for [one], [best, _] in zip(weights, aligned, strict=True):
+        assert one.pieces == best.pieces
+        assert all(sum(row) == pytest.approx(1, abs=0.02) for row in one.alignment)
+    # Outside the caller's autocast it is the same, bit for bit.
+    again = prepared(precision, models)
+    assert (again.score(LINES, targets), again.hypotheses(LINES, 2)) == (found, aligned)
+
+
+@pytest.mark.parametrize(("precision", "error"), PRECISIONS[:-1])
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_a_score_is_the_search_score(precision: str, error: float, beam_size: int) -> None:
+    translator = prepared(precision)
+    translator.decoding = dataclasses.replace(translator.decoding, beam_size=beam_size)
+    for line, [found] in zip(LINES, translator.hypotheses(LINES), strict=True):
+        [again] = translator.engine.score(
+            [
+                (
+                    VOCABULARY.source.encode([line])[0],
+                    [VOCABULARY.target.every_piece().index(p) for p in found.pieces[:-1]],
+                )
+            ],
+            1000,
+        )
+        assert again == pytest.approx(found.token_scores, abs=error)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_logits_of_16_bit_models_are_float32(precision: str) -> None:
+    """Rounded to 16 bits, many of them would be equal."""
+    model = model_loader.prepare(copy.deepcopy(MODEL), CPU, precision)
+    hidden = torch.randn(50, 16).to(getattr(torch, precision))
+    found = model.scores(hidden)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, hidden.float() @ MODEL.output_weight.T)
+    assert {weight.dtype for name, weight in model.named_parameters() if name != "output.weight"} == {hidden.dtype}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_model_can_be_searched_inside_autocast(dtype: torch.dtype) -> None:
+    """Its cache has the type of its keys. Not what an engine does, but what a caller may do with a model."""
+    source, tokens = torch.tensor([[7, 8, 9, 3], [5, 3, 0, 0]]), torch.tensor([[2], [2]])
+    expected, _ = MODEL.step(MODEL.start(MODEL.encode(source)), tokens)
+    with torch.autocast("cpu", dtype):
+        found, _ = MODEL.step(MODEL.start(MODEL.encode(source)), tokens)
+    torch.testing.assert_close(found.float(), expected, atol=0.1, rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("precision", "trained_in", "device", "expected"),
+    [
+        *[("model", one, "cpu", torch.float32) for one in ("float32", "tf32", "bfloat16", "float16")],
+        ("model", "float32", "cuda", torch.float32),
+        ("model", "tf32", "cuda", torch.float32),
+        ("model", "bfloat16", "cuda:1", torch.bfloat16),
+        ("model", "float16", "cuda", torch.float16),
+        ("float32", "bfloat16", "cuda", torch.float32),
+        ("float16", "float32", "cuda", torch.float16),
+        ("bfloat16", "float32", "cpu", torch.bfloat16),
+        ("int8", "bfloat16", "cpu", torch.float32),
+    ],
+)
+def test_the_type_of_search(precision: str, trained_in: str, device: str, expected: torch.dtype) -> None:
+    assert model_loader.search_type(precision, trained_in, torch.device(device)) == expected
+
+
+def save(path: Path) -> Path:
+    settings = dataclasses.replace(SETTINGS, training=dataclasses.replace(SETTINGS.training, precision="bfloat16"))
+    model_file.save(path, Checkpoint(settings, VOCABULARY, dict(MODEL.named_parameters()), {}))
+    return path
+
+
+def test_load_converts_to_the_setting(tmp_path: Path) -> None:
+    path = save(tmp_path / "model.safetensors")
+    for overrides, expected in ((["decoding.precision=bfloat16"], torch.bfloat16), ([], torch.float32)):
+        translator = nmt.load(path, "cpu", overrides=overrides, ensemble=[path])
+        assert [model.target_embedding.weight.dtype for model in translator.engine.models] == [expected] * 2
+        assert len(translator.translate(LINES)) == len(LINES)
+
+
+@pytest.mark.usefixtures("validating_in_16_bits")
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_validation_and_averaging_search_a_converted_copy(precision: str, tmp_path: Path) -> None:
+    """The model in training stays as it is."""
+    training = dataclasses.replace(SETTINGS.training, precision=precision)
+    pairs = [(line, line) for line in LINES]
+    validator = Validator(pairs, VOCABULARY, SETTINGS.search, training, "de")
+    model, before = copy.deepcopy(MODEL).train(), copy.deepcopy(MODEL.state_dict())
+    with torch.autocast("cpu", torch.bfloat16):
+        scores = validator(model)
+    assert model.training
+    assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
+    assert all(weight.dtype == torch.float32 for weight in model.parameters())
+    translator = prepared(precision)
+    translator.decoding = SETTINGS.search
+    assert [text for _, _, text in scores.samples] == translator.translate(LINES[: len(scores.samples)])
+    path = save(tmp_path / "step-00000001.safetensors")
+    one = average._score("last 1", [path], validator, pairs, CPU)
+    assert (one.bleu, one.chrf) == (scores.bleu, scores.chrf)
+    found = [score for translation in translator.score(LINES, LINES) for score in translation.token_scores]
+    assert one.loss == pytest.approx(-sum(found) / len(found), abs=1e-3)
+
+
+@pytest.fixture
+def validating_in_16_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`model` means on the CPU what it means on CUDA."""
+    monkeypatch.setattr(
+        model_loader,
+        "search_type",
+        lambda name, trained_in, device: getattr(torch, trained_in if name == "model" else name),
+    )
+
+
+def test_float16_is_for_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    with pytest.raises(
+        NmtError, match=r"^decoding\.precision: float16 needs CUDA, and the device is cpu: use bfloat16$"
+    ):
+        model_loader.prepare(copy.deepcopy(MODEL), CPU, "float16")
 
 
 def test_int8_is_for_the_cpu() -> None:

@@ -76,7 +76,7 @@ DEVICE = torch.device("cuda:0")
 
 # Operations without a kernel of their own.
 _FREE = set(
-    "view _unsafe_view transpose t expand slice select split split_with_sizes unsqueeze squeeze detach permute alias "
+    "view _unsafe_view transpose t expand slice select split split_with_sizes unsqueeze squeeze detach permute alias "  # noqa: SIM905
     "as_strided unfold empty_like empty new_empty empty_strided _reshape_alias unbind lift_fresh narrow".split()
 )
 

@@ -6,6 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from nmt.device import from_host
 from nmt.errors import NmtError
 
 
@@ -41,7 +42,8 @@ class SinusoidalPositions(nn.Module):
         end, table = start + length, self.table
         if end > len(table):
             # `table` is local as well: another thread may set a shorter one at the same time.
-            table = self.table = sinusoids(max(512, 2 * end), self.d_model, self.layout).to(table)  # device and type
+            longer = sinusoids(max(512, 2 * end), self.d_model, self.layout).to(table.dtype)
+            table = self.table = from_host(longer, table.device)
         return table[start:end]
 
 

@@ -1,0 +1,131 @@
+"""On a GPU a search reads its results one step late: it finds the same, and never waits in an ordinary step."""
+
+import dataclasses
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from helpers.tables import OPTIONS, Table
+from helpers.translators import LINES, new_model, new_translator
+
+from nmt.decoding.search import beam, finished, logits_processors
+from nmt.decoding.search.finished import FinishedSentences
+from nmt.decoding.search.interface import Sampling
+from nmt.decoding.search.search import search
+from nmt.models.transformer import cache
+
+TESTS = Path(__file__).parents[2]
+
+
+def read_late(patch: pytest.MonkeyPatch) -> None:
+    """Search as on a GPU, on the CPU."""
+    for module in (beam, finished, logits_processors, cache):
+        patch.setattr(module, "runs_ahead", lambda device: True)
+
+
+class Counting(Table):
+    """A table without positions after the longest output."""
+
+    longest = 0
+
+    def step(self, state, tokens):  # type: ignore[no-untyped-def]
+        assert state.tokens.shape[2] <= self.longest, "a step past the longest output"
+        return super().step(state, tokens)
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 4])
+@pytest.mark.parametrize("sampling", [None, Sampling()])
+def test_outputs_are_the_same(beam_size: int, sampling: Sampling | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = torch.arange(40)[:, None]
+    for seed in range(5):
+        limits = torch.randint(0, 9, (40,), generator=torch.Generator().manual_seed(seed))
+        options = dataclasses.replace(OPTIONS, beam_size=beam_size, n_best=beam_size, sampling=sampling)
+        arguments = (source, limits, options, (), list(range(40)))
+        at_once, late = Counting(seed, 9), Counting(seed, 9)
+        at_once.longest = late.longest = int(limits.max())
+        expected = search(at_once, *arguments)
+        with monkeypatch.context() as patch:
+            read_late(patch)
+            assert search(late, *arguments) == expected
+        assert len(at_once.steps) <= len(late.steps) <= len(at_once.steps) + 1
+        assert late.steps[1:-1] != at_once.steps[1:-1], "sentences left as early as on the CPU"
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+@pytest.mark.parametrize("positions", ["learned", "interleaved"])
+def test_translations_are_the_same(beam_size: int, positions: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also at the last learned position; and slots are used again, with a count that is one step old."""
+    model = new_model()
+    model = new_model(dataclasses.replace(model.config, positions=positions, max_positions=24))
+    settings = {"beam_size": beam_size, "max_extra_tokens": 40}
+    lines = [line for line in LINES if len(new_translator(model).vocabulary.source.encode([line])[0]) < 23]
+    expected = new_translator(model, **settings).hypotheses(lines)
+    grown: list[int] = []
+    with monkeypatch.context() as patch:
+        read_late(patch)
+        grow = cache.KeysValues.grow
+        patch.setattr(cache.KeysValues, "grow", lambda pool, more: grown.append(more) or grow(pool, more))
+        found = new_translator(model, **settings).hypotheses(lines)
+    assert [one.pieces for [one] in found] == [one.pieces for [one] in expected]
+    for [mine], [other] in zip(found, expected, strict=True):
+        assert mine.token_scores == pytest.approx(other.token_scores, abs=1e-4)
+    assert sum(grown) < 16 * 2 * 64
+
+
+def test_flags_are_those_of_the_step_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_late(monkeypatch)
+    sentences = FinishedSentences(torch.full((4,), 9), torch.device("cpu"))
+
+    def split(*flags: bool, length: int = 0) -> list[list[int]] | None:
+        found = sentences.split(torch.tensor(flags), length)
+        return found and [indices.tolist() for indices in found]
+
+    assert split(True, False, False, False) is None  # nothing is known yet
+    assert split(True, False, True, False) == [[0], [1, 2, 3]]
+    assert split(True, True, False) == [[1], [0, 2]]  # of the three that stayed, the second was finished before
+    assert split(True, False, length=8) == [[0], [1]]
+    assert split(False, length=9) == [[0], []]  # the longest length: known without reading
+
+
+def test_fused_attention_is_the_plain_one() -> None:
+    generator = torch.Generator().manual_seed(1)
+    keys, values, queries = (torch.randn(6, n, d, generator=generator) for n, d in ((16, 3), (16, 5), (4, 6)))
+    pool = cache.KeysValues(keys, values)  # 3 sentences of 2 heads
+    for rows in (1, 4):
+        mask = torch.where(torch.rand(6, rows, 16, generator=generator) < 0.5, 0.0, -math.inf)
+        mask[:, :, 3] = 0.0
+        found = pool.attend_fused(queries[:3], mask)
+        torch.testing.assert_close(found, pool.attend(queries[:3], mask))
+
+
+@pytest.fixture(scope="module", params=[1, 4])
+def rows(request: pytest.FixtureRequest) -> list[dict[str, dict[str, int]]]:
+    """What the steps of a search with this beam ask of a pretended GPU."""
+    if torch.version.cuda is not None:
+        pytest.skip("this PyTorch has CUDA: a GPU cannot be pretended")
+    if shutil.which("g++") is None:
+        pytest.skip("no g++: a GPU cannot be pretended")
+    command = [sys.executable, "-m", "helpers.search_steps", str(request.param), "64", "32"]
+    paths = os.pathsep.join([str(TESTS.parent), str(TESTS)])
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, cwd=TESTS)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_no_step_waits_for_a_gpu(rows: list[dict[str, dict[str, int]]]) -> None:
+    """The ids of the batch are copied behind what is queued, too."""
+    assert len(rows) == 41
+    assert [row["waits"] for row in rows] == [{}] * 41
+
+
+def test_a_step_has_few_operations(rows: list[dict[str, dict[str, int]]]) -> None:
+    """Each takes longer to start than to compute. Attention is one, without copies of its input."""
+    for row in rows[1:]:
+        assert row["kernels"]["attention"] == 12
+        assert sum(row["kernels"].values()) < 200
