@@ -161,7 +161,8 @@ class Count(TorchDispatchMode):
 
 
 class _CountAttention(TorchFunctionMode):
-    """Attention is one kernel, as on a GPU: without a backend PyTorch would take it apart."""
+    """Attention is one kernel, as on a GPU: without a backend PyTorch would take it apart. `torch.tensor` waits until
+    its numbers are on the device."""
 
     def __init__(self, count: Count):
         super().__init__()
@@ -169,6 +170,10 @@ class _CountAttention(TorchFunctionMode):
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if function is torch.tensor and torch.device(kwargs.get("device") or "cpu").type == "cuda":
+            self.count.waits["torch.tensor on the device"] += 1
+            made = torch.tensor(*args, **{**kwargs, "device": "cpu"})
+            return tensor(self.count.fake, made.shape, made.dtype)
         if function is not F.scaled_dot_product_attention or not args[0].is_cuda:
             return function(*args, **kwargs)
         query, _, value, *others = args
