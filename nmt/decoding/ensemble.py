@@ -10,6 +10,8 @@ from torch import Tensor
 from nmt.data.vocabulary import BOS
 from nmt.models.interface import Memory, State, TranslationModel
 
+_SCORED_AT_ONCE = 16_000  # target tokens: each needs a number for every subword
+
 
 class Ensemble:
     """The models as search sees them: at each step P(y) is the mean of theirs."""
@@ -49,11 +51,18 @@ def mean_probability(log_p: Sequence[Tensor]) -> Tensor:
 def token_scores(models: Sequence[TranslationModel], source: Tensor, target: Tensor) -> Tensor:
     """log P of each target token given those before it: source [B, S], target [B, T] → [B, T]."""
     before = _before(target)
-    log_p = [
-        torch.log_softmax(model.scores(model(source, before)), dim=-1).gather(2, target[:, :, None])[:, :, 0]
-        for model in models
-    ]
-    return mean_probability(log_p)
+    return mean_probability([_log_p(model, model(source, before), target) for model in models])
+
+
+def _log_p(model: TranslationModel, states: Tensor, target: Tensor) -> Tensor:
+    """log P of the target's tokens [B, T], of which the model has the decoder states [B, T, D] → [B, T].
+
+    In parts, as a GPU's batches may be too large for the scores of all their tokens.
+    """
+    sentences = max(1, _SCORED_AT_ONCE // target.shape[1])
+    parts = zip(torch.split(states, sentences), torch.split(target, sentences), strict=True)
+    found = [torch.log_softmax(model.scores(x), dim=-1).gather(2, y[:, :, None])[:, :, 0] for x, y in parts]
+    return torch.cat(found)
 
 
 @torch.inference_mode()

@@ -67,6 +67,14 @@ def test_several_models_are_the_mean_of_their_probabilities() -> None:
     assert ensemble.mean_probability([torch.tensor([math.log(0.5)])] * 3).item() == pytest.approx(math.log(0.5))
 
 
+def test_many_tokens_are_scored_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = torch.tensor([[7, 8, EOS]] * 5), torch.randint(4, 300, (5, 4))
+    expected = ensemble.token_scores([MODEL], source, target)
+    for at_once in (1, 9):  # one sentence, two sentences
+        monkeypatch.setattr(ensemble, "_SCORED_AT_ONCE", at_once)
+        torch.testing.assert_close(ensemble.token_scores([MODEL], source, target), expected)
+
+
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_alignment_is_the_mean_over_heads_of_the_last_layer_but_one(layers: int) -> None:
     torch.manual_seed(2)

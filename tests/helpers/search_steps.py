@@ -26,17 +26,24 @@ from nmt.models.interface import Memory, TranslationModel
 from nmt.models.transformer import cache
 
 STEPS = 40
+LEAVING = 8
 
 
 class ReadLate(LateCopy):
-    """Nobody has finished; no sentence uses more than 20 slots."""
+    """A quarter of the sentences finishes at the eighth step, and no other; no sentence uses more than 20 slots."""
+
+    read = 0
 
     def __init__(self, x: Tensor):
         assert not x.to("cpu", non_blocking=True).is_cuda
         self._shape = x.shape
 
     def wait(self) -> Any:
-        return [False] * self._shape[0] if self._shape else 20
+        if not self._shape:
+            return 20
+        ReadLate.read += 1
+        over = self._shape[0] // 4 if ReadLate.read == LEAVING else 0
+        return [True] * over + [False] * (self._shape[0] - over)
 
 
 class Enough(Exception):
@@ -64,7 +71,7 @@ class Watched:
 
 
 def counted(beam_size: int, sentences: int, source_length: int) -> list[dict[str, Any]]:
-    """For each step, and first for what comes before the first: kernels, bytes, flops and waits, each by operation."""
+    """For each step, and first for what comes before them: kernels, bytes, flops and waits, each by operation."""
     finished.LateCopy = cache.LateCopy = ReadLate  # type: ignore[attr-defined, misc]
     model = build.build_on_meta(ModelConfig(), 32_000, 32_000, PAD).eval()
     options = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS), beam_size=beam_size, scores=False)

@@ -119,13 +119,14 @@ def rows(request: pytest.FixtureRequest) -> list[dict[str, dict[str, int]]]:
 
 
 def test_no_step_waits_for_a_gpu(rows: list[dict[str, dict[str, int]]]) -> None:
-    """The ids of the batch are copied behind what is queued, too."""
+    """Nor does the start, or the step in which sentences leave."""
     assert len(rows) == 41
+    assert rows[9]["kernels"]["index_select"] > 20, "no sentence left"
     assert [row["waits"] for row in rows] == [{}] * 41
 
 
 def test_a_step_has_few_operations(rows: list[dict[str, dict[str, int]]]) -> None:
     """Each takes longer to start than to compute. Attention is one, without copies of its input."""
-    for row in rows[1:]:
+    for row in rows[1:9] + rows[10:]:
         assert row["kernels"]["attention"] == 12
         assert sum(row["kernels"].values()) < 200
