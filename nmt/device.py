@@ -76,6 +76,14 @@ def from_host(x: "Tensor", device: "torch.device") -> "Tensor":
     return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x.to(device)
 
 
+def is_cpu(name: str) -> bool:
+    """Whether `choose` would choose the CPU. Loads PyTorch only where there may be something else."""
+    accelerators = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/kfd", "/dev/dxg")  # NVIDIA, AMD, and both under Windows
+    if name == "auto" and sys.platform == "linux" and not any(map(os.path.exists, accelerators)):
+        return True
+    return name == "cpu" or choose(name).type == "cpu"
+
+
 def available_host_memory() -> int | None:
     """Free memory in bytes, of the machine or of the container of this process; None if unknown."""
     found = []
@@ -127,3 +135,9 @@ def keep_freed_memory() -> None:
 def usable_cores() -> int:
     """The number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cpu_threads() -> int:
+    """The number of threads to compute with on the CPU: OMP_NUM_THREADS, which also PyTorch reads, or every core."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return int(given) if re.fullmatch("[1-9][0-9]{0,3}", given) else usable_cores()

@@ -2,6 +2,7 @@
 
     python scripts/benchmark.py train CONFIG [section.key=value …] [--size base] [--against COMMAND] [--rounds 5]
     python scripts/benchmark.py translate MODEL INPUT [decoding.key=value …] [--beside MODEL …] [--nproc-per-node N]
+    python scripts/benchmark.py process MODEL INPUT [decoding.key=value …] [--rounds 5]
     python scripts/benchmark.py loss [--vocabulary 32000]
     python scripts/benchmark.py prepare [--pairs 10000000]
 
@@ -11,6 +12,8 @@ changes in the machine's speed do not matter. It reports speed and peak resident
 time spent waiting for data, and TFLOP/s as a share of those of a large matrix product.
 `translate` measures target subwords per second of MODEL and, in alternation, of other models, such as its export for
 CTranslate2, with one process or several that share the lines. Loading and a first batch are not counted.
+`process` measures seconds of the complete command `nmt translate`, in alternation with a plain CTranslate2 script on
+the export of the same model, with several sizes of its batches.
 `loss` compares the loss alone with PyTorch's.
 `prepare` generates a corpus, prepares it and trains a few steps on it, each in a new process, and reports seconds and
 peak resident memory.
@@ -34,6 +37,8 @@ from pathlib import Path
 
 import numpy as np
 
+from nmt.config import schema
+from nmt.decoding.model_loader import load_settings
 from nmt.device import usable_cores
 
 NMT = [sys.executable, "-m", "nmt"]
@@ -197,6 +202,41 @@ def translate(arguments: argparse.Namespace) -> None:
         print(f"{statistics.median(ratios):.2f} × the speed of {model} ({min(ratios):.2f} to {max(ratios):.2f})")
 
 
+PLAIN = """
+import sys, ctranslate2, sentencepiece
+folder, path, beam, tokens, threads = *sys.argv[1:3], *map(int, sys.argv[3:])
+source = sentencepiece.SentencePieceProcessor(model_file=f"{folder}/source.spm")
+target = sentencepiece.SentencePieceProcessor(model_file=f"{folder}/target.spm")
+translator = ctranslate2.Translator(folder, inter_threads=threads, intra_threads=1)
+with open(path, encoding="utf-8", newline="\\n") as file:
+    lines = [line.rstrip("\\n") for line in file]
+pieces = source.encode(lines, out_type=str)
+found = translator.translate_batch(pieces, beam_size=beam, max_batch_size=tokens, batch_type="tokens")
+sys.stdout.write("".join(target.decode(one.hypotheses[0]) + "\\n" for one in found))
+"""
+
+
+def process(arguments: argparse.Namespace) -> None:
+    """Print the seconds of each round, and how many times as fast nmt is as the fastest setting of the script."""
+    with tempfile.TemporaryDirectory() as folder:
+        measured([*NMT, "export", arguments.model, "--format", "ctranslate2", "--output", f"{folder}/plain"])
+        beam = str(schema.override(load_settings(Path(arguments.model)), arguments.overrides).decoding.beam_size)
+        commands = {"nmt": [*NMT, "translate", arguments.model, str(arguments.input), *arguments.overrides]}
+        for tokens in ("512", "1024", "2048"):
+            script = [sys.executable, "-c", PLAIN, f"{folder}/plain", str(arguments.input), beam, tokens]
+            commands[f"plain, {tokens}"] = [*script, str(usable_cores())]
+        print("round  " + "  ".join(f"{name:>11s}" for name in commands))
+        seconds: dict[str, list[float]] = {name: [] for name in commands}
+        for number in range(1, arguments.rounds + 1):
+            for name in list(commands)[:: 1 if number % 2 else -1]:
+                seconds[name].append(measured(commands[name])[0])
+            print(f"{number:5d}  " + "  ".join(f"{each[-1]:11.2f}" for each in seconds.values()), flush=True)
+    ours, *theirs = seconds.values()
+    best = min(theirs, key=statistics.median)
+    ratios = [its / mine for mine, its in zip(ours, best, strict=True)]
+    print(f"{statistics.median(ratios):.2f} × the speed of the script ({min(ratios):.2f} to {max(ratios):.2f})")
+
+
 LOSS = """
 import sys, time, resource, torch, torch.nn.functional as F
 from nmt.device import keep_freed_memory
@@ -349,6 +389,12 @@ def main() -> None:
     )
     translating.add_argument("--rounds", type=at_least_one, default=5)
     translating.set_defaults(run=translate)
+    whole = commands.add_parser("process", help="seconds of nmt translate, compared with a plain CTranslate2 script")
+    whole.add_argument("model", help="a model file, or a run's folder")
+    whole.add_argument("input", type=Path, help="the text to translate")
+    whole.add_argument("overrides", nargs="*", metavar="decoding.key=value")
+    whole.add_argument("--rounds", type=at_least_one, default=5)
+    whole.set_defaults(run=process)
     losing = commands.add_parser("loss", help="seconds and memory of the loss over a vocabulary, on the CPU")
     losing.add_argument("--tokens", type=int, default=4096)
     losing.add_argument("--width", type=int, default=512)

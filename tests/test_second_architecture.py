@@ -21,8 +21,9 @@ from nmt.commands.train import train, training_data
 from nmt.config.schema import Config, ModelConfig
 from nmt.data.vocabulary import BOS, EOS, PAD
 from nmt.decoding import ensemble, model_loader
-from nmt.decoding.engine import PyTorchEngine, SearchInput
+from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.ensemble import Ensemble
+from nmt.decoding.interface import SearchInput
 from nmt.decoding.search.interface import Options
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError

@@ -9,12 +9,11 @@ import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from nmt.config import reader, schema
 from nmt.config.schema import Config, ModelConfig
@@ -22,8 +21,11 @@ from nmt.data.vocabulary import PAD, Tokenizer, Vocabulary
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
 from nmt.files.tensors import Entry
-from nmt.models import build
-from nmt.models.interface import TranslationModel
+
+if TYPE_CHECKING:  # loading PyTorch takes a second, so functions import it when they need it
+    from torch import Tensor, nn
+
+    from nmt.models.interface import TranslationModel
 
 log = logging.getLogger("nmt")
 
@@ -45,13 +47,15 @@ class Checkpoint:
 
     config: Config
     vocabulary: Vocabulary
-    weights: Mapping[str, Tensor]
+    weights: Mapping[str, "Tensor"]
     provenance: Mapping[str, Any]
     digest: str = field(default="", compare=False)
     path: Path | None = field(default=None, compare=False)
 
-    def build(self) -> TranslationModel:
+    def build(self) -> "TranslationModel":
         """The model in float32 on the CPU, in eval mode. Raises NmtError where the weights do not fit the settings."""
+        from nmt.models import build
+
         with build.Uninitialised():
             model = new_model(self.config.model, self.vocabulary)
         load_weights(model, self.weights)
@@ -62,26 +66,27 @@ _WEIGHT = "model."  # before the name of each weight
 _SOURCE, _TARGET = "vocabulary.source", "vocabulary.target"  # the target's only if it is another one
 
 
-def new_model(config: ModelConfig, vocabulary: Vocabulary) -> TranslationModel:
+def new_model(config: ModelConfig, vocabulary: Vocabulary) -> "TranslationModel":
     """An untrained model for these settings and a vocabulary of this size."""
+    from nmt.models import build
+
     return build.build(config, len(vocabulary.source), len(vocabulary.target), PAD)
 
 
-def weights_of(model: nn.Module) -> dict[str, Tensor]:
+def weights_of(model: "nn.Module") -> dict[str, "Tensor"]:
     """The model's parameters by name, each shared one once; the tensors themselves, not copies."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
-@torch.no_grad()
-def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+def load_weights(model: "nn.Module", weights: Mapping[str, "Tensor"]) -> None:
     """Copy weights into the model. Raises NmtError naming the first that is missing, unknown or of another shape."""
     parameters = dict(model.named_parameters())
     _check_shapes("model file", parameters, weights)
     for name, parameter in parameters.items():
-        parameter.copy_(weights[name])
+        parameter.detach().copy_(weights[name])
 
 
-def _check_shapes(what: object, expected: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
+def _check_shapes(what: object, expected: Mapping[str, "Tensor"], given: Mapping[str, "Tensor"]) -> None:
     for name in sorted(expected.keys() ^ given.keys()):
         which = "lacks" if name in expected else "has an unknown"
         raise NmtError(f"{what} {which} weight {name[:100]}: its settings and its weights do not belong together")
@@ -95,6 +100,8 @@ def _check_shapes(what: object, expected: Mapping[str, Tensor], given: Mapping[s
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
     """Write a model file, atomically. Raises NmtError if it cannot be written."""
+    import torch
+
     vocabulary = checkpoint.vocabulary
     protos = {_SOURCE: vocabulary.source.proto}
     if not vocabulary.shared:
@@ -116,6 +123,8 @@ def load(path: Path) -> Checkpoint:
     No settings in a file can make this use more memory than the file has bytes, and building the model twice that: the
     weights' shapes are compared with those of a model that is built without memory.
     """
+    from nmt.models import build
+
     with tensor_file.opened(path) as file:
         try:
             config, provenance = _config(path, file.metadata), _provenance(path, file.metadata)
@@ -125,16 +134,51 @@ def load(path: Path) -> Checkpoint:
             raise
         tensors = file.tensors()
         digest = file.digest
-    source = target = Tokenizer(tensors.pop(_SOURCE).numpy().tobytes(), f"{path}: vocabulary")
-    if _TARGET in tensors:
-        target = Tokenizer(tensors.pop(_TARGET).numpy().tobytes(), f"{path}: target vocabulary")
+    protos = {name: tensors.pop(name).numpy().tobytes() for name in (_SOURCE, _TARGET) if name in tensors}
+    vocabulary = _vocabulary(path, protos)
     weights = {name.removeprefix(_WEIGHT): tensor for name, tensor in tensors.items()}
     try:
-        expected = build.build_on_meta(config.model, len(source), len(target), PAD)
+        expected = build.build_on_meta(config.model, len(vocabulary.source), len(vocabulary.target), PAD)
     except NmtError as error:
         raise NmtError(f"{path}: settings inside: {error}") from None
     _check_shapes(path, dict(expected.named_parameters()), weights)
-    return Checkpoint(config, Vocabulary(source, target), weights, provenance, digest, path)
+    return Checkpoint(config, vocabulary, weights, provenance, digest, path)
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """The contents of a model file without PyTorch: weights as float32 arrays. Their shapes are not checked."""
+
+    config: Config
+    vocabulary: Vocabulary
+    weights: Mapping[str, np.ndarray[Any, Any]]
+    digest: str
+
+
+def load_arrays(path: Path) -> Arrays:
+    """Read a model file without loading PyTorch. Raises NmtError where it cannot be read; `load` says more."""
+    with tensor_file.opened(path) as file:
+        config = _config(path, file.metadata)
+        _check_entries(path, file.entries)
+        arrays = file.arrays()
+        types = {name: entry.dtype for name, entry in file.entries.items()}
+        digest = file.digest
+    vocabulary = _vocabulary(path, {name: arrays.pop(name).tobytes() for name in (_SOURCE, _TARGET) if name in arrays})
+    weights = {name.removeprefix(_WEIGHT): _as_float32(array, types[name]) for name, array in arrays.items()}
+    return Arrays(config, vocabulary, weights, digest)
+
+
+def _as_float32(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
+    if dtype == "bfloat16":  # the upper half of the bits of a float32
+        return (array.astype(np.uint32) << 16).view(np.float32)
+    return array.astype(np.float32, copy=False)
+
+
+def _vocabulary(path: Path, protos: Mapping[str, bytes]) -> Vocabulary:
+    source = target = Tokenizer(protos[_SOURCE], f"{path}: vocabulary")
+    if _TARGET in protos:
+        target = Tokenizer(protos[_TARGET], f"{path}: target vocabulary")
+    return Vocabulary(source, target)
 
 
 def load_provenance(path: Path) -> dict[str, Any]:
@@ -152,7 +196,12 @@ def _config(path: Path, metadata: Mapping[str, str]) -> Config:
     text = metadata.get("config")
     if text is None:
         raise NmtError(f"{path}: holds no settings: not a complete nmt model file")
-    return schema.parse(text, f"{path}: settings inside")
+    return _parsed(text, f"{path}: settings inside")
+
+
+@lru_cache(4)  # it takes 30 ms, and the same settings are read to choose an engine, and with the weights
+def _parsed(text: str, where: str) -> Config:
+    return schema.parse(text, where)
 
 
 def _provenance(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
@@ -170,13 +219,12 @@ def _check_entries(path: Path, entries: Mapping[str, Entry]) -> None:
     """Raise NmtError unless a file's tensors are one or two vocabularies, and weights."""
     for name, entry in entries.items():
         if name in (_SOURCE, _TARGET):
-            if entry.dtype != torch.uint8 or len(entry.shape) != 1:
+            if entry.dtype != "uint8" or len(entry.shape) != 1:
                 raise NmtError(f"{path}: {name} is not a row of bytes: not a complete nmt model file")
         elif not name.startswith(_WEIGHT):
             raise NmtError(f"{path}: has an unknown tensor {name[:100]}: not an nmt model file of this version")
-        elif not entry.dtype.is_floating_point:
-            kind = str(entry.dtype).removeprefix("torch.")
-            raise NmtError(f"{path}: weight {name[:100]} is of type {kind}: weights are floating-point numbers")
+        elif "float" not in entry.dtype:
+            raise NmtError(f"{path}: weight {name[:100]} is of type {entry.dtype}: weights are floating-point numbers")
     if _SOURCE not in entries:
         raise NmtError(f"{path}: holds no vocabulary: not a complete nmt model file")
 

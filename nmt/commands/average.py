@@ -23,7 +23,7 @@ from nmt.config import schema
 from nmt.data import corpus
 from nmt.data.cleaning import without_empty
 from nmt.data.corpus import Pair
-from nmt.decoding.engine import batch_tokens
+from nmt.decoding.interface import batch_tokens
 from nmt.errors import NmtError, current_folder
 from nmt.files import json_lines, outputs
 from nmt.files.table import table

@@ -36,7 +36,13 @@ class OutputFormat:
             return
         aligned = self.json and translator.engine.aligns
         found = translator.stream_hypotheses(
-            lines, self.n_best or 1, chunk_lines, alignment=aligned, prefixes=prefixes, first=first
+            lines,
+            self.n_best or 1,
+            chunk_lines,
+            alignment=aligned,
+            token_scores=self.json,
+            prefixes=prefixes,
+            first=first,
         )
         for number, translations in enumerate(found, start=first):
             yield self.to_text(number, translations)

@@ -13,8 +13,6 @@ from nmt.commands.progress import following, line_bar
 from nmt.decoding.chunks import CHUNK_LINES, log_counts
 from nmt.decoding.model_loader import files_of, load_settings
 from nmt.decoding.translator import Translator
-from nmt.distributed import launch
-from nmt.distributed import ranks as distributed
 from nmt.distributed.environment import FILE_JOB, is_launched
 from nmt.errors import NmtError
 from nmt.files import outputs, text
@@ -89,6 +87,8 @@ def run_job(
     as a FileJob does.
     """
     if is_launched():
+        from nmt.distributed import ranks as distributed  # loads PyTorch
+
         if os.environ.get(FILE_JOB) != job.key:
             raise NmtError("the model or the input has changed since the job was started: run nmt translate again")
         ranks, where = distributed.from_environment(device)
@@ -100,6 +100,8 @@ def run_job(
             translator.on_lines = bar.update
             job.translate(translator, texts)
         else:
+            from nmt.distributed import launch  # loads PyTorch
+
             os.environ[FILE_JOB] = job.key
             with following(bar, job.lines_done):
                 status = launch.launch(sys.argv[1:], processes, _RESTARTS, saves=False)

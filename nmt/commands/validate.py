@@ -34,8 +34,9 @@ def validation_key(pairs: Sequence[tuple[str, str]] | None, training: TrainingCo
     """
     if training.best_metric == "validation_loss":
         return text_key(pairs)
-    search = [reader.to_dict(decoding), training.validation_sentences]
-    return f"{text_key(pairs)}-{content_key(search)}"
+    settings = reader.to_dict(decoding)
+    del settings["engine"]  # validation always searches with PyTorch
+    return f"{text_key(pairs)}-{content_key([settings, training.validation_sentences])}"
 
 
 def recorded_text_key(key: str, best_metric: str) -> str | None:

@@ -231,6 +231,11 @@ class DecodingConfig:
         "number format: `model` is float32, or on CUDA the 16-bit format it was trained in; the others (float16: CUDA "
         "only; int8: CPU only) are faster with large models; translations can differ slightly",
     )
+    engine: Literal["auto", "torch", "ctranslate2"] = setting(
+        "auto",
+        "what searches: `ctranslate2`, an optional package, faster on CPUs; `torch`; or `auto`: CTranslate2 where it "
+        "is installed and finds exactly what PyTorch finds. Validation uses PyTorch",
+    )
     batch_tokens: int | Literal["auto"] = setting(
         "auto",
         "padded tokens searched at once: sentences × beam × longest source; auto: 16,000, or on CUDA what half of the "

@@ -38,6 +38,11 @@ class Tokenizer:
     def __len__(self) -> int:
         return int(self._processor.GetPieceSize())
 
+    @property
+    def has_bytes(self) -> bool:
+        """Whether it writes a character that it does not know as bytes, and never as the unknown subword."""
+        return any(map(self._processor.IsByte, range(len(self))))
+
     def encode(self, lines: list[str], threads: int = 1) -> list[list[int]]:
         """Each line's subword ids, without BOS and EOS; UNK is the only special id that text can give. Raises NmtError
         for a line that is not Unicode text."""

@@ -10,46 +10,30 @@ Source: src/decoding.cc of CTranslate2 4.8.
 
 import dataclasses
 import json
-import re
 from collections.abc import Callable, Sequence
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from nmt.checkpoints import export_folder
 from nmt.data.vocabulary import EOS
-from nmt.decoding.engine import AUTO_BATCH_TOKENS, Pair, SearchInput, token_batches
-from nmt.decoding.search.interface import Hypothesis, Options, length_penalties
+from nmt.decoding.ctranslate2_model import CTranslate2Model, Output, load_package
+from nmt.decoding.interface import AUTO_BATCH_TOKENS, Pair, SearchInput
+from nmt.decoding.search.options import Hypothesis, Options, penalties
 from nmt.errors import NmtError
 
 if TYPE_CHECKING:
-    import ctranslate2
+    from torch import Tensor
 
-_SUPPORTED = {"bos", "eos", "never", "beam_size", "length_penalty", "n_best", "scores", "normalization"}  # of Options
+_SUPPORTED = {"bos", "eos", "never", "beam_size", "length_penalty", "n_best", "scores", "normalization",
+              "token_scores"}  # of Options  # fmt: skip
 _FIXES = {
     "sampling": "method=beam",
     "no_repeat_ngram": "no_repeat_ngram=null",
     "banned": "banned=[]",
     "coverage_penalty": "coverage_penalty=0",
 }  # by option: the setting of `decoding` that turns it off
-_ALMOST_ZERO = 1e-9  # a length penalty of |Y|^this is 1 in float32; with exactly 0 CTranslate2 ends searches early
-_IMPOSSIBLE = -1e30  # CTranslate2's value for -inf is below this
-_ROWS_AT_ONCE = 128  # hypotheses of a batch on the CPU: larger batches exceed its cache, and take 25% longer
 _TOKENS_SCORED = 1000  # at once: each needs the scores of the complete vocabulary
-
-_Output = tuple[list[int], float, bool]  # tokens without EOS, log P, whether EOS ended it: then log P includes EOS
-
-
-def load_package() -> Any:
-    """The ctranslate2 package. Raises NmtError if it is not installed."""
-    try:
-        import ctranslate2
-    except ImportError as error:
-        raise NmtError(f"CTranslate2 cannot be loaded ({error}): pip install 'nmt[ctranslate2]'") from None
-    return ctranslate2
 
 
 class CTranslate2Engine:
@@ -61,22 +45,11 @@ class CTranslate2Engine:
     def __init__(self, folder: Path, device: str = "auto"):
         """Load a folder onto `cpu`, `cuda`, `cuda:N` or `auto`: CUDA if CTranslate2 finds it. Raises NmtError if the
         package or the device is missing, or the folder is not complete."""
-        package = load_package()
-        self.on_searched: Callable[[int], object] | None = None
+        load_package()  # raises before the files are read
         self.settings, self.vocabulary = export_folder.load_config(folder), export_folder.load_vocabulary(folder)
-        kind, index = _device(package, device)
-        # One batch for each thread: the operations of one batch are too small to share.
-        self.workers = torch.get_num_threads() if kind == "cpu" else 1
-        try:
-            self.model: ctranslate2.Translator = package.Translator(
-                str(folder), kind, device_index=index, inter_threads=self.workers, intra_threads=1
-            )
-        except (RuntimeError, ValueError) as error:
-            raise NmtError(f"{folder}: CTranslate2 cannot load it: {error}: export it again") from None
-        self.source_pieces = self.vocabulary.source.every_piece()
-        self.target_pieces = self.vocabulary.target.every_piece()
-        _check_pieces(folder, self.source_pieces, self.target_pieces)
-        self.target_ids = {piece: i for i, piece in enumerate(self.target_pieces)}
+        self.model = CTranslate2Model(str(folder), self.vocabulary, device)
+        _check_pieces(folder, self.model.source_pieces, self.model.target_pieces)
+        self.on_searched: Callable[[int], object] | None = None
 
     @property
     def positions(self) -> int:
@@ -93,42 +66,35 @@ class CTranslate2Engine:
             )
 
     def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
-        """As nmt.decoding.engine.Engine. Raises NmtError for an option that CTranslate2 does not have. Without
+        """As nmt.decoding.interface.Engine. Raises NmtError for an option that CTranslate2 does not have. Without
         options.scores a score is CTranslate2's, in which tokens that are never produced have no probability."""
         _check(options, sources)
-        penalties = length_penalties(max((s.longest for s in sources), default=0) + 1, options).tolist()
+        by_length = penalties(max((s.longest for s in sources), default=0) + 1, options)
 
         def rescore(hypotheses: list[list[Hypothesis]], which: Sequence[int]) -> None:
             """Put the model's own scores into the hypotheses of these sources."""
             places = [(i, j) for i in which for j in range(len(hypotheses[i]))]
             pairs = [(sources[i].ids, hypotheses[i][j].tokens) for i, j in places]
             for (i, j), scores in zip(places, self.score(pairs, _TOKENS_SCORED), strict=True):
-                hypotheses[i][j] = Hypothesis.scored(hypotheses[i][j].tokens, scores, penalties)
+                hypotheses[i][j] = Hypothesis.scored(hypotheses[i][j].tokens, scores, by_length)
 
-        found = self._search_all(sources, options, batch_tokens // (self.workers * options.beam_size))
+        found = self._search_all(sources, options, batch_tokens)
         hypotheses = [
-            [Hypothesis(tokens, log_p / penalties[len(tokens) + 1], log_p, []) for tokens, log_p, _ in outputs]
+            [Hypothesis(tokens, log_p / by_length[len(tokens) + 1], log_p, []) for tokens, log_p, _ in outputs]
             for outputs in found
         ]
         # The score of an output that was cut at its length limit lacks EOS: then all are scored before the choice.
         cut = [i for i, outputs in enumerate(found) if not all(ended for *_, ended in outputs)]
         rescore(hypotheses, cut)
         best = [_best(each, options.n_best) for each in hypotheses]
-        if options.scores:
+        if options.scores and options.token_scores:
             rescore(best, range(len(best)))
             best = [_best(each, options.n_best) for each in best]
         return best
 
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
-        """As nmt.decoding.engine.Engine."""
-        results = self.model.score_batch(
-            [[self.source_pieces[i] for i in source] for source, _ in pairs],
-            [[self.target_pieces[i] for i in target] for _, target in pairs],
-            max_batch_size=min(batch_tokens, _TOKENS_SCORED),
-            batch_type="tokens",
-            max_input_length=0,
-        )
-        return [list(result.log_probs) for result in results]
+        """As nmt.decoding.interface.Engine."""
+        return self.model.score(pairs, batch_tokens)
 
     def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
         """Raises NmtError: CTranslate2 returns attention only from a search, and of other heads."""
@@ -138,61 +104,23 @@ class CTranslate2Engine:
         """Each line's subword ids, without EOS."""
         return self.vocabulary.source.encode(list(lines))
 
-    def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list[Tensor]:
+    def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list["Tensor"]:
         """Raises NmtError: CTranslate2 does not return the encoder's output."""
         raise NmtError("a CTranslate2 folder gives no encoder output: use the model file")
 
-    def _search_all(self, sources: Sequence[SearchInput], options: Options, tokens: int) -> list[list[_Output]]:
+    def _search_all(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Output]]:
         """All outputs that ended or were cut at the length limit, for each source."""
-        most = max(1, _ROWS_AT_ONCE // options.beam_size) if self.model.device == "cpu" else None
-        order = sorted(range(len(sources)), key=lambda i: (sources[i].shortest, len(sources[i].ids)), reverse=True)
+        in_order = sorted(range(len(sources)), key=lambda i: sources[i].shortest)
         batches: list[list[int]] = []
-        for _, group in groupby(order, key=lambda i: sources[i].shortest):  # a batch has one shortest length
-            batches += token_batches(list(group), tokens, lambda i: len(sources[i].ids), most)
-        found = self._search_batches(sources, batches, options)
+        for _, group in groupby(in_order, key=lambda i: sources[i].shortest):  # a batch has one shortest length
+            batches += self.model.batches(sources, list(group), options, batch_tokens)
+        self.model.on_searched = self.on_searched
+        found = self.model.search(sources, batches, options, never=options.never)
         # A source with an output at its length limit is searched again alone: a batch has one limit for all. With twice
         # the patience no more outputs end than before, but all that end and all that are cut are returned.
         again = [[i] for i, outputs in found.items() if any(len(o[0]) >= sources[i].longest for o in outputs)]
-        found |= self._search_batches(sources, again, options, patience=2)
+        found |= self.model.search(sources, again, options, patience=2, never=options.never)
         return [found[i] for i in range(len(sources))]
-
-    def _search_batches(
-        self, sources: Sequence[SearchInput], batches: list[list[int]], options: Options, patience: int = 1
-    ) -> dict[int, list[_Output]]:
-        """The outputs of each source, by its number; batches are searched at the same time."""
-        beam = options.beam_size
-        pending = [
-            self.model.translate_batch(
-                [[self.source_pieces[i] for i in sources[number].ids] for number in batch],
-                asynchronous=True,
-                beam_size=beam,
-                patience=patience,
-                num_hypotheses=beam * patience if beam > 1 else 1,
-                length_penalty=_ALMOST_ZERO,
-                suppress_sequences=[[self.target_pieces[i]] for i in options.never],
-                max_input_length=0,
-                min_decoding_length=sources[batch[0]].shortest,
-                max_decoding_length=max(sources[i].longest for i in batch),
-                return_end_token=True,
-                return_scores=True,
-            )
-            for batch in batches
-        ]
-        found: list[list[_Output]] = []
-        for batch in pending:
-            found += [self._outputs(result.result()) for result in batch]
-            if self.on_searched is not None:
-                self.on_searched(len(batch))
-        return dict(zip(chain(*batches), found, strict=True))
-
-    def _outputs(self, result: "ctranslate2.TranslationResult") -> list[_Output]:
-        outputs: list[_Output] = []
-        for pieces, score in zip(result.hypotheses, result.scores, strict=True):
-            tokens = [self.target_ids[piece] for piece in pieces]
-            ended = tokens[-1:] == [EOS]
-            if score > _IMPOSSIBLE:  # NaN is not
-                outputs.append((tokens[:-1] if ended else tokens, score, ended))
-        return outputs
 
 
 def _best(hypotheses: list[Hypothesis], n: int) -> list[Hypothesis]:
@@ -232,16 +160,3 @@ def _check(options: Options, sources: Sequence[SearchInput]) -> None:
             )
     if any(source.prefix for source in sources):
         raise NmtError("a CTranslate2 folder takes no prefix: leave it out, or translate with the model file")
-
-
-def _device(package: Any, name: str) -> tuple[str, int]:
-    """CTranslate2's device name and device index for --device."""
-    count = package.get_cuda_device_count()
-    if name == "auto":
-        return "cuda" if count else "cpu", 0
-    if not re.fullmatch(r"cpu|cuda(:[0-9]+)?", name):
-        raise NmtError(f"--device {name}: CTranslate2 knows cpu, cuda, cuda:N and auto")
-    kind, _, index = name.partition(":")
-    if kind == "cuda" and int(index or 0) >= count:
-        raise NmtError(f"--device {name}: CTranslate2 finds {count} CUDA devices here: choose another, or auto")
-    return kind, int(index or 0)

@@ -1,13 +1,13 @@
-"""Engines: source ids in, hypotheses, scores and alignments out. `PyTorchEngine` runs nmt's own models."""
+"""The engine of nmt's own models and search: see `nmt.decoding.interface`."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby, repeat
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -15,82 +15,24 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.rnn import pad_sequence
 
-from nmt.config.schema import DecodingConfig
 from nmt.data.vocabulary import EOS, PAD
 from nmt.decoding import ensemble
+from nmt.decoding.interface import AUTO_BATCH_TOKENS, Pair, SearchInput, token_batches
 from nmt.decoding.search import logits_processors
 from nmt.decoding.search.beam import SCORED_AT_ONCE
 from nmt.decoding.search.constrained import beam_width
 from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Stepper
-from nmt.decoding.search.phrase_automaton import Group
 from nmt.decoding.search.search import search
 from nmt.device import from_host, host_memory_within_reach
 from nmt.errors import NmtError
 from nmt.models.interface import TranslationModel
 
-Pair = tuple[list[int], list[int]]  # a source and a target, EOS left out
 T = TypeVar("T")
 
 _WORKER_TOKENS = 4000  # in a batch on the CPU, padding included: smaller batches take more time per token
 _NARROWEST = 16  # source positions of a batch: a softmax over fewer is ten times slower on a CPU
-AUTO_BATCH_TOKENS = 16_000  # decoding.batch_tokens: auto, on the CPU
 _MOST_AUTO_TOKENS = 128_000  # on CUDA: more would not be faster, and sentences of a batch would differ more in length
 _SHORT = 8  # subwords of a short source: the shorter sources are, the more outputs a batch has
-
-
-@dataclass(frozen=True)
-class SearchInput:
-    """One sentence to translate: its subwords, and constraints on its outputs. EOS is not counted in any length.
-
-    longest, shortest: length of an output in subwords; prefix: subwords that it starts with; seed: for sampling;
-    required: groups of phrases in subwords: one phrase of each group must appear.
-    """
-
-    ids: list[int]
-    longest: int
-    shortest: int = 0
-    prefix: tuple[int, ...] = ()
-    seed: int = 0
-    required: tuple[Group, ...] = ()
-
-
-class Searcher(Protocol):
-    """Searches for translations and scores them."""
-
-    @property
-    def positions(self) -> int | None:
-        """The longest source or output, without EOS, that the model has positions for; None: no limit."""
-
-    @property
-    def auto_batch_tokens(self) -> int:
-        """What decoding.batch_tokens: auto stands for."""
-
-    def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
-        """The hypotheses for each source, in order, best first; none if the model gives no probabilities.
-
-        batch_tokens: the most that are searched at once: sentences × beam size × source subwords, padding included.
-        """
-
-    def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
-        """log P of each token of each target, given its source and the tokens before it; EOS last."""
-
-
-class Engine(Searcher, Protocol):
-    """What a translator needs."""
-
-    aligns: bool  # whether `align` works
-    on_searched: Callable[[int], object] | None  # called with the number of sentences of each batch that is searched
-
-    def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
-        """How much each target token attends to each source token: rows sum to 1; EOS last on both sides."""
-
-    def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list[Tensor]:
-        """The encoder's output for each source, EOS last: float32 on the CPU, [source length + 1, d_model]."""
-
-
-def batch_tokens(engine: Searcher, decoding: DecodingConfig) -> int:
-    """decoding.batch_tokens as a number."""
-    return engine.auto_batch_tokens if decoding.batch_tokens == "auto" else decoding.batch_tokens
 
 
 class PyTorchEngine:
@@ -287,18 +229,6 @@ def _pad(rows: Sequence[Sequence[int]], device: torch.device) -> Tensor:
     """Rows of ids, EOS added to each → [B, longest]."""
     tensors = [torch.tensor([*row, EOS]) for row in rows]
     return from_host(pad_sequence(tensors, batch_first=True, padding_value=PAD), device)
-
-
-def token_batches(
-    items: list[T], tokens: int, length: Callable[[T], int], most: int | None = None
-) -> Iterator[list[T]]:
-    """Batches of at most `tokens` tokens, padding and EOS included, and at most `most` items; items must be sorted,
-    longest first."""
-    start = 0
-    while start < len(items):
-        size = min(most or len(items), max(1, tokens // (length(items[start]) + 1)))  # EOS
-        yield items[start : start + size]
-        start += size
 
 
 def _in_order(order: list[int], results: Iterable[T]) -> list[T]:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from nmt.data.vocabulary import EOS
-from nmt.decoding.search.interface import Hypothesis
+from nmt.decoding.search.options import Hypothesis
 
 Encode = Callable[[list[str]], list[list[int]]]
 

@@ -4,9 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
-
 
 def rank_by_agreement(texts: Sequence[str], metric: Literal["chrf", "bleu"]) -> list[int]:
     """Indices of the distinct texts, highest mean similarity to all texts first.
@@ -14,6 +11,9 @@ def rank_by_agreement(texts: Sequence[str], metric: Literal["chrf", "bleu"]) -> 
     A text that occurs several times counts as often. Similarity is sentence chrF, or sentence BLEU with exponential
     smoothing. Of texts with equal scores, the first comes first.
     """
+    from sacrebleu.metrics.bleu import BLEU  # here: it takes a while to load
+    from sacrebleu.metrics.chrf import CHRF
+
     scorer: CHRF | BLEU = CHRF() if metric == "chrf" else BLEU(effective_order=True)
     times = Counter(texts)
     expected = {

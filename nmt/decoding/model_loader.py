@@ -1,41 +1,113 @@
-"""Opens what translates: a model file, several as an ensemble, a run folder, or an exported CTranslate2 folder."""
+"""Opens what translates: a model file, several as an ensemble, a run folder, or an exported CTranslate2 folder.
 
+Loads PyTorch only where PyTorch translates.
+"""
+
+import logging
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from nmt import device as devices
 from nmt.checkpoints import export_folder, model_file
 from nmt.config import schema
 from nmt.data.vocabulary import Vocabulary
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
-from nmt.decoding.engine import Engine, PyTorchEngine
+from nmt.decoding.exact_engine import ExactEngine, difference, is_installed
+from nmt.decoding.interface import Engine
 from nmt.errors import NmtError
-from nmt.models.interface import TranslationModel
+
+if TYPE_CHECKING:
+    import torch
+
+    from nmt.decoding.engine import PyTorchEngine
+    from nmt.models.interface import TranslationModel
+
+log = logging.getLogger("nmt")
+
+Loaded = tuple[Engine, Vocabulary, schema.DecodingConfig, dict[Path, str]]
 
 
 def load(
-    path: Path, device: str, ensemble: Sequence[Path], overrides: Sequence[str]
-) -> tuple[Engine, Vocabulary, schema.DecodingConfig, dict[Path, str]]:
+    path: Path, device: str, ensemble: Sequence[Path], overrides: Sequence[str], glossary: Path | None = None
+) -> Loaded:
     """What a `Translator` is made of: the engine, its vocabulary, its settings for decoding, and the digest of each
-    model file that was read. See `Translator.load`."""
+    model file that was read. Logs which engine it is, and why. See `Translator.load`."""
     if export_folder.is_ctranslate2(path):
         if ensemble:
             raise NmtError(f"{path}: an exported folder cannot be in an ensemble: give model files")
+        if glossary is not None:
+            raise NmtError(f"{path}: an exported folder cannot use a glossary: translate with the model file")
         engine = CTranslate2Engine(path, device)
         decoding = schema.override(engine.settings, overrides).search
         engine.check_precision(decoding.precision)
         return engine, engine.vocabulary, decoding, {}
-    chosen = devices.choose(device)
     paths = [model_file.locate(one) for one in (path, *ensemble)]
+    decoding = schema.override(model_file.load_config(paths[0]), overrides).search
+    why = _why_not(decoding, device, ensemble, glossary)
+    if why is None:
+        found = _load_for_ctranslate2(paths[0], device, overrides)
+        if not isinstance(found, str):
+            log.info("search: CTranslate2")
+            return found
+        why = found
+    if decoding.engine == "ctranslate2":
+        raise NmtError(f"decoding.engine: ctranslate2 is not possible: {why}: set decoding.engine=auto")
+    log.info("search: PyTorch%s", f" ({why})" if decoding.engine == "auto" else "")
+    return _load_for_pytorch(paths, ensemble, device, overrides)
+
+
+def _why_not(
+    decoding: schema.DecodingConfig, device: str, ensemble: Sequence[Path], glossary: Path | None
+) -> str | None:
+    """Why CTranslate2 cannot search as nmt does; None if it can, as far as this is known before the model is read."""
+    if decoding.engine == "torch":
+        return "as set"
+    if not is_installed():
+        return "CTranslate2 is not installed: pip install 'nmt[ctranslate2]'"
+    if ensemble:
+        return "CTranslate2 has no ensembles"
+    if glossary is not None:
+        return "CTranslate2 has no glossaries"
+    if not devices.is_cpu(device):
+        return f"CTranslate2 is for the CPU here, and the device is {device}"
+    return difference(decoding)
+
+
+def _load_for_ctranslate2(path: Path, device: str, overrides: Sequence[str]) -> Loaded | str:
+    """The engine that uses CTranslate2, or why it is not possible."""
+    loaded = model_file.load_arrays(path)
+    if not loaded.vocabulary.target.has_bytes:
+        return "the vocabulary has no byte_fallback, so the unknown subword may have a probability that counts"
+    decoding = schema.override(loaded.config, overrides).search
+
+    def own() -> "PyTorchEngine":
+        engine, _, _, digests = _load_for_pytorch([path], [], device, overrides)
+        if digests[path] != loaded.digest:
+            raise NmtError(f"{path}: has changed since it was loaded: run the command again")
+        return engine
+
+    try:
+        engine = ExactEngine(str(path), loaded, decoding, own)
+    except NmtError as error:
+        return str(error)
+    return engine, loaded.vocabulary, decoding, {path: loaded.digest}
+
+
+def _load_for_pytorch(
+    paths: Sequence[Path], ensemble: Sequence[Path], device: str, overrides: Sequence[str]
+) -> tuple["PyTorchEngine", Vocabulary, schema.DecodingConfig, dict[Path, str]]:
+    from nmt.decoding.engine import PyTorchEngine
+
+    chosen = devices.choose(device)
     loaded = [model_file.load(one) for one in paths]
     first = loaded[0]
     for other, name in zip(loaded[1:], ensemble, strict=True):
         if other.vocabulary.protos != first.vocabulary.protos:
             raise NmtError(
-                f"{name}: its vocabulary differs from that of {path}: an ensemble needs models with the same vocabulary"
+                f"{name}: its vocabulary differs from that of {paths[0]}: an ensemble needs models with the same "
+                "vocabulary"
             )
     decoding = schema.override(first.config, overrides).search
     trained_in = first.config.training.precision
@@ -44,11 +116,13 @@ def load(
     return PyTorchEngine(models, chosen), first.vocabulary, decoding, digests
 
 
-def search_type(precision: str, trained_in: str, device: torch.device) -> torch.dtype:
+def search_type(precision: str, trained_in: str, device: "torch.device") -> "torch.dtype":
     """The type of weights and states in search. precision: as decoding.precision; trained_in: as training.precision.
 
     Raises NmtError where the device does not have it.
     """
+    import torch
+
     if precision == "float16" and device.type != "cuda":
         raise NmtError(f"decoding.precision: float16 needs CUDA, and the device is {device}: use bfloat16")
     if precision == "int8" and device.type != "cpu":
@@ -59,8 +133,8 @@ def search_type(precision: str, trained_in: str, device: torch.device) -> torch.
 
 
 def prepare(
-    model: TranslationModel, device: torch.device, precision: str, trained_in: str = "float32"
-) -> TranslationModel:
+    model: "TranslationModel", device: "torch.device", precision: str, trained_in: str = "float32"
+) -> "TranslationModel":
     """Move a model to the device and change it for search; it cannot be trained after that.
 
     precision and trained_in: as in `search_type`, and raises as that does. int8: linear layers, with inputs quantised

@@ -10,8 +10,8 @@ from nmt.config.schema import DecodingConfig
 from nmt.data.vocabulary import UNK, Vocabulary
 from nmt.decoding import long_input
 from nmt.decoding.chunks import LineCounts
-from nmt.decoding.engine import SearchInput
 from nmt.decoding.glossary import Glossary
+from nmt.decoding.interface import SearchInput
 from nmt.decoding.long_input import Part
 from nmt.decoding.search.phrase_automaton import Group
 from nmt.errors import NmtError

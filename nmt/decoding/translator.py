@@ -10,23 +10,24 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice, repeat
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from torch import Tensor
-
-from nmt.checkpoints import export_folder
 from nmt.config import schema
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding import long_input, model_loader
 from nmt.decoding.chunks import CHUNK_LINES, LineCounts, chunked
-from nmt.decoding.engine import Engine, Pair, SearchInput, batch_tokens
 from nmt.decoding.glossary import Glossary, continues_word
+from nmt.decoding.interface import Engine, Pair, SearchInput, batch_tokens
 from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.banned_words import BannedWords
-from nmt.decoding.search.interface import Hypothesis, Options, Sampling, length_penalties
+from nmt.decoding.search.options import Hypothesis, Options, Sampling, penalties
 from nmt.decoding.search.phrase_automaton import contains
 from nmt.decoding.search_inputs import InputBuilder, Inputs, is_empty
 from nmt.device import explaining_out_of_memory
 from nmt.errors import NmtError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 log = logging.getLogger("nmt")
 
@@ -87,9 +88,7 @@ class Translator:
         `source term TAB target term`. Raises NmtError if a file is missing, damaged or not a model, an override is
         wrong, the vocabularies differ, or the device is not available.
         """
-        if glossary is not None and export_folder.is_ctranslate2(path):
-            raise NmtError(f"{path}: an exported folder cannot use a glossary: translate with the model file")
-        engine, vocabulary, decoding, digests = model_loader.load(path, device, ensemble, overrides)
+        engine, vocabulary, decoding, digests = model_loader.load(path, device, ensemble, overrides, glossary)
         translator = cls(engine, vocabulary, decoding)
         translator.digests = digests
         if glossary is not None:
@@ -130,11 +129,19 @@ class Translator:
         return list(self.stream(lines))
 
     def hypotheses(
-        self, lines: Sequence[str], n_best: int = 1, *, alignment: bool = False, prefixes: Sequence[str] | None = None
+        self,
+        lines: Sequence[str],
+        n_best: int = 1,
+        *,
+        alignment: bool = False,
+        token_scores: bool = True,
+        prefixes: Sequence[str] | None = None,
     ) -> list[list[Translation]]:
         """The n best translations of each line, best first. prefixes: for each line, the text that its translations
-        begin with. Raises as `stream_hypotheses` does."""
-        return list(self.stream_hypotheses(lines, n_best, alignment=alignment, prefixes=prefixes))
+        begin with. token_scores: if False, `pieces` and `token_scores` may be empty, which saves CTranslate2 a second
+        pass. Raises as `stream_hypotheses` does."""
+        found = self.stream_hypotheses(lines, n_best, alignment=alignment, token_scores=token_scores, prefixes=prefixes)
+        return list(found)
 
     def stream(
         self,
@@ -162,17 +169,17 @@ class Translator:
         chunk_lines: int = CHUNK_LINES,
         *,
         alignment: bool = False,
+        token_scores: bool = True,
         prefixes: Iterable[str] | None = None,
         first: int = 1,
     ) -> Iterator[list[Translation]]:
-        """`hypotheses` for any number of lines, as `stream`; also raises NmtError if n_best is above the beam size, or
-        above 1000."""
-        beam = self.decoding.beam_size
-        if self.decoding.method == "beam" and n_best > beam:
+        """`hypotheses` for any number of lines, as `stream`; also NmtError if n_best is above the beam or 1000."""
+        if self.decoding.method == "beam" and n_best > (beam := self.decoding.beam_size):
             raise NmtError(f"n_best {n_best} needs decoding.beam_size of at least {n_best}; it is {beam}")
         if n_best > _MOST_SAMPLES:
             raise NmtError(f"{n_best} samples of each line: ask for at most {_MOST_SAMPLES}")
-        for inputs, chunk in self._chunks(lines, chunk_lines, n_best, prefixes, first):
+        details = token_scores or alignment
+        for inputs, chunk in self._chunks(lines, chunk_lines, n_best, prefixes, first, token_scores=details):
             translations = [self._translations(hypotheses) for hypotheses in chunk]
             if alignment:
                 self._align(inputs, translations, chunk)
@@ -206,16 +213,16 @@ class Translator:
         pairs = list(fitting.values())
         with self._computing():
             scores = self.engine.score(pairs, self.batch_tokens)
-        penalties = length_penalties(max(map(len, scores), default=0), self._options(1)).tolist()
+        by_length = penalties(max(map(len, scores), default=0), self._options(1))
         hypotheses = [
-            Hypothesis.scored(target, token_scores, penalties)
+            Hypothesis.scored(target, token_scores, by_length)
             for (_, target), token_scores in zip(pairs, scores, strict=True)
         ]
         for place, one in zip(fitting, self._translations(hypotheses), strict=True):
             found[place] = dataclasses.replace(one, text=targets[place])
         return found
 
-    def encode(self, lines: Sequence[str]) -> list[Tensor]:
+    def encode(self, lines: Sequence[str]) -> list["Tensor"]:
         """The encoder's output for each line, float32 on the CPU, [subwords + 1, d_model], the end of sentence last.
 
         With an ensemble, that of the first model. Raises NmtError for a line over `longest_source`, and for an
@@ -247,6 +254,7 @@ class Translator:
         first: int,
         *,
         scores: bool = True,
+        token_scores: bool = True,
     ) -> Iterator[tuple[Inputs, list[list[Hypothesis]]]]:
         """For each chunk of lines, its inputs and the hypotheses of each line."""
         _check_lines(lines)
@@ -263,7 +271,7 @@ class Translator:
                 inputs = builder.build(chunk, given, first)
                 sources = [source for parts in inputs.values() for source in parts]
                 with self._reporting(len(chunk), len(sources)):
-                    results = iter(self._search(sources, n_best, scores))
+                    results = iter(self._search(sources, n_best, self._options(n_best, scores, token_scores)))
             found = [[_NOTHING]] * len(chunk)
             for place, parts in inputs.items():
                 hypotheses = [next(results) for _ in parts]
@@ -300,9 +308,8 @@ class Translator:
             self.engine.on_searched = None
         self.on_lines(lines - reported)
 
-    def _search(self, sources: list[SearchInput], n_best: int, scores: bool) -> list[list[Hypothesis]]:
+    def _search(self, sources: list[SearchInput], n_best: int, options: Options) -> list[list[Hypothesis]]:
         decoding = self.decoding
-        options = self._options(n_best, scores=scores)
         found = self.engine.search(sources, options, self.batch_tokens)
         lost = [place for place, hypotheses in enumerate(found) if not hypotheses]
         if lost and (decoding.banned or decoding.no_repeat_ngram or decoding.min_length or decoding.min_length_ratio):
@@ -322,7 +329,7 @@ class Translator:
                 self.counts.missing += sum(not contains(best, group, self._continuing) for group in source.required)
         return found
 
-    def _options(self, n_best: int, *, scores: bool = True) -> Options:
+    def _options(self, n_best: int, scores: bool = True, token_scores: bool = True) -> Options:
         decoding = self.decoding
         sampled = decoding.method == "sample"
         beam = decoding.beam_size
@@ -338,6 +345,7 @@ class Translator:
             normalization=decoding.normalization,
             n_best=n_best,
             scores=scores,
+            token_scores=token_scores,
             sampling=Sampling(decoding.temperature, decoding.top_k, decoding.top_p) if sampled else None,
             no_repeat_ngram=decoding.no_repeat_ngram,
             banned=self._banned_words(decoding.banned) if decoding.banned else None,

@@ -1,4 +1,4 @@
-"""Write and read safetensors files with a checksum."""
+"""Write and read safetensors files with a checksum. Reading arrays and metadata does not load PyTorch."""
 
 import contextlib
 import hashlib
@@ -11,40 +11,50 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
-from torch import Tensor
+import numpy as np
 
 from nmt.errors import NmtError, no_such_file
 from nmt.files import atomic
 
+if TYPE_CHECKING:
+    from torch import Tensor  # loading it takes a second, so functions import it when they need it
+
 _CHECKSUM = "crc32"
 _LONGEST_HEADER = 100_000_000  # bytes; the limit of the library safetensors
 _MOST_DIMENSIONS = 64  # PyTorch's limit
-_DTYPES = {
-    "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
-    "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool,
+_TYPES = {
+    "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16",
+    "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool",
 }  # fmt: skip
 
 
-def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+def write(path: Path, tensors: Mapping[str, "Tensor"], metadata: Mapping[str, str]) -> None:
     """Write tensors, metadata and a checksum of both to a file, as `atomic.replacing` does; a missing folder is made.
     Raises NmtError if the file cannot be written."""
+    from safetensors import SafetensorError
+
     on_cpu = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
     with atomic.reporting(path, "folder"):
         atomic.make_folder(path.parent)
         with atomic.replacing(path) as content:
             try:
-                save_file(on_cpu, content, {**metadata, _CHECKSUM: _checksum(on_cpu, metadata)})
+                checksum = _checksum({name: _Contents.of(tensor) for name, tensor in on_cpu.items()}, metadata)
+                save_file(on_cpu, content, {**metadata, _CHECKSUM: checksum})
             except SafetensorError as error:
                 advice = "free some space, or choose another folder"
                 raise NmtError(f"{path}: cannot be written: {error}: {advice}") from None
 
 
-def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+def save_file(tensors: Mapping[str, "Tensor"], path: Path, metadata: dict[str, str]) -> None:
+    """That of safetensors, which loads PyTorch."""
+    from safetensors.torch import save_file as save
+
+    save(dict(tensors), path, metadata)
+
+
+def read(path: Path) -> tuple[dict[str, "Tensor"], dict[str, str]]:
     """The tensors and metadata of a file. Raises NmtError if it is missing, damaged or of another kind."""
     with opened(path) as file:
         return file.tensors(), file.metadata
@@ -75,10 +85,15 @@ def opened(path: Path) -> Iterator["TensorFile"]:
 
 @dataclass(frozen=True)
 class Entry:
-    """The type and the shape of a tensor, from the header."""
+    """The type of a tensor, as PyTorch and numpy call it, and its shape, from the header."""
 
-    dtype: torch.dtype
+    dtype: str
     shape: tuple[int, ...]
+
+    @property
+    def stored(self) -> np.dtype[Any]:
+        """The type of an array that holds it: numpy has no bfloat16, whose bits are a uint16."""
+        return np.dtype("uint16" if self.dtype == "bfloat16" else self.dtype)
 
 
 class TensorFile:
@@ -103,20 +118,46 @@ class TensorFile:
         except (ValueError, RecursionError) as error:
             raise NotAModelFile(path, error) from None
 
-    def tensors(self) -> dict[str, Tensor]:
+    def tensors(self) -> dict[str, "Tensor"]:
         """All tensors, each in its own memory. To be called once: it reads to the end of the file, and removes the
         checksum from `metadata`. Raises NmtError if the content does not match the checksum."""
+        import torch
+
         found = {}
         for name, entry in self.entries.items():
-            try:
-                found[name] = torch.empty(entry.shape, dtype=entry.dtype)
-            except (RuntimeError, TypeError, OverflowError):  # one length is 0, and the others are too large
-                raise NotAModelFile(self.path, f"{name[:100]!r} has an impossible shape") from None
-            self._read_into(_bytes_of(found[name]))
-        if self.metadata.pop(_CHECKSUM, None) != _checksum(found, self.metadata):
+            with self._possible(name):
+                found[name] = torch.empty(entry.shape, dtype=getattr(torch, entry.dtype))
+        self._fill({name: _bytes_of(tensor) for name, tensor in found.items()})
+        return found
+
+    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """As `tensors`, in numpy's types: see Entry.stored."""
+        found = {}
+        for name, entry in self.entries.items():
+            with self._possible(name):
+                found[name] = np.empty(entry.shape, entry.stored)
+        self._fill({name: array.reshape(-1).view(np.uint8).data for name, array in found.items()})
+        return found
+
+    @contextlib.contextmanager
+    def _possible(self, name: str) -> Iterator[None]:
+        """Raises NmtError where a shape cannot exist: one length is 0, and the others are too large."""
+        try:
+            yield
+        except (RuntimeError, TypeError, OverflowError, ValueError):
+            raise NotAModelFile(self.path, f"{name[:100]!r} has an impossible shape") from None
+
+    def _fill(self, places: Mapping[str, memoryview]) -> None:
+        """Read the tensors into their memory, in the order of the file, and compare the checksum."""
+        for place in places.values():
+            self._read_into(place)
+        contents = {
+            name: _Contents(self.entries[name].dtype, list(self.entries[name].shape), place)
+            for name, place in places.items()
+        }
+        if self.metadata.pop(_CHECKSUM, None) != _checksum(contents, self.metadata):
             damaged = "damaged: its content does not match its checksum"
             raise NmtError(f"{self.path}: {damaged}: use another copy or checkpoint")
-        return found
 
     @property
     def digest(self) -> str:
@@ -165,13 +206,13 @@ def _entries(header: dict[str, Any], size: int) -> dict[str, Entry]:
             case _:
                 raise ValueError(f"its header has no valid entry for {name[:100]!r}")
         sizes = len(shape) <= _MOST_DIMENSIONS and all(type(length) is int and 0 <= length < 2**63 for length in shape)
-        if kind not in _DTYPES or not sizes:
+        if kind not in _TYPES or not sizes:
             raise ValueError(f"its header has an unknown type or shape for {name[:100]!r}")
-        placed.append((start, end, name, Entry(_DTYPES[kind], tuple(shape))))
+        placed.append((start, end, name, Entry(_TYPES[kind], tuple(shape))))
     placed.sort(key=lambda one: one[:2])
     before = 0
     for start, end, name, entry in placed:
-        if start != before or end - start != math.prod(entry.shape) * entry.dtype.itemsize:
+        if start != before or end - start != math.prod(entry.shape) * entry.stored.itemsize:
             raise ValueError(f"the size of {name[:100]!r} does not fit its type and shape")
         before = end
     if before != size:
@@ -187,14 +228,29 @@ class NotAModelFile(NmtError):
         self.path = path
 
 
-def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
+@dataclass(frozen=True)
+class _Contents:
+    """What a checksum is computed of."""
+
+    dtype: str
+    shape: list[int]
+    content: memoryview
+
+    @classmethod
+    def of(cls, tensor: "Tensor") -> "_Contents":
+        return cls(str(tensor.dtype).removeprefix("torch."), list(tensor.shape), _bytes_of(tensor))
+
+
+def _checksum(tensors: Mapping[str, _Contents], metadata: Mapping[str, str]) -> str:
     checksum = zlib.crc32(json.dumps(dict(metadata), sort_keys=True).encode())
     for name in sorted(tensors):
         tensor = tensors[name]
-        checksum = zlib.crc32(f"{name} {tensor.dtype} {list(tensor.shape)}".encode(), checksum)
-        checksum = zlib.crc32(_bytes_of(tensor), checksum)
+        checksum = zlib.crc32(f"{name} torch.{tensor.dtype} {tensor.shape}".encode(), checksum)
+        checksum = zlib.crc32(tensor.content, checksum)
     return f"{checksum:08x}"
 
 
-def _bytes_of(tensor: Tensor) -> memoryview:
+def _bytes_of(tensor: "Tensor") -> memoryview:
+    import torch
+
     return tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else memoryview(bytearray())

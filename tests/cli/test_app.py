@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers.commands import SECONDS, Started, run
+from helpers.commands import SECONDS, Started, messages, run
 from helpers.runs import WORDS, config_text, rows_of, rows_without_clock
 
 import nmt
@@ -100,7 +100,7 @@ def test_settings_of_a_trained_model(trained: Path, tmp_path: Path) -> None:
     assert found.startswith("vier f\u00fcnf")
     done = run("translate", trained, "--glossary", glossary, text=b"one two\n")
     assert "neun drei" in done.stdout.decode()
-    assert done.stderr.decode() == told_of(trained) + "glossary: 1 term found, 0 of them not in the translation\n"
+    assert messages(done.stderr) == told_of(trained) + "glossary: 1 term found, 0 of them not in the translation\n"
 
 
 def test_json_and_given_translations(trained: Path, tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ def test_a_reader_that_leaves_is_no_error(trained: Path, corpus: Path) -> None:
     process.stdout.close()
     process.stdin.write(b"two\n" * 10)
     process.stdin.close()
-    assert process.stderr.read() == b""
+    assert messages(process.stderr.read()) == ""
     assert process.wait() == 0
 
 
@@ -326,7 +326,7 @@ def test_only_training_heeds_what_schedulers_tell_every_process(trained: Path, c
     source, config = corpus / "validation.en", trained / "config.yaml"
     plain = run("translate", trained, text=source.read_bytes()).stdout
     done = run("translate", trained, text=source.read_bytes(), **told)
-    assert (done.returncode, done.stdout, done.stderr) == (0, plain, told_of(trained).encode())
+    assert (done.returncode, done.stdout, messages(done.stderr)) == (0, plain, told_of(trained))
     done = run("translate", trained, source, "--output", tmp_path / "out.de", **told)
     assert (done.returncode, done.stderr, (tmp_path / "out.de").read_bytes()) == (0, told_of(trained).encode(), plain)
     done = run("translate", trained, tmp_path / "nowhere", **told)
@@ -345,8 +345,9 @@ def test_only_training_heeds_what_schedulers_tell_every_process(trained: Path, c
 def assert_one_line_and_status_1(command: str) -> str:
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
-    return done.stderr
+    told = messages(done.stderr)
+    assert told.startswith("error: ") and told.count("\n") == 1, told
+    return told
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])

@@ -84,7 +84,8 @@ def test_hostile_lines_come_out_one_for_one_from_one_process_and_two(model: Path
     for name, many in (("one", ()), ("two", TWO)):
         done = run(model, source, "--output", tmp_path / name, "--n-best", 2, *many)
         assert (done.returncode, done.stdout) == (0, ""), done.stderr
-        assert done.stderr.count("\n") == 1 and "12 of 51 lines are longer than 256 subwords: split into" in done.stderr
+        said = commands.messages(done.stderr)
+        assert said.count("\n") == 1 and "12 of 51 lines are longer than 256 subwords: split into" in said
     one, two = ([row.split("\t") for row in read_lines(tmp_path / name)] for name in ("one", "two"))
     assert [(number, text) for number, _, text in one] == [(number, text) for number, _, text in two]
     # Batches are others in smaller chunks, and rounding depends on them.
@@ -511,7 +512,8 @@ def test_an_error_in_a_rank_ends_all_with_one_line(model: Path, tmp_path: Path) 
         (("--n-best", "9"), "decoding.beam_size"),
     ]:
         done = run(model, source, "--output", tmp_path / words, *TWO, *extra)
-        assert done.returncode == 1 and done.stderr.count("\n") == 1 and words in done.stderr, done.stderr
+        said = commands.messages(done.stderr)
+        assert done.returncode == 1 and said.count("\n") == 1 and words in said, said
         assert not (tmp_path / words).exists()
 
 

@@ -15,8 +15,8 @@ from nmt.commands.export import ctranslate2
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
 from nmt.decoding import ctranslate2_engine
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
-from nmt.decoding.engine import SearchInput
-from nmt.decoding.search.interface import Options
+from nmt.decoding.interface import SearchInput
+from nmt.decoding.search.options import Options
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 
@@ -161,7 +161,7 @@ def test_a_list_of_subwords_that_is_none_is_refused(text: str, tmp_path: Path) -
     with pytest.raises(NmtError, match="export it again"):
         CTranslate2Engine(tmp_path, "cpu")
     with pytest.raises(NmtError, match="export it again"):  # whatever CTranslate2 makes of it
-        ctranslate2_engine._check_pieces(tmp_path, engine.source_pieces, engine.target_pieces)
+        ctranslate2_engine._check_pieces(tmp_path, engine.model.source_pieces, engine.model.target_pieces)
 
 
 def test_weights_that_are_no_numbers_are_told(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import torch
 from helpers.translators import CPU, DECODING, LINES, MODEL, new_model, new_translator
 
 from nmt.config import reader, schema
-from nmt.decoding.engine import PyTorchEngine, batch_tokens
+from nmt.decoding.engine import PyTorchEngine
+from nmt.decoding.interface import batch_tokens
 from nmt.errors import NmtError
 from nmt.models import build
 

@@ -6,6 +6,7 @@ What only a process that starts from nothing shows, such as an import that is mi
 import atexit
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -25,6 +26,11 @@ def environment(**more: str) -> dict[str, str]:
     """Ours, for a command that no launcher starts and that computes with one thread, and more."""
     alone = {name: value for name, value in os.environ.items() if name not in OF_A_LAUNCHER}
     return alone | {"OMP_NUM_THREADS": "1"} | more
+
+
+def messages(stderr: str | bytes) -> str:
+    """What was said, without the line that says which engine searches: it depends on the machine."""
+    return re.sub(r"(?m)^search: .*\n", "", stderr if isinstance(stderr, str) else stderr.decode())
 
 
 class Started:

@@ -9,11 +9,12 @@ from typing import Literal
 import torch
 
 from nmt.checkpoints import model_file
+from nmt.checkpoints.ctranslate2_files import QUANTIZATIONS
 from nmt.commands import models
 from nmt.commands.export import ctranslate2, marian, parity
 from nmt.commands.export.marian_engine import MarianEngine
 from nmt.commands.export.parity import Exported, Parity
-from nmt.decoding import ctranslate2_engine
+from nmt.decoding import ctranslate2_model
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.engine import PyTorchEngine
 from nmt.errors import NmtError
@@ -30,8 +31,8 @@ def export(
 
     Returns the comparison, and whether the folder was kept: a float32 folder that does not translate as the model does
     is deleted; one with another quantization, which always differs a little, is kept.
-    quantization: for CTranslate2, one of nmt.commands.export.ctranslate2.QUANTIZATIONS. lines: text to compare on; None
-    for random subwords.
+    quantization: for CTranslate2, one of nmt.checkpoints.ctranslate2_files.QUANTIZATIONS. lines: text to compare on;
+    None for random subwords.
 
     Raises NmtError if the format cannot represent the model, the output exists and is not empty, a package is missing,
     no line can be compared, or the model cannot be loaded.
@@ -64,9 +65,9 @@ class _NotKept(Exception):
 def _check(format: Format, output: Path, quantization: str) -> None:
     """Raises NmtError for mistakes that can be found before the long work."""
     if format == "ctranslate2":
-        ctranslate2_engine.load_package()
-        if quantization not in ctranslate2.QUANTIZATIONS:
-            raise NmtError(f"--quantization {quantization}: choose one of {', '.join(ctranslate2.QUANTIZATIONS)}")
+        ctranslate2_model.load_package()
+        if quantization not in QUANTIZATIONS:
+            raise NmtError(f"--quantization {quantization}: choose one of {', '.join(QUANTIZATIONS)}")
     else:
         marian.load_package()
         if quantization != "float32":

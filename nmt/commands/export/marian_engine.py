@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from nmt.commands.export.marian import load_package
 from nmt.data.vocabulary import BOS, EOS, PAD
-from nmt.decoding.engine import AUTO_BATCH_TOKENS, Pair, SearchInput
+from nmt.decoding.interface import AUTO_BATCH_TOKENS, Pair, SearchInput
 from nmt.decoding.search.interface import Hypothesis, Options, length_penalties
 
 _SENTENCES = 16  # in a batch

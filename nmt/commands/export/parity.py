@@ -12,7 +12,7 @@ from typing import Protocol
 from nmt.checkpoints import export_folder
 from nmt.config import schema
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer, Vocabulary
-from nmt.decoding.engine import Searcher, SearchInput, batch_tokens
+from nmt.decoding.interface import Searcher, SearchInput, batch_tokens
 from nmt.decoding.search.interface import Hypothesis, Options
 from nmt.errors import NmtError
 from nmt.files.table import table

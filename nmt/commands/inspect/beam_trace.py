@@ -14,7 +14,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nmt.decoding.engine import PyTorchEngine, SearchInput
+from nmt.decoding.engine import PyTorchEngine
+from nmt.decoding.interface import SearchInput
 from nmt.decoding.search.candidates import best_candidates, candidate_count
 from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, length_penalties
 

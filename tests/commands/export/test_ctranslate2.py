@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from helpers.export_models import LINES, SEPARATE, VARIANTS, engine_of, make_model
 
+from nmt.checkpoints.ctranslate2_files import QUANTIZATIONS
 from nmt.commands.export import ctranslate2, parity
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 
@@ -46,7 +47,7 @@ def test_the_folder_holds_what_text_needs(tmp_path: Path) -> None:
     assert len(json.loads((tmp_path / "target_vocabulary.json").read_text())) == 297
 
 
-@pytest.mark.parametrize("quantization", ctranslate2.QUANTIZATIONS)
+@pytest.mark.parametrize("quantization", QUANTIZATIONS)
 def test_quantized_weights_are_smaller_and_near(quantization: str, tmp_path: Path) -> None:
     made = make_model()
     sizes = []

@@ -5,11 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 from helpers.export_models import LINES, make_model
 
 import nmt
-from nmt.checkpoints import model_file
+from nmt.checkpoints import ctranslate2_files, model_file
 from nmt.commands.export import ctranslate2
 from nmt.commands.export.export import Format, export
 from nmt.errors import NmtError
@@ -78,7 +77,7 @@ def test_the_current_folder_is_not_replaced(model: Path, tmp_path: Path, monkeyp
 def test_a_float32_folder_that_differs_is_not_kept(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ctranslate2, "_set_feed_forward", without_activation(ctranslate2._set_feed_forward))
+    monkeypatch.setattr(ctranslate2_files, "model_files", without_feed_forward(ctranslate2_files.model_files))
     (tmp_path / "empty").mkdir()
     for name in ("out", "empty"):
         found, kept = export(model, "ctranslate2", tmp_path / name, lines=LINES)
@@ -86,10 +85,10 @@ def test_a_float32_folder_that_differs_is_not_kept(
     assert sorted(tmp_path.iterdir()) == [tmp_path / "empty", model] and not list((tmp_path / "empty").iterdir())
 
 
-def without_activation(set_feed_forward):  # type: ignore[no-untyped-def]
-    def wrong(spec, feed_forward, norm):  # type: ignore[no-untyped-def]
-        set_feed_forward(spec, feed_forward, norm)
-        spec.linear_1.weight = torch.zeros_like(spec.linear_1.weight)
+def without_feed_forward(model_files):  # type: ignore[no-untyped-def]
+    def wrong(config, vocabulary, weights, *arguments):  # type: ignore[no-untyped-def]
+        changed = {name: weight * ("feed_forward.outer" not in name) for name, weight in weights.items()}
+        return model_files(config, vocabulary, changed, *arguments)
 
     return wrong
 

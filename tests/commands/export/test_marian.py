@@ -14,7 +14,8 @@ from helpers.export_models import LINES, SEPARATE, VARIANTS, engine_of, make_mod
 from nmt.commands.export import marian, parity
 from nmt.commands.export.marian_engine import MarianEngine
 from nmt.data.vocabulary import BOS, EOS, PAD
-from nmt.decoding.engine import PyTorchEngine, SearchInput
+from nmt.decoding.engine import PyTorchEngine
+from nmt.decoding.interface import SearchInput
 from nmt.decoding.search.interface import Hypothesis, Options
 from nmt.errors import NmtError
 

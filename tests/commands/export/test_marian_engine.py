@@ -8,7 +8,7 @@ from helpers.export_models import LINES, engine_of, make_model
 from nmt.commands.export import marian
 from nmt.commands.export.marian_engine import MarianEngine
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
-from nmt.decoding.engine import SearchInput
+from nmt.decoding.interface import SearchInput
 from nmt.decoding.search.interface import Options
 
 

@@ -10,7 +10,8 @@ from helpers.export_models import LINES, engine_of, make_model
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export import parity
 from nmt.commands.export.parity import Parity
-from nmt.decoding.engine import PyTorchEngine, SearchInput
+from nmt.decoding.engine import PyTorchEngine
+from nmt.decoding.interface import SearchInput
 from nmt.decoding.search.interface import Hypothesis, Options
 from nmt.errors import NmtError
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import uvicorn
+from helpers.commands import messages
 from helpers.services import Gated, Service, save_small_model, until
 
 from nmt.commands.serve import app, server
@@ -51,10 +52,16 @@ def start(model: Path) -> Iterator[Start]:
 def listening(process: subprocess.Popen[str]) -> tuple[str, int]:
     """Where it says that it listens."""
     assert process.stderr
-    line = process.stderr.readline()
+    line = next_message(process)
     found = re.fullmatch(r"listening on http://(.+):([0-9]+)\n", line)
     assert found, line
     return found[1], int(found[2])
+
+
+def next_message(process: subprocess.Popen[str]) -> str:
+    """The next line on standard error, without the line that says which engine searches."""
+    assert process.stderr
+    return next(line for line in process.stderr if messages(line))
 
 
 def refused(*arguments: object) -> str:
@@ -62,8 +69,9 @@ def refused(*arguments: object) -> str:
     command = [*NMT, "serve", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=SECONDS)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.count("\n") == 1, done.stderr
-    return done.stderr.removesuffix("\n")
+    told = messages(done.stderr)
+    assert told.count("\n") == 1, told
+    return told.removesuffix("\n")
 
 
 def test_it_listens_on_loopback_and_says_where(start: Start) -> None:
@@ -106,7 +114,7 @@ def test_other_machines_are_let_in_aloud(start: Start) -> None:
     process = start("--host", "0.0.0.0")
     assert process.stderr
     assert re.fullmatch(
-        r"warning: http://0\.0\.0\.0:[0-9]+: other machines can use it without .*\n", process.stderr.readline()
+        r"warning: http://0\.0\.0\.0:[0-9]+: other machines can use it without .*\n", next_message(process)
     )
     served = Service(listening(process)[1])
     for host, status in (("10.0.0.1", 200), ("[2001:db8::1]:1", 200), ("localhost", 200), ("evil.example", 421)):

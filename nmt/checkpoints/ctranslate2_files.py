@@ -1,0 +1,262 @@
+"""The files of a CTranslate2 model, from the weights of a model file. Loads neither PyTorch nor CTranslate2.
+
+CTranslate2 supports every setting of our Transformer: positions are written as a table, so any layout is exact, and
+keys and values of different widths are padded with zeros. The bytes are those that CTranslate2's own converter writes.
+Source: ctranslate2.specs (model_spec, transformer_spec, attention_spec), and src/models/model.cc for the format.
+
+Shapes: H heads, D d_model, dk and dv the key and value widths of a head, W = max(dk, dv), V subwords, T positions.
+"""
+
+import json
+import math
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from nmt.config.schema import Config, ModelConfig
+from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer, Vocabulary
+from nmt.errors import NmtError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float32", "int8_float16", "int8_bfloat16")
+
+_VERSION, _REVISION = 6, 7  # of the binary format, and of the names of a Transformer's variables
+_TYPES = {"float32": 0, "int8": 1, "int16": 2, "int32": 3, "float16": 4, "uint16": 5}  # uint16: bits of a bfloat16
+_ACTIVATIONS = {"relu": 0, "swish": 2, "gelu": 3}  # ours is the exact x · Φ(x); 1 and 4 are approximations
+_NORM_EPSILON = 1e-5  # of torch.nn.LayerNorm
+_NEVER = (PAD, UNK, BOS)  # what no search chooses
+_PARTS = 64  # of each of these: see `model_files`
+
+
+def model_files(
+    config: Config,
+    vocabulary: Vocabulary,
+    weights: Mapping[str, Array],
+    positions: int,
+    quantization: str = "float32",
+    *,
+    divided: bool = False,
+) -> dict[str, bytes]:
+    """The content of each file by its name: for a folder, or for the argument `files` of ctranslate2.Translator.
+
+    weights: those of a model file, in float32; positions: the length of the table of sinusoids. Raises NmtError where
+    weights and settings do not belong together.
+
+    divided: for searching as nmt does. No output contains padding, BOS or the unknown subword, but they keep their
+    share of the probabilities. CTranslate2 can only forbid a subword before the softmax, which gives its share to the
+    others. So each of the three is written as 64 subwords with a 64th of its probability: the sum stays the same, and
+    each one is too improbable to be chosen.
+    """
+    if config.model.architecture != "transformer":
+        raise NmtError(f"model.architecture: {config.model.architecture}: only a transformer can be converted")
+    variables = _variables(config.model, vocabulary, weights, positions)
+    source, target = (_names(vocabulary, side) for side in (vocabulary.source, vocabulary.target))
+    if divided:
+        parts = [f"<part {i}>" for i in range(_PARTS * len(_NEVER) - len(_NEVER))]  # no subword has a space
+        shared = variables["encoder/embeddings_0/weight"] is variables["decoder/embeddings/weight"]
+        source, target = source + parts if shared else source, target + parts
+        variables |= _divided(variables)
+    vocabularies = {"shared": target} if source == target else {"source": source, "target": target}
+    special = dict(zip(("unk_token", "bos_token", "eos_token"), target[UNK:], strict=False))
+    settings = {
+        **special,
+        "decoder_start_token": special["bos_token"],
+        "add_source_bos": False,
+        "add_source_eos": True,
+        "layer_norm_epsilon": _NORM_EPSILON,
+        "multi_query_attention": False,
+    }
+    return {
+        "model.bin": _binary(variables, quantization),
+        "config.json": f"{json.dumps(settings, indent=2, sort_keys=True)}\n".encode(),
+        **{f"{name}_vocabulary.json": json.dumps(each, indent=2).encode() for name, each in vocabularies.items()},
+    }
+
+
+def _names(vocabulary: Vocabulary, side: Tokenizer) -> list[str]:
+    """The subwords of a side; the special ones have the same names in both."""
+    return vocabulary.target.pieces([PAD, UNK, BOS, EOS]) + side.every_piece()[EOS + 1 :]
+
+
+def _divided(variables: Mapping[str, Array]) -> dict[str, Array]:
+    """The matrices with rows for the parts of what is never chosen: [V, D] → [V + 3·63, D]. Equal ones stay one."""
+    output, names = variables["decoder/projection/weight"], ("encoder/embeddings_0/weight", "decoder/embeddings/weight")
+    rows = np.tile(output[[*_NEVER]], (_PARTS - 1, 1))
+    longer = np.concatenate([output, rows])
+    bias = np.zeros(len(longer), np.float32)
+    bias[[*_NEVER]] = bias[len(output) :] = -math.log(_PARTS)
+    found = {"decoder/projection/weight": longer, "decoder/projection/bias": bias}
+    found |= {name: longer for name in names if variables[name] is output}
+    if variables["decoder/embeddings/weight"] is not output:  # needs as many rows; these are never read
+        own = np.concatenate([variables["decoder/embeddings/weight"], rows])
+        found |= {name: own for name in names if variables[name] is variables["decoder/embeddings/weight"]}
+    return found
+
+
+def _variables(
+    config: ModelConfig, vocabulary: Vocabulary, weights: Mapping[str, Array], length: int
+) -> dict[str, Array]:
+    """CTranslate2's variables by name, in the order in which they are written."""
+    given, width = _Given(weights), config.d_model
+    heads = config.heads, config.key_size or width // config.heads, config.value_size or width // config.heads
+    target = given.take("target_embedding.weight", len(vocabulary.target), width)
+    source = target if config.tie == "all" else given.take("source_embedding.weight", len(vocabulary.source), width)
+    output = given.take("output.weight", len(vocabulary.target), width) if config.tie == "none" else target
+    found: dict[str, Array] = {
+        "encoder/embeddings_0/weight": source,
+        "encoder/embeddings_merge": np.array(0, np.int8),
+        "encoder/multi_query_attention": np.array(0, np.int8),
+        "decoder/embeddings/weight": target,
+        "decoder/projection/weight": output,
+        "decoder/alibi": np.array(0, np.int8),
+        "decoder/alibi_use_positive_positions": np.array(0, np.int8),
+        "decoder/alignment_heads": np.array(1, np.int16),
+        "decoder/alignment_layer": np.array(-1, np.int16),
+        "decoder/scale_alibi": np.array(0, np.int8),
+        "decoder/start_from_zero_embedding": np.array(0, np.int8),
+    }
+    if config.positions == "learned":
+        tables = [given.take(f"{side}_positions.weight", config.max_positions, width) for side in ("source", "target")]
+    else:
+        tables = [sinusoids(length, width, concatenated=config.positions == "concatenated")] * 2
+    layers = config.encoder_layers or config.layers, config.decoder_layers or config.layers
+    for name, table, count in zip(("encoder", "decoder"), tables, layers, strict=True):
+        found |= {
+            f"{name}/position_encodings/encodings": table,
+            f"{name}/activation": np.array(_ACTIVATIONS[config.activation], np.int8),
+            f"{name}/num_heads": np.array(config.heads, np.int16),
+            f"{name}/pre_norm": np.array(config.norm == "pre", np.int8),
+            f"{name}/scale_embeddings": np.array(1, np.int8),
+        }
+        if config.norm == "pre":
+            found |= given.norm(f"{name}/layer_norm", f"{name}_norm", width)
+        for number in range(count):
+            ours, theirs = f"{name}.{number}", f"{name}/layer_{number}"
+            found |= given.attention(f"{theirs}/self_attention", f"{ours}.self_attention", width, heads, config.bias)
+            if name == "decoder":
+                found |= given.attention(f"{theirs}/attention", f"{ours}.cross_attention", width, heads, config.bias)
+            inner, outer = f"{ours}.feed_forward.inner", f"{ours}.feed_forward.outer"
+            found |= given.linear(f"{theirs}/ffn/linear_0", inner, config.feed_forward, width, config.bias)
+            found |= given.linear(f"{theirs}/ffn/linear_1", outer, width, config.feed_forward, config.bias)
+            found |= given.norm(f"{theirs}/ffn/layer_norm", f"{ours}.feed_forward_residual.norm", width)
+    given.check_all_taken()
+    return {name: found[name] for name in sorted(found)}
+
+
+class _Given:
+    """The weights of a model file, each taken once."""
+
+    def __init__(self, weights: Mapping[str, Array]):
+        self.left = dict(weights)
+
+    def take(self, name: str, *shape: int) -> Array:
+        """Raises NmtError if it is missing, or has another shape."""
+        found = self.left.pop(name, None)
+        if found is None or found.shape != shape:
+            what = "is missing" if found is None else f"is {list(found.shape)}, but its settings need {list(shape)}"
+            raise NmtError(f"weight {name} {what}: settings and weights do not belong together")
+        return found
+
+    def check_all_taken(self) -> None:
+        """Raises NmtError if weights are left."""
+        for name in self.left:
+            raise NmtError(f"unknown weight {name[:100]}: settings and weights do not belong together")
+
+    def norm(self, to: str, name: str, width: int) -> dict[str, Array]:
+        return {f"{to}/gamma": self.take(f"{name}.weight", width), f"{to}/beta": self.take(f"{name}.bias", width)}
+
+    def linear(self, to: str, name: str, outputs: int, inputs: int, bias: bool) -> dict[str, Array]:
+        found = {f"{to}/weight": self.take(f"{name}.weight", outputs, inputs)}
+        return found | ({f"{to}/bias": self.take(f"{name}.bias", outputs)} if bias else {})
+
+    def attention(self, to: str, name: str, width: int, heads: tuple[int, int, int], bias: bool) -> dict[str, Array]:
+        """heads: their number, and the widths of their keys and values. Self-attention has queries, keys and values in
+        one matrix; cross-attention has the queries in another one. With heads of two widths, zeros are added to the
+        narrower ones: the result does not change."""
+        count, key, value = heads
+        wide = max(key, value)
+        rows = [count * key, count * key, count * value]
+        joint = self.linear("", f"{name}.projection", sum(rows), width, bias)
+        output = self.linear("", f"{name}.output", width, count * value, bias)
+        first, last = ("linear_0", "linear_1") if ".self_" in name else ("linear_1", "linear_2")
+        found = {f"{to}/{last}{part}": array for part, array in output.items()}
+        for part, array in joint.items():
+            if key != value:
+                pieces = np.split(array, np.cumsum(rows)[:-1])
+                array = np.concatenate([_widened(piece, count, wide) for piece in pieces])
+            if first == "linear_1":
+                found[f"{to}/linear_0{part}"], array = np.split(array, [count * wide])
+            found[f"{to}/{first}{part}"] = array
+        if value < wide:
+            found[f"{to}/{last}/weight"] = np.ascontiguousarray(_widened(output["/weight"].T, count, wide).T)
+        found |= {f"{to}/head_dim": np.array(wide, np.int32), f"{to}/queries_scale": np.array(key**-0.5, np.float32)}
+        return found | self.norm(f"{to}/layer_norm", f"{name}_residual.norm", width)
+
+
+def _widened(rows: Array, heads: int, width: int) -> Array:
+    """Rows of H heads, [H·d, …] → [H·W, …], zeros at the end of each head."""
+    by_head = rows.reshape(heads, len(rows) // heads, *rows.shape[1:])  # [H, d, …]
+    missing = [(0, 0), (0, width - by_head.shape[1]), *[(0, 0)] * (by_head.ndim - 2)]
+    return np.pad(by_head, missing).reshape(heads * width, *rows.shape[1:])
+
+
+def sinusoids(length: int, d_model: int, *, concatenated: bool) -> Array:
+    """As nmt.models.transformer.positions.sinusoids, float32 [T, D]."""
+    position = np.arange(length, dtype=np.float64)[:, None]  # [T, 1]
+    pair = np.arange(d_model // 2, dtype=np.float64)  # [D/2]
+    exponent = pair / max(d_model // 2 - 1, 1) if concatenated else 2 * pair / d_model
+    angle = position * np.exp(-math.log(10_000.0) * exponent)  # [T, D/2]
+    both = np.sin(angle), np.cos(angle)
+    table = np.concatenate(both, axis=1) if concatenated else np.stack(both, axis=-1).reshape(length, -1)
+    return table.astype(np.float32)
+
+
+def _binary(variables: Mapping[str, Array], quantization: str) -> bytes:
+    """The content of model.bin: the variables, then the names of those that equal an earlier one."""
+    first: dict[int, str] = {}  # by the identity of an array, which `variables` keeps alive
+    written: list[bytes | memoryview] = []
+    aliases: list[bytes] = []
+    count = 0
+    for name, array in variables.items():
+        if first.setdefault(id(array), name) != name:
+            aliases += [_text(name), _text(first[id(array)])]
+            continue
+        for suffix, values in _quantized(name, array, quantization):
+            sizes = struct.pack(f"<B{values.ndim}I", values.ndim, *values.shape)
+            kind = struct.pack("<BI", _TYPES[values.dtype.name], values.nbytes)
+            written += [_text(name + suffix), sizes, kind, np.ascontiguousarray(values).data]
+            count += 1
+    head = [struct.pack("<I", _VERSION), _text("TransformerSpec"), struct.pack("<II", _REVISION, count)]
+    return b"".join([*head, *written, struct.pack("<I", len(aliases) // 2), *aliases])
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode()
+    return struct.pack("<H", len(encoded) + 1) + encoded + b"\0"
+
+
+def _quantized(name: str, array: Array, quantization: str) -> Iterator[tuple[str, Array]]:
+    """The arrays that stand for a variable, with what is added to its name. Matrices are quantised to integers by row
+    (int8) or as a whole (int16), with their scale; other arrays may become 16-bit floating-point numbers."""
+    kind, _, rest = quantization.partition("_")
+    if not array.ndim or array.dtype != np.float32:
+        yield "", array
+    elif name.endswith("/weight") and kind in ("int8", "int16"):
+        largest = np.abs(array).max(axis=1) if kind == "int8" else np.abs(array).max()
+        if kind == "int8":
+            largest[largest == 0] = 127.0
+            scale = 127.0 / np.maximum(largest, np.float32(127) / np.finfo(np.float32).max)
+            yield "", np.rint(array * scale[:, None]).astype(np.int8)
+        else:
+            scale = np.array(2**10 / largest, np.float32)
+            yield "", np.clip(np.rint(array * scale), -(2**15), 2**15 - 1).astype(np.int16)
+        yield "_scale", np.asarray(scale)
+    elif "float16" in (kind, rest):
+        yield "", array.astype(np.float16)
+    elif "bfloat16" in (kind, rest):
+        bits = array.view(np.uint32)  # rounded to the nearest number, and to the even one of two
+        yield "", ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+    else:
+        yield "", array

@@ -1,0 +1,144 @@
+"""A model in CTranslate2: subword ids in, the outputs of its searches and its scores out. Loads no PyTorch.
+
+Source: src/decoding.cc of CTranslate2 4.8.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from nmt.data.vocabulary import EOS, Vocabulary
+from nmt.decoding.interface import Pair, SearchInput, token_batches
+from nmt.decoding.search.options import Options
+from nmt.device import cpu_threads
+from nmt.errors import NmtError
+
+if TYPE_CHECKING:
+    import ctranslate2
+
+_ALMOST_ZERO = 1e-9  # a length penalty of |Y|^this is 1 in float32; with exactly 0 CTranslate2 ends searches early
+_IMPOSSIBLE = -1e30  # CTranslate2's value for -inf is below this
+_ROWS_AT_ONCE = 128  # hypotheses of a batch on the CPU: larger batches exceed its cache, and take 25% longer
+_TOKENS_SCORED = 1000  # at once: each needs the scores of the complete vocabulary
+
+UNKNOWN = -1  # for what is not in the vocabulary
+Output = tuple[list[int], float, bool]  # tokens without EOS, log P, whether EOS ended it: then log P includes EOS
+
+
+def load_package() -> Any:
+    """The ctranslate2 package. Raises NmtError if it is not installed."""
+    try:
+        import ctranslate2
+    except ImportError as error:
+        raise NmtError(f"CTranslate2 cannot be loaded ({error}): pip install 'nmt[ctranslate2]'") from None
+    return ctranslate2
+
+
+class CTranslate2Model:
+    """A model on a device; `on_searched` is called with the number of sentences of each batch."""
+
+    def __init__(self, name: str, vocabulary: Vocabulary, device: str, files: Mapping[str, bytes] | None = None):
+        """name: of a folder, or of `files`, the content of each file by its name; device: `cpu`, `cuda`, `cuda:N` or
+        `auto`: CUDA if CTranslate2 finds it. Raises NmtError if the package or the device is missing, or the files are
+        damaged."""
+        package = load_package()
+        kind, index = _device(package, device)
+        # One batch for each thread: the operations of one batch are too small to share.
+        self.workers = cpu_threads() if kind == "cpu" else 1
+        try:
+            self.translator: ctranslate2.Translator = package.Translator(
+                name, kind, device_index=index, inter_threads=self.workers, intra_threads=1, files=files
+            )
+        except (RuntimeError, ValueError) as error:
+            raise NmtError(f"{name}: CTranslate2 cannot load it: {error}: export it again") from None
+        self.on_searched: Callable[[int], object] | None = None
+        self.source_pieces = vocabulary.source.every_piece()
+        self.target_pieces = vocabulary.target.every_piece()
+        self.target_ids = {piece: i for i, piece in enumerate(self.target_pieces)}
+
+    @property
+    def compute_type(self) -> str:
+        return str(self.translator.compute_type)
+
+    def batches(
+        self, sources: Sequence[SearchInput], which: Sequence[int], options: Options, tokens: int
+    ) -> list[list[int]]:
+        """The numbers `which` of sources, sorted and cut into batches; tokens: as batch_tokens of Searcher.search."""
+        most = max(1, _ROWS_AT_ONCE // options.beam_size) if self.translator.device == "cpu" else None
+        in_order = sorted(which, key=lambda i: len(sources[i].ids), reverse=True)
+        each = tokens // (self.workers * options.beam_size)
+        return list(token_batches(in_order, each, lambda i: len(sources[i].ids), most))
+
+    def search(
+        self,
+        sources: Sequence[SearchInput],
+        batches: Sequence[Sequence[int]],
+        options: Options,
+        *,
+        patience: int = 1,
+        never: Sequence[int] = (),
+    ) -> dict[int, list[Output]]:
+        """The outputs of each source, by its number: the likeliest beam_size · patience of those that had ended when
+        there were so many, or were cut at the length limit, which is one for a batch. None for scores that are not
+        numbers. Batches are searched at the same time, each with the shortest length of its first source.
+
+        never: subwords that are forbidden before the softmax, which gives their probability to the others.
+        """
+        beam = options.beam_size
+        suppressed = [[self.target_pieces[i]] for i in never] or None
+        pending = [
+            self.translator.translate_batch(
+                [[self.source_pieces[i] for i in sources[number].ids] for number in batch],
+                asynchronous=True,
+                beam_size=beam,
+                patience=patience,
+                num_hypotheses=beam * patience if beam > 1 else 1,
+                length_penalty=_ALMOST_ZERO,
+                suppress_sequences=suppressed,
+                max_input_length=0,
+                min_decoding_length=sources[batch[0]].shortest,
+                max_decoding_length=max(sources[i].longest for i in batch),
+                return_end_token=True,
+                return_scores=beam > 1 or options.scores,
+            )
+            for batch in batches
+        ]
+        found: list[list[Output]] = []
+        for batch in pending:
+            found += [self._outputs(result.result()) for result in batch]
+            if self.on_searched is not None:
+                self.on_searched(len(batch))
+        return dict(zip(chain(*batches), found, strict=True))
+
+    def _outputs(self, result: "ctranslate2.TranslationResult") -> list[Output]:
+        ids, outputs = self.target_ids, list[Output]()
+        for pieces, score in zip(result.hypotheses, result.scores or [0.0], strict=True):
+            ended = pieces[-1:] == [self.target_pieces[EOS]]
+            if score > _IMPOSSIBLE:  # NaN is not
+                outputs.append(([ids.get(piece, UNKNOWN) for piece in pieces[: len(pieces) - ended]], score, ended))
+        return outputs
+
+    def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
+        """As nmt.decoding.interface.Searcher."""
+        results = self.translator.score_batch(
+            [[self.source_pieces[i] for i in source] for source, _ in pairs],
+            [[self.target_pieces[i] for i in target] for _, target in pairs],
+            max_batch_size=min(batch_tokens, _TOKENS_SCORED),
+            batch_type="tokens",
+            max_input_length=0,
+        )
+        return [list(result.log_probs) for result in results]
+
+
+def _device(package: Any, name: str) -> tuple[str, int]:
+    """CTranslate2's device name and device index for --device."""
+    count = package.get_cuda_device_count()
+    if name == "auto":
+        return "cuda" if count else "cpu", 0
+    if not re.fullmatch(r"cpu|cuda(:[0-9]+)?", name):
+        raise NmtError(f"--device {name}: CTranslate2 knows cpu, cuda, cuda:N and auto")
+    kind, _, index = name.partition(":")
+    if kind == "cuda" and int(index or 0) >= count:
+        raise NmtError(f"--device {name}: CTranslate2 finds {count} CUDA devices here: choose another, or auto")
+    return kind, int(index or 0)

@@ -1,0 +1,220 @@
+"""nmt's own search, by CTranslate2 where its result is provably the same, else by PyTorch. Loads PyTorch when needed.
+
+Both keep 2K candidates a step, of which those among the K best that end are ended and the K best others live on, and
+both stop when K have ended. So the same hypotheses end at the same step, with the same log P, but for rounding. What
+differs in CTranslate2:
+
+- More than K may end in the last step. Then it returns the K likeliest, and ours ranks all of them by score. `certain`
+  finds out whether one that is not returned could matter.
+- Outputs at the length limit are cut; ours end there with EOS, at its price. The limit is one for a batch; ours is each
+  source's own. `_at_limit` searches such sources again.
+- It can forbid a subword only before the softmax. The three that are never produced are divided instead:
+  `nmt.checkpoints.ctranslate2_files`. Everything else that forbids subwords is left to PyTorch: `DIFFERENT`.
+- Its length penalty is |Y|^α, also for `gnmt`. It is not used: what has ended is ranked here.
+
+A source whose result is not certain is searched by PyTorch.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from functools import cached_property
+from importlib.util import find_spec
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from nmt.checkpoints import ctranslate2_files, export_folder
+from nmt.checkpoints.model_file import Arrays
+from nmt.config.schema import DecodingConfig
+from nmt.data.vocabulary import BOS
+from nmt.decoding.ctranslate2_model import UNKNOWN, CTranslate2Model, Output
+from nmt.decoding.interface import AUTO_BATCH_TOKENS, Engine, Pair, SearchInput
+from nmt.decoding.search.options import Hypothesis, Options, penalties
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+log = logging.getLogger("nmt")
+
+# The settings of `decoding` that CTranslate2 treats otherwise: the values that do not use them, and what it does.
+# With all others its results are identical: they concern the sources, the length limits, and how outputs are ranked.
+DIFFERENT: dict[str, tuple[tuple[object, ...], str]] = {
+    "method": (("beam",), "its samples are other ones"),
+    "coverage_penalty": ((0.0,), "it has another coverage penalty"),
+    "min_length": ((0,), "it gives the probability of the end of sentence to the other subwords"),
+    "min_length_ratio": ((0.0,), "it gives the probability of the end of sentence to the other subwords"),
+    "no_repeat_ngram": ((None,), "it gives the probability of the repetitions to the other subwords"),
+    "banned": (((),), "it cannot ban words"),
+    "precision": (("model", "float32"), "it rounds otherwise"),
+}
+_OPTIONS = {"bos", "eos", "never", "beam_size", "length_penalty", "normalization", "n_best", "scores", "token_scores"}
+
+
+def difference(decoding: DecodingConfig) -> str | None:
+    """The first setting that CTranslate2 does not do identically, and why; None if there is none."""
+    for key, (without, why) in DIFFERENT.items():
+        if (value := getattr(decoding, key)) not in without:
+            shown = f": {value}" if isinstance(value, int | float | str) else ""
+            return f"decoding.{key}{shown}: CTranslate2 is not used: {why}"
+    return None
+
+
+def is_installed() -> bool:
+    """Whether there is a package ctranslate2, without loading it."""
+    try:
+        return find_spec("ctranslate2") is not None
+    except ValueError:  # an entry without a specification in sys.modules
+        return False
+
+
+class ExactEngine:
+    """A model file in CTranslate2, converted in memory, and for the rest PyTorch's engine, which `load` opens."""
+
+    aligns = True
+    auto_batch_tokens = AUTO_BATCH_TOKENS
+
+    def __init__(self, name: str, loaded: Arrays, decoding: DecodingConfig, load: Callable[[], Engine]):
+        """On the CPU. name: of the file, in messages; decoding: the search that is planned, which decides how many
+        positions are converted. Raises NmtError where the weights do not belong to the settings."""
+        longest = decoding.longest_output(decoding.max_source_tokens or 0)
+        limit = loaded.config.model.longest_position
+        self.positions = None if limit is None else limit - 1
+        self.table = limit or max(longest + 1, export_folder.longest_position(loaded.config))
+        files = ctranslate2_files.model_files(
+            loaded.config, loaded.vocabulary, loaded.weights, self.table, divided=True
+        )
+        self.model = CTranslate2Model(name, loaded.vocabulary, "cpu", files)
+        self.on_searched: Callable[[int], object] | None = None
+        self._load = load
+
+    @cached_property
+    def own(self) -> Engine:
+        """PyTorch's engine, loaded when it is first needed."""
+        return self._load()
+
+    def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+        """As nmt.decoding.interface.Searcher."""
+        same = all(field.name in _OPTIONS or getattr(options, field.name) == field.default for field in fields(options))
+        plain = [i for i, source in enumerate(sources) if same and self._is_plain(source)]
+        self.model.on_searched = self.on_searched
+        find = self._greedy if options.beam_size == 1 else self._beam
+        found = find(sources, plain, options, batch_tokens)
+        if options.scores and options.token_scores:
+            places = [(i, j) for i, each in found.items() for j, one in enumerate(each) if not one.token_scores]
+            scored = self._scored([(sources[i].ids, found[i][j].tokens) for i, j in places], options, batch_tokens)
+            for (i, j), hypothesis in zip(places, scored, strict=True):
+                found[i][j] = hypothesis
+        if rest := [i for i in range(len(sources)) if i not in found]:
+            if "own" not in vars(self):
+                log.info("search: PyTorch for %d of %d sentences, which need it", len(rest), len(sources))
+            self.own.on_searched = self.on_searched
+            found |= zip(rest, self.own.search([sources[i] for i in rest], options, batch_tokens), strict=True)
+        return [found[i] for i in range(len(sources))]
+
+    def _is_plain(self, source: SearchInput) -> bool:
+        """Whether there is nothing special about a source, and its positions are in the table."""
+        special = source.prefix or source.required or source.shortest or not source.longest
+        return not special and max(len(source.ids), source.longest) < self.table
+
+    def _greedy(
+        self, sources: Sequence[SearchInput], which: Sequence[int], options: Options, batch_tokens: int
+    ) -> dict[int, list[Hypothesis]]:
+        """The output of each of these sources, if its scores are numbers."""
+        batches = self.model.batches(sources, which, options, batch_tokens)
+        outputs = {i: each for i, each in self.model.search(sources, batches, options).items() if are_known(each)}
+        by_length = penalties(max((sources[i].longest for i in which), default=0) + 1, options)
+        found, cut = dict[int, list[Hypothesis]](), list[int]()
+        for i, [(tokens, log_p, ended)] in outputs.items():
+            if options.scores and not (ended and len(tokens) <= sources[i].longest):
+                cut.append(i)
+            else:
+                tokens = tokens[: sources[i].longest]
+                found[i] = [Hypothesis(tokens, log_p / by_length[len(tokens) + 1], log_p, [])]
+        pairs = [(sources[i].ids, outputs[i][0][0][: sources[i].longest]) for i in cut]
+        return found | {i: [one] for i, one in zip(cut, self._scored(pairs, options, batch_tokens), strict=True)}
+
+    def _beam(
+        self, sources: Sequence[SearchInput], which: Sequence[int], options: Options, batch_tokens: int
+    ) -> dict[int, list[Hypothesis]]:
+        """The n best of each of these sources for which they are certain."""
+        batches = self.model.batches(sources, which, options, batch_tokens)
+        outputs = self.model.search(sources, batches, options)
+        last = {i: max((len(tokens) for tokens, _, _ in each), default=0) for i, each in outputs.items()}
+        limited = [i for i in which if last[i] >= sources[i].longest]
+        found = {i: certain(outputs[i], last[i], options) for i in which if last[i] < sources[i].longest}
+        # With twice the patience twice as many are returned, some of which ended later.
+        unsure = [i for i, hypotheses in found.items() if hypotheses is None]
+        batches = self.model.batches(sources, unsure, options, batch_tokens)
+        for i, each in self.model.search(sources, batches, options, patience=2).items():
+            found[i] = certain(each, last[i], options)
+        found |= self._at_limit(sources, limited, options, batch_tokens)
+        return {i: hypotheses for i, hypotheses in found.items() if hypotheses is not None}
+
+    def _at_limit(
+        self, sources: Sequence[SearchInput], which: Sequence[int], options: Options, batch_tokens: int
+    ) -> dict[int, list[Hypothesis]]:
+        """The n best of sources whose search reached the length limit, for which they are certain.
+
+        Fewer than K have ended there, and nmt's search ends all K live hypotheses with EOS. With twice the patience
+        CTranslate2 returns all that have ended, and the live ones among the K best. If these are K, they are all.
+        """
+        in_order = sorted(which, key=lambda i: sources[i].longest)
+        batches = [list(same) for _, same in groupby(in_order, key=lambda i: sources[i].longest)]
+        found: dict[int, list[Hypothesis]] = {}
+        for i, outputs in self.model.search(sources, batches, options, patience=2).items():
+            live = sum(not ended for _, _, ended in outputs)
+            if are_known(outputs) and live == options.beam_size and len(outputs) < 2 * options.beam_size:
+                pairs = [(sources[i].ids, tokens) for tokens, _, _ in outputs]
+                best = sorted(self._scored(pairs, options, batch_tokens), key=lambda one: -one.score)
+                found[i] = best[: options.n_best]
+        return found
+
+    def _scored(self, pairs: Sequence[Pair], options: Options, batch_tokens: int) -> list[Hypothesis]:
+        """The targets as hypotheses with token scores."""
+        scores = self.model.score(pairs, batch_tokens)
+        by_length = penalties(max(map(len, scores), default=0), options)
+        found = zip(pairs, scores, strict=True)
+        return [Hypothesis.scored(target, token_scores, by_length) for (_, target), token_scores in found]
+
+    def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
+        """As nmt.decoding.interface.Searcher."""
+        longest = max((max(map(len, pair)) for pair in pairs), default=0)
+        if longest >= self.table or any(token <= BOS for _, target in pairs for token in target):  # a divided subword
+            return self.own.score(pairs, batch_tokens)
+        return self.model.score(pairs, batch_tokens)
+
+    def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
+        """As nmt.decoding.interface.Engine."""
+        return self.own.align(pairs, batch_tokens)
+
+    def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list["Tensor"]:
+        """As nmt.decoding.interface.Engine."""
+        return self.own.encode(sources, batch_tokens)
+
+
+def certain(outputs: Sequence[Output], last: int, options: Options) -> list[Hypothesis] | None:
+    """The n best that nmt's own search finds, best first, without token scores; None if that is not certain.
+
+    outputs: what CTranslate2 returned: the likeliest of what had ended, at least K; last: the most tokens before EOS of
+    what had ended when there were K. That is the longest of the K likeliest: as fewer than K had ended before the last
+    step, one of it is among them.
+    """
+    by_length = penalties(last + 1, options)
+    if not are_known(outputs):
+        return None
+    found = [
+        Hypothesis(tokens, log_p / by_length[len(tokens) + 1], log_p, [])
+        for tokens, log_p, _ in outputs
+        if len(tokens) <= last
+    ]
+    best = sorted(found, key=lambda hypothesis: -hypothesis.score)[: options.n_best]
+    # What was not returned is at most as likely as anything that was.
+    least = min(log_p for _, log_p, _ in outputs)
+    if len(best) < options.n_best or best[-1].score < least / by_length[last + 1]:
+        return None
+    return best
+
+
+def are_known(outputs: Sequence[Output]) -> bool:
+    """Whether there are outputs, all of the vocabulary's subwords: a part of a divided one is no subword."""
+    return bool(outputs) and not any(UNKNOWN in tokens for tokens, _, _ in outputs)

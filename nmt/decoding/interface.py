@@ -1,0 +1,83 @@
+"""What a translator needs of an engine: source ids in, hypotheses, scores and alignments out. Loads no PyTorch."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from nmt.config.schema import DecodingConfig
+from nmt.decoding.search.options import Hypothesis, Options
+from nmt.decoding.search.phrase_automaton import Group
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Pair = tuple[list[int], list[int]]  # a source and a target, EOS left out
+T = TypeVar("T")
+AUTO_BATCH_TOKENS = 16_000  # decoding.batch_tokens: auto, on the CPU
+
+
+@dataclass(frozen=True)
+class SearchInput:
+    """One sentence to translate: its subwords, and constraints on its outputs. EOS is not counted in any length.
+
+    longest, shortest: length of an output in subwords; prefix: subwords that it starts with; seed: for sampling;
+    required: groups of phrases in subwords: one phrase of each group must appear.
+    """
+
+    ids: list[int]
+    longest: int
+    shortest: int = 0
+    prefix: tuple[int, ...] = ()
+    seed: int = 0
+    required: tuple[Group, ...] = ()
+
+
+class Searcher(Protocol):
+    """Searches for translations and scores them."""
+
+    @property
+    def positions(self) -> int | None:
+        """The longest source or output, without EOS, that the model has positions for; None: no limit."""
+
+    @property
+    def auto_batch_tokens(self) -> int:
+        """What decoding.batch_tokens: auto stands for."""
+
+    def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+        """The hypotheses for each source, in order, best first; none if the model gives no probabilities.
+
+        batch_tokens: the most that are searched at once: sentences × beam size × source subwords, padding included.
+        """
+
+    def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
+        """log P of each token of each target, given its source and the tokens before it; EOS last."""
+
+
+class Engine(Searcher, Protocol):
+    """What a translator needs."""
+
+    aligns: bool  # whether `align` works
+    on_searched: Callable[[int], object] | None  # called with the number of sentences of each batch that is searched
+
+    def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
+        """How much each target token attends to each source token: rows sum to 1; EOS last on both sides."""
+
+    def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list["Tensor"]:
+        """The encoder's output for each source, EOS last: float32 on the CPU, [source length + 1, d_model]."""
+
+
+def batch_tokens(engine: Searcher, decoding: DecodingConfig) -> int:
+    """decoding.batch_tokens as a number."""
+    return engine.auto_batch_tokens if decoding.batch_tokens == "auto" else decoding.batch_tokens
+
+
+def token_batches(
+    items: list[T], tokens: int, length: Callable[[T], int], most: int | None = None
+) -> Iterator[list[T]]:
+    """Batches of at most `tokens` tokens, padding and EOS included, and at most `most` items; items must be sorted,
+    longest first."""
+    start = 0
+    while start < len(items):
+        size = min(most or len(items), max(1, tokens // (length(items[start]) + 1)))  # EOS
+        yield items[start : start + size]
+        start += size

@@ -1,0 +1,96 @@
+"""What a search is asked for and what it finds. Loads no PyTorch."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from nmt.decoding.search.banned_words import BannedWords
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One output for one sentence.
+
+    tokens come without EOS; token_scores are log P of each token given those before it, EOS last;
+    log_probability is their sum, log P(Y|X); score is that divided by the length penalty, which search maximizes.
+    """
+
+    tokens: list[int]
+    score: float
+    log_probability: float
+    token_scores: list[float]
+
+    @classmethod
+    def scored(cls, tokens: list[int], token_scores: list[float], penalties: Sequence[float]) -> "Hypothesis":
+        """Compute the sum and the score; `penalties` are what `length_penalties` returns."""
+        total = math.fsum(token_scores)
+        return cls(tokens, total / penalties[len(token_scores)], total, token_scores)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to sample: from the top_k likeliest tokens, and of these from the fewest that together have top_p.
+
+    A temperature below 1 sharpens the distribution, one above 1 flattens it.
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to search for.
+
+    never: ids that no output may contain (padding, BOS, the unknown subword).
+    scores: if False, a search that needs no probabilities does not compute them and returns 0 for each.
+    token_scores: if False, a search for which they are extra work leaves Hypothesis.token_scores empty.
+    sampling: return n_best samples instead of the best outputs.
+    no_repeat_ngram: no output contains an n-gram of this many tokens twice.
+    banned: no output contains one of these words.
+    continuing: the tokens that continue a word; a required phrase before one of them is not complete.
+    coverage_penalty: β of Wu et al. 2016, equation 14, by which the hypotheses that have ended are ranked again.
+    """
+
+    bos: int
+    eos: int
+    never: tuple[int, ...]
+    beam_size: int = 4
+    length_penalty: float = 0.6
+    normalization: Literal["gnmt", "average", "none"] = "gnmt"
+    n_best: int = 1
+    scores: bool = True
+    token_scores: bool = True
+    sampling: Sampling | None = None
+    no_repeat_ngram: int | None = None
+    banned: "BannedWords | None" = None
+    continuing: frozenset[int] = frozenset()
+    coverage_penalty: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.n_best <= self.beam_size:
+            raise ValueError(f"n_best must be from 1 to beam_size {self.beam_size}, not {self.n_best}")
+        if not 0 <= self.length_penalty < math.inf:
+            raise ValueError(f"length_penalty must be a number from 0: {self.length_penalty}")
+
+
+def penalties(longest: int, options: Options) -> list[float]:
+    """lp(Y), by which log P(Y|X) is divided, for |Y| = 0 … longest, where |Y| counts EOS; float32 numbers.
+
+    gnmt: ((5 + |Y|) / 6)^α (Wu et al. 2016, equation 14); average: |Y|^α; none: 1. Raises ValueError if one is too
+    large for float32: scores would be 0, and outputs could not be compared.
+    """
+    lengths = np.arange(longest + 1, dtype=np.float64)  # in float32 rounding could change their order
+    if options.normalization == "none":
+        return [1.0] * (longest + 1)
+    base = (5 + lengths) / 6 if options.normalization == "gnmt" else lengths.clip(min=1)
+    with np.errstate(over="ignore"):
+        found: list[float] = (base**options.length_penalty).astype(np.float32).tolist()
+    if found[-1] == math.inf:
+        raise ValueError(f"length_penalty: {options.length_penalty:g} is too large for outputs of {longest} tokens")
+    return found

@@ -1,0 +1,281 @@
+"""A model file in CTranslate2 gives exactly what PyTorch gives, or leaves it to PyTorch, and says so."""
+
+import dataclasses
+import logging
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from helpers.commands import environment
+from helpers.export_models import LINES, SEPARATE, engine_of, make_model
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nmt
+from nmt.checkpoints import model_file
+from nmt.checkpoints.model_file import Checkpoint
+from nmt.config.schema import DecodingConfig
+from nmt.data import vocabulary as vocabularies
+from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from nmt.decoding import exact_engine, model_loader
+from nmt.decoding.ctranslate2_model import Output
+from nmt.decoding.engine import PyTorchEngine
+from nmt.decoding.exact_engine import DIFFERENT, ExactEngine, certain
+from nmt.decoding.interface import SearchInput
+from nmt.decoding.search.options import Hypothesis, Options
+from nmt.decoding.translator import Translator
+from nmt.errors import NmtError
+
+OVERRIDES = [
+    (),
+    SEPARATE,
+    ("vocabulary.shared=false", "model.tie=none"),
+    ("model.norm=pre", "model.activation=gelu", "model.bias=false"),
+    ("model.positions=learned", "model.max_positions=300"),
+    ("model.key_size=5", "model.value_size=20"),
+]
+OPTIONS = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS))
+
+
+def save(made: Checkpoint, folder: Path) -> Path:
+    model_file.save(folder / "model.safetensors", made)
+    return folder / "model.safetensors"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return save(make_model(), tmp_path)
+
+
+class Counting(PyTorchEngine):
+    """Counts the sources that it searches."""
+
+    searched = 0
+
+    def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+        self.searched += len(sources)
+        return super().search(sources, options, batch_tokens)
+
+
+def exact(made: Checkpoint) -> tuple[ExactEngine, Counting]:
+    own = Counting([made.build()], engine_of(made).device)
+    with tempfile.TemporaryDirectory() as folder:
+        loaded = model_file.load_arrays(save(made, Path(folder)))
+    return ExactEngine("it", loaded, made.config.search, lambda: own), own
+
+
+def assert_same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
+    """Equal but for rounding; hypotheses whose scores differ by rounding may change places."""
+    for its, ours in zip(found, expected, strict=True):
+        assert [one.score for one in its] == pytest.approx([one.score for one in ours], abs=2e-4)
+        for one, other in zip(its, ours, strict=True):
+            if one.tokens != other.tokens:
+                assert one.score == pytest.approx(other.score, abs=2e-4)
+                continue
+            assert one.log_probability == pytest.approx(other.log_probability, abs=1e-3)
+            assert one.token_scores == pytest.approx(other.token_scores, abs=5e-4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_everything_that_is_claimed_is_identical(data: st.DataObject) -> None:
+    made = make_model(*data.draw(st.sampled_from(OVERRIDES)))
+    engine, own = exact(made)
+    beam = data.draw(st.integers(1, 5))
+    options = replace(
+        OPTIONS,
+        beam_size=beam,
+        n_best=data.draw(st.integers(1, beam)),
+        length_penalty=data.draw(st.sampled_from([0.0, 0.6, 2.0])),
+        normalization=data.draw(st.sampled_from(["gnmt", "average", "none"])),
+    )
+    subwords = st.integers(EOS + 1, len(made.vocabulary.source) - 1)
+    source = st.builds(SearchInput, st.lists(subwords, min_size=1, max_size=12), st.integers(0, 25))
+    sources = data.draw(st.lists(source, min_size=1, max_size=12))
+    tokens = data.draw(st.sampled_from([1, 100, 16_000]))
+    found = engine.search(sources, options, tokens)
+    assert own.searched <= max(2, len(sources))
+    assert_same(found, engine_of(made).search(sources, options, tokens))
+    for one, other in zip(engine.search(sources, replace(options, scores=False), tokens), found, strict=True):
+        assert [it.tokens for it in one] == [it.tokens for it in other]
+    for one, other in zip(engine.search(sources, replace(options, token_scores=False), tokens), found, strict=True):
+        assert [it.score for it in one] == pytest.approx([it.score for it in other], abs=2e-4)
+
+
+def test_most_sources_are_not_left_to_pytorch() -> None:
+    engine, own = exact(make_model("decoding.beam_size=4"))
+    made = make_model("decoding.beam_size=4")
+    sources = [SearchInput(ids, 12 + len(ids)) for ids in made.vocabulary.source.encode(LINES * 5) if ids]
+    for beam, n_best in ((1, 1), (4, 1), (4, 2)):
+        engine.search(sources, replace(OPTIONS, beam_size=beam, n_best=n_best), 16_000)
+    assert own.searched <= len(sources) / 4
+
+
+def test_what_was_not_returned_is_thought_of() -> None:
+    """Four had ended; the least likely of the two returned has score -4 / 1 and length 1."""
+    options = replace(OPTIONS, beam_size=2, normalization="none")
+    outputs: list[Output] = [([5], -4.0, True), ([5, 6], -3.0, True)]
+    found = certain(outputs, 2, options)
+    assert found is not None and [one.tokens for one in found] == [[5, 6]]
+    by_length = replace(options, normalization="average", length_penalty=1.0)
+    assert certain([([5], -3.0, True), ([5, 6, 7, 8, 9], -7.0, True)], 5, by_length) is not None
+    assert certain([([5], -3.0, True), ([6], -8.9, True)], 5, by_length) is None  # -8.9 / 6 is better than -3 / 2
+    assert certain([], 2, options) is None
+    assert certain([([-1], -1.0, True), ([5], -2.0, True)], 2, options) is None
+    assert certain([([5], -1.0, True)], 2, replace(options, n_best=2)) is None
+
+
+def test_each_setting_is_either_identical_or_listed() -> None:
+    """A new setting must be put into one of the two lists."""
+    identical = {
+        "beam_size", "length_penalty", "normalization", "max_extra_tokens", "max_length_ratio", "max_length",
+        "temperature", "top_k", "top_p", "seed", "consensus", "candidates", "batch_tokens", "max_source_tokens",
+        "long_input", "engine",
+    }  # fmt: skip
+    assert {field.name for field in dataclasses.fields(DecodingConfig)} == identical | DIFFERENT.keys()
+    assert exact_engine.difference(DecodingConfig()) is None
+    options = {field.name for field in dataclasses.fields(Options)}
+    assert options - exact_engine._OPTIONS == {
+        "sampling",
+        "no_repeat_ngram",
+        "banned",
+        "continuing",
+        "coverage_penalty",
+    }
+
+
+def loaded(path: Path, caplog: pytest.LogCaptureFixture, *overrides: str, **more: object) -> tuple[Translator, str]:
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "nmt"):
+        translator = nmt.load(path, "cpu", overrides=[f"decoding.{one}" for one in overrides], **more)  # type: ignore[arg-type]
+    [line] = caplog.messages
+    return translator, line
+
+
+def test_one_line_says_which_engine_it_is(model: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for overrides in ((), ("engine=ctranslate2",)):
+        translator, line = loaded(model, caplog, *overrides)
+        assert isinstance(translator.engine, ExactEngine) and line == "search: CTranslate2"
+    translator, line = loaded(model, caplog, "engine=torch")
+    assert isinstance(translator.engine, PyTorchEngine) and line == "search: PyTorch"
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("method=sample", "decoding.method: sample: CTranslate2 is not used: its samples are other ones"),
+        ("banned=[zebra]", "decoding.banned: CTranslate2 is not used: it cannot ban words"),
+        ("no_repeat_ngram=3", "decoding.no_repeat_ngram: 3: CTranslate2 is not used: it gives"),
+        ("coverage_penalty=0.2", "decoding.coverage_penalty: 0.2: CTranslate2 is not used: it has another"),
+        ("min_length=2", "decoding.min_length: 2: CTranslate2 is not used: it gives"),
+        ("min_length_ratio=0.5", "decoding.min_length_ratio: 0.5: CTranslate2 is not used: it gives"),
+        ("precision=bfloat16", "decoding.precision: bfloat16: CTranslate2 is not used: it rounds otherwise"),
+    ],
+)
+def test_other_settings_are_left_to_pytorch(
+    override: str, words: str, model: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    translator, line = loaded(model, caplog, override)
+    assert isinstance(translator.engine, PyTorchEngine) and line.startswith(f"search: PyTorch ({words}")
+    assert len(translator.translate(LINES)) == len(LINES)
+    with pytest.raises(NmtError, match=r"^decoding.engine: ctranslate2 is not possible: .*: set decoding.engine=auto$"):
+        loaded(model, caplog, override, "engine=ctranslate2")
+
+
+def test_ensembles_and_glossaries_are_left_to_pytorch(
+    model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "terms").write_text("one\tzebra\n")
+    translator, line = loaded(model, caplog, glossary=tmp_path / "terms")
+    assert line == "search: PyTorch (CTranslate2 has no glossaries)"
+    assert "zebra" in translator.translate(["one"])[0]
+    translator, line = loaded(model, caplog, ensemble=[model])
+    assert line == "search: PyTorch (CTranslate2 has no ensembles)"
+    assert translator.translate(LINES) == nmt.load(model, "cpu").translate(LINES)
+
+
+def test_without_the_package_or_on_another_device_pytorch_searches(
+    model: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_loader.devices, "is_cpu", lambda name: False)
+    assert loaded(model, caplog)[1] == "search: PyTorch (CTranslate2 is for the CPU here, and the device is cpu)"
+    monkeypatch.setattr(model_loader, "is_installed", lambda: False)
+    assert loaded(model, caplog)[1] == "search: PyTorch (CTranslate2 is not installed: pip install 'nmt[ctranslate2]')"
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    assert not exact_engine.is_installed()
+
+
+def test_a_vocabulary_without_bytes_is_left_to_pytorch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    made = make_model()
+    words = [" ".join(LINES)] * 20
+    size = len(vocabularies.learn(words, replace(made.config.vocabulary, size=40, byte_fallback=False)))
+    side = vocabularies.learn(words, replace(made.config.vocabulary, size=size, byte_fallback=False))
+    weights = {**made.weights, "target_embedding.weight": made.weights["target_embedding.weight"][:size]}
+    path = save(Checkpoint(made.config, Vocabulary(side, side), weights, {}), tmp_path)
+    assert "no byte_fallback" in loaded(path, caplog)[1]
+
+
+def test_alignments_prefixes_and_encoder_outputs_come_from_pytorch(model: Path) -> None:
+    quick = nmt.load(model, "cpu")
+    own = nmt.load(model, "cpu", overrides=["decoding.engine=torch"])
+    for found, expected in (
+        (quick.hypotheses(LINES, 3, alignment=True), own.hypotheses(LINES, 3, alignment=True)),
+        (quick.hypotheses(LINES, prefixes=["two"] * len(LINES)), own.hypotheses(LINES, prefixes=["two"] * len(LINES))),
+        ([quick.score(LINES, LINES[::-1])], [own.score(LINES, LINES[::-1])]),
+    ):
+        for its, ours in zip(found, expected, strict=True):
+            for one, other in zip(its, ours, strict=True):
+                assert one.pieces == other.pieces and one.source_pieces == other.source_pieces
+                assert one.score == pytest.approx(other.score, abs=1e-4)
+                assert (one.alignment is None) == (other.alignment is None)
+    assert [states.shape for states in quick.encode(["one two"])] == [
+        states.shape for states in own.encode(["one two"])
+    ]
+
+
+def test_changed_settings_of_a_translator_are_respected(model: Path) -> None:
+    quick, own = nmt.load(model, "cpu"), nmt.load(model, "cpu", overrides=["decoding.engine=torch"])
+    for changed in ({"min_length": 5}, {"no_repeat_ngram": 1}, {"max_extra_tokens": 200}, {"max_length": 3}):
+        for translator in (quick, own):
+            translator.decoding = replace(translator.decoding, **changed)  # type: ignore[arg-type]
+        assert quick.translate(LINES) == own.translate(LINES)
+
+
+def test_a_file_that_changes_before_pytorch_reads_it_is_an_error(model: Path) -> None:
+    translator = nmt.load(model, "cpu")
+    model_file.save(model, make_model("decoding.length_penalty=0"))
+    with pytest.raises(NmtError, match="has changed since it was loaded"):
+        translator.encode(["one"])
+
+
+def test_weights_that_are_no_numbers_are_told(tmp_path: Path) -> None:
+    made = make_model()
+    weights = {name: weight * float("nan") for name, weight in made.weights.items()}
+    with pytest.raises(NmtError, match="line 2: the model's scores are not numbers"):
+        nmt.load(save(replace(made, weights=weights), tmp_path), "cpu").translate(["", "one"])
+
+
+def test_neither_pytorch_nor_a_file_is_needed_to_translate(model: Path) -> None:
+    """PyTorch takes a second to load; temporary files would be left behind by a killed process."""
+    script = (
+        "import sys, tempfile; from pathlib import Path\n"
+        "def refuse(event, arguments):\n"
+        "    if event == 'open' and isinstance(arguments[0], str) and set(arguments[1] or '') & set('wax+'):\n"
+        "        raise AssertionError(arguments)\n"
+        "sys.addaudithook(refuse)\n"
+        "from nmt.cli.app import app\n"
+        f"app(['translate', {str(model)!r}, '--device', 'cpu'], standalone_mode=False)\n"
+        "loaded = [name for name in ('torch', 'sacrebleu', 'safetensors') if name in sys.modules]\n"
+        "assert 'ctranslate2' in sys.modules and not loaded, loaded\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", script], input="one two\n", capture_output=True, text=True, env=environment()
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "search: CTranslate2\n"
+    assert done.stdout == nmt.load(model, "cpu").translate(["one two"])[0] + "\n"
+    assert sorted(model.parent.iterdir()) == [model]
