@@ -44,8 +44,9 @@ _compile = torch.compile
 def count_compiled(count: fake_cuda.Count) -> None:
     """From now on, what torch.compile has compiled adds the kernels of its graphs to the count when it is called."""
 
+    backend = partial(compile_fx.compile_fx, inner_compile=partial(_inner_compile, count))  # one: layers share graphs
+
     def compiling(function: Any = None, *, mode: str | None = None, **options: Any) -> Any:
-        backend = partial(compile_fx.compile_fx, inner_compile=partial(_inner_compile, count))
         return _compile(function, backend=backend, **options)
 
     torch.compile = compiling  # type: ignore[assignment]

@@ -1,0 +1,78 @@
+"""Which checks there are, and in which stage each runs."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Check:
+    """function: `module:function` in this package; it is given a Run and the arguments. seconds: the most it may take.
+    alone: it measures time or memory, so nothing runs beside it. stages: 0 stands for --without-gpu."""
+
+    name: str
+    stages: tuple[int, ...]
+    function: str
+    arguments: tuple[str, ...] = ()
+    seconds: int = 60
+    alone: bool = False
+
+
+def _training_runs() -> list[Check]:
+    cases = [
+        *(("base", precision, "packed", "eager") for precision in ("float32", "tf32", "bfloat16", "float16")),
+        *(("base", precision, "padded", "eager") for precision in ("float32", "tf32", "bfloat16", "float16")),
+        ("base", "bfloat16", "packed", "compiled"),
+        ("base", "float32", "packed", "compiled"),
+        ("base", "float16", "packed", "compiled"),
+        ("base", "bfloat16", "padded", "compiled"),
+        ("big", "bfloat16", "packed", "compiled"),
+        ("big", "float16", "padded", "eager"),
+        ("big", "float32", "packed", "eager"),
+    ]
+    again = {("base", "bfloat16", "packed", "compiled"), ("base", "float16", "padded", "eager")}
+    return [
+        Check(f"runs {' '.join(case)}", (1, 4) if case in again else (1,), "training:runs", case, 150) for case in cases
+    ]
+
+
+def _speeds() -> list[Check]:
+    of_base = [
+        "as trained", "not compiled", "padded", "padded, not compiled", "whole model compiled", "autocast", "plain loss",
+        "small share", "CUDA graphs, small share",
+    ]  # fmt: skip
+    of_big = ["as trained", "not compiled", "padded, not compiled", "autocast"]
+    cases = [*(("base", change) for change in of_base), *(("big", change) for change in of_big)]
+    return [
+        Check(
+            f"speed {size} {change}", (1, 2, 4) if change == "as trained" else (1,), "training:speed", (size, change),
+            seconds=75, alone=True,
+        )
+        for size, change in cases
+    ]  # fmt: skip
+
+
+_WITHOUT_GPU = [
+    Check("step base", (0,), "without_gpu:step", ("base",), 120),
+    Check("precisions", (0,), "without_gpu:precisions", (), 150),
+    Check("step big", (0,), "without_gpu:step", ("big",), 120),
+    Check("search", (0,), "without_gpu:search", (), 90),
+    Check("Triton", (0,), "without_gpu:triton", (), 120),
+    Check("autocast", (0,), "without_gpu:autocast", (), 60),
+]
+
+CHECKS = [
+    *_WITHOUT_GPU,
+    *_training_runs(),
+    *(
+        Check(f"gradients {precision}", (1, 4), "training:gradients", (precision,), 90)
+        for precision in ("bfloat16", "float32", "float16", "tf32")
+    ),
+    Check("waits", (1, 4), "training:waits", (), 90),
+    Check("new shapes", (1,), "training:new_shapes", (), 60, alone=True),
+    *_speeds(),
+    Check("kernels base", (1, 4), "training:kernels", ("base",), 60, alone=True),
+    Check("kernels big", (1,), "training:kernels", ("big",), 60, alone=True),
+]
+
+
+def checks(stage: int) -> list[Check]:
+    return [check for check in CHECKS if stage in check.stages]
