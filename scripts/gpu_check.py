@@ -80,7 +80,12 @@ def _run(check: Check, arguments: argparse.Namespace, out: Path, deadline: float
                     process.wait()
     if failure is not None:
         report.append(
-            out / "results.jsonl", check=check.name, what="ends well", measured="no", verdict="FAILED", note=failure[:300]
+            out / "results.jsonl",
+            check=check.name,
+            what="ends well",
+            measured="no",
+            verdict="FAILED",
+            note=failure[:300],
         )
     print(f"{check.name}: {failure or 'done'} ({time.monotonic() - start:.0f} s)", file=sys.stderr, flush=True)
 

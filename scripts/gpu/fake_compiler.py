@@ -3,13 +3,14 @@
 Import fake_cuda first. Everything here was seen to work with PyTorch 2.13; other versions may name parts differently.
 """
 
+from gpu import fake_cuda  # isort: skip  (before torch)
+
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 import torch._inductor.config as inductor
-from gpu import fake_cuda
 from torch._inductor import compile_fx, debug
 from torch._inductor.fx_passes import fuse_attention, pad_mm
 from torch._inductor.graph import GraphLowering
@@ -54,7 +55,9 @@ def count_compiled(count: fake_cuda.Count) -> None:
 
 def _inner_compile(count: fake_cuda.Count, gm: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
     """In the place of Inductor's: a function that computes nothing, but makes results and counts kernels."""
-    results = [x.meta["val"] if isinstance(x, torch.fx.Node) else x for x in gm.graph.find_nodes(op="output")[0].args[0]]
+    results = [
+        x.meta["val"] if isinstance(x, torch.fx.Node) else x for x in gm.graph.find_nodes(op="output")[0].args[0]
+    ]
     kernels = _kernels(gm, inputs, is_backward=bool(options.get("is_backward")))
 
     def run(arguments: list[Any]) -> list[Any]:
@@ -62,7 +65,9 @@ def _inner_compile(count: fake_cuda.Count, gm: torch.fx.GraphModule, inputs: Any
         for name, size, flops in kernels:
             count.add_kernel(name, size, flops)
         return [
-            torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device) if isinstance(x, torch.Tensor) else x
+            torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device)
+            if isinstance(x, torch.Tensor)
+            else x
             for x in results
         ]
 

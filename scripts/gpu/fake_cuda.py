@@ -199,7 +199,9 @@ class Count(TorchDispatchMode):
 
 def _overwritten(function: Any, args: Any) -> list[Tensor]:
     """The arguments that an operator without a result changes."""
-    changed = [i for i, x in enumerate(function._schema.arguments) if x.alias_info is not None and x.alias_info.is_write]
+    changed = [
+        i for i, x in enumerate(function._schema.arguments) if x.alias_info is not None and x.alias_info.is_write
+    ]
     return [x for i in changed if i < len(args) for x in tree_leaves(args[i]) if _is_tensor(x)]
 
 

@@ -1,17 +1,21 @@
-"""A training step on a pretended GPU: what it asks of the GPU, what it waits for, and how long it takes by a roofline."""
+"""A training step on a pretended GPU: its kernels, what it waits for, and how long it takes by a roofline.
+
+    PYTHONPATH=.:scripts python -m gpu.fake_step base|big [DESIGN …]
+
+prints the tables of docs/performance.md.
+"""
+
+from gpu import fake_cuda, fake_compiler  # isort: skip  (before torch)
 
 import functools
-from dataclasses import replace
 from typing import Any
-
-from gpu import fake_cuda, fake_compiler  # isort: skip  (before nmt)
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from gpu.sizes import BATCH_TOKENS, LENGTH, MODELS, SENTENCES, VOCABULARY
 from torch import Tensor
 
+from gpu.sizes import BATCH_TOKENS, LENGTH, MODELS, SENTENCES, VOCABULARY
 from nmt.config.schema import ModelConfig, TrainingConfig
 from nmt.data.batching import Step, collate_pairs
 from nmt.data.packing import pack

@@ -21,8 +21,6 @@ def _training_runs() -> list[Check]:
         *(("base", precision, "packed", "eager") for precision in ("float32", "tf32", "bfloat16", "float16")),
         *(("base", precision, "padded", "eager") for precision in ("float32", "tf32", "bfloat16", "float16")),
         ("base", "bfloat16", "packed", "compiled"),
-        ("base", "float32", "packed", "compiled"),
-        ("base", "float16", "packed", "compiled"),
         ("base", "bfloat16", "padded", "compiled"),
         ("big", "bfloat16", "packed", "compiled"),
         ("big", "float16", "padded", "eager"),
@@ -35,18 +33,16 @@ def _training_runs() -> list[Check]:
 
 
 def _speeds() -> list[Check]:
-    of_base = [
-        "as trained", "not compiled", "padded", "padded, not compiled", "whole model compiled", "autocast", "plain loss",
-        "small share", "CUDA graphs, small share",
+    changes = [
+        "as trained", "not compiled", "padded, not compiled", "autocast", "plain loss", "padded",
+        "whole model compiled", "small share", "CUDA graphs, small share",
     ]  # fmt: skip
-    of_big = ["as trained", "not compiled", "padded, not compiled", "autocast"]
-    cases = [*(("base", change) for change in of_base), *(("big", change) for change in of_big)]
+    stages_of = {change: (1, 4) if change == "as trained" else (1,) for change in changes}
+    cases = [("base", change, stages_of[change]) for change in changes]
+    cases += [("big", change, (2, *stages_of[change][1:])) for change in changes[:5]]
     return [
-        Check(
-            f"speed {size} {change}", (1, 2, 4) if change == "as trained" else (1,), "training:speed", (size, change),
-            seconds=75, alone=True,
-        )
-        for size, change in cases
+        Check(f"speed {size} {change}", stages, "training:speed", (size, change), 75, alone=True)
+        for size, change, stages in cases
     ]  # fmt: skip
 
 
@@ -70,7 +66,19 @@ CHECKS = [
     Check("new shapes", (1,), "training:new_shapes", (), 60, alone=True),
     *_speeds(),
     Check("kernels base", (1, 4), "training:kernels", ("base",), 60, alone=True),
-    Check("kernels big", (1,), "training:kernels", ("big",), 60, alone=True),
+    Check("kernels big", (2,), "training:kernels", ("big",), 60, alone=True),
+    Check("attention of sentences", (2, 4), "parts:attention", ("sentences",), 120, alone=True),
+    Check("causal attention", (2,), "parts:attention", ("causal",), 120, alone=True),
+    Check("loss alone", (2, 4), "parts:loss_alone", (), 60, alone=True),
+    Check("loss curve", (2,), "training:curve", (), 150, alone=True),
+    Check("auto base", (3, 4), "processes:auto", ("base",), 90, alone=True),
+    Check("auto big", (3,), "processes:auto", ("big",), 90, alone=True),
+    Check("out of memory", (3,), "processes:out_of_memory", (), 90, alone=True),
+    Check("SIGTERM", (3, 4), "processes:sigterm", (), 120),
+    Check("NCCL", (3, 4), "processes:nccl", (), 90),
+    Check("two ranks", (3,), "processes:two_ranks", (), 90),
+    Check("speed of search", (3, 4), "searching:speed", (), 240, alone=True),
+    Check("memory of search", (3,), "searching:memory", (), 120, alone=True),
 ]
 
 

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from gpu.sizes import VOCABULARY
 
+from gpu.sizes import VOCABULARY
 from nmt.data import token_store
 from nmt.data.report import CorpusCounts
 from nmt.data.token_store import FlatSequences, TokenStore

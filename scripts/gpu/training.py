@@ -11,18 +11,17 @@ from itertools import islice
 from pathlib import Path
 
 import torch
-from gpu import store
-from gpu.report import Run
-from gpu.sizes import BATCH_TOKENS, MODELS, VOCABULARY
 from torch import Tensor
 
+from gpu import report, store
+from gpu.report import Run
+from gpu.sizes import BATCH_TOKENS, MODELS, VOCABULARY
 from nmt import device as devices
 from nmt.commands.train import train
 from nmt.config import schema
 from nmt.config.schema import ModelConfig, TrainingConfig
 from nmt.data.batching import Batches, Step, collate_pairs
 from nmt.data.packing import pack
-from nmt.data.token_store import TokenStore
 from nmt.data.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.models import build
@@ -46,7 +45,8 @@ def settings(run: Run, size: str, precision: str, *, packed: bool, compiled: boo
         f"model.layers={model.layers}", f"training.precision={precision}", f"training.packed={packed}",
         f"training.compile={compiled}", f"training.batch_tokens={150 if run.small else 4096}", "training.max_steps=40",
         "training.learning_rate=0.0005", "training.warmup_steps=10", "training.validate_every=20",
-        f"training.validation_sentences={5 if run.small else 50}", "training.checkpoint_every=20", "training.log_every=10",
+        f"training.validation_sentences={5 if run.small else 50}", "training.checkpoint_every=20",
+        "training.log_every=10",
     ]  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def runs(run: Run, size: str, precision: str, shape: str, compiled: str) -> None
     logging.getLogger("nmt").addHandler(warnings)
     train(demo_config(overrides), run.device)
     train(demo_config([*overrides, "training.max_steps=60"]), run.device)
-    rows = [json.loads(line) for line in Path(run.out, "runs", run.check, "metrics.jsonl").read_text().split("\n") if line]
+    rows = report.rows_of(Path(run.out, "runs", run.check, "metrics.jsonl"))
     losses = [row["loss"] for row in rows if "loss" in row]
     searched = [row for row in rows if "bleu" in row]
     ok = len(losses) == 6 and losses[-1] < losses[0] and len(searched) == 3
@@ -105,11 +105,12 @@ def batches_of(run: Run, *, packed: bool, tokens: int = BATCH_TOKENS, epoch: int
 
 def seconds_of_steps(run: Run, train_step: TrainStep, steps: list[Step], warmup: int) -> tuple[float, int]:
     """Seconds of the steps after the first `warmup`, and their target tokens."""
-    for number, step in enumerate(steps[:warmup], start=1):
-        train_step.run(step, number, 1e-4)
-    train_step.wait()
     start = time.perf_counter()
-    for number, step in enumerate(steps[warmup:], start=warmup + 1):
+    for number, step in enumerate(steps, start=1):
+        if number == warmup + 1:
+            train_step.wait()
+            start = time.perf_counter()
+        torch.compiler.cudagraph_mark_step_begin()  # only CUDA graphs need it
         train_step.run(step, number, 1e-4)
     train_step.wait()
     return time.perf_counter() - start, sum(step.target_tokens for step in steps[warmup:])
@@ -210,7 +211,9 @@ def _gradients(objective: Objective, batch: object) -> dict[str, Tensor]:
     objective.zero_grad()
     value, _ = objective(batch)
     value.backward()
-    return {name: weight.grad.double() for name, weight in objective.model.named_parameters() if weight.grad is not None}
+    return {
+        name: weight.grad.double() for name, weight in objective.model.named_parameters() if weight.grad is not None
+    }
 
 
 def kernels(run: Run, size: str) -> None:
@@ -231,7 +234,9 @@ def kernels(run: Run, size: str) -> None:
     path.write_text(averages.table(sort_by=order, row_limit=40, max_name_column_width=90), encoding="utf-8")
     for event in sorted(averages, key=lambda event: -getattr(event, order))[:12]:
         share = getattr(event, order) / 1e6 / seconds
-        run.row(event.key[:70], getattr(event, order) / 5e3, unit="ms a step", note=f"{share:.0%}, {event.count // 5} calls")
+        run.row(
+            event.key[:70], getattr(event, order) / 5e3, unit="ms a step", note=f"{share:.0%}, {event.count // 5} calls"
+        )
 
 
 def curve(run: Run) -> None:
@@ -252,6 +257,6 @@ def curve(run: Run) -> None:
     (run.out / "curves.json").write_text(json.dumps([curve.tolist() for curve in curves]), encoding="utf-8")
     last = [float(curve[-count // 6 :].mean()) for curve in curves]
     run.row("-log p of the last steps, float32", last[0])
-    run.row("-log p of the last steps, bfloat16", last[1], ok=abs(last[0] - last[1]) < 0.1, note=f"largest gap {worst:.3f}")
-
-
+    run.row(
+        "-log p of the last steps, bfloat16", last[1], ok=abs(last[0] - last[1]) < 0.1, note=f"largest gap {worst:.3f}"
+    )

@@ -1,4 +1,4 @@
-"""What can be checked without a GPU: every precision on the CPU, one step and one search on a pretended GPU, and Triton's
+"""What can be checked without a GPU: every precision on the CPU, a step and a search on a pretended GPU, and Triton's
 kernels by its interpreter and compiler."""
 
 import json
@@ -20,9 +20,9 @@ def precisions(run: Run) -> None:
     """Tiny models on the CPU in every precision, packed and padded: train, validate by search, resume; then average,
     translate alone and as an ensemble, and score, in whatever autocast the caller has."""
     import torch
-    from gpu import training
 
     import nmt
+    from gpu import training
     from nmt.checkpoints import averaging, model_file
 
     folder = run.out / "runs" / run.check
@@ -48,8 +48,8 @@ def autocast(run: Run) -> None:
     """The model under autocast, which training in float16 uses: step by step it gives the scores that it gives for all
     positions at once. A cache of another type than its keys ends such a search."""
     import torch
-    from gpu.training import TINY
 
+    from gpu.training import TINY
     from nmt.data.vocabulary import BOS, EOS, PAD, UNK
     from nmt.decoding.search.interface import Options
     from nmt.decoding.search.search import search
@@ -83,7 +83,9 @@ def step(run: Run, size: str) -> None:
         kernels, seconds = sum(count.kernels.values()), sum(count.seconds.values())
         speed, how = SENTENCES * LENGTH / seconds, "compiled" if compiled else "not compiled"
         run.row(f"waits of a {size} step, {how}", str(dict(count.waits) or "none"), ok=not count.waits)
-        run.row(f"kernels of a {size} step, {how}", kernels, ok=kernels <= _MOST_KERNELS, note=f"at most {_MOST_KERNELS}")
+        run.row(
+            f"kernels of a {size} step, {how}", kernels, ok=kernels <= _MOST_KERNELS, note=f"at most {_MOST_KERNELS}"
+        )
         note = (
             f"{sum(count.bytes.values()) / 1e9:.1f} GB, {sum(count.flops.values()) / 1e12:.2f} TFLOP, "
             f"{1e3 * seconds:.1f} ms; goal {GOALS[size]:,.0f}"
@@ -93,6 +95,8 @@ def step(run: Run, size: str) -> None:
         for precision, packed in (("float32", True), ("bfloat16", False), ("tf32", False)):
             fake_step.counted_step(config, precision, packed=packed, compiled=False, copies=True, triton=True)
             run.row(f"a step in {precision}, {'packed' if packed else 'padded'}", "no error", ok=True)
+        cudnn = fake_step.torch.backends.cuda.cudnn_sdp_enabled()  # it would plan for each new shape
+        run.row("cuDNN's attention", "on" if cudnn else "off", ok=not cudnn)
 
 
 def search(run: Run) -> None:
@@ -112,6 +116,8 @@ def search(run: Run) -> None:
 def triton(run: Run) -> None:
     """The tests of Triton's kernels: their numbers by its interpreter, and compiled for an H200."""
     tests = ["tests/training/test_triton_loss.py", "tests/models/transformer/test_packed_attention.py"]
-    done = subprocess.run([sys.executable, "-m", "pytest", "-n", "0", "-q", *tests], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "0", "-q", *tests], cwd=ROOT, capture_output=True, text=True
+    )
     last = [line for line in done.stdout.split("\n") if line.strip()][-1]
     run.row("tests of the kernels", last[:80], ok=done.returncode == 0)

@@ -2,7 +2,8 @@
 
     python -m helpers.search_steps BEAM_SIZE SENTENCES SOURCE_LENGTH
 
-In a process of its own that finds `tests/` and `scripts/`. The model is the paper's base model with 32,000 subwords, in bfloat16.
+In a process of its own, which finds `tests` and `scripts`. The model is the paper's base model with 32,000 subwords,
+in bfloat16.
 """
 
 from gpu import fake_cuda  # isort: skip  (before torch)

@@ -51,7 +51,9 @@ def rows_of(out: Path) -> list[dict[str, Any]]:
 
 def check(name: str, planted: str, out: Path) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
     """Run one check after some code, as gpu_check.py runs it."""
-    program = f"{planted}\nimport sys, gpu_check\nsys.argv[1:] = {['--check', name, '--out', str(out)]!r}\ngpu_check.main()"
+    program = (
+        f"{planted}\nimport sys, gpu_check\nsys.argv[1:] = {['--check', name, '--out', str(out)]!r}\ngpu_check.main()"
+    )
     done = run(["-c", program], OMP_NUM_THREADS="1")
     return done, rows_of(out) if (out / "results.jsonl").exists() else []
 
@@ -60,7 +62,7 @@ def check(name: str, planted: str, out: Path) -> tuple[subprocess.CompletedProce
 def test_a_step_without_a_fault_passes(tmp_path: Path) -> None:
     done, rows = check("step base", STEP, tmp_path)
     assert done.returncode == 0, done.stderr
-    assert len(rows) == 9
+    assert len(rows) == 10
     assert {row["verdict"] for row in rows} == {"ok"}
 
 
