@@ -179,6 +179,8 @@ class Count(TorchDispatchMode):
             out = function(*args, **kwargs)
         if name not in _FREE and function.namespace != "prim":
             written = [x for x in tree_leaves(out) if _is_tensor(x)] or _overwritten(function, args)
+            if name in ("copy_", "_foreach_copy_"):
+                written = []  # what they overwrite they do not read
             shapes = [tuple(x.shape) for x in args if _is_tensor(x)]
             self.add(name, [*given, *written], flops_of(name, shapes))
         return out
