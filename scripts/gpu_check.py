@@ -2,12 +2,13 @@
 
     python scripts/gpu_check.py --stage 1|2|3|4 [--out FOLDER] [--store FOLDER]
     python scripts/gpu_check.py --without-gpu
+    python scripts/gpu_check.py --roofline base|big
     python scripts/gpu_check.py --stage 1 --rehearse
 
 A stage takes at most nine minutes: 1, what must run and where the time goes; 2, attention and loss alone, the full
 design, a loss curve; 3, search, memory, stopping, several processes; 4, the most important checks of all again.
 `--without-gpu` runs what needs no GPU, in under four minutes on two cores. `--rehearse` runs a stage on the CPU with
-tiny models, to see that the script itself works.
+tiny models, to see that the script itself works. `--roofline` prints what docs/performance.md has on GPUs.
 
 Each check is a process of its own with its own time limit, so that one that crashes or hangs does not end the others.
 Results go to FOLDER/results.jsonl as they come, output to FOLDER/logs, and a table is printed at the end. The exit
@@ -35,6 +36,9 @@ _TOGETHER = 4  # checks that run at the same time, where time is not what they m
 
 def main() -> None:
     arguments = _arguments()
+    if arguments.roofline:
+        command = [sys.executable, "-m", "gpu.fake_step", arguments.roofline]
+        sys.exit(subprocess.run(command, env=_environment()).returncode)
     out = Path(arguments.out or tempfile.mkdtemp(prefix="gpu-check-"))
     (out / "logs").mkdir(parents=True, exist_ok=True)
     if arguments.check:
@@ -123,6 +127,7 @@ def _arguments() -> argparse.Namespace:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--stage", type=int, choices=(1, 2, 3, 4))
     what.add_argument("--without-gpu", action="store_true", help="what needs no GPU")
+    what.add_argument("--roofline", choices=("base", "big"), help="kernels, bytes and time of a step, by counting")
     what.add_argument("--check", help=argparse.SUPPRESS)  # one of them, in this process
     parser.add_argument("--out", help="a folder for results; default: a new one in the temporary folder")
     parser.add_argument("--store", help="a folder for data, 30 MB, which is made if it is missing")

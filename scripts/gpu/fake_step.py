@@ -1,8 +1,5 @@
 """A training step on a pretended GPU: its kernels, what it waits for, and how long it takes by a roofline.
-
-    PYTHONPATH=.:scripts python -m gpu.fake_step base|big [DESIGN …]
-
-prints the tables of docs/performance.md.
+`scripts/gpu_check.py --roofline base` prints the tables of docs/performance.md.
 """
 
 from gpu import fake_cuda, fake_compiler  # isort: skip  (before torch)

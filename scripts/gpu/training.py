@@ -30,7 +30,7 @@ from nmt.training.objective import Objective
 from nmt.training.train_step import TrainStep
 
 # Target tokens per second that the counted roofline gives (docs/performance.md).
-PREDICTED = {("base", True): 953_000.0, ("base", False): 921_000.0, ("big", True): 339_000.0, ("big", False): 330_000.0}
+PREDICTED = {("base", True): 973_000.0, ("base", False): 940_000.0, ("big", True): 341_000.0, ("big", False): 333_000.0}
 TINY = ModelConfig(d_model=32, feed_forward=64, layers=2, heads=4)
 
 
@@ -200,7 +200,7 @@ def gradients(run: Run, precision: str) -> None:
         errors = {name: float((found[name].cpu() - x).norm() / x.norm().clamp(min=1e-12)) for name, x in exact.items()}
         total = float(sum((found[n].cpu() - x).square().sum() for n, x in exact.items()).sqrt())  # type: ignore
         total /= float(sum(x.square().sum() for x in exact.values()).sqrt())  # type: ignore[union-attr]
-        limit = {"float32": 1e-5, "tf32": 5e-3, "bfloat16": 3e-2, "float16": 1e-2}[precision]
+        limit = {"float32": 1e-5, "tf32": 5e-3, "bfloat16": 5e-2, "float16": 2e-2}[precision]
         worst = max(errors, key=lambda name: errors[name])
         note = f"limit {limit}; worst of one weight: {worst} {errors[worst]:.2g}"
         run.row(f"relative error, {shape}", total, ok=total < limit, note=note)

@@ -119,5 +119,6 @@ def triton(run: Run) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-n", "0", "-q", *tests], cwd=ROOT, capture_output=True, text=True
     )
-    last = [line for line in done.stdout.split("\n") if line.strip()][-1]
-    run.row("tests of the kernels", last[:80], ok=done.returncode == 0)
+    last = [line for line in done.stdout.split("\n") if line.strip()][-1:]
+    failed = done.returncode != 0
+    run.row("tests of the kernels", "failed" if failed else "pass", ok=not failed, note=str(last) if failed else "")
