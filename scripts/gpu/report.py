@@ -29,12 +29,14 @@ class Run:
         *,
         unit: str = "",
         ok: bool | None = None,
+        less: bool = False,
         note: str = "",
     ) -> None:
         """Write a row. ok: whether what must hold holds; without it a number is compared with the predicted one, of
-        which more is better."""
+        which more is better, or with `less` less."""
         ratio = None if predicted is None or isinstance(measured, str) else measured / predicted
-        verdict = "" if ratio is None else "ok" if ratio >= _SLOW else "slow"
+        speed = None if ratio is None else 1 / ratio if less else ratio
+        verdict = "" if speed is None else "ok" if speed >= _SLOW else "slow"
         if ok is not None:
             verdict = "ok" if ok else "FAILED"
         append(
