@@ -1,6 +1,7 @@
 """The training objective: a micro-batch in, its losses out."""
 
 import logging
+from typing import Any
 
 import numpy as np
 import torch
@@ -50,7 +51,9 @@ class Objective(nn.Module):
     def _states(self, *inputs: Tensor | PackedSentences) -> Tensor:
         """The decoder's last states for source and decoder input, [B, T, D] or packed [N, D]."""
         if self.copies_weights:
-            copies = {weight: weight.to(torch.bfloat16) for weight in self.model.parameters()}
+            copies: dict[Tensor, Tensor] = {}
+            for weights in self._weights_used_together():
+                copies |= zip(weights, _Copies.apply(*weights), strict=True)  # type: ignore[no-untyped-call]
             # Not tie_weights: PyTorch 2.13 does not restore the weights of a module that has two names.
             named = {
                 f"{path}.{name}".lstrip("."): copies[weight]
@@ -61,8 +64,35 @@ class Objective(nn.Module):
         with self._autocast(self.model.output_weight.device):
             return self.model(*inputs)
 
+    def _weights_used_together(self) -> list[list[nn.Parameter]]:
+        """Those of each layer, and all others: when a layer's gradients are there, DDP can send them."""
+        layers = [list(layer.parameters()) for layer in self.model.layers()]
+        in_layers = {weight for weights in layers for weight in weights}
+        return [*layers, [weight for weight in self.model.parameters() if weight not in in_layers]]
+
     def _autocast(self, device: torch.device) -> torch.autocast:
         return torch.autocast(device.type, self.dtype, enabled=self.dtype is not None)
+
+
+class _Copies(torch.autograd.Function):
+    """bfloat16 copies of some weights at once, and their gradients in float32 at once: hundreds of small copies would
+    take a program longer to start than a GPU to make."""
+
+    @staticmethod
+    def forward(ctx: Any, *weights: Tensor) -> tuple[Tensor, ...]:
+        ctx.set_materialize_grads(False)
+        copies = [torch.empty_like(weight, dtype=torch.bfloat16) for weight in weights]
+        torch._foreach_copy_(copies, weights)
+        return tuple(copies)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        there = [gradient for gradient in gradients if gradient is not None]
+        wide = [torch.empty_like(gradient, dtype=torch.float32) for gradient in there]
+        if there:
+            torch._foreach_copy_(wide, there)
+        copied = iter(wide)
+        return tuple(None if gradient is None else next(copied) for gradient in gradients)
 
 
 def packs(objective: Objective, wanted: bool | None, *, sharded: bool) -> bool:

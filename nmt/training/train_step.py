@@ -45,6 +45,10 @@ class TrainStep:
         if self.sharded:
             sharding.shard(self.objective, device, ranks)
         self.objective.to(device)
+        if device.type == "cuda":
+            # cuDNN's attention plans for a part of a second for each new shape, and padded batches, which those of
+            # validation always are, have new shapes all the time.
+            torch.backends.cuda.enable_cudnn_sdp(False)
         packed = self.objective.packed = packs(self.objective, training.packed, sharded=self.sharded)
         self.compiled = packed and device.type == "cuda" if training.compile is None else training.compile
         self.parallel: nn.Module = self.objective

@@ -2,10 +2,11 @@
 
     python -m helpers.search_steps BEAM_SIZE SENTENCES SOURCE_LENGTH
 
-In a process of its own, started in `tests/`. The model is the paper's base model with 32,000 subwords, in bfloat16.
+In a process of its own, which finds `tests` and `scripts`. The model is the paper's base model with 32,000 subwords,
+in bfloat16.
 """
 
-from helpers import fake_cuda  # isort: skip  (before torch)
+from gpu import fake_cuda  # isort: skip  (before torch)
 
 import json
 import sys

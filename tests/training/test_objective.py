@@ -25,7 +25,7 @@ from nmt.data.vocabulary import BOS, EOS, PAD
 from nmt.errors import NmtError
 from nmt.models.transformer.model import Transformer
 from nmt.training import objective as objective_module
-from nmt.training.objective import Objective, packs
+from nmt.training.objective import Objective, _Copies, packs
 from nmt.training.trainer import Trainer
 
 MakeConfig = Callable[..., Config]
@@ -137,15 +137,20 @@ def test_packed_sentences_give_the_losses_and_gradients_of_padded_ones(changes: 
                 torch.testing.assert_close(value, padded[name], rtol=1e-10, atol=1e-10, msg=name)
 
 
-def test_bfloat16_is_as_exact_as_its_copies_of_the_weights() -> None:
+@pytest.mark.parametrize("tie", ["all", "none"])  # none: the copy of the output matrix is not used
+def test_bfloat16_is_as_exact_as_its_copies_of_the_weights(tie: Any) -> None:
     """Compared with the same model in float64, whose weights were rounded to bfloat16."""
-    of_model, pairs = objective(precision="bfloat16"), batch()
+    torch.manual_seed(0)
+    of_model = Objective(Transformer(replace(SIZES, tie=tie), V, V, PAD), schema.TrainingConfig(precision="bfloat16"))
+    pairs = batch()
     exact = Objective(copy.deepcopy(of_model.model).to(torch.bfloat16).double(), schema.TrainingConfig())
     ours, theirs = losses_and_gradients(of_model, pairs), losses_and_gradients(exact, pairs)
     assert float((ours["loss"] - theirs["loss"]).abs()) < 0.01 * float(theirs["loss"])
     for name, gradient in ours.items():
         error, size = (gradient - theirs[name]).norm(), theirs[name].norm()
         assert error < 0.05 * size, name
+    copies = [copy for weights in of_model._weights_used_together() for copy in _Copies.apply(*weights)]
+    assert [copy.dtype for copy in copies] == [torch.bfloat16] * len(list(of_model.parameters()))
     assert all(weight.is_leaf and weight.dtype == torch.float32 for weight in of_model.parameters())
 
 

@@ -112,7 +112,7 @@ def rows(request: pytest.FixtureRequest) -> list[dict[str, dict[str, int]]]:
     if shutil.which("g++") is None:
         pytest.skip("no g++: a GPU cannot be pretended")
     command = [sys.executable, "-m", "helpers.search_steps", str(request.param), "64", "32"]
-    paths = os.pathsep.join([str(TESTS.parent), str(TESTS)])
+    paths = os.pathsep.join([str(TESTS.parent), str(TESTS), str(TESTS.parent / "scripts")])
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, cwd=TESTS)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

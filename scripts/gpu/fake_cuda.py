@@ -8,6 +8,7 @@ import collections
 import contextlib
 import ctypes
 import importlib.util
+import math
 import os
 import subprocess
 import tempfile
@@ -103,17 +104,45 @@ def to_fake(model: nn.Module, fake: FakeTensorMode) -> nn.Module:
     return model
 
 
+# One H200, somewhat below its data sheet (4.8 TB/s; 989 TFLOP/s in bfloat16): what large operations reach.
+BANDWIDTH = 4.0e12
+PEAK = 600e12
+LAUNCH = 1.5e-6  # seconds between two kernels
+
+# The tiles of packed attention make each query of a sentence of 28 tokens meet this many keys.
+_KEYS_MET = 115
+
+
+def flops_of(name: str, shapes: list[tuple[int, ...]]) -> int:
+    """Of an operator's inputs; 0 where it multiplies no matrices."""
+    if name.startswith("packed_attention"):
+        query = shapes[3] if name.endswith("backward") else shapes[0]
+        products = 7 if name.endswith("backward") else 2
+        return 2 * products * math.prod(query) * _KEYS_MET
+    if name in ("mm", "bmm", "addmm", "baddbmm"):
+        left, right = shapes[-2:]
+        return 2 * math.prod(left) * right[-1]
+    return 0
+
+
 class Count(TorchDispatchMode):
     """Counts kernels, the bytes that they move, FLOPs of matrix products, and what makes the program wait.
 
-    A value that the program reads from the device is 0, false, or true for `torch.equal`.
+    seconds: what the kernels take by a roofline. A value that the program reads from the device is 0, false, or true
+    for `torch.equal`.
     """
 
-    def __init__(self, fake: FakeTensorMode) -> None:
+    def __init__(self, fake: FakeTensorMode, *, training: bool = False) -> None:
+        """training: attention is only one kernel if it is an operator of its own."""
         super().__init__()
         self.fake = fake
         self.kernels, self.bytes, self.waits, self.flops = (collections.Counter[str]() for _ in range(4))
-        self._attention = _CountAttention(self)
+        self.seconds = collections.defaultdict[str, float](float)
+        self._attention = contextlib.nullcontext() if training else _CountAttention(self)
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True  # otherwise nothing would be compiled in this mode
 
     def __enter__(self) -> "Count":
         self._attention.__enter__()
@@ -130,7 +159,7 @@ class Count(TorchDispatchMode):
         on_device = any(isinstance(x, FakeTensor) and x.device == DEVICE for x in given)
         target = torch.device(kwargs["device"]).type if kwargs.get("device") is not None else None
         if name in ("pin_memory", "_pin_memory", "is_pinned"):
-            return True if name == "is_pinned" else args[0]
+            return not on_device if name == "is_pinned" else args[0]
         if not on_device and target != "cuda":  # all of it on the host
             with unset_fake_temporarily():
                 return function(*args, **kwargs)
@@ -149,15 +178,33 @@ class Count(TorchDispatchMode):
         else:
             out = function(*args, **kwargs)
         if name not in _FREE and function.namespace != "prim":
-            self.add(name, [*given, *(x for x in tree_leaves(out) if _is_tensor(x))])
-            if name in ("mm", "bmm", "addmm", "baddbmm"):
-                left, right = [x for x in args if _is_tensor(x)][-2:]
-                self.flops[name] += 2 * left.numel() * right.shape[-1]
+            written = [x for x in tree_leaves(out) if _is_tensor(x)] or _overwritten(function, args)
+            if name in ("copy_", "_foreach_copy_"):
+                written = []  # what they overwrite they do not read
+            shapes = [tuple(x.shape) for x in args if _is_tensor(x)]
+            self.add(name, [*given, *written], flops_of(name, shapes))
         return out
 
-    def add(self, name: str, tensors: list[Tensor]) -> None:
+    def add(self, name: str, tensors: list[Tensor], flops: int = 0) -> None:
+        self.add_kernel(name, sum(x.numel() * x.element_size() for x in tensors), flops)
+
+    def add_kernel(self, name: str, size: int, flops: int) -> None:
         self.kernels[name] += 1
-        self.bytes[name] += sum(x.numel() * x.element_size() for x in tensors)
+        self.bytes[name] += size
+        self.flops[name] += flops
+        self.seconds[name] += max(size / BANDWIDTH, flops / PEAK) + LAUNCH
+
+    def clear(self) -> None:
+        for counts in (self.kernels, self.bytes, self.waits, self.flops, self.seconds):
+            counts.clear()
+
+
+def _overwritten(function: Any, args: Any) -> list[Tensor]:
+    """The arguments that an operator without a result changes."""
+    changed = [
+        i for i, x in enumerate(function._schema.arguments) if x.alias_info is not None and x.alias_info.is_write
+    ]
+    return [x for i in changed if i < len(args) for x in tree_leaves(args[i]) if _is_tensor(x)]
 
 
 class _CountAttention(TorchFunctionMode):

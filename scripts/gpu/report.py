@@ -1,0 +1,69 @@
+"""What checks report: rows in a file of JSON lines, written as they come, and the table at the end."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nmt.files.table import table as format_table
+
+_SLOW = 0.8  # of a predicted speed: below it the verdict is "slow"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a check is given. small: tiny models and few steps, to rehearse the script where there is no GPU."""
+
+    check: str
+    results: Path  # JSON lines
+    out: Path  # for longer outputs
+    store: Path
+    device: str
+    small: bool
+
+    def row(
+        self,
+        what: str,
+        measured: float | str,
+        predicted: float | None = None,
+        *,
+        unit: str = "",
+        ok: bool | None = None,
+        less: bool = False,
+        note: str = "",
+    ) -> None:
+        """Write a row. ok: whether what must hold holds; without it a number is compared with the predicted one, of
+        which more is better, or with `less` less."""
+        ratio = None if predicted is None or isinstance(measured, str) else measured / predicted
+        speed = None if ratio is None else 1 / ratio if less else ratio
+        verdict = "" if speed is None else "ok" if speed >= _SLOW else "slow"
+        if ok is not None:
+            verdict = "ok" if ok else "FAILED"
+        append(
+            self.results,
+            check=self.check, what=what, predicted=predicted, measured=measured, unit=unit, ratio=ratio,
+            verdict=verdict, note=note,
+        )  # fmt: skip
+
+
+def append(results: Path, **row: Any) -> None:
+    with results.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def rows_of(results: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in results.read_text(encoding="utf-8").split("\n") if line]
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    heads = ["verdict", "check", "what", "predicted", "measured", "ratio", "unit", "note"]
+    cells = [[_shown(row.get(head)) for head in heads] for row in rows]
+    return format_table([heads, *cells], left=(0, 1, 2, 6, 7))
+
+
+def _shown(x: Any) -> str:
+    if x is None:
+        return ""
+    if isinstance(x, float):
+        return f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.4g}"
+    return f"{x:,}" if isinstance(x, int) and not isinstance(x, bool) else str(x)

@@ -1,0 +1,63 @@
+"""What the checks train on: a store of random pairs with the lengths of WMT, and the corpus of the demo."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from gpu.sizes import VOCABULARY
+from nmt.data import token_store
+from nmt.data.report import CorpusCounts
+from nmt.data.token_store import FlatSequences, TokenStore
+from nmt.data.vocabulary import EOS
+from nmt.files import atomic
+
+PAIRS = 200_000  # 27 MB
+LONGEST = 256
+_SCRIPTS = Path(__file__).parents[1]
+
+
+def pairs(store: Path, count: int = PAIRS) -> TokenStore:
+    """Random ids; the target repeats the source with other ids, so that there is something to learn. Made once."""
+    folder = store / f"pairs-{count}"
+    with atomic.locked(store, lambda: None):
+        if not folder.exists():
+            with atomic.new_folder(folder) as unfinished:
+                token_store.write(unfinished, [(0, _random_pairs(count), CorpusCounts())])
+    return token_store.load(folder)[0]
+
+
+def _random_pairs(count: int) -> TokenStore:
+    random = np.random.default_rng(1)
+    drawn = random.lognormal(mean=3.15, sigma=0.6, size=count)  # a mean of 28 subwords
+    source = np.clip(drawn, 1, LONGEST - 1).astype(np.int32)
+    target = np.clip(drawn * random.normal(1.05, 0.15, count), 1, LONGEST - 1).astype(np.int32)
+    frequencies = 1 / np.arange(1, VOCABULARY - 3)
+    shares = np.cumsum(frequencies / frequencies.sum())
+    longest = np.maximum(source, target)
+    ids = np.minimum(np.searchsorted(shares, random.random(int(longest.sum()))), VOCABULARY - 5)
+    starts = np.append(0, longest.cumsum()[:-1])
+    return TokenStore(_side(ids, starts, source), _side((ids * 7 + 3) % (VOCABULARY - 4), starts, target))
+
+
+def _side(ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> FlatSequences:
+    """The first ids of each pair's, with EOS."""
+    offsets = np.append(np.int64(0), (lengths + 1).cumsum(dtype=np.int64))
+    flat = np.full(int(offsets[-1]), EOS, "<u2")
+    places = np.arange(len(flat)) - np.repeat(offsets[:-1], lengths + 1)
+    inside = places < np.repeat(lengths, lengths + 1)
+    flat[inside] = ids[(np.repeat(starts, lengths + 1) + places)[inside]] + 4  # after the special subwords
+    return FlatSequences(flat, offsets, (lengths + 1).astype("<i4"))
+
+
+def demo(store: Path) -> Path:
+    """The folder of the demo's corpus: short sentences of a small grammar. Made once."""
+    folder = store / "demo"
+    with atomic.locked(store, lambda: None):
+        if not folder.exists():
+            with atomic.new_folder(folder) as unfinished:
+                command = [sys.executable, _SCRIPTS / "make_demo_corpus.py", unfinished, "--train", "20000"]
+                command += ["--validation", "50"]
+                subprocess.run(command, check=True)
+    return folder

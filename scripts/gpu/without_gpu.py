@@ -1,0 +1,124 @@
+"""What can be checked without a GPU: every precision on the CPU, a step and a search on a pretended GPU, and Triton's
+kernels by its interpreter and compiler."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from gpu.report import Run
+
+ROOT = Path(__file__).parents[2]
+# The least that the roofline must promise, in target tokens per second.
+GOALS = {"base": 700_000.0, "big": 200_000.0}
+_MOST_KERNELS = 800  # of a step: each takes the program some microseconds to start
+_ROUNDING = {"float32": 1e-4, "bfloat16": 0.3, "float16": 0.03}  # nats, of log P of a short output
+
+
+def precisions(run: Run) -> None:
+    """Tiny models on the CPU in every precision, packed and padded: train, validate by search, resume; then average,
+    translate alone and as an ensemble, and score, in whatever autocast the caller has."""
+    import torch
+
+    import nmt
+    from gpu import training
+    from nmt.checkpoints import averaging, model_file
+
+    folder = run.out / "runs" / run.check
+    for precision in ("float32", "tf32", "bfloat16", "float16"):
+        for shape in ("packed", "padded"):
+            training.runs(run, "base", precision, shape, "eager")
+            checkpoints = model_file.checkpoints(folder)[-2:]
+            averaged = run.out / "averaged.safetensors"
+            model_file.save(averaged, averaging.average(checkpoints))
+            lines = ["Three dogs sleep .", "It is ten to twelve ."]
+            kind = getattr(torch, precision.replace("tf32", "float32"))
+            with torch.autocast("cpu", kind, enabled=kind != torch.float32):
+                for others in ([], checkpoints):
+                    translator = nmt.load(averaged, "cpu", ensemble=others, overrides=["decoding.max_extra_tokens=5"])
+                    texts = translator.translate(lines)
+                    scored = translator.score(lines, ["Drei Hunde schlafen .", "x"])
+                    assert all(one is not None and one.score < 0 for one in scored)
+            shutil.rmtree(folder)
+            run.row(f"translates and scores, {precision}, {shape}", len(texts), ok=len(texts) == len(lines))
+
+
+def autocast(run: Run) -> None:
+    """The model under autocast, which training in float16 uses: step by step it gives the scores that it gives for all
+    positions at once. A cache of another type than its keys ends such a search."""
+    import torch
+
+    from gpu.training import TINY
+    from nmt.data.vocabulary import BOS, EOS, PAD, UNK
+    from nmt.decoding.search.interface import Options
+    from nmt.decoding.search.search import search
+    from nmt.models import build
+
+    torch.manual_seed(1)
+    model, source = build.build(TINY, 50, 50, PAD).eval(), torch.randint(4, 50, (3, 16))
+    for name, limit in _ROUNDING.items():
+        dtype, worst = getattr(torch, name), 0.0
+        with torch.no_grad(), torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+            for beam_size in (1, 3):
+                options = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS), beam_size=beam_size)
+                for row, (found,) in zip(source, search(model, source, torch.full((3,), 7), options), strict=True):
+                    before, after = torch.tensor([[BOS, *found.tokens]]), torch.tensor([*found.tokens, EOS])
+                    log_p = model.scores(model(row[None], before)).float().log_softmax(dim=-1)
+                    total = float(log_p[0, torch.arange(len(after)), after].sum())
+                    worst = max(worst, abs(total - found.log_probability))
+        run.row(f"search and forward pass differ, {name}", worst, unit="nats", ok=worst < limit, note=f"limit {limit}")
+
+
+def step(run: Run, size: str) -> None:
+    """A training step on a pretended GPU: no error, no wait, few kernels, and the roofline that docs/performance.md
+    has."""
+    from gpu import fake_step  # before anything else that imports torch: it changes what PyTorch believes
+    from gpu.sizes import LENGTH, MODELS, SENTENCES
+
+    config = MODELS[size]
+    for name in ("+ loss in Triton", fake_step.NOW):
+        packed, compiled, copies, triton = fake_step.DESIGNS[name]
+        count = fake_step.counted_step(config, packed=packed, compiled=compiled, copies=copies, triton=triton)
+        kernels, seconds = sum(count.kernels.values()), sum(count.seconds.values())
+        speed, how = SENTENCES * LENGTH / seconds, "compiled" if compiled else "not compiled"
+        run.row(f"waits of a {size} step, {how}", str(dict(count.waits) or "none"), ok=not count.waits)
+        run.row(
+            f"kernels of a {size} step, {how}", kernels, ok=kernels <= _MOST_KERNELS, note=f"at most {_MOST_KERNELS}"
+        )
+        note = (
+            f"{sum(count.bytes.values()) / 1e9:.1f} GB, {sum(count.flops.values()) / 1e12:.2f} TFLOP, "
+            f"{1e3 * seconds:.1f} ms; goal {GOALS[size]:,.0f}"
+        )
+        run.row(f"roofline of {size}, {how}", speed, unit="target tokens/s", ok=speed >= GOALS[size], note=note)
+    if size == "base":
+        for precision, packed in (("float32", True), ("bfloat16", False), ("tf32", False)):
+            fake_step.counted_step(config, precision, packed=packed, compiled=False, copies=True, triton=True)
+            run.row(f"a step in {precision}, {'packed' if packed else 'padded'}", "no error", ok=True)
+        cudnn = fake_step.torch.backends.cuda.cudnn_sdp_enabled()  # it would plan for each new shape
+        run.row("cuDNN's attention", "on" if cudnn else "off", ok=not cudnn)
+
+
+def search(run: Run) -> None:
+    """The steps of a search on a pretended GPU: none waits."""
+    for beam_size in ("1", "4"):
+        command = [sys.executable, "-m", "helpers.search_steps", beam_size, "64", "32"]
+        done = subprocess.run(command, cwd=ROOT / "tests", capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(done.stderr)
+        rows = json.loads(done.stdout)
+        waits = [row["waits"] for row in rows if row["waits"]]
+        kernels = max(sum(row["kernels"].values()) for row in rows[1:])
+        run.row(f"waits of {len(rows)} steps, beam {beam_size}", str(waits or "none"), ok=not waits)
+        run.row(f"kernels of a step, beam {beam_size}", kernels)
+
+
+def triton(run: Run) -> None:
+    """The tests of Triton's kernels: their numbers by its interpreter, and compiled for an H200."""
+    tests = ["tests/training/test_triton_loss.py", "tests/models/transformer/test_packed_attention.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "0", "-q", *tests], cwd=ROOT, capture_output=True, text=True
+    )
+    last = [line for line in done.stdout.split("\n") if line.strip()][-1:]
+    failed = done.returncode != 0
+    run.row("tests of the kernels", "failed" if failed else "pass", ok=not failed, note=str(last) if failed else "")

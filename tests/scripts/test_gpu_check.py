@@ -1,0 +1,128 @@
+"""The checks that need no GPU find what they are there for, and one that crashes or hangs does not end the others."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = ROOT / "scripts"
+
+# A step of a small model is enough.
+STEP = """
+from gpu import fake_step
+from gpu.sizes import MODELS
+from nmt.config.schema import ModelConfig
+from nmt.data.packing import PackedBatch
+from nmt.training.train_step import TrainStep
+MODELS["base"] = ModelConfig(d_model=64, feed_forward=128, layers=1, heads=4)
+"""
+ITEM = """
+update = TrainStep._update
+TrainStep._update = lambda step, *arguments: (step.losses[0].item(), update(step, *arguments))[1]
+"""
+LEFT_ON_THE_CPU = "PackedBatch.to = lambda batch, device: batch"
+CACHE = """
+from nmt.models.transformer.cache import TargetCache
+empty = TargetCache.empty
+TargetCache.empty = staticmethod(lambda like, *sizes: empty(like.float(), *sizes))
+"""
+NEEDS_GXX = pytest.mark.skipif(
+    torch.version.cuda is not None or shutil.which("g++") is None,
+    reason="a GPU is pretended with g++ and a PyTorch that has no CUDA itself",
+)
+
+
+def run(command: list[Any], **variables: str) -> subprocess.CompletedProcess[str]:
+    paths = os.pathsep.join([str(ROOT), str(SCRIPTS), str(ROOT / "tests")])
+    environment = os.environ | {"PYTHONPATH": paths} | variables
+    return subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True)
+
+
+def rows_of(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / "results.jsonl").read_text(encoding="utf-8").split("\n") if line]
+
+
+def check(name: str, planted: str, out: Path) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
+    """Run one check after some code, as gpu_check.py runs it."""
+    program = (
+        f"{planted}\nimport sys, gpu_check\nsys.argv[1:] = {['--check', name, '--out', str(out)]!r}\ngpu_check.main()"
+    )
+    done = run(["-c", program], OMP_NUM_THREADS="1")
+    return done, rows_of(out) if (out / "results.jsonl").exists() else []
+
+
+@NEEDS_GXX
+def test_a_step_without_a_fault_passes(tmp_path: Path) -> None:
+    done, rows = check("step base", STEP, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(rows) == 10
+    assert {row["verdict"] for row in rows} == {"ok"}
+
+
+@NEEDS_GXX
+def test_a_step_that_reads_a_number_of_the_gpu_fails(tmp_path: Path) -> None:
+    _, rows = check("step base", STEP + ITEM, tmp_path)
+    failed = [row for row in rows if row["verdict"] == "FAILED"]
+    assert [row["what"] for row in failed] == ["waits of a base step, not compiled", "waits of a base step, compiled"]
+    assert "_local_scalar_dense" in failed[0]["measured"]
+
+
+@NEEDS_GXX
+def test_a_step_with_a_tensor_left_on_the_cpu_fails(tmp_path: Path) -> None:
+    done, _ = check("step base", STEP + LEFT_ON_THE_CPU, tmp_path)
+    assert done.returncode != 0
+    assert "cpu" in done.stderr.strip().split("\n")[-1]
+
+
+def test_a_cache_of_another_type_than_its_keys_fails(tmp_path: Path) -> None:
+    done, rows = check("autocast", "", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [row["verdict"] for row in rows] == ["ok"] * 3
+    done, rows = check("autocast", CACHE, tmp_path / "planted")
+    assert done.returncode != 0
+    assert [row["what"].split(", ")[1] for row in rows] == ["float32"]  # bfloat16 ended it
+
+
+PLAN = """
+
+class Check:
+    def __init__(self, name, seconds=60, alone=False):
+        self.name, self.seconds, self.alone = name, seconds, alone
+        self.stages, self.function, self.arguments = (0,), f"plan:{name}", ()
+
+def checks(stage): return CHECKS
+def fine(run): run.row("speed", 90.0, 100.0)
+def slow(run): run.row("speed", 70.0, 100.0)
+def crashes(run): run.row("before", 1.0, ok=True); import os; os._exit(3)
+def hangs(run): import time; time.sleep(60)
+def wrong(run): run.row("it holds", "no", ok=False)
+CHECKS = [Check("crashes"), Check("hangs", seconds=5), Check("wrong"), Check("fine"), Check("slow", alone=True)]
+"""
+
+
+@pytest.mark.parametrize("names", [["crashes", "hangs", "wrong", "fine", "slow"], ["fine", "slow"]])
+def test_checks_that_fail_do_not_end_the_others(names: list[str], tmp_path: Path) -> None:
+    shutil.copytree(SCRIPTS / "gpu", tmp_path / "gpu")
+    shutil.copy(SCRIPTS / "gpu_check.py", tmp_path)
+    chosen = f"CHECKS = [check for check in CHECKS if check.name in {names}]\n"
+    (tmp_path / "gpu" / "plan.py").write_text(PLAN + chosen)
+    out = tmp_path / "out"
+    paths = os.pathsep.join([str(tmp_path), str(ROOT)])
+    done = run([tmp_path / "gpu_check.py", "--without-gpu", "--out", out], PYTHONPATH=paths)
+    verdicts = {(row["check"], row["what"]): row["verdict"] for row in rows_of(out)}
+    expected = {("fine", "speed"): "ok", ("slow", "speed"): "slow"}
+    if "crashes" in names:
+        expected |= {
+            ("crashes", "before"): "ok", ("crashes", "ends well"): "FAILED", ("hangs", "ends well"): "FAILED",
+            ("wrong", "it holds"): "FAILED",
+        }  # fmt: skip
+    assert verdicts == expected, done.stderr
+    assert done.returncode == (1 if "crashes" in names else 0)
+    assert (out / "table.txt").read_text().split("\n")[0].split()[:3] == ["verdict", "check", "what"]
