@@ -7,10 +7,10 @@
     python scripts/benchmark.py prepare [--pairs 10000000]
 
 `train` runs `nmt train` for some steps, on the CPU or a GPU, with one rank or several. With --against it alternates
-with another command, which must print `target_tokens_per_second=NUMBER`, with --beside with nmt in another setting, such
-as training.precision=float32. It compares them round by round, so that changes in the machine's speed do not matter. It
-reports speed and peak resident memory of both, and for nmt padding, time spent waiting for data, and TFLOP/s as a share
-of those of a large matrix product.
+with another command, which must print `target_tokens_per_second=NUMBER`, with --beside with nmt in another setting
+(such as training.precision=float32). It compares them round by round, so that changes in the machine's speed do not
+matter. It reports speed and peak resident memory of both, and for nmt padding, time spent waiting for data, and TFLOP/s
+as a share of those of a large matrix product.
 `translate` measures target subwords per second of MODEL and, in alternation, of other models, such as its export for
 CTranslate2, with one process or several that share the lines. Loading and a first batch are not counted.
 `process` measures seconds of the complete command `nmt translate`, in alternation with a plain CTranslate2 script on
