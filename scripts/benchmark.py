@@ -1,15 +1,16 @@
 """Measure the speed and memory of training, translation, the loss, and data preparation.
 
-    python scripts/benchmark.py train CONFIG [section.key=value …] [--size base] [--against COMMAND] [--rounds 5]
+    python scripts/benchmark.py train CONFIG [section.key=value …] [--size base] [--against COMMAND | --beside SETTING]
     python scripts/benchmark.py translate MODEL INPUT [decoding.key=value …] [--beside MODEL …] [--nproc-per-node N]
     python scripts/benchmark.py process MODEL INPUT [decoding.key=value …] [--rounds 5]
     python scripts/benchmark.py loss [--vocabulary 32000]
     python scripts/benchmark.py prepare [--pairs 10000000]
 
 `train` runs `nmt train` for some steps, on the CPU or a GPU, with one rank or several. With --against it alternates
-with another command, which must print `target_tokens_per_second=NUMBER`, and compares them round by round, so that
-changes in the machine's speed do not matter. It reports speed and peak resident memory of both, and for nmt padding,
-time spent waiting for data, and TFLOP/s as a share of those of a large matrix product.
+with another command, which must print `target_tokens_per_second=NUMBER`, with --beside with nmt in another setting
+(such as training.precision=float32). It compares them round by round, so that changes in the machine's speed do not
+matter. It reports speed and peak resident memory of both, and for nmt padding, time spent waiting for data, and TFLOP/s
+as a share of those of a large matrix product.
 `translate` measures target subwords per second of MODEL and, in alternation, of other models, such as its export for
 CTranslate2, with one process or several that share the lines. Loading and a first batch are not counted.
 `process` measures seconds of the complete command `nmt translate`, in alternation with a plain CTranslate2 script on
@@ -97,13 +98,15 @@ def train(arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as store:  # prepared once, not once a round
         overrides = [f"data.store_dir={store}", *(settings_of(arguments.size) if arguments.size else ())]
         overrides += arguments.overrides
-        print("round  nmt tokens/s    GiB" + ("  other tokens/s    GiB  ratio" if arguments.against else ""))
+        compared = arguments.against or arguments.beside
+        print("round  nmt tokens/s    GiB" + ("  other tokens/s    GiB  ratio" if compared else ""))
         ours, theirs = [], []
         for number in range(1, arguments.rounds + 1):
             ours.append(run_nmt(arguments, overrides))
             line = f"{number:5d}  {ours[-1].speed:12,.0f}  {ours[-1].memory:5.2f}"
-            if arguments.against:
-                theirs.append(run_other(arguments.against))
+            if compared:
+                beside = [*overrides, *(arguments.beside or [])]
+                theirs.append(run_other(arguments.against) if arguments.against else run_nmt(arguments, beside))
                 ratio = ours[-1].speed / theirs[-1].speed
                 line += f"  {theirs[-1].speed:14,.0f}  {theirs[-1].memory:5.2f}  {ratio:5.2f}"
             print(line, flush=True)
@@ -367,8 +370,12 @@ def main() -> None:
     training.add_argument("--size", choices=SIZES, help="change the size of the config's model")
     training.add_argument("--device", default="auto", help="cpu, cuda, cuda:N, mps or auto")
     training.add_argument("--nproc-per-node", type=at_least_one, metavar="N", help="train as N ranks")
-    training.add_argument(
+    other = training.add_mutually_exclusive_group()
+    other.add_argument(
         "--against", metavar="COMMAND", help="command to compare with; it must print target_tokens_per_second=NUMBER"
+    )
+    other.add_argument(
+        "--beside", action="append", metavar="section.key=value", help="compare with nmt in another setting"
     )
     training.add_argument("--rounds", type=at_least_one, default=5)
     training.add_argument("--steps", type=at_least_one, default=60, help="steps that are timed; a multiple of --warmup")

@@ -23,6 +23,7 @@ from nmt.models.interface import TranslationModel
 from nmt.training import state
 from nmt.training.data import TrainingData, TranslationScores
 from nmt.training.memory import micro_batch_tokens
+from nmt.training.precision import faster_precision
 from nmt.training.profiling import Profile
 from nmt.training.run_log import ProgressBar, RunLog, environment
 from nmt.training.saving import Saver
@@ -123,6 +124,7 @@ class Trainer:
     def _run_session(self, stop: StopRequest) -> None:
         """Train, and write down when that started and how it ended."""
         last_step = self._announce()
+        self._suggest_precision()
         self.train_step.prepare(self.batches.example())
         progress, run = self.progress, self.run_dir if self.ranks.first else None
         tensorboard = self.config.training.tensorboard
@@ -163,6 +165,14 @@ class Trainer:
             return training.max_steps
         left = steps * (training.max_epochs - progress.epoch) - progress.step_in_epoch
         return min(training.max_steps, progress.step + left)
+
+    def _suggest_precision(self) -> None:
+        """Log one line if a new run would be faster in another precision."""
+        precision = self.config.training.precision
+        if self.progress.step > 0 or not self.ranks.first:
+            return
+        if faster := faster_precision(precision, self.config.model, self.device):
+            log.info("training.precision: %s is probably faster than %s on this CPU", faster, precision)
 
     def _train(self, run_log: RunLog, saver: Saver, stop: StopRequest, last_step: int) -> None:
         """The loop over the steps. Where nothing is left to train, only saves what is missing."""
