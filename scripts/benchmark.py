@@ -220,7 +220,8 @@ sys.stdout.write("".join(target.decode(one.hypotheses[0]) + "\\n" for one in fou
 
 
 def process(arguments: argparse.Namespace) -> None:
-    """Print the seconds of each round, and how many times as fast nmt is as the fastest setting of the script."""
+    """Print the seconds of each round, and how many times as fast nmt is as the fastest setting of the script: by the
+    clock, and by processor time, which other programs on the machine change less."""
     with tempfile.TemporaryDirectory() as folder:
         measured([*NMT, "export", arguments.model, "--format", "ctranslate2", "--output", f"{folder}/plain"])
         beam = str(schema.override(load_settings(Path(arguments.model)), arguments.overrides).decoding.beam_size)
@@ -228,16 +229,24 @@ def process(arguments: argparse.Namespace) -> None:
         for tokens in ("512", "1024", "2048"):
             script = [sys.executable, "-c", PLAIN, f"{folder}/plain", str(arguments.input), beam, tokens]
             commands[f"plain, {tokens}"] = [*script, str(usable_cores())]
-        print("round  " + "  ".join(f"{name:>11s}" for name in commands))
-        seconds: dict[str, list[float]] = {name: [] for name in commands}
+        print("seconds by the clock, and of the processors")
+        print("round  " + "  ".join(f"{name:>13s}" for name in commands))
+        seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
         for number in range(1, arguments.rounds + 1):
             for name in list(commands)[:: 1 if number % 2 else -1]:
-                seconds[name].append(measured(commands[name])[0])
-            print(f"{number:5d}  " + "  ".join(f"{each[-1]:11.2f}" for each in seconds.values()), flush=True)
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                wall = measured(commands[name])[0]
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                seconds[name].append((wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime))
+            rows = (f"{each[-1][0]:6.2f} {each[-1][1]:6.2f}" for each in seconds.values())
+            print(f"{number:5d}  " + "  ".join(rows), flush=True)
     ours, *theirs = seconds.values()
-    best = min(theirs, key=statistics.median)
-    ratios = [its / mine for mine, its in zip(ours, best, strict=True)]
-    print(f"{statistics.median(ratios):.2f} × the speed of the script ({min(ratios):.2f} to {max(ratios):.2f})")
+    for kind, what in enumerate(("by the clock", "by processor time")):
+        best = min(theirs, key=lambda rounds: statistics.median(one[kind] for one in rounds))
+        ratios = [its[kind] / mine[kind] for mine, its in zip(ours, best, strict=True)]
+        print(
+            f"{statistics.median(ratios):.2f} × the speed of the script {what} ({min(ratios):.2f} to {max(ratios):.2f})"
+        )
 
 
 LOSS = """

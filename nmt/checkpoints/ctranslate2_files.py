@@ -27,7 +27,7 @@ _TYPES = {"float32": 0, "int8": 1, "int16": 2, "int32": 3, "float16": 4, "uint16
 _ACTIVATIONS = {"relu": 0, "swish": 2, "gelu": 3}  # ours is the exact x · Φ(x); 1 and 4 are approximations
 _NORM_EPSILON = 1e-5  # of torch.nn.LayerNorm
 _NEVER = (PAD, UNK, BOS)  # what no search chooses
-_PARTS = 64  # of each of these: see `model_files`
+_PARTS = 17  # of each of these, see `model_files`; 48 more subwords keep the rows of scores aligned in memory
 
 
 def model_files(
@@ -46,7 +46,7 @@ def model_files(
 
     divided: for searching as nmt does. No output contains padding, BOS or the unknown subword, but they keep their
     share of the probabilities. CTranslate2 can only forbid a subword before the softmax, which gives its share to the
-    others. So each of the three is written as 64 subwords with a 64th of its probability: the sum stays the same, and
+    others. So each of the three is written as 17 subwords with a 17th of its probability: the sum stays the same, and
     each one is too improbable to be chosen.
     """
     if config.model.architecture != "transformer":
@@ -81,7 +81,7 @@ def _names(vocabulary: Vocabulary, side: Tokenizer) -> list[str]:
 
 
 def _divided(variables: Mapping[str, Array]) -> dict[str, Array]:
-    """The matrices with rows for the parts of what is never chosen: [V, D] → [V + 3·63, D]. Equal ones stay one."""
+    """The matrices with rows for the parts of what is never chosen: [V, D] → [V + 3·16, D]. Equal ones stay one."""
     output, names = variables["decoder/projection/weight"], ("encoder/embeddings_0/weight", "decoder/embeddings/weight")
     rows = np.tile(output[[*_NEVER]], (_PARTS - 1, 1))
     longer = np.concatenate([output, rows])

@@ -4,6 +4,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import sentencepiece
@@ -73,6 +74,10 @@ class Tokenizer:
 
     def every_piece(self) -> list[str]:
         """All subwords in the order of their ids."""
+        return list(self._every_piece)
+
+    @cached_property  # 10 ms for 8,000
+    def _every_piece(self) -> list[str]:
         return self.pieces(list(range(len(self))))
 
     def spellings(self) -> list[bytes]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _ALMOST_ZERO = 1e-9  # a length penalty of |Y|^this is 1 in float32; with exactly 0 CTranslate2 ends searches early
 _IMPOSSIBLE = -1e30  # CTranslate2's value for -inf is below this
-_ROWS_AT_ONCE = 128  # hypotheses of a batch on the CPU: larger batches exceed its cache, and take 25% longer
+_SENTENCES_AT_ONCE, _HYPOTHESES_AT_ONCE = 128, 256  # at most, on the CPU: larger batches exceed its cache
 _TOKENS_SCORED = 1000  # at once: each needs the scores of the complete vocabulary
 
 UNKNOWN = -1  # for what is not in the vocabulary
@@ -65,7 +65,8 @@ class CTranslate2Model:
         self, sources: Sequence[SearchInput], which: Sequence[int], options: Options, tokens: int
     ) -> list[list[int]]:
         """The numbers `which` of sources, sorted and cut into batches; tokens: as batch_tokens of Searcher.search."""
-        most = max(1, _ROWS_AT_ONCE // options.beam_size) if self.translator.device == "cpu" else None
+        on_cpu = max(1, min(_SENTENCES_AT_ONCE, _HYPOTHESES_AT_ONCE // options.beam_size))
+        most = on_cpu if self.translator.device == "cpu" else None
         in_order = sorted(which, key=lambda i: len(sources[i].ids), reverse=True)
         each = tokens // (self.workers * options.beam_size)
         return list(token_batches(in_order, each, lambda i: len(sources[i].ids), most))

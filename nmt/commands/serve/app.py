@@ -119,7 +119,7 @@ def _submit(
     """The request in a body, and its future translations. Raises RequestError, and as `BatchingQueue.submit` does."""
     request = parse(content_type, body, languages, limits, queue.translator.decoding.beam_size)
     try:
-        return request, queue.submit(request.lines, request.n_best, request.alignment)
+        return request, queue.submit(request.lines, request.n_best, request.alignment, request.token_scores)
     except AnswerTooLarge as error:
         fixes = [f"lower {request.count_field}"] * (request.n_best > 1) + ["leave out alignment"] * request.alignment
         fixes.append("or send less text" if fixes else "send less text")

@@ -50,7 +50,7 @@ class Totals:
 @dataclass(frozen=True)
 class _Request:
     lines: list[str]
-    options: tuple[int, bool]  # n_best, alignment; the same for all requests of a batch
+    options: tuple[int, bool, bool]  # n_best, alignment, token_scores; the same for all requests of a batch
     subwords: int
     answer: "Future[NBest]" = field(default_factory=Future)
 
@@ -96,7 +96,9 @@ class BatchingQueue:
     def alive(self) -> bool:
         return self._worker.is_alive()
 
-    def submit(self, lines: Sequence[str], n_best: int = 1, alignment: bool = False) -> "Future[NBest]":
+    def submit(
+        self, lines: Sequence[str], n_best: int = 1, alignment: bool = False, token_scores: bool = True
+    ) -> "Future[NBest]":
         """The future result of `Translator.hypotheses` for these lines. Cancel it to leave the queue.
 
         Raises at once: NmtError if n_best is more than the beam size or a line is too long for the model,
@@ -107,7 +109,7 @@ class BatchingQueue:
         size = self._size.upper_bound(parts, n_best, alignment)
         if size > self.max_answer:
             raise AnswerTooLarge(size, self.max_answer)
-        request = _Request(list(lines), (n_best, alignment), sum(parts))
+        request = _Request(list(lines), (n_best, alignment, token_scores), sum(parts))
         with self._changed:
             if self._closed:
                 raise RuntimeError("the queue is closed")
@@ -179,9 +181,9 @@ class BatchingQueue:
 
     def _translate(self, batch: list[_Request]) -> None:
         lines = [line for request in batch for line in request.lines]
-        n_best, alignment = batch[0].options
+        n_best, alignment, token_scores = batch[0].options
         try:
-            translations = self.translator.hypotheses(lines, n_best, alignment=alignment)
+            translations = self.translator.hypotheses(lines, n_best, alignment=alignment, token_scores=token_scores)
         except Exception as error:
             if len(batch) == 1:
                 batch[0].answer.set_exception(error)

@@ -57,6 +57,7 @@ class NmtRequest:
     lines: list[str]
     n_best: int
     alignment: bool
+    token_scores: ClassVar[bool] = True  # in the answer
     count_field: ClassVar[str] = "n_best"  # the field for the number of translations
 
     def answer(self, n_best: NBest) -> bytes:
@@ -83,6 +84,7 @@ class LibreTranslateRequest:
     n_best: int
     detected: str | None  # the source language, if the request had `auto`
     alignment: ClassVar[bool] = False
+    token_scores: ClassVar[bool] = False
     count_field: ClassVar[str] = "alternatives"
 
     @property

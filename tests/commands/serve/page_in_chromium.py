@@ -21,7 +21,7 @@ TEXTS = {
 class Scripted(Gated):
     """Says what the page is to show, with a straight alignment."""
 
-    def hypotheses(self, lines: Any, n_best: int = 1, alignment: bool = False) -> list[list[Translation]]:
+    def hypotheses(self, lines: Any, n_best: int = 1, alignment: bool = False, **asked: Any) -> list[list[Translation]]:
         assert alignment
         if "fails" in lines:
             raise ValueError

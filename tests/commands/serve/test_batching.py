@@ -8,7 +8,7 @@ import pytest
 from helpers.services import LINES, Gated, until
 
 from nmt.commands.serve.batching import AnswerSize, AnswerTooLarge, BatchingQueue, QueueFull
-from nmt.commands.serve.requests import NmtRequest
+from nmt.commands.serve.requests import LibreTranslateRequest, NmtRequest
 from nmt.decoding.translator import Translation
 from nmt.errors import NmtError
 
@@ -66,6 +66,25 @@ def test_different_kinds_are_called_for_apart(translator: Gated, queue: Batching
     translator.gate.set()
     assert [len(answer.result(30)[0]) for answer in answers] == [1, 3, 1, 3]
     assert translator.calls == [(["one", "six"], 1), (["two", "ten"], 3)]
+
+
+def test_token_scores_are_computed_only_for_answers_that_show_them(
+    translator: Gated, queue: BatchingQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold(translator, queue)
+    asked: list[tuple[list[str], bool]] = []
+    plain = translator.hypotheses
+
+    def hypotheses(lines: list[str], n_best: int, *, alignment: bool, token_scores: bool) -> list[list[Translation]]:
+        asked.append((lines, token_scores))
+        return plain(lines, n_best, alignment=alignment, token_scores=token_scores)
+
+    monkeypatch.setattr(translator, "hypotheses", hypotheses)
+    kinds = {"one": NmtRequest, "two": LibreTranslateRequest, "six": NmtRequest}
+    answers = [queue.submit([line], token_scores=kind.token_scores) for line, kind in kinds.items()]
+    translator.gate.set()
+    assert [len(answer.result(30)) for answer in answers] == [1, 1, 1]
+    assert asked == [(["one", "six"], True), (["two"], False)]
 
 
 def test_a_batch_is_what_one_search_holds() -> None:
