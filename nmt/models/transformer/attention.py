@@ -29,8 +29,7 @@ class MultiHeadAttention(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | Ranges | None = None, causal: bool = False) -> Tensor:
         """Self-attention. x [B, T, D]; mask broadcasts to [B, H, T, T], true where a query may attend. Or packed:
         x [N, D] and ranges."""
-        projected = _widened(self.projection(x))  # all at once: one copy instead of three
-        query, key, value = torch.split(projected, self.widths, dim=-1)  # [B, T, H·dk | H·dk | H·dv]
+        query, key, value = torch.split(self.projection(x), self.widths, dim=-1)  # [B, T, H·dk | H·dk | H·dv]
         return self.attend(self._heads(query), (self._heads(key), self._heads(value)), mask, causal)
 
     def queries(self, x: Tensor) -> Tensor:
@@ -55,12 +54,13 @@ class MultiHeadAttention(nn.Module):
         if isinstance(mask, Ranges):
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))  # [N, H, ·]
             return self.output(packed_attention(query, key, value, mask, dropout).flatten(1))
+        dtype = query.dtype
         query, key, value = map(_widened, (query, key, value))
         with _without_autocast():
             heads = F.scaled_dot_product_attention(
                 query, key, value, attn_mask=mask, is_causal=causal, dropout_p=dropout
             )  # [B, H, T, dv]
-        return self.output(heads.transpose(1, 2).flatten(2).to(self.output.weight.dtype))
+        return self.output(heads.transpose(1, 2).flatten(2).to(dtype))
 
     def weights(self, x: Tensor, source: Tensor, mask: Tensor) -> Tensor:
         """softmax(Q K^T / sqrt(dk)) itself, [B, H, T, S]: queries of x [B, T, D], keys of source [B, S, D]."""

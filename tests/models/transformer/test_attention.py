@@ -143,3 +143,12 @@ def test_with_16_bit_numbers_scores_and_sums_are_float32_on_a_cpu(
     assert got[0].dtype == got[1].dtype == dtype
     for ours, theirs in zip(got, expected, strict=True):
         assert (ours.double() - theirs).norm() < 0.02 * theirs.norm()
+
+
+def test_the_weight_of_a_layer_is_not_read() -> None:
+    """With decoding.precision: int8 it is a method."""
+    attention = make(3, 4, 4)
+    x = torch.randn(B, T, D, dtype=torch.double)
+    expected = attention(x)
+    attention.output, output = torch.nn.Identity(), attention.output
+    assert torch.equal(output(attention(x)), expected)
