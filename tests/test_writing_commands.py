@@ -210,7 +210,7 @@ def test_files_are_on_the_disk_before_they_have_their_names(without_faults: Soun
     moved = [
         (number, call.partition(" ")[2])
         for number, call in enumerate(calls)
-        if call.startswith(("replace ", "rename "))
+        if call.startswith(("replace ", "rename ", "link "))
     ]
     assert moved
     for number, path in moved:

@@ -20,7 +20,9 @@ from typing import Any
 KINDS = ("ENOSPC", "EIO", "kill")
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 # Function of os → which of its arguments is the path.
-_CALLS = {"open": 0, "fsync": None, "rename": 1, "replace": 1, "unlink": 0, "remove": 0, "rmdir": 0, "mkdir": 0}
+_CALLS = {
+    "open": 0, "fsync": None, "rename": 1, "replace": 1, "link": 1, "unlink": 0, "remove": 0, "rmdir": 0, "mkdir": 0
+}  # fmt: skip
 
 
 class Faults:
