@@ -62,7 +62,7 @@ class LateCopy:
         self._copy = x.to("cpu", non_blocking=True)  # into pinned memory
         self._done = torch.cuda.Event() if x.is_cuda else None  # type: ignore[no-untyped-call]
         if self._done is not None:
-            self._done.record()
+            self._done.record(torch.cuda.current_stream(x.device))  # of this device: another may be the current one
 
     def wait(self) -> Any:
         """The number, or the list of numbers, once it is there."""

@@ -154,6 +154,13 @@ class Arrays:
     weights: Mapping[str, np.ndarray[Any, Any]]
     digest: str
 
+    def checkpoint(self) -> Checkpoint:
+        """The same with PyTorch's tensors, without the provenance."""
+        import torch
+
+        weights = {name: torch.tensor(weight) for name, weight in self.weights.items()}
+        return Checkpoint(self.config, self.vocabulary, weights, {}, self.digest)
+
 
 def load_arrays(path: Path) -> Arrays:
     """Read a model file without loading PyTorch. Raises NmtError where it cannot be read; `load` says more."""

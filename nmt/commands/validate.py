@@ -36,6 +36,7 @@ def validation_key(pairs: Sequence[tuple[str, str]] | None, training: TrainingCo
         return text_key(pairs)
     settings = reader.to_dict(decoding)
     del settings["engine"]  # validation always searches with PyTorch
+    settings["batch_tokens"] = 16_000  # has no influence; keys of older runs have it
     return f"{text_key(pairs)}-{content_key([settings, training.validation_sentences])}"
 
 

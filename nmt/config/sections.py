@@ -238,8 +238,8 @@ class DecodingConfig:
     )
     batch_tokens: int | Literal["auto"] = setting(
         "auto",
-        "padded tokens searched at once: sentences × beam × longest source; auto: 16,000, or on CUDA what half of the "
-        "free memory holds, at most 128,000",
+        "padded tokens searched at once: sentences × beam × longest source; auto: 16,000, more for many cores, or on "
+        "CUDA what half of the free memory holds, at most 128,000",
         at_least=1,
     )
     max_source_tokens: int | None = setting(

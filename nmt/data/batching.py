@@ -131,7 +131,9 @@ class Batches:
 
     def example(self) -> Batch | PackedBatch:
         """A small micro-batch for trying the compiler; if they are packed, of the shape that all of them have."""
-        source, target = ([np.full(length, EOS, np.uint16)] * 2 for length in (3, 5))
+        longest = int(self._store.source.lengths[self._pairs].max())
+        pairs = 2 if self._packed_length is None else 1  # torch.compile makes a graph of its own for one sentence
+        source, target = ([np.full(min(length, longest), EOS, np.uint16)] * pairs for length in (3, 5))
         return self._collate(source, target)
 
     def _pairs_that_fit(self, over_budget: str) -> Integers:

@@ -47,6 +47,7 @@ DIFFERENT: dict[str, tuple[tuple[object, ...], str]] = {
     "banned": (((),), "it cannot ban words"),
     "precision": (("model", "float32"), "it rounds otherwise"),
 }
+_WORKER_TOKENS = 8_000  # decoding.batch_tokens: auto, for each thread: smaller batches would take more time per token
 _OPTIONS = {"bos", "eos", "never", "beam_size", "length_penalty", "normalization", "n_best", "scores", "token_scores"}
 
 
@@ -71,7 +72,6 @@ class ExactEngine:
     """A model file in CTranslate2, converted in memory, and for the rest PyTorch's engine, which `load` opens."""
 
     aligns = True
-    auto_batch_tokens = AUTO_BATCH_TOKENS
 
     def __init__(self, name: str, loaded: Arrays, decoding: DecodingConfig, load: Callable[[], Engine]):
         """On the CPU. name: of the file, in messages; decoding: the search that is planned, which decides how many
@@ -84,6 +84,7 @@ class ExactEngine:
             loaded.config, loaded.vocabulary, loaded.weights, self.table, divided=True
         )
         self.model = CTranslate2Model(name, loaded.vocabulary, "cpu", files)
+        self.auto_batch_tokens = max(AUTO_BATCH_TOKENS, _WORKER_TOKENS * self.model.workers)
         self.on_searched: Callable[[int], object] | None = None
         self._load = load
 
@@ -159,7 +160,9 @@ class ExactEngine:
         CTranslate2 returns all that have ended, and the live ones among the K best. If these are K, they are all.
         """
         in_order = sorted(which, key=lambda i: sources[i].longest)
-        batches = [list(same) for _, same in groupby(in_order, key=lambda i: sources[i].longest)]
+        batches = list[list[int]]()
+        for _, same in groupby(in_order, key=lambda i: sources[i].longest):
+            batches += self.model.batches(sources, list(same), options, batch_tokens)
         found: dict[int, list[Hypothesis]] = {}
         for i, outputs in self.model.search(sources, batches, options, patience=2).items():
             live = sum(not ended for _, _, ended in outputs)

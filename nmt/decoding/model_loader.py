@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from nmt import device as devices
 from nmt.checkpoints import export_folder, model_file
 from nmt.config import schema
@@ -71,7 +73,7 @@ def _why_not(
     if glossary is not None:
         return "CTranslate2 has no glossaries"
     if not devices.is_cpu(device):
-        return f"CTranslate2 is for the CPU here, and the device is {device}"
+        return "CTranslate2 is used on CPUs only: --device cpu"
     return difference(decoding)
 
 
@@ -82,11 +84,11 @@ def _load_for_ctranslate2(path: Path, device: str, overrides: Sequence[str]) -> 
         return "the vocabulary has no byte_fallback, so the unknown subword may have a probability that counts"
     decoding = schema.override(loaded.config, overrides).search
 
-    def own() -> "PyTorchEngine":
-        engine, _, _, digests = _load_for_pytorch([path], [], device, overrides)
-        if digests[path] != loaded.digest:
-            raise NmtError(f"{path}: has changed since it was loaded: run the command again")
-        return engine
+    if not all(np.isfinite(weight).all() for weight in loaded.weights.values()):
+        return "some weights are not finite numbers"
+
+    def own() -> "PyTorchEngine":  # from memory: by then the file may have been replaced
+        return _pytorch_engine([loaded.checkpoint()], device, decoding)
 
     try:
         engine = ExactEngine(str(path), loaded, decoding, own)
@@ -98,9 +100,6 @@ def _load_for_ctranslate2(path: Path, device: str, overrides: Sequence[str]) -> 
 def _load_for_pytorch(
     paths: Sequence[Path], ensemble: Sequence[Path], device: str, overrides: Sequence[str]
 ) -> tuple["PyTorchEngine", Vocabulary, schema.DecodingConfig, dict[Path, str]]:
-    from nmt.decoding.engine import PyTorchEngine
-
-    chosen = devices.choose(device)
     loaded = [model_file.load(one) for one in paths]
     first = loaded[0]
     for other, name in zip(loaded[1:], ensemble, strict=True):
@@ -110,10 +109,17 @@ def _load_for_pytorch(
                 "vocabulary"
             )
     decoding = schema.override(first.config, overrides).search
-    trained_in = first.config.training.precision
-    models = [prepare(one.build(), chosen, decoding.precision, trained_in) for one in loaded]
     digests = {one: file.digest for one, file in zip(paths, loaded, strict=True)}
-    return PyTorchEngine(models, chosen), first.vocabulary, decoding, digests
+    return _pytorch_engine(loaded, device, decoding), first.vocabulary, decoding, digests
+
+
+def _pytorch_engine(
+    loaded: Sequence[model_file.Checkpoint], device: str, decoding: schema.DecodingConfig
+) -> "PyTorchEngine":
+    from nmt.decoding.engine import PyTorchEngine
+
+    chosen, trained_in = devices.choose(device), loaded[0].config.training.precision
+    return PyTorchEngine([prepare(one.build(), chosen, decoding.precision, trained_in) for one in loaded], chosen)
 
 
 def search_type(precision: str, trained_in: str, device: "torch.device") -> "torch.dtype":

@@ -321,7 +321,10 @@ class Trainer:
         if self.validation is None:
             return {}
         progress, metric = self.progress, self.config.training.best_metric
-        scores, translated = validate(self.train_step, self.validation, self.data.translate_validation)
+        # Uncompiled: padded batches have many shapes, each of which would be compiled.
+        eager = torch.compiler.set_stance("force_eager") if self.train_step.compiled else nullcontext()
+        with eager:
+            scores, translated = validate(self.train_step, self.validation, self.data.translate_validation)
         line = f"validation_loss {scores['validation_loss']:.4f}"
         if translated:
             line += f"  BLEU {translated.bleu:.2f}  chrF {translated.chrf:.2f}"

@@ -83,3 +83,12 @@ def test_several_ranks_need_little_more_than_their_share() -> None:
     batches = make(Store(lengths), 4000, packed=True, world_size=8)
     (batch,) = next(batches.epoch(0)).micro_batches
     assert batch.numbers.shape == (11, 500 + 24)
+
+
+@given(corpus, st.integers(1, 60), st.sampled_from([1, 3]))
+def test_there_is_an_example_of_the_shape_of_all_however_small(lengths: Any, batch_tokens: int, ranks: int) -> None:
+    assume(min(max(pair) for pair in lengths) <= batch_tokens)
+    batches = make(Store(lengths), batch_tokens, packed=True, world_size=ranks)
+    example, (first, *_) = batches.example(), next(batches.epoch(0)).micro_batches
+    assert example.numbers.shape == first.numbers.shape and example.longest == first.longest
+    assert int((example.numbers[2] - example.numbers[1]).max()) <= example.longest
