@@ -12,7 +12,7 @@ Each rank reads the token ids of its own share alone.
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -115,10 +115,12 @@ class Batches:
         self._rank, self._ranks = rank, world_size
         self._pairs = self._pairs_that_fit(over_budget)
         self.skipped = len(store) - len(self._pairs)
-        longest = max(int(side.lengths[self._pairs].max()) for side in (store.source, store.target))
-        length = packed_length(batch_tokens, self._micro_batch_tokens, world_size, longest)
-        self._packed_length = length if packed else None
-        self._collate = partial(pack, length=length, longest=longest) if packed else collate_pairs
+        self._packed_length: int | None = None
+        self._collate: Callable[[Sequence[Integers], Sequence[Integers]], Batch | PackedBatch] = collate_pairs
+        if packed:
+            longest = max(int(side.lengths[self._pairs].max()) for side in (store.source, store.target))
+            self._packed_length = packed_length(batch_tokens, self._micro_batch_tokens, world_size, longest)
+            self._collate = partial(pack, length=self._packed_length, longest=longest)
 
     def steps_in_epoch(self, epoch: int) -> int:
         """Optimizer steps in one epoch. Planning takes about one second per million pairs; no tokens are read."""

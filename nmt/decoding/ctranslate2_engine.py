@@ -17,23 +17,20 @@ from typing import TYPE_CHECKING
 
 from nmt.checkpoints import export_folder
 from nmt.data.vocabulary import EOS
-from nmt.decoding.ctranslate2_model import CTranslate2Model, Output, load_package
+from nmt.decoding.ctranslate2_model import SUPPORTED, TOKENS_SCORED, CTranslate2Model, Output, load_package
 from nmt.decoding.interface import AUTO_BATCH_TOKENS, Pair, SearchInput
-from nmt.decoding.search.options import Hypothesis, Options, penalties
+from nmt.decoding.search.options import Hypothesis, Options, length_penalties
 from nmt.errors import NmtError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-_SUPPORTED = {"bos", "eos", "never", "beam_size", "length_penalty", "n_best", "scores", "normalization",
-              "token_scores"}  # of Options  # fmt: skip
 _FIXES = {
     "sampling": "method=beam",
     "no_repeat_ngram": "no_repeat_ngram=null",
     "banned": "banned=[]",
     "coverage_penalty": "coverage_penalty=0",
 }  # by option: the setting of `decoding` that turns it off
-_TOKENS_SCORED = 1000  # at once: each needs the scores of the complete vocabulary
 
 
 class CTranslate2Engine:
@@ -69,13 +66,13 @@ class CTranslate2Engine:
         """As nmt.decoding.interface.Engine. Raises NmtError for an option that CTranslate2 does not have. Without
         options.scores a score is CTranslate2's, in which tokens that are never produced have no probability."""
         _check(options, sources)
-        by_length = penalties(max((s.longest for s in sources), default=0) + 1, options)
+        by_length = length_penalties(max((s.longest for s in sources), default=0) + 1, options)
 
         def rescore(hypotheses: list[list[Hypothesis]], which: Sequence[int]) -> None:
             """Put the model's own scores into the hypotheses of these sources."""
             places = [(i, j) for i in which for j in range(len(hypotheses[i]))]
             pairs = [(sources[i].ids, hypotheses[i][j].tokens) for i, j in places]
-            for (i, j), scores in zip(places, self.score(pairs, _TOKENS_SCORED), strict=True):
+            for (i, j), scores in zip(places, self.score(pairs, TOKENS_SCORED), strict=True):
                 hypotheses[i][j] = Hypothesis.scored(hypotheses[i][j].tokens, scores, by_length)
 
         found = self._search_all(sources, options, batch_tokens)
@@ -151,7 +148,7 @@ def _check(options: Options, sources: Sequence[SearchInput]) -> None:
     """Raise NmtError for every option that is not supported here."""
     for field in dataclasses.fields(options):
         given = getattr(options, field.name)
-        if field.name not in _SUPPORTED and given != field.default:
+        if field.name not in SUPPORTED and given != field.default:
             key, _, without = _FIXES.get(field.name, field.name).partition("=")
             shown = f": {given}" if isinstance(given, int | float | str) else ""
             raise NmtError(

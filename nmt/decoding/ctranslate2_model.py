@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 _ALMOST_ZERO = 1e-9  # a length penalty of |Y|^this is 1 in float32; with exactly 0 CTranslate2 ends searches early
 _IMPOSSIBLE = -1e30  # CTranslate2's value for -inf is below this
 _SENTENCES_AT_ONCE, _HYPOTHESES_AT_ONCE = 128, 256  # at most, on the CPU: larger batches exceed its cache
-_TOKENS_SCORED = 1000  # at once: each needs the scores of the complete vocabulary
+# The fields of Options that both engines which use this model take into account.
+SUPPORTED = {"bos", "eos", "never", "beam_size", "length_penalty", "normalization", "n_best", "scores", "token_scores"}
+TOKENS_SCORED = 1000  # at once: each needs the scores of the complete vocabulary
 
 UNKNOWN = -1  # for what is not in the vocabulary
 Output = tuple[list[int], float, bool]  # tokens without EOS, log P, whether EOS ended it: then log P includes EOS
@@ -81,7 +83,7 @@ class CTranslate2Model:
         never: Sequence[int] = (),
     ) -> dict[int, list[Output]]:
         """The outputs of each source, by its number: the likeliest beam_size · patience of those that had ended when
-        there were so many, or were cut at the length limit, which is one for a batch. None for scores that are not
+        that many had ended, or were cut at the length limit, which is one for a batch. None for scores that are not
         numbers. Batches are searched at the same time, each with the shortest length of its first source.
 
         never: subwords that are forbidden before the softmax, which gives their probability to the others.
@@ -125,7 +127,7 @@ class CTranslate2Model:
         results = self.translator.score_batch(
             [[self.source_pieces[i] for i in source] for source, _ in pairs],
             [[self.target_pieces[i] for i in target] for _, target in pairs],
-            max_batch_size=min(batch_tokens, _TOKENS_SCORED),
+            max_batch_size=min(batch_tokens, TOKENS_SCORED),
             batch_type="tokens",
             max_input_length=0,
         )

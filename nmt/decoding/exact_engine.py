@@ -27,9 +27,9 @@ from nmt.checkpoints import ctranslate2_files, export_folder
 from nmt.checkpoints.model_file import Arrays
 from nmt.config.schema import DecodingConfig
 from nmt.data.vocabulary import BOS
-from nmt.decoding.ctranslate2_model import UNKNOWN, CTranslate2Model, Output
+from nmt.decoding.ctranslate2_model import SUPPORTED, UNKNOWN, CTranslate2Model, Output
 from nmt.decoding.interface import AUTO_BATCH_TOKENS, Engine, Pair, SearchInput
-from nmt.decoding.search.options import Hypothesis, Options, penalties
+from nmt.decoding.search.options import Hypothesis, Options, length_penalties
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,7 +48,6 @@ DIFFERENT: dict[str, tuple[tuple[object, ...], str]] = {
     "precision": (("model", "float32"), "it rounds otherwise"),
 }
 _WORKER_TOKENS = 8_000  # decoding.batch_tokens: auto, for each thread: smaller batches would take more time per token
-_OPTIONS = {"bos", "eos", "never", "beam_size", "length_penalty", "normalization", "n_best", "scores", "token_scores"}
 
 
 def difference(decoding: DecodingConfig) -> str | None:
@@ -95,7 +94,9 @@ class ExactEngine:
 
     def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
         """As nmt.decoding.interface.Searcher."""
-        same = all(field.name in _OPTIONS or getattr(options, field.name) == field.default for field in fields(options))
+        same = all(
+            field.name in SUPPORTED or getattr(options, field.name) == field.default for field in fields(options)
+        )
         plain = [i for i, source in enumerate(sources) if same and self._is_plain(source)]
         self.model.on_searched = self.on_searched
         find = self._greedy if options.beam_size == 1 else self._beam
@@ -123,7 +124,7 @@ class ExactEngine:
         """The output of each of these sources, if its scores are numbers."""
         batches = self.model.batches(sources, which, options, batch_tokens)
         outputs = {i: each for i, each in self.model.search(sources, batches, options).items() if are_known(each)}
-        by_length = penalties(max((sources[i].longest for i in which), default=0) + 1, options)
+        by_length = length_penalties(max((sources[i].longest for i in which), default=0) + 1, options)
         found, cut = dict[int, list[Hypothesis]](), list[int]()
         for i, [(tokens, log_p, ended)] in outputs.items():
             if options.scores and not (ended and len(tokens) <= sources[i].longest):
@@ -175,7 +176,7 @@ class ExactEngine:
     def _scored(self, pairs: Sequence[Pair], options: Options, batch_tokens: int) -> list[Hypothesis]:
         """The targets as hypotheses with token scores."""
         scores = self.model.score(pairs, batch_tokens)
-        by_length = penalties(max(map(len, scores), default=0), options)
+        by_length = length_penalties(max(map(len, scores), default=0), options)
         found = zip(pairs, scores, strict=True)
         return [Hypothesis.scored(target, token_scores, by_length) for (_, target), token_scores in found]
 
@@ -202,7 +203,7 @@ def certain(outputs: Sequence[Output], last: int, options: Options) -> list[Hypo
     what had ended when there were K. That is the longest of the K likeliest: as fewer than K had ended before the last
     step, one of it is among them.
     """
-    by_length = penalties(last + 1, options)
+    by_length = length_penalties(last + 1, options)
     if not are_known(outputs):
         return None
     found = [

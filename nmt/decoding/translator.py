@@ -20,7 +20,7 @@ from nmt.decoding.glossary import Glossary, continues_word
 from nmt.decoding.interface import Engine, Pair, SearchInput, batch_tokens
 from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.banned_words import BannedWords
-from nmt.decoding.search.options import Hypothesis, Options, Sampling, penalties
+from nmt.decoding.search.options import Hypothesis, Options, Sampling, length_penalties
 from nmt.decoding.search.phrase_automaton import contains
 from nmt.decoding.search_inputs import InputBuilder, Inputs, is_empty
 from nmt.device import explaining_out_of_memory
@@ -213,7 +213,7 @@ class Translator:
         pairs = list(fitting.values())
         with self._computing():
             scores = self.engine.score(pairs, self.batch_tokens)
-        by_length = penalties(max(map(len, scores), default=0), self._options(1))
+        by_length = length_penalties(max(map(len, scores), default=0), self._options(1))
         hypotheses = [
             Hypothesis.scored(target, token_scores, by_length)
             for (_, target), token_scores in zip(pairs, scores, strict=True)

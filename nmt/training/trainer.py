@@ -192,7 +192,7 @@ class Trainer:
                 logged = progress.step % training.log_every == 0
                 updated = self.train_step.run(step, progress.step, self._learning_rate(), phase, norm=logged)
                 stop.agreed = stopping()
-                if logged or self._save_due(stop):
+                if logged or stop.agreed or self._checkpoint_due():
                     self.train_step.wait()  # before the clock is read
                 progress.count(step, updated=updated, seconds=time.perf_counter() - start, waiting=waited)
                 if self.profile:  # outside the measured time: its report takes seconds
@@ -283,22 +283,20 @@ class Trainer:
 
     def _save_if_due(self, run_log: RunLog, saver: Saver, stop: StopRequest) -> None:
         """At their steps and at the end: validate, save state and checkpoint. When stopping: save the state only."""
-        training, progress = self.config.training, self.progress
-        if not self._save_due(stop):
+        progress, checkpoint_due = self.progress, self._checkpoint_due()
+        if not checkpoint_due and not stop.agreed:
             return
-        validation_due = self._reason_to_end() is not None or progress.step % training.validate_every == 0
-        checkpoint_due = validation_due or progress.step % training.checkpoint_every == 0
         self._check_finite()
-        scores = self._validate(run_log) if validation_due else {}
+        scores = self._validate(run_log) if self._validation_due() else {}
         progress.losses = self.ranks.all_reduce_sum(self.train_step.losses).tolist()
         progress.metrics_bytes, progress.samples_bytes = run_log.sizes
         saver.save(progress, self.train_step, scores if checkpoint_due else None)
 
-    def _save_due(self, stop: StopRequest) -> bool:
-        """Whether state is to be saved after this step."""
-        training, step = self.config.training, self.progress.step
-        at_step = step % training.validate_every == 0 or step % training.checkpoint_every == 0
-        return at_step or bool(stop.agreed) or self._reason_to_end() is not None
+    def _validation_due(self) -> bool:
+        return self._reason_to_end() is not None or self.progress.step % self.config.training.validate_every == 0
+
+    def _checkpoint_due(self) -> bool:
+        return self._validation_due() or self.progress.step % self.config.training.checkpoint_every == 0
 
     def _check_finite(self) -> None:
         """Raises NmtError when a loss or a weight is no longer a finite number, before it is logged or saved."""

@@ -22,7 +22,7 @@ from nmt.config.schema import DecodingConfig
 from nmt.data import vocabulary as vocabularies
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding import exact_engine, model_loader
-from nmt.decoding.ctranslate2_model import Output
+from nmt.decoding.ctranslate2_model import SUPPORTED, Output
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.exact_engine import DIFFERENT, ExactEngine, certain
 from nmt.decoding.interface import SearchInput
@@ -139,7 +139,7 @@ def test_each_setting_is_either_identical_or_listed() -> None:
     assert {field.name for field in dataclasses.fields(DecodingConfig)} == identical | DIFFERENT.keys()
     assert exact_engine.difference(DecodingConfig()) is None
     options = {field.name for field in dataclasses.fields(Options)}
-    assert options - exact_engine._OPTIONS == {
+    assert options - SUPPORTED == {
         "sampling",
         "no_repeat_ngram",
         "banned",

@@ -88,7 +88,7 @@ def both(case: Packed, device: str) -> tuple[dict[str, Tensor], dict[str, Tensor
 
 
 def multiply_bfloat16_as_numbers() -> None:
-    """Triton's interpreter holds bfloat16 as 16 bits, and tl.dot multiplies them as integers (triton issue 11584)."""
+    """Triton's interpreter holds bfloat16 as 16 bits, and tl.dot multiplies integers (triton-lang/triton#11584)."""
     import numpy as np
     import triton.language as tl
     from triton.runtime.interpreter import InterpreterBuilder, TensorHandle

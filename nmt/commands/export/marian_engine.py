@@ -48,7 +48,7 @@ class MarianEngine:
             found += self._outputs(sources[start : start + _SENTENCES], options)
         places = [(i, output) for i, outputs in enumerate(found) for output in outputs]
         scores = self.score([(sources[i].ids, output) for i, output in places], batch_tokens)
-        penalties = length_penalties(max(map(len, scores), default=0), options).tolist()
+        penalties = length_penalties(max(map(len, scores), default=0), options)
         hypotheses: list[list[Hypothesis]] = [[] for _ in sources]
         for (i, output), token_scores in zip(places, scores, strict=True):
             hypotheses[i].append(Hypothesis.scored(output, token_scores, penalties))

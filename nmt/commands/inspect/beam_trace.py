@@ -54,7 +54,7 @@ class Recorder:
         size = self.options.beam_size
         live = self._live.to(log_p)
         best = best_candidates(log_p, live, candidate_count(size))
-        penalty = float(length_penalties(length + 1, self.options)[-1])
+        penalty = length_penalties(length + 1, self.options)[-1]
         self._candidates = {}
         for rank, (total, row, token) in enumerate(zip(*(column[0].tolist() for column in best), strict=True)):
             if total == -math.inf:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nmt.decoding.search.candidates import best_candidates, candidate_count
 from nmt.decoding.search.finished import FinishedSentences
-from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Stepper, length_penalties
+from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Stepper, length_penalty_tensor
 from nmt.decoding.search.logits_processors import NextTokenMask
 from nmt.device import from_host, runs_ahead
 
@@ -49,7 +49,7 @@ def beam_search(
     sentences = torch.arange(len(source), device=device)  # [B]
     mask = NextTokenMask(max_lengths, options, processors, device)
     finished = FinishedSentences(max_lengths, device)
-    penalties = from_host(length_penalties(finished.longest + 1, options), device)  # of |Y| = 0, 1, …
+    penalties = from_host(length_penalty_tensor(finished.longest + 1, options), device)  # of |Y| = 0, 1, …
     longest = penalties[mask.limits + 1]  # [B]: of the longest output
     state, tokens = stepper.start(stepper.encode(source)), torch.full_like(source[:, :1], options.bos)  # [B, K]
     live = torch.zeros(len(source), 1, device=device)  # [B, K]: log P so far, best first; -inf: not live

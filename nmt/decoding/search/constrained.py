@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nmt.decoding.search.candidates import best_candidates
 from nmt.decoding.search.finished import DROP_SHARE
-from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Stepper, length_penalties
+from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Stepper, length_penalty_tensor
 from nmt.decoding.search.logits_processors import NextTokenMask
 from nmt.decoding.search.phrase_automaton import Group, Phrase, Phrases, PhraseState
 
@@ -65,7 +65,7 @@ def constrained_beam_search(
     searches = [_Sentence(*pair, options) for pair in zip(required, limits, strict=True)]
     sentences = searches  # those that are not over
     mask = NextTokenMask(max_lengths, options, processors, device)
-    penalties = length_penalties(int(max_lengths.max()) + 1, options)  # of |Y| = 0, 1, …
+    penalties = length_penalty_tensor(int(max_lengths.max()) + 1, options)  # of |Y| = 0, 1, …
     state, tokens = stepper.start(stepper.encode(source)), torch.full_like(source[:, :1], options.bos)  # [B, K]
     live = torch.zeros(len(source), 1, device=device)  # [B, K]: log P so far; -inf: not live
     continuing = torch.tensor(sorted(options.continuing), dtype=torch.long, device=device)

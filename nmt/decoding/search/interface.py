@@ -14,7 +14,7 @@ from torch import Tensor
 from nmt.decoding.search.options import Hypothesis as Hypothesis
 from nmt.decoding.search.options import Options as Options
 from nmt.decoding.search.options import Sampling as Sampling
-from nmt.decoding.search.options import penalties
+from nmt.decoding.search.options import length_penalties as length_penalties
 
 Memory = Any  # each model has its own types
 State = Any
@@ -65,9 +65,9 @@ class LogitsProcessor(Protocol):
         `Stepper.reorder`."""
 
 
-def length_penalties(longest: int, options: Options) -> Tensor:
-    """`penalties` as a tensor, float32 on the CPU."""
-    return torch.tensor(penalties(longest, options))
+def length_penalty_tensor(longest: int, options: Options) -> Tensor:
+    """`length_penalties` as a tensor, float32 on the CPU."""
+    return torch.tensor(length_penalties(longest, options))
 
 
 def build_hypotheses(
@@ -84,7 +84,7 @@ def build_hypotheses(
     for step, (extended, tokens, log_p) in enumerate(steps):
         outputs[extended, :, step], scores[extended, :, step] = tokens, log_p
     lengths = (outputs == options.eos).int().argmax(dim=2)  # [B, N]: without EOS
-    penalties = length_penalties(outputs.shape[2], options).tolist()
+    penalties = length_penalties(outputs.shape[2], options)
     found: list[list[Hypothesis]] = []
     for of_sentence in zip(outputs.tolist(), scores.tolist(), lengths.tolist(), strict=True):
         hypotheses = [

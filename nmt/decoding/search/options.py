@@ -79,7 +79,7 @@ class Options:
             raise ValueError(f"length_penalty must be a number from 0: {self.length_penalty}")
 
 
-def penalties(longest: int, options: Options) -> list[float]:
+def length_penalties(longest: int, options: Options) -> list[float]:
     """lp(Y), by which log P(Y|X) is divided, for |Y| = 0 … longest, where |Y| counts EOS; float32 numbers.
 
     gnmt: ((5 + |Y|) / 6)^α (Wu et al. 2016, equation 14); average: |Y|^α; none: 1. Raises ValueError if one is too

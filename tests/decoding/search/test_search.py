@@ -30,7 +30,7 @@ from nmt.config.schema import DecodingConfig
 from nmt.config.sections import LONGEST_OUTPUT
 from nmt.decoding.search import beam as beam_module
 from nmt.decoding.search.candidates import best_candidates
-from nmt.decoding.search.interface import Hypothesis, Options, length_penalties
+from nmt.decoding.search.interface import Hypothesis, Options, length_penalty_tensor
 from nmt.decoding.search.search import search
 
 
@@ -222,7 +222,7 @@ def test_no_sentences() -> None:
 
 def test_length_penalties_are_the_formula_and_in_order() -> None:
     for alpha in (0.0, 1e-15, 1e-9, 0.6, 1.0, 20.0):
-        penalties = length_penalties(300, replace(OPTIONS, length_penalty=alpha))
+        penalties = length_penalty_tensor(300, replace(OPTIONS, length_penalty=alpha))
         assert (penalties[1:] >= penalties[:-1]).all()
         assert penalties[[0, 1, 300]].tolist() == pytest.approx([penalty(n, alpha) for n in (0, 1, 300)], rel=1e-6)
 
@@ -234,18 +234,18 @@ def test_no_length_penalty_that_settings_allow_makes_a_score_nothing(normalizati
         field.metadata["bounds"]["at most"] for field in fields(DecodingConfig) if field.name == "length_penalty"
     )
     options = replace(OPTIONS, normalization=normalization, length_penalty=most)
-    penalties = length_penalties(LONGEST_OUTPUT + 1, options)
+    penalties = length_penalty_tensor(LONGEST_OUTPUT + 1, options)
     assert penalties.isfinite().all() and (penalties.diff() >= 0).all()
     least = torch.log(torch.tensor(1 - 2**-24))
     assert (least / penalties < -torch.finfo(torch.float32).tiny).all()
     with pytest.raises(ValueError, match="length_penalty: 300 is too large for outputs of 50 tokens"):
-        length_penalties(50, replace(options, length_penalty=300.0))
+        length_penalty_tensor(50, replace(options, length_penalty=300.0))
 
 
 def test_other_normalizations() -> None:
-    average = length_penalties(40, replace(OPTIONS, normalization="average", length_penalty=1.0))
+    average = length_penalty_tensor(40, replace(OPTIONS, normalization="average", length_penalty=1.0))
     assert average[1:].tolist() == list(range(1, 41))
-    assert length_penalties(40, replace(OPTIONS, normalization="none")).tolist() == [1.0] * 41
+    assert length_penalty_tensor(40, replace(OPTIONS, normalization="none")).tolist() == [1.0] * 41
 
 
 @pytest.mark.parametrize("wrong", [{"n_best": 5}, {"n_best": 0}, {"beam_size": 0},
