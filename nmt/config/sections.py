@@ -167,7 +167,8 @@ class TrainingConfig:
         "float32", "number format of the forward and backward pass; weights and optimizer state stay in float32"
     )
     packed: bool | None = setting(
-        None, "batches without padding, all of one shape: sentences lie one after another; null: on CUDA GPUs"
+        None,
+        "batches of one shape without padding: sentences lie one after another; null: on CUDA GPUs (slow elsewhere)",
     )
     compile: bool | None = setting(
         None,

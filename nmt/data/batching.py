@@ -49,7 +49,7 @@ class Batch:
 
     source: Tensor  # int64 [B, S], rows end in EOS, then PAD
     target: Tensor  # int64 [B, T], rows end in EOS, then PAD
-    tokens: Tensor  # int64 [N]: the places of the target's tokens in the flattened target
+    target_places: Tensor  # int64 [N]: where tokens are in the flattened target
 
     @classmethod
     def of(cls, source: Tensor, target: Tensor) -> "Batch":
@@ -58,11 +58,11 @@ class Batch:
 
     def pinned(self) -> "Batch":
         """The same in page-locked memory, from which it is copied to a GPU asynchronously."""
-        return Batch(self.source.pin_memory(), self.target.pin_memory(), self.tokens.pin_memory())
+        return Batch(self.source.pin_memory(), self.target.pin_memory(), self.target_places.pin_memory())
 
     def to(self, device: torch.device) -> "Batch":
         """The same on this device."""
-        return Batch(*(each.to(device, non_blocking=True) for each in (self.source, self.target, self.tokens)))
+        return Batch(*(each.to(device, non_blocking=True) for each in (self.source, self.target, self.target_places)))
 
 
 @dataclass(frozen=True)

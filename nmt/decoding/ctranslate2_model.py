@@ -53,7 +53,8 @@ class CTranslate2Model:
                 name, kind, device_index=index, inter_threads=self.workers, intra_threads=1, files=files
             )
         except (RuntimeError, ValueError) as error:
-            raise NmtError(f"{name}: CTranslate2 cannot load it: {error}: export it again") from None
+            advice = ": export it again" if files is None else ""
+            raise NmtError(f"{name}: CTranslate2 cannot load it: {error}{advice}") from None
         self.on_searched: Callable[[int], object] | None = None
         self.source_pieces = vocabulary.source.every_piece()
         self.target_pieces = vocabulary.target.every_piece()

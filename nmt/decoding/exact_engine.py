@@ -78,9 +78,9 @@ class ExactEngine:
         longest = decoding.longest_output(decoding.max_source_tokens or 0)
         limit = loaded.config.model.longest_position
         self.positions = None if limit is None else limit - 1
-        self.table = limit or max(longest + 1, export_folder.longest_position(loaded.config))
+        self._longest = limit or max(longest + 1, export_folder.longest_position(loaded.config))
         files = ctranslate2_files.model_files(
-            loaded.config, loaded.vocabulary, loaded.weights, self.table, divided=True
+            loaded.config, loaded.vocabulary, loaded.weights, self._longest, divided=True
         )
         self.model = CTranslate2Model(name, loaded.vocabulary, "cpu", files)
         self.auto_batch_tokens = max(AUTO_BATCH_TOKENS, _WORKER_TOKENS * self.model.workers)
@@ -88,7 +88,7 @@ class ExactEngine:
         self._load = load
 
     @cached_property
-    def own(self) -> Engine:
+    def pytorch(self) -> Engine:
         """PyTorch's engine, loaded when it is first needed."""
         return self._load()
 
@@ -107,16 +107,16 @@ class ExactEngine:
             for (i, j), hypothesis in zip(places, scored, strict=True):
                 found[i][j] = hypothesis
         if rest := [i for i in range(len(sources)) if i not in found]:
-            if "own" not in vars(self):
+            if "pytorch" not in vars(self):
                 log.info("search: PyTorch for %d of %d sentences, which need it", len(rest), len(sources))
-            self.own.on_searched = self.on_searched
-            found |= zip(rest, self.own.search([sources[i] for i in rest], options, batch_tokens), strict=True)
+            self.pytorch.on_searched = self.on_searched
+            found |= zip(rest, self.pytorch.search([sources[i] for i in rest], options, batch_tokens), strict=True)
         return [found[i] for i in range(len(sources))]
 
     def _is_plain(self, source: SearchInput) -> bool:
-        """Whether there is nothing special about a source, and its positions are in the table."""
+        """Whether there is nothing special about a source, and there are enough positions."""
         special = source.prefix or source.required or source.shortest or not source.longest
-        return not special and max(len(source.ids), source.longest) < self.table
+        return not special and max(len(source.ids), source.longest) < self._longest
 
     def _greedy(
         self, sources: Sequence[SearchInput], which: Sequence[int], options: Options, batch_tokens: int
@@ -130,8 +130,7 @@ class ExactEngine:
             if options.scores and not (ended and len(tokens) <= sources[i].longest):
                 cut.append(i)
             else:
-                tokens = tokens[: sources[i].longest]
-                found[i] = [Hypothesis(tokens, log_p / by_length[len(tokens) + 1], log_p, [])]
+                found[i] = [_hypothesis((tokens[: sources[i].longest], log_p, ended), by_length)]
         pairs = [(sources[i].ids, outputs[i][0][0][: sources[i].longest]) for i in cut]
         return found | {i: [one] for i, one in zip(cut, self._scored(pairs, options, batch_tokens), strict=True)}
 
@@ -168,9 +167,11 @@ class ExactEngine:
         for i, outputs in self.model.search(sources, batches, options, patience=2).items():
             live = sum(not ended for _, _, ended in outputs)
             if are_known(outputs) and live == options.beam_size and len(outputs) < 2 * options.beam_size:
-                pairs = [(sources[i].ids, tokens) for tokens, _, _ in outputs]
-                best = sorted(self._scored(pairs, options, batch_tokens), key=lambda one: -one.score)
-                found[i] = best[: options.n_best]
+                by_length = length_penalties(max(len(tokens) for tokens, _, _ in outputs) + 1, options)
+                pairs = [(sources[i].ids, tokens) for tokens, _, ended in outputs if not ended]
+                hypotheses = self._scored(pairs, options, batch_tokens)
+                hypotheses += [_hypothesis(each, by_length) for each in outputs if each[2]]
+                found[i] = sorted(hypotheses, key=lambda one: -one.score)[: options.n_best]
         return found
 
     def _scored(self, pairs: Sequence[Pair], options: Options, batch_tokens: int) -> list[Hypothesis]:
@@ -183,17 +184,18 @@ class ExactEngine:
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
         """As nmt.decoding.interface.Searcher."""
         longest = max((max(map(len, pair)) for pair in pairs), default=0)
-        if longest >= self.table or any(token <= BOS for _, target in pairs for token in target):  # a divided subword
-            return self.own.score(pairs, batch_tokens)
+        divided = any(token <= BOS for _, target in pairs for token in target)
+        if divided or longest >= self._longest:
+            return self.pytorch.score(pairs, batch_tokens)
         return self.model.score(pairs, batch_tokens)
 
     def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
         """As nmt.decoding.interface.Engine."""
-        return self.own.align(pairs, batch_tokens)
+        return self.pytorch.align(pairs, batch_tokens)
 
     def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list["Tensor"]:
         """As nmt.decoding.interface.Engine."""
-        return self.own.encode(sources, batch_tokens)
+        return self.pytorch.encode(sources, batch_tokens)
 
 
 def certain(outputs: Sequence[Output], last: int, options: Options) -> list[Hypothesis] | None:
@@ -206,17 +208,19 @@ def certain(outputs: Sequence[Output], last: int, options: Options) -> list[Hypo
     by_length = length_penalties(last + 1, options)
     if not are_known(outputs):
         return None
-    found = [
-        Hypothesis(tokens, log_p / by_length[len(tokens) + 1], log_p, [])
-        for tokens, log_p, _ in outputs
-        if len(tokens) <= last
-    ]
+    found = [_hypothesis(each, by_length) for each in outputs if len(each[0]) <= last]
     best = sorted(found, key=lambda hypothesis: -hypothesis.score)[: options.n_best]
     # What was not returned is at most as likely as anything that was.
     least = min(log_p for _, log_p, _ in outputs)
     if len(best) < options.n_best or best[-1].score < least / by_length[last + 1]:
         return None
     return best
+
+
+def _hypothesis(output: Output, by_length: Sequence[float]) -> Hypothesis:
+    """An output that has ended, without token scores; by_length: as `length_penalties` returns."""
+    tokens, log_p, _ = output
+    return Hypothesis(tokens, log_p / by_length[len(tokens) + 1], log_p, [])
 
 
 def are_known(outputs: Sequence[Output]) -> bool:

@@ -44,6 +44,8 @@ def load(
         engine = CTranslate2Engine(path, device)
         decoding = schema.override(engine.settings, overrides).search
         engine.check_precision(decoding.precision)
+        if decoding.engine == "torch" and any(one.startswith("decoding.engine=") for one in overrides):
+            raise NmtError(f"{path}: decoding.engine: torch: this folder is for CTranslate2: give the model file")
         return engine, engine.vocabulary, decoding, {}
     paths = [model_file.locate(one) for one in (path, *ensemble)]
     decoding = schema.override(model_file.load_config(paths[0]), overrides).search
@@ -83,7 +85,6 @@ def _load_for_ctranslate2(path: Path, device: str, overrides: Sequence[str]) -> 
     if not loaded.vocabulary.target.has_bytes:
         return "the vocabulary has no byte_fallback, so the unknown subword may have a probability that counts"
     decoding = schema.override(loaded.config, overrides).search
-
     if not all(np.isfinite(weight).all() for weight in loaded.weights.values()):
         return "some weights are not finite numbers"
 

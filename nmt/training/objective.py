@@ -12,6 +12,7 @@ from nmt.config import schema
 from nmt.data.batching import Batch
 from nmt.data.packing import PackedBatch, pack
 from nmt.data.vocabulary import BOS, EOS
+from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError, first_line
 from nmt.models.interface import PackedSentences, TranslationModel
 from nmt.training.loss import smoothed_cross_entropy
@@ -43,7 +44,8 @@ class Objective(nn.Module):
             states, labels = self._states(source, inputs)[: batch.target_tokens], batch.labels
         else:
             states = self._states(batch.source, F.pad(batch.target[:, :-1], (1, 0), value=BOS))  # [B, T, D]
-            states, labels = states.flatten(0, 1).index_select(0, batch.tokens), batch.target.flatten()[batch.tokens]
+            places = batch.target_places
+            states, labels = states.flatten(0, 1).index_select(0, places), batch.target.flatten()[places]
         with self._autocast(labels.device):
             smoothing = self.smoothing if self.training else 0.0
             return smoothed_cross_entropy(states, self.model.output_weight, labels, smoothing)
@@ -95,18 +97,18 @@ class _Copies(torch.autograd.Function):
         return tuple(None if gradient is None else next(copied) for gradient in gradients)
 
 
-def packs(objective: Objective, wanted: bool | None, *, sharded: bool) -> bool:
+def packs(objective: Objective, wanted: bool | None, ranks: Ranks, *, sharded: bool) -> bool:
     """Whether batches are packed: training.packed (`wanted`), or if that is None, on CUDA where it works.
 
-    A small batch is tried, but not with `sharded` layers, which one rank cannot run alone. Raises NmtError if batches
-    must be packed and cannot be.
+    A small batch is tried on each rank, but not with `sharded` layers, which one rank cannot run alone. Raises NmtError
+    if batches must be packed and cannot be. Collective: all ranks get the same answer.
     """
     on_gpu = objective.model.output_weight.device.type == "cuda"
     if wanted is False or (wanted is None and not (on_gpu and objective.model.can_pack)):
         return False
     reason = "" if objective.model.can_pack else "this model takes padded batches only"
     if not reason and on_gpu and not sharded:
-        reason = _reason_it_fails(objective)
+        reason = next(filter(None, ranks.all_gather(_reason_it_fails(objective))), "")
     if reason and wanted:
         raise NmtError(f"training.packed: true: packed batches do not work here ({reason}): set it to null")
     if reason:

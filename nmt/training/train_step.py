@@ -49,7 +49,7 @@ class TrainStep:
             # cuDNN's attention plans for a part of a second for each new shape, and padded batches, which those of
             # validation always are, have new shapes all the time.
             torch.backends.cuda.enable_cudnn_sdp(False)
-        packed = self.objective.packed = packs(self.objective, training.packed, sharded=self.sharded)
+        packed = self.objective.packed = packs(self.objective, training.packed, ranks, sharded=self.sharded)
         self.compiled = packed and device.type == "cuda" if training.compile is None else training.compile
         self.parallel: nn.Module = self.objective
         self.optimizer = _optimizer(self.model, training)

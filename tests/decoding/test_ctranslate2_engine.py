@@ -124,6 +124,7 @@ def test_an_option_that_it_has_not_is_refused_by_name(folder: Path) -> None:
         ("banned=[zebra]", r"^decoding\.banned: a CTranslate2 .*: set decoding\.banned=\[\], or translate with the"),
         ("method=sample", r"^decoding\.method: a CTranslate2 .*: set decoding\.method=beam, or translate with the"),
         ("no_repeat_ngram=3", r"^decoding\.no_repeat_ngram: 3: .*: set decoding\.no_repeat_ngram=null, or"),
+        ("engine=torch", r"decoding\.engine: torch: this folder is for CTranslate2: give the model file"),
         ("coverage_penalty=0.2", r"^decoding\.coverage_penalty: 0\.2: .*: set decoding\.coverage_penalty=0, or"),
     ],
 )

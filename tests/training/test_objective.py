@@ -22,6 +22,7 @@ from nmt.config.schema import Config
 from nmt.data.batching import Batch, Step, collate_pairs
 from nmt.data.packing import PackedBatch, pack
 from nmt.data.vocabulary import BOS, EOS, PAD
+from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.models.transformer.model import Transformer
 from nmt.training import objective as objective_module
@@ -154,6 +155,9 @@ def test_bfloat16_is_as_exact_as_its_copies_of_the_weights(tie: Any) -> None:
     assert all(weight.is_leaf and weight.dtype == torch.float32 for weight in of_model.parameters())
 
 
+ALONE = Ranks()
+
+
 def on_gpu(*, can_pack: bool = True) -> Objective:
     """What `packs` asks about a model on a GPU."""
     weight = SimpleNamespace(device=torch.device("cuda"))
@@ -163,12 +167,12 @@ def on_gpu(*, can_pack: bool = True) -> Objective:
 def test_batches_are_packed_on_gpus_unless_settings_say_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
     monkeypatch.setattr(objective_module, "run_passes", lambda *given: tried.append(given))
-    assert packs(on_gpu(), None, sharded=False) and len(tried) == 1
-    assert packs(on_gpu(), None, sharded=True) and len(tried) == 1  # one rank alone cannot try
-    assert not packs(on_gpu(), False, sharded=False)
-    assert not packs(on_gpu(can_pack=False), None, sharded=False)
-    assert not packs(objective(), None, sharded=False)  # on the CPU
-    assert packs(objective(), True, sharded=False)
+    assert packs(on_gpu(), None, ALONE, sharded=False) and len(tried) == 1
+    assert packs(on_gpu(), None, ALONE, sharded=True) and len(tried) == 1  # one rank alone cannot try
+    assert not packs(on_gpu(), False, ALONE, sharded=False)
+    assert not packs(on_gpu(can_pack=False), None, ALONE, sharded=False)
+    assert not packs(objective(), None, ALONE, sharded=False)  # on the CPU
+    assert packs(objective(), True, ALONE, sharded=False)
 
 
 def test_where_packed_batches_do_not_work_they_are_padded(
@@ -178,12 +182,12 @@ def test_where_packed_batches_do_not_work_they_are_padded(
         raise RuntimeError("\nFailed to find C compiler.\nSee the manual.")
 
     monkeypatch.setattr(objective_module, "run_passes", run_passes)
-    assert not packs(on_gpu(), None, sharded=False)
+    assert not packs(on_gpu(), None, ALONE, sharded=False)
     assert "going on with padded ones (Failed to find C compiler.)" in caplog.text
     with pytest.raises(NmtError, match=r"training.packed: true: .* \(Failed to find C compiler.\): set it to null"):
-        packs(on_gpu(), True, sharded=False)
+        packs(on_gpu(), True, ALONE, sharded=False)
     with pytest.raises(NmtError, match="takes padded batches only"):
-        packs(on_gpu(can_pack=False), True, sharded=False)
+        packs(on_gpu(can_pack=False), True, ALONE, sharded=False)
 
 
 # ------------------------------------------------------------------------ compiled
