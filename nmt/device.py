@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import os
+import platform
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -130,6 +131,14 @@ def keep_freed_memory() -> None:
         with contextlib.suppress(AttributeError, OSError):  # another C library
             ctypes.CDLL(None).mallopt(m_mmap_threshold, 1 << 30)
             ctypes.CDLL(None).mallopt(m_trim_threshold, (1 << 31) - 1)
+
+
+def processor_maker() -> str:
+    """`GenuineIntel`, `AuthenticAMD` or another name that x86 processors give; empty if unknown."""
+    with contextlib.suppress(OSError):
+        found = re.search(r"^vendor_id\s*: (\S+)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        return found[1] if found else ""
+    return platform.processor().rpartition(", ")[2]  # Windows: "AMD64 Family …, AuthenticAMD"
 
 
 def usable_cores() -> int:

@@ -156,7 +156,12 @@ def prepare(
         from torch.ao.quantization import default_dynamic_qconfig, quantize_dynamic
     except ImportError:
         raise NmtError("decoding.precision: int8: this version of PyTorch cannot quantise: use bfloat16") from None
+    from nmt.models.linear import Linear
+
     layers = dict.fromkeys(model.int8_layers(), default_dynamic_qconfig)
+    for name in layers:
+        if isinstance(layer := model.get_submodule(name), Linear):
+            model.set_submodule(name, layer.plain())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch warns that a later version will not have it
         return quantize_dynamic(model, layers, inplace=True)  # type: ignore[no-untyped-call]

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config.schema import ModelConfig
+from nmt.models.linear import linear
 
 State = Any  # what a model carries from one decoding step to the next: each model has its own type
 
@@ -119,7 +119,7 @@ class TranslationModel(nn.Module, ABC):
         if hidden.dtype not in (torch.bfloat16, torch.float16):
             return self.logits(hidden).float()
         if not hidden.is_cuda:
-            return F.linear(hidden.float(), self.output_weight.float())
+            return linear(hidden.float(), self.output_weight.float())
         states = hidden.flatten(0, -2)
         return torch.mm(states, self.output_weight.t(), out_dtype=torch.float32).view(*hidden.shape[:-1], -1)
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from nmt.errors import first_line
+from nmt.models.linear import add_product, product
 
 log = logging.getLogger("nmt")
 
@@ -53,7 +54,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         rows = max(1, CHUNK_ELEMENTS.get(hidden.device.type, _DEFAULT_CHUNK_ELEMENTS) // vocabulary)
         for start in range(0, hidden.shape[0], rows):
             h, y = h_all[start : start + rows], target[start : start + rows]
-            nlls, of_target, difference = difference_of(h @ w.t(), y, 1 - smoothing, uniform, needed)
+            nlls, of_target, difference = difference_of(product(h, w.t()), y, 1 - smoothing, uniform, needed)
             mean_logit = hidden[start : start + rows].to(wide) @ (row_sum / vocabulary)
             nll += nlls.sum(dtype=nll.dtype)
             loss += (nlls + smoothing * (of_target - mean_logit)).sum(dtype=loss.dtype)
@@ -136,13 +137,13 @@ def _rounded(difference: Tensor, h: Tensor, w: Tensor) -> tuple[Tensor, Tensor |
 
 def _product(a: Tensor, b: Tensor, unit: Tensor | None) -> Tensor:
     """a b, multiplied by the unit in float32: in float16 small values would be lost again."""
-    return a @ b if unit is None else (a @ b).to(unit.dtype).mul_(unit)
+    return product(a, b) if unit is None else (a @ b).to(unit.dtype).mul_(unit)
 
 
 def _add_product(total: Tensor, a: Tensor, b: Tensor, unit: Tensor | None) -> None:
     """total += a b, multiplied by the unit."""
     if unit is None and a.dtype == total.dtype:
-        total.addmm_(a, b)
+        add_product(total, a, b)
     elif unit is None and total.dtype == torch.float32 and a.is_cuda and _ADDS_IN_FLOAT32:
         torch.addmm(total, a, b, out_dtype=torch.float32, out=total)
     else:

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nmt.models.linear import Linear, linear
 from nmt.models.transformer.cache import KeysValues
 from nmt.models.transformer.packed_attention import Ranges, packed_attention
 
@@ -23,8 +24,8 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         self.heads, self.key_size, self.value_size, self.dropout = heads, key_size, value_size, dropout
         self.widths = [heads * key_size, heads * key_size, heads * value_size]  # queries, keys, values of all heads
-        self.projection = nn.Linear(d_model, sum(self.widths), bias=bias)
-        self.output = nn.Linear(heads * value_size, d_model, bias=bias)
+        self.projection = Linear(d_model, sum(self.widths), bias=bias)
+        self.output = Linear(heads * value_size, d_model, bias=bias)
 
     def forward(self, x: Tensor, mask: Tensor | Ranges | None = None, causal: bool = False) -> Tensor:
         """Self-attention. x [B, T, D]; mask broadcasts to [B, H, T, T], true where a query may attend. Or packed:
@@ -84,7 +85,7 @@ class MultiHeadAttention(nn.Module):
     def _project(self, x: Tensor, part: slice) -> Tensor:
         """x [B, T, D] times a part of the projection: queries only, or keys and values."""
         bias = None if self.projection.bias is None else self.projection.bias[part]
-        return F.linear(x, self.projection.weight[part], bias)
+        return linear(x, self.projection.weight[part], bias)
 
     def _heads(self, x: Tensor) -> Tensor:
         size = x.shape[-1] // self.heads  # given in full: view cannot infer -1 in an empty batch

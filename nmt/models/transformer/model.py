@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from nmt.config.schema import ModelConfig
 from nmt.models.dropout import dropout, residual_sum
 from nmt.models.interface import Memory, PackedSentences, TranslationModel
+from nmt.models.linear import Linear, prefers_onednn
 from nmt.models.transformer.attention import MultiHeadAttention
 from nmt.models.transformer.cache import KeysValues, SourceCache, TargetCache
 from nmt.models.transformer.packed_attention import Ranges, causal_ranges, cross_ranges, sentence_ranges
@@ -31,8 +32,8 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: ModelConfig):
         super().__init__()
-        self.inner = nn.Linear(config.d_model, config.feed_forward, bias=config.bias)
-        self.outer = nn.Linear(config.feed_forward, config.d_model, bias=config.bias)
+        self.inner = Linear(config.d_model, config.feed_forward, bias=config.bias)
+        self.outer = Linear(config.feed_forward, config.d_model, bias=config.bias)
         self.dropout = config.activation_dropout
         activations: dict[str, Callable[[Tensor], Tensor]] = {"relu": _relu, "gelu": F.gelu, "swish": F.silu}
         self.activation = activations[config.activation]
@@ -165,7 +166,7 @@ class Transformer(TranslationModel):
         self.scale = math.sqrt(d)
         self.target_embedding = nn.Embedding(target_vocabulary, d)
         self.source_embedding = self.target_embedding if config.tie == "all" else nn.Embedding(source_vocabulary, d)
-        self.output = nn.Linear(d, target_vocabulary, bias=False)
+        self.output = Linear(d, target_vocabulary, bias=False)
         if config.tie != "none":
             self.output.weight = self.target_embedding.weight
         self.source_positions = self._positions(config)
@@ -212,8 +213,9 @@ class Transformer(TranslationModel):
         if matrix.is_cuda:
             return
         self.output.weight = nn.Parameter(matrix)
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
+        for name, module in self.named_modules():
+            in_parts = name.endswith("cross_attention.projection")
+            if isinstance(module, nn.Linear) and not (in_parts and prefers_onednn()):
                 module.weight.data = module.weight.data.t().contiguous().t()
 
     def int8_layers(self) -> list[str]:

@@ -1,0 +1,116 @@
+"""Linear layers, and products of matrices, by the faster of the two libraries that PyTorch has for CPUs.
+
+PyTorch multiplies float32 matrices with MKL, which does not use AVX-512 on AMD processors. oneDNN does, and is about
+twice as fast there. PyTorch itself calls it for other types, and for float32 only in code that torch.compile has made:
+the operator that such code calls is used here too. Without it, or on another processor, everything is PyTorch's own.
+
+Shapes: N rows, I inputs, O outputs.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nmt.device import processor_maker
+
+_FEW = 1 << 20  # multiplications: below it, starting oneDNN takes longer than it saves
+
+
+class Linear(nn.Linear):
+    """torch.nn.Linear by `linear`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., I] → [..., O]."""
+        return linear(x, self.weight, self.bias)
+
+    def plain(self) -> nn.Linear:
+        """PyTorch's own class, with the same weights: its quantisation knows no other."""
+        found = nn.Linear(self.in_features, self.out_features, bias=self.bias is not None, device="meta")
+        found.weight, found.bias = self.weight, self.bias
+        return found
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x Wᵀ + b: x [..., I], weight [O, I], bias [O] → [..., O]."""
+    if not _suits_onednn(x, weight, x.numel() * weight.shape[0]):
+        return F.linear(x, weight, bias)
+    rows = x.reshape(-1, x.shape[-1])
+    needed = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (x, weight, bias))
+    y = _Linear.apply(rows, weight, bias) if needed else _onednn()(rows, weight, bias)  # type: ignore[no-untyped-call]
+    return y.view(*x.shape[:-1], weight.shape[0])
+
+
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """a b for matrices [N, I] and [I, O] → [N, O], without gradients."""
+    if not _suits_onednn(a, b, a.numel() * b.shape[1]):
+        return a @ b
+    # oneDNN's operator copies its first argument if that is transposed, but not the second one.
+    if a.is_contiguous() or a.numel() < b.numel() + len(a) * b.shape[1]:
+        return _onednn()(a, b.t(), None)
+    return _onednn()(b.t(), a, None).t()
+
+
+def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
+    """total += a b, in place; see `product`."""
+    if _suits_onednn(a, b, a.numel() * b.shape[1]):
+        total.add_(product(a, b))
+    else:
+        total.addmm_(a, b)
+
+
+class _Linear(torch.autograd.Function):
+    """x Wᵀ + b and its gradients: three products."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return _onednn()(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
+        return (
+            product(gradient, weight) if needs_x else None,
+            product(gradient.t(), x) if needs_weight else None,
+            gradient.sum(dim=0) if needs_bias else None,
+        )
+
+
+def _suits_onednn(a: Tensor, b: Tensor, multiplications: int) -> bool:
+    return (
+        multiplications >= _FEW
+        and a.dtype == b.dtype == torch.float32
+        and a.device.type == "cpu"
+        and prefers_onednn()
+        and (b.is_contiguous() or b.t().is_contiguous())  # for a part of a matrix oneDNN may have only slow code
+        and not torch.compiler.is_compiling()
+        and not torch.is_autocast_enabled("cpu")
+    )
+
+
+@functools.cache
+def prefers_onednn() -> bool:
+    """Whether float32 products are oneDNN's: where MKL would make them, on an AMD processor with AVX-512.
+
+    It depends on the machine alone, not on a measurement: a resumed run must compute the same.
+    """
+    if processor_maker() != "AuthenticAMD" or torch.backends.cpu.get_cpu_capability() != "AVX512":
+        return False
+    if not (torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()):  # type: ignore[no-untyped-call]
+        return False
+    try:
+        ones = torch.ones(2, 2)
+        return torch.equal(_onednn()(ones, ones, None), 2 * ones)
+    except (AttributeError, RuntimeError):  # another version of PyTorch, without this operator
+        return False
+
+
+@functools.cache
+def _onednn() -> Callable[[Tensor, Tensor, Tensor | None], Tensor]:
+    operator = torch.ops.mkldnn._linear_pointwise.default
+    return lambda x, weight, bias: operator(x, weight, bias, "none", [], "")
