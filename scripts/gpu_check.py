@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 
 from gpu import plan, report
@@ -44,6 +45,7 @@ def main() -> None:
     if arguments.check:
         _run_here(arguments, out)
         return
+    _check_packages(arguments)
     results = out / "results.jsonl"
     results.unlink(missing_ok=True)
     results.touch()
@@ -61,6 +63,18 @@ def main() -> None:
     failed = [row for row in rows if row["verdict"] == "FAILED"]
     print(f"{len(rows)} results, {len(failed)} failed; in {out}")
     sys.exit(1 if failed else 0)
+
+
+def _check_packages(arguments: argparse.Namespace) -> None:
+    """Ends the program, with a line that says what to do, where no check could give a result."""
+    missing = [name for name in ("pytest", "hypothesis", "triton") if find_spec(name) is None]
+    if arguments.without_gpu and missing:
+        sys.exit(f"gpu_check: missing: {', '.join(missing)}: pip install -e '.[dev]'")
+    if arguments.stage is not None and not (arguments.rehearse or arguments.without_gpu):
+        import torch
+
+        if not torch.cuda.is_available():
+            sys.exit("gpu_check: PyTorch finds no CUDA device: use --without-gpu, or --rehearse to try the checks")
 
 
 def _run(check: Check, arguments: argparse.Namespace, out: Path, deadline: float) -> None:

@@ -76,8 +76,10 @@ def parse(text: str, what: str) -> Config:
 def override(config: Config, overrides: Sequence[str]) -> Config:
     """The config of a trained model with `decoding.key=value` overrides.
 
-    Raises NmtError for wrong values and for other settings, which a trained model cannot change.
+    Raises NmtError for wrong values and for other settings, which a trained model cannot change; TypeError for a text.
     """
+    if isinstance(overrides, str):
+        raise TypeError("expected a list of overrides, not a string: for one, give [override]")
     for argument in overrides:
         if not argument.startswith("decoding."):
             advice = did_you_mean(argument) or "a trained model takes only decoding settings: decoding.key=value"

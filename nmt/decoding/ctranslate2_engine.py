@@ -84,7 +84,7 @@ class CTranslate2Engine:
         cut = [i for i, outputs in enumerate(found) if not all(ended for *_, ended in outputs)]
         rescore(hypotheses, cut)
         best = [_best(each, options.n_best) for each in hypotheses]
-        if options.scores and options.token_scores:
+        if options.scores:
             rescore(best, range(len(best)))
             best = [_best(each, options.n_best) for each in best]
         return best

@@ -32,7 +32,7 @@ def load_package() -> Any:
     """The ctranslate2 package. Raises NmtError if it is not installed."""
     try:
         import ctranslate2
-    except ImportError as error:
+    except Exception as error:  # of many types: a missing library, a damaged installation
         raise NmtError(f"CTranslate2 cannot be loaded ({error}): pip install 'nmt[ctranslate2]'") from None
     return ctranslate2
 

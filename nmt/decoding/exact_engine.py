@@ -1,4 +1,4 @@
-"""nmt's own search, by CTranslate2 where its result is provably the same, else by PyTorch. Loads PyTorch when needed.
+"""nmt's own search, by CTranslate2 where its result is the same, else by PyTorch. Loads PyTorch when needed.
 
 Both keep 2K candidates a step, of which those among the K best that end are ended and the K best others live on, and
 both stop when K have ended. So the same hypotheses end at the same step, with the same log P, but for rounding. What
@@ -9,13 +9,16 @@ differs in CTranslate2:
 - Outputs at the length limit are cut; ours end there with EOS, at its price. The limit is one for a batch; ours is each
   source's own. `_at_limit` searches such sources again.
 - It can forbid a subword only before the softmax. The three that are never produced are divided instead:
-  `nmt.checkpoints.ctranslate2_files`. Everything else that forbids subwords is left to PyTorch: `DIFFERENT`.
+  `nmt.checkpoints.ctranslate2_files`. A part must never be among the 2K candidates. So it is with every model that has
+  learned a little; where it is not, and the part is not in an output, this cannot be seen. Everything else that forbids
+  subwords is left to PyTorch: `DIFFERENT`.
 - Its length penalty is |Y|^α, also for `gnmt`. It is not used: what has ended is ranked here.
 
 A source whose result is not certain is searched by PyTorch.
 """
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import cached_property
@@ -26,10 +29,11 @@ from typing import TYPE_CHECKING
 from nmt.checkpoints import ctranslate2_files, export_folder
 from nmt.checkpoints.model_file import Arrays
 from nmt.config.schema import DecodingConfig
-from nmt.data.vocabulary import BOS
-from nmt.decoding.ctranslate2_model import SUPPORTED, UNKNOWN, CTranslate2Model, Output
+from nmt.data.vocabulary import BOS, EOS
+from nmt.decoding.ctranslate2_model import SUPPORTED, CTranslate2Model, Output
 from nmt.decoding.interface import AUTO_BATCH_TOKENS, Engine, Pair, SearchInput
 from nmt.decoding.search.options import Hypothesis, Options, length_penalties
+from nmt.errors import NmtError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,14 +43,15 @@ log = logging.getLogger("nmt")
 # The settings of `decoding` that CTranslate2 treats otherwise: the values that do not use them, and what it does.
 # With all others its results are identical: they concern the sources, the length limits, and how outputs are ranked.
 DIFFERENT: dict[str, tuple[tuple[object, ...], str]] = {
-    "method": (("beam",), "its samples are other ones"),
+    "method": (("beam",), "it draws other samples"),
     "coverage_penalty": ((0.0,), "it has another coverage penalty"),
-    "min_length": ((0,), "it gives the probability of the end of sentence to the other subwords"),
-    "min_length_ratio": ((0.0,), "it gives the probability of the end of sentence to the other subwords"),
-    "no_repeat_ngram": ((None,), "it gives the probability of the repetitions to the other subwords"),
+    "min_length": ((0,), "it changes the probabilities of other subwords too"),
+    "min_length_ratio": ((0.0,), "it changes the probabilities of other subwords too"),
+    "no_repeat_ngram": ((None,), "it changes the probabilities of other subwords too"),
     "banned": (((),), "it cannot ban words"),
-    "precision": (("model", "float32"), "it rounds otherwise"),
+    "precision": (("model", "float32"), "it rounds differently"),
 }
+_MOST_POSITIONS = 10_000  # longer sources are left to PyTorch: a table for them would take seconds to write
 _WORKER_TOKENS = 8_000  # decoding.batch_tokens: auto, for each thread: smaller batches would take more time per token
 
 
@@ -62,9 +67,10 @@ def difference(decoding: DecodingConfig) -> str | None:
 def is_installed() -> bool:
     """Whether there is a package ctranslate2, without loading it."""
     try:
-        return find_spec("ctranslate2") is not None
+        found = find_spec("ctranslate2")
     except ValueError:  # an entry without a specification in sys.modules
         return False
+    return found is not None and found.origin is not None  # a folder of this name, such as an export, has no origin
 
 
 class ExactEngine:
@@ -74,15 +80,19 @@ class ExactEngine:
 
     def __init__(self, name: str, loaded: Arrays, decoding: DecodingConfig, load: Callable[[], Engine]):
         """On the CPU. name: of the file, in messages; decoding: the search that is planned, which decides how many
-        positions are converted. Raises NmtError where the weights do not belong to the settings."""
+        positions are converted. Raises NmtError where the weights do not belong to the settings, or are too large for
+        scores that are numbers."""
         longest = decoding.longest_output(decoding.max_source_tokens or 0)
         limit = loaded.config.model.longest_position
         self.positions = None if limit is None else limit - 1
-        self._longest = limit or max(longest + 1, export_folder.longest_position(loaded.config))
+        self._longest = limit or min(max(longest + 1, export_folder.longest_position(loaded.config)), _MOST_POSITIONS)
         files = ctranslate2_files.model_files(
             loaded.config, loaded.vocabulary, loaded.weights, self._longest, divided=True
         )
         self.model = CTranslate2Model(name, loaded.vocabulary, "cpu", files)
+        [[score, *_]] = self.model.score([([EOS + 1], [EOS + 1])], 1)
+        if not math.isfinite(score):
+            raise NmtError("the model's scores are not numbers")
         self.auto_batch_tokens = max(AUTO_BATCH_TOKENS, _WORKER_TOKENS * self.model.workers)
         self.on_searched: Callable[[int], object] | None = None
         self._load = load
@@ -108,7 +118,7 @@ class ExactEngine:
                 found[i][j] = hypothesis
         if rest := [i for i in range(len(sources)) if i not in found]:
             if "pytorch" not in vars(self):
-                log.info("search: PyTorch for %d of %d sentences, which need it", len(rest), len(sources))
+                log.info("search: also PyTorch, for sentences for which CTranslate2's result is not certain")
             self.pytorch.on_searched = self.on_searched
             found |= zip(rest, self.pytorch.search([sources[i] for i in rest], options, batch_tokens), strict=True)
         return [found[i] for i in range(len(sources))]
@@ -224,5 +234,5 @@ def _hypothesis(output: Output, by_length: Sequence[float]) -> Hypothesis:
 
 
 def are_known(outputs: Sequence[Output]) -> bool:
-    """Whether there are outputs, all of the vocabulary's subwords: a part of a divided one is no subword."""
-    return bool(outputs) and not any(UNKNOWN in tokens for tokens, _, _ in outputs)
+    """Whether there are outputs, without a part of a divided subword: the first part has its id, the others none."""
+    return bool(outputs) and not any(token <= BOS for tokens, _, _ in outputs for token in tokens)

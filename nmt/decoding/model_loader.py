@@ -57,7 +57,7 @@ def load(
             return found
         why = found
     if decoding.engine == "ctranslate2":
-        raise NmtError(f"decoding.engine: ctranslate2 is not possible: {why}: set decoding.engine=auto")
+        raise NmtError(f"decoding.engine: ctranslate2 is not possible ({why}): set decoding.engine=auto")
     log.info("search: PyTorch%s", f" ({why})" if decoding.engine == "auto" else "")
     return _load_for_pytorch(paths, ensemble, device, overrides)
 

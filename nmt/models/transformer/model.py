@@ -272,6 +272,10 @@ class Transformer(TranslationModel):
         numbers = layers * (28 * width + inner * config.feed_forward + weights) + 40 * width
         return int(4 * padded_tokens * numbers) + (192 << 20)
 
+    def packed_bytes(self, places: int) -> int:
+        """As TranslationModel: without Triton's kernels attention holds some matrices of all weights, of one layer."""
+        return 40 * self.config.heads * places**2
+
     def search_bytes(self, sentences: int, longest: int) -> tuple[int, int]:
         """As TranslationModel: the encoder's widest layer; each decoder layer's keys and values of the source."""
         numbers = sentences * longest * self.target_embedding.weight.element_size()
