@@ -357,7 +357,7 @@ def test_more_samples_than_any_beam_has() -> None:
 
 
 def test_more_wanted_than_the_beam_holds() -> None:
-    with pytest.raises(NmtError, match=r"n_best 4 needs decoding\.beam_size of at least 4; it is 3"):
+    with pytest.raises(NmtError, match=r"n_best of 4 is above decoding\.beam_size: 3: raise decoding\.beam_size"):
         new_translator().hypotheses(["one"], n_best=4)
 
 
