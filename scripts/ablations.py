@@ -93,6 +93,42 @@ def trained(found: dict[str, list[grid.Scores]]) -> str:
         f"BLEU on the validation set{', and on the test set' if tested else ''}, with the difference to "
         f"{next(iter(found))}: {first[0]['validation']['bleu_signature']}"
     )
+    return "\n\n".join(filter(None, [format_table([head, *rows], rule=True), note, in_equal_time(found)]))
+
+
+def in_equal_time(found: dict[str, list[grid.Scores]]) -> str:
+    """A table with the speed of each row, and with its last validation in the time that the fastest row trained.
+
+    Validation is not counted as training. Rows that were scored before speeds were recorded are left out; empty if none
+    is left.
+    """
+    timed = {
+        row: results
+        for row, results in found.items()
+        if all("seconds" in one and "subwords_per_second" in one["validation"] and one["curve"] for one in results)
+    }
+    if not timed:
+        return ""
+    least = min(one["seconds"] for results in timed.values() for one in results)
+    rows = []
+    for row, results in timed.items():
+        validated = [[each for each in one["curve"] if each.get("seconds", math.inf) <= least] for one in results]
+        last = [of_run[-1] for of_run in validated if of_run]
+        rows.append(
+            [
+                row,
+                f"{sum(one['target_tokens'] / one['seconds'] for one in results) / len(results):,.0f}",
+                f"{sum(one['validation']['subwords_per_second'] for one in results) / len(results):,.0f}",
+                ", ".join(f"{one['step']:,}" for one in last),
+                grid.mean_and_range([one["validation_loss"] for one in last]) if last else "",
+                grid.mean_and_range([one["bleu"] for one in last]) if last and "bleu" in last[0] else "",
+            ]
+        )
+    head = ["row", "tokens/s, training", "tokens/s, search", "step", "loss", "BLEU"]
+    note = (
+        f"Steps, loss and BLEU: the last validation within {least:,.0f} seconds of training, the time of the fastest "
+        "row. Tokens are target subwords."
+    )
     return f"{format_table([head, *rows], rule=True)}\n\n{note}"
 
 

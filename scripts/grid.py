@@ -38,7 +38,8 @@ log = logging.getLogger("nmt")
 
 GRIDS = Path(__file__).parents[1] / "configs" / "grids"
 RESULTS = "results.jsonl"
-WIDTHS = ("d_model", "feed_forward", "key_size", "value_size")  # settings of `model` that a scale divides
+# Settings of `model` that a scale divides.
+WIDTHS = ("d_model", "feed_forward", "key_size", "value_size", "embedding_size", "hidden_size", "encoder_size")
 # Settings that do not change the results of a run, and may differ when it is resumed.
 _FREE = ("run_dir", "data.store_dir", "data.workers", "data.prefetch", "training.max_seconds", "training.tensorboard")
 Scores = dict[str, Any]
@@ -172,7 +173,7 @@ def _last_of_each(overrides: Sequence[str]) -> tuple[str, ...]:
 def _narrower(row: Row, whole: Config, scale: int) -> Iterator[str]:
     """Overrides that divide the model's widths by `scale`."""
     for name in WIDTHS:
-        width = getattr(whole.model, name)
+        width = getattr(whole.model, name, None)  # of another architecture
         if width is None or scale == 1:
             continue
         if width % scale:
@@ -238,7 +239,7 @@ def _check_unchanged(run: Run) -> None:
 def score(run: Run, average: int, device: str, test: scoring.Pairs | None) -> Scores:
     """The scores of a finished run: of the average of its last checkpoints on the validation set and the test set.
 
-    `curve` has the validations during training.
+    `curve` has the validations during training, each with the seconds that had been trained.
     """
     from nmt.checkpoints import averaging, model_file
 
@@ -255,7 +256,11 @@ def score(run: Run, average: int, device: str, test: scoring.Pairs | None) -> Sc
         **({key: trained[-1][key] for key in ("target_tokens", "seconds")} if trained else {}),
         "validation": {"perplexity": scoring.perplexity(model, pairs, device), **scoring.scores(model, pairs, device)},
         **({"test": scoring.scores(model, test, device)} if test else {}),
-        "curve": [row for row in rows if "validation_loss" in row],
+        "curve": [
+            row | {"seconds": max((one["seconds"] for one in trained if one["step"] <= row["step"]), default=0.0)}
+            for row in rows
+            if "validation_loss" in row
+        ],
     }
 
 

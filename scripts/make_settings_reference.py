@@ -11,9 +11,10 @@ import inspect
 import re
 import sys
 import typing
+from collections.abc import Iterator
 from pathlib import Path
 
-from nmt.config.declaration import settings
+from nmt.config.declaration import Setting, settings
 from nmt.config.reader import in_one_line
 from nmt.config.schema import Config
 
@@ -27,8 +28,10 @@ A run is described by one YAML file. `nmt train` and `nmt prepare` read it, and 
 | file | what it trains |
 | --- | --- |
 | [demo.yaml](demo.yaml) | English to German on a generated corpus, in minutes on two CPU cores |
+| [demo-recurrent.yaml](demo-recurrent.yaml) | the same by LSTMs with attention, the Transformer's predecessor |
 | [multi30k.yaml](multi30k.yaml) | English to German on 29,000 image captions, in less than an hour on two CPU cores |
 | [multi30k-tokenized.yaml](multi30k-tokenized.yaml) | the same corpus, lower-cased and tokenized, as papers score it |
+| [multi30k-recurrent.yaml](multi30k-recurrent.yaml) | the same captions by LSTMs with attention |
 | [wmt14-en-de-base.yaml](wmt14-en-de-base.yaml) | the base model of *Attention Is All You Need*, English to German |
 | [wmt14-en-de-big.yaml](wmt14-en-de-big.yaml) | the big model |
 | [wmt14-en-fr-big.yaml](wmt14-en-fr-big.yaml) | the big model, English to French |
@@ -82,29 +85,55 @@ This page is written by `scripts/make_settings_reference.py` from `nmt/config/se
 """
 
 
+HEAD = "| setting | type | default | meaning |\n| --- | --- | --- | --- |\n"
+
+
 def page() -> str:
     """The whole of configs/README.md."""
     return INTRODUCTION + reference(Config)
 
 
-def reference(declaration: type) -> str:
-    """Tables of every setting: key, type, default, meaning. Sections and other declarations follow with a heading."""
+def reference(declaration: type, without: str | None = None) -> str:
+    """Tables of every setting but `without`: key, type, default, meaning. Sections and other declarations follow with
+    a heading."""
     rows, inner = [], {}
     for name, setting in settings(declaration).items():
         if setting.is_section:
-            inner[name] = f"## {name}\n\n{setting.meaning}\n\n{reference(setting.type)}"
+            about = f"## {name}\n\n{setting.meaning}\n"
+            inner[name] = "\n".join([about, *(variants(setting) if setting.choice else [reference(setting.type)])])
             continue
-        kind = setting.expected.replace("|", "\\|")
+        if name == without:
+            continue
+        kind = _escaped(setting.expected)
         for nested in filter(dataclasses.is_dataclass, typing.get_args(setting.type)):
             title = typing.cast(type, nested).__name__
             about = inspect.cleandoc(nested.__doc__ or "")
             inner[title] = f"### {title}\n\n{about}\n\n{reference(typing.cast(type, nested))}"
             kind = re.sub("mappings?", f"[{title}](#{title.lower()})", kind)
         default = "**required**" if setting.required else f"`{in_one_line(setting.default)}`"
-        meaning = setting.meaning.replace("|", "\\|")
-        rows.append(f"| `{name}` | {kind} | {default} | {meaning} |\n")
-    head = "| setting | type | default | meaning |\n| --- | --- | --- | --- |\n"
-    return "\n".join(["".join([head, *rows])] * bool(rows) + list(inner.values()))
+        rows.append(row(name, kind, default, setting.meaning))
+    return "\n".join(["".join([HEAD, *rows])] * bool(rows) + list(inner.values()))
+
+
+def variants(section: Setting) -> Iterator[str]:
+    """For a section of several declarations: the setting that chooses one, then a table of each."""
+    assert section.choice is not None
+    choosers = [settings(declaration)[section.choice] for declaration in section.variants]
+    kinds, first = _escaped(" | ".join(chooser.expected for chooser in choosers)), choosers[0]
+    yield HEAD + row(section.choice, kinds, f"`{in_one_line(first.default)}`", first.meaning)
+    for declaration, chooser in zip(section.variants, choosers, strict=True):
+        about = inspect.cleandoc(declaration.__doc__ or "")
+        table = reference(declaration, without=section.choice)
+        yield f"### {section.choice}: {chooser.default}\n\n{about}\n\n{table}"
+
+
+def row(name: str, kind: str, default: str, meaning: str) -> str:
+    """A line of a table."""
+    return f"| `{name}` | {kind} | {default} | {_escaped(meaning)} |\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def main() -> int:

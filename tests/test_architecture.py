@@ -34,7 +34,7 @@ COMMANDS = {
 }
 SHARED_BY_COMMANDS = {"html_page", "models", "output_format", "progress"}
 # Everything else knows nmt.models.interface, so that there may be other architectures: docs/adding-a-model.md.
-KNOW_THE_TRANSFORMER = ("nmt.models.build", "nmt.models.transformer", "nmt.commands.export", "nmt.commands.inspect")
+KNOW_THE_TRANSFORMER = ("nmt.models.build", "nmt.models.transformer", "nmt.commands.export")
 
 
 def tree(path: Path) -> ast.Module:

@@ -3,14 +3,14 @@
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
 
 import pytest
 import torch
-from helpers.bag_of_words import BagOfWords
+from helpers.bag_of_words import BagOfWords, BagOfWordsConfig, add_architecture
 from helpers.runs import config_text, rows_of, rows_without_clock
+from helpers.services import service
 from helpers.train_steps import before_step
 from torch import Tensor
 from typer.testing import CliRunner, Result
@@ -18,42 +18,32 @@ from typer.testing import CliRunner, Result
 from nmt.checkpoints import averaging, model_file
 from nmt.cli import app
 from nmt.commands.train import train, training_data
-from nmt.config.schema import Config, ModelConfig
+from nmt.config.schema import Config
 from nmt.data.vocabulary import BOS, EOS, PAD
 from nmt.decoding import ensemble, model_loader
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.ensemble import Ensemble
 from nmt.decoding.interface import SearchInput
 from nmt.decoding.search.interface import Options
+from nmt.decoding.translator import Translator
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
-from nmt.models import build
-from nmt.models.interface import TranslationModel
+from nmt.models.recurrent.model import RecurrentModel
 from nmt.training import memory
 from nmt.training.objective import Objective
 from nmt.training.trainer import Trainer
 
 CPU = torch.device("cpu")
-NAME = "bag-of-words"
-CHOSEN = f"model.architecture={NAME}"
 V = 12
 OPTIONS = Options(bos=BOS, eos=EOS, never=(PAD, 1, BOS), beam_size=3, n_best=3)
 SOURCE = torch.tensor([[5, 6, 7, EOS], [8, EOS, PAD, PAD]])
+TOY, RECURRENT = "bag-of-words", "recurrent"
+MODELS = {  # as overrides
+    TOY: "model={architecture: bag-of-words}",
+    RECURRENT: "model={architecture: recurrent, embedding_size: 16, hidden_size: 32, dropout: 0.1}",
+}
+CLASSES = {TOY: BagOfWords, RECURRENT: RecurrentModel}
 MakeConfig = Callable[..., Config]
-
-
-build_first = build.build
-
-
-def build_either(config: ModelConfig, *sizes: int) -> TranslationModel:
-    """What a second `case` in nmt/models/build.py does."""
-    return BagOfWords(config, *sizes) if str(config.architecture) == NAME else build_first(config, *sizes)
-
-
-def add_architecture(patch: pytest.MonkeyPatch) -> None:
-    """Edits 2 and 4 of docs/adding-a-model.md."""
-    patch.setitem(ModelConfig.__annotations__, "architecture", Literal["transformer", NAME])  # type: ignore[valid-type]
-    patch.setattr(build, "build", build_either)
 
 
 @pytest.fixture(autouse=True)
@@ -61,20 +51,21 @@ def second_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
     add_architecture(monkeypatch)
 
 
-@pytest.fixture
-def make_config(make_config: MakeConfig) -> MakeConfig:
-    return lambda *overrides: make_config(CHOSEN, *overrides)
+@pytest.fixture(scope="module", params=MODELS)
+def name(request: pytest.FixtureRequest) -> str:
+    """Of an architecture."""
+    return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def run_folder(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def run_folder(name: str, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of 20 steps."""
-    folder = tmp_path_factory.mktemp("bag-of-words")
+    folder = tmp_path_factory.mktemp(name)
     (folder / "config.yaml").write_text(config_text(corpus, folder / "run"))
     with pytest.MonkeyPatch.context() as patch:
         add_architecture(patch)
-        assert nmt("train", folder / "config.yaml", CHOSEN, "training.ema_decay=0.9").exit_code == 0
-    yield folder / "run"
+        assert nmt("train", folder / "config.yaml", MODELS[name], "training.ema_decay=0.9").exit_code == 0
+    return folder / "run"
 
 
 def nmt(*arguments: object, text: str = "") -> Result:
@@ -90,7 +81,7 @@ def refusal(*arguments: object) -> str:
 
 def model() -> BagOfWords:
     torch.manual_seed(1)
-    return BagOfWords(ModelConfig(d_model=8, dropout=0.2), V, V, PAD).eval()
+    return BagOfWords(BagOfWordsConfig(size=8, dropout=0.2), V, V, PAD).eval()
 
 
 # ------------------------------------------------------------------------ the promises of the interface
@@ -142,7 +133,8 @@ def test_quantized_it_scores_nearly_the_same(precision: str) -> None:
 def test_what_a_step_needs_is_measured_where_the_model_gives_no_estimate(
     make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    objective, config = Objective(model(), make_config().training), make_config()
+    config = make_config(MODELS[TOY])
+    objective = Objective(model(), config.training)
     lengths = torch.full((1000,), 20).numpy()
     memory.check_step(config.training, objective, 2000, lengths, 1)
     monkeypatch.setattr(memory, "available_memory", lambda: 100 << 10)
@@ -155,26 +147,26 @@ def test_what_a_step_needs_is_measured_where_the_model_gives_no_estimate(
 # ------------------------------------------------------------------------ a run, and what is made of it
 
 
-def test_a_run_trains_validates_and_saves(run_folder: Path) -> None:
+def test_a_run_trains_validates_and_saves(run_folder: Path, name: str) -> None:
     rows = rows_of(run_folder / "metrics.jsonl")
     losses = [row["loss"] for row in rows if "loss" in row]
     assert losses[-1] < losses[0]
     assert {"validation_loss", "bleu", "chrf"} <= rows[-1].keys()
     loaded = model_file.load(run_folder / "best.safetensors")
-    assert str(loaded.config.model.architecture) == NAME
-    assert isinstance(loaded.build(), BagOfWords) and "mixer.linear.weight" in loaded.weights
+    assert str(loaded.config.model.architecture) == name
+    made = loaded.build()
+    assert isinstance(made, CLASSES[name]) and loaded.weights.keys() == model_file.weights_of(made).keys()
 
 
-def test_rules_of_the_transformer_are_not_applied_to_it(make_config: MakeConfig) -> None:
-    odd = ("model.d_model=33", "model.positions=learned", "model.max_positions=3", "vocabulary.shared=false")
-    assert make_config(*odd).model.d_model == 33
-    with pytest.raises(NmtError, match=r"3 problems"):
-        make_config(*odd, "model.architecture=transformer")
+def test_rules_of_the_others_are_not_applied_to_it(make_config: MakeConfig) -> None:
+    assert make_config("model={architecture: bag-of-words, size: 33}", "vocabulary.shared=false").model.width == 33
+    with pytest.raises(NmtError, match=r"model\.d_model: unknown setting of model\.architecture: bag-of-words; transf"):
+        make_config("model={architecture: bag-of-words, d_model: 33}")
 
 
-def test_resumed_is_uninterrupted(make_config: MakeConfig, tmp_path: Path) -> None:
-    train(make_config(f"run_dir={tmp_path / 'whole'}"), "cpu")
-    parts = make_config(f"run_dir={tmp_path / 'parts'}")
+def test_resumed_is_uninterrupted(name: str, make_config: MakeConfig, tmp_path: Path) -> None:
+    train(make_config(MODELS[name], f"run_dir={tmp_path / 'whole'}"), "cpu")
+    parts = make_config(MODELS[name], f"run_dir={tmp_path / 'parts'}")
     trainer = Trainer(parts, training_data(parts), CPU)
     before_step(trainer, 12, lambda: os.kill(os.getpid(), signal.SIGTERM))
     assert trainer.run().agreed == signal.SIGTERM and trainer.progress.step == 12
@@ -184,16 +176,25 @@ def test_resumed_is_uninterrupted(make_config: MakeConfig, tmp_path: Path) -> No
     assert all(torch.equal(weight, other[name]) for name, weight in one.items())
 
 
+def test_a_run_is_not_resumed_with_another_architecture(run_folder: Path, corpus: Path, name: str) -> None:
+    config = run_folder.parent / "config.yaml"  # of a Transformer
+    assert refusal("train", config) == (
+        f"{run_folder} holds a run with other settings (model.architecture: {name} in the saved run, transformer now): "
+        f"restore model.architecture={name}, or set a new run_dir"
+    )
+
+
 def weights_of(path: Path) -> dict[str, Tensor]:
     return dict(model_file.load(path).weights)
 
 
-def test_it_translates_and_scores(run_folder: Path, tmp_path: Path) -> None:
+def test_it_translates_and_scores(run_folder: Path, tmp_path: Path, name: str) -> None:
     done = nmt("translate", run_folder, "--format", "json", text="one two\nthree\n")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.exit_code == 0 and len(rows) == 2
     for weights in rows[0]["translations"][0]["alignment"]:
-        assert weights == pytest.approx([1 / len(weights)] * len(weights))
+        assert sum(weights) == pytest.approx(1, abs=1e-3)
+        assert name != TOY or weights == pytest.approx([1 / len(weights)] * len(weights))
     both = nmt("translate", run_folder, "--ensemble", run_folder / "ema.safetensors", text="one two\n")
     assert both.exit_code == 0 and both.stdout.count("\n") == 1
     (tmp_path / "source").write_text("one two\nthree\n")
@@ -202,6 +203,16 @@ def test_it_translates_and_scores(run_folder: Path, tmp_path: Path) -> None:
     assert scored.exit_code == 0 and scored.stdout.count("\n") == 2
     small = nmt("translate", run_folder, "decoding.precision=int8", text="one two\n")
     assert small.exit_code == 0 and small.stdout.count("\n") == 1
+
+
+def test_it_is_served(run_folder: Path) -> None:
+    loaded = model_file.load(run_folder / model_file.BEST)
+    engine = PyTorchEngine([loaded.build()], CPU)
+    with service(Translator(engine, loaded.vocabulary, loaded.config.search)) as (served, _):
+        found = served.post({"text": ["one two", "three"], "n_best": 2, "alignment": True}).json["translations"]
+    done = nmt("translate", run_folder, text="one two\nthree\n")
+    assert [one[0]["text"] for one in found] == done.stdout.splitlines()
+    assert all(len(one) == 2 for one in found)
 
 
 def test_it_is_averaged(run_folder: Path, tmp_path: Path) -> None:
@@ -214,26 +225,23 @@ def test_it_is_averaged(run_folder: Path, tmp_path: Path) -> None:
         torch.testing.assert_close(weight, (weights_of(paths[0])[name] + weights_of(paths[1])[name]) / 2)
 
 
-def test_it_is_evaluated_and_reported(run_folder: Path, corpus: Path, tmp_path: Path) -> None:
+def test_it_is_evaluated_and_reported(run_folder: Path, corpus: Path, tmp_path: Path, name: str) -> None:
     files = ("--source", corpus / "validation.en", "--reference", corpus / "validation.de")
     assert "BLEU" in nmt("evaluate", run_folder, *files).stdout
     assert nmt("report", run_folder, "--output", tmp_path / "page.html").exit_code == 0
-    assert "bag-of-words" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert name in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("format", ["ctranslate2", "marian"])
-def test_exports_refuse_it(run_folder: Path, tmp_path: Path, format: str) -> None:
+def test_exports_refuse_it(run_folder: Path, tmp_path: Path, name: str, format: str) -> None:
     pytest.importorskip("ctranslate2" if format == "ctranslate2" else "transformers")
     message = refusal("export", run_folder, "--format", format, "--output", tmp_path / "exported")
-    assert message.startswith(f"{run_folder / model_file.BEST}: ") and "BagOfWords" in message
+    assert message.startswith(f"{run_folder / model_file.BEST}: ") and CLASSES[name].__name__ in message
     assert "only a Transformer can be exported" in message and "nmt translate" in message
     assert not (tmp_path / "exported").exists()
 
 
+@pytest.mark.parametrize("name", [TOY], indirect=True)
 def test_attention_pages_refuse_it(run_folder: Path) -> None:
     message = refusal("inspect", run_folder, "one two")
-    assert (
-        "BagOfWords" in message
-        and "only a Transformer can be inspected" in message
-        and "nmt translate --format json" in message
-    )
+    assert "BagOfWords" in message and "cannot be inspected" in message and "nmt translate --format json" in message

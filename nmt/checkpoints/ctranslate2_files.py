@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nmt.config.schema import Config, ModelConfig
+from nmt.config.schema import Config, TransformerConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer, Vocabulary
 from nmt.errors import NmtError
 
@@ -96,7 +96,7 @@ def _divided(variables: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _variables(
-    config: ModelConfig, vocabulary: Vocabulary, weights: Mapping[str, Array], length: int
+    config: TransformerConfig, vocabulary: Vocabulary, weights: Mapping[str, Array], length: int
 ) -> dict[str, Array]:
     """CTranslate2's variables by name, in the order in which they are written."""
     given, width = _Given(weights), config.d_model

@@ -43,25 +43,61 @@ def of_vocabulary(vocabulary: sections.VocabularyConfig) -> Iterator[str]:
 def of_model(
     model: sections.ModelConfig, data: sections.DataConfig, vocabulary: sections.VocabularyConfig
 ) -> Iterator[str]:
-    """By architecture: the settings of one may mean nothing to another."""
-    if model.architecture == "transformer":
-        yield from of_transformer(model, data, vocabulary)
+    match model:
+        case sections.TransformerConfig():
+            yield from of_transformer(model)
+        case sections.RecurrentConfig():
+            yield from of_recurrent(model)
+        case _:
+            return
+    if model.tie == "all" and not vocabulary.shared:
+        yield "model.tie=all needs vocabulary.shared=true: set model.tie=target, or share the vocabulary"
+    longest = model.longest_position
+    if longest is not None and longest < data.max_length + 1:
+        yield f"{model.max_positions=} is below {data.max_length=} + 1 (end of sentence): raise one or lower the other"
 
 
-def of_transformer(
-    model: sections.ModelConfig, data: sections.DataConfig, vocabulary: sections.VocabularyConfig
-) -> Iterator[str]:
+def of_transformer(model: sections.TransformerConfig) -> Iterator[str]:
     if model.d_model % model.heads and (model.key_size is None or model.value_size is None):
         yield f"{model.d_model=} is not a multiple of {model.heads=}: change one, or give model.key_size and value_size"
     if model.d_model % 2 and model.positions != "learned":
         yield f"{model.d_model=} is odd, and {model.positions=!s} needs pairs of sine and cosine: make it even"
-    if model.tie == "all" and not vocabulary.shared:
-        yield "model.tie=all needs vocabulary.shared=true: set model.tie=target, or share the vocabulary"
-    if model.positions == "learned" and model.max_positions < data.max_length + 1:
-        yield f"{model.max_positions=} is below {data.max_length=} + 1 (end of sentence): raise one or lower the other"
 
 
-def of_training(training: sections.TrainingConfig, data: sections.DataConfig) -> Iterator[str]:
+def of_recurrent(model: sections.RecurrentConfig) -> Iterator[str]:
+    if model.tie != "none" and model.embedding_size != model.hidden_size:
+        yield f"{model.tie=!s} needs {model.embedding_size=} equal to {model.hidden_size=}: change one, or choose none"
+    if model.encoder_size is None and model.hidden_size % model.directions:
+        yield f"{model.hidden_size=} is odd, and two directions share it: make it even, or give model.encoder_size"
+    elif model.attention == "dot" and model.source_width != model.hidden_size:
+        yield (
+            f"{model.attention=!s} needs source states as wide as {model.hidden_size=}, and they have "
+            f"{model.source_width}: choose general"
+        )
+    for key, default in {"attention_span": "global", "attention_choice": "soft"}.items():
+        if model.attention == "none" and getattr(model, key) != default:
+            yield f"{model.attention=!s} does not go with model.{key}={getattr(model, key)}: set model.{key}={default}"
+    if model.attention == "latent" and model.attention_span != "global":
+        yield f"{model.attention=!s} does not go with {model.attention_span=!s}: set model.attention_span=global"
+
+
+def of_recurrent_training(training: sections.TrainingConfig) -> Iterator[str]:
+    """Settings of training that a recurrent model has no use for."""
+    reasons = {
+        "compile": "torch.compile unrolls the loop over the positions of each new length",
+        "packed": "its batches are padded",
+        "activation_checkpointing": "it keeps the states of all positions",
+    }
+    for key, reason in reasons.items():
+        if getattr(training, key):
+            yield f"training.{key}=true does not go with model.architecture=recurrent ({reason}): remove it"
+
+
+def of_training(
+    training: sections.TrainingConfig, data: sections.DataConfig, model: sections.ModelConfig
+) -> Iterator[str]:
+    if isinstance(model, sections.RecurrentConfig):
+        yield from of_recurrent_training(training)
     micro = training.micro_batch_tokens
     if isinstance(micro, int) and micro > training.batch_tokens:
         yield f"{training.micro_batch_tokens=} is above {training.batch_tokens=}: a micro-batch is a part of a batch"
@@ -85,7 +121,7 @@ def of_schedule(training: sections.TrainingConfig) -> Iterator[str]:
     if schedule == "paper" and peak is not None:
         yield (
             "training.learning_rate does not go with training.schedule=paper, whose peak follows from "
-            "model.d_model and training.warmup_steps: choose inverse_sqrt to set the peak"
+            "the model's width and training.warmup_steps: choose inverse_sqrt to set the peak"
         )
     if schedule != "paper" and peak is None:
         yield f"{training.schedule=!s} needs training.learning_rate: give the peak, such as 0.0005"

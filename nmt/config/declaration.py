@@ -35,7 +35,11 @@ def required(meaning: str, *, path: bool = False) -> Any:
 
 
 def section(declaration: type[T], meaning: str) -> T:
-    """Declare a section: a frozen dataclass of settings, read from a nested mapping."""
+    """Declare a section: a frozen dataclass of settings, read from a nested mapping.
+
+    The annotation of the field may be a union of declarations, of which this is the default. Their first setting, a
+    choice of the same name in all, decides which one is read.
+    """
     if any(own.required for own in settings(declaration).values()):
         return typing.cast(T, required(meaning))
     return setting(declaration(), meaning)
@@ -55,8 +59,20 @@ class Setting(NamedTuple):
         return self.default is dataclasses.MISSING
 
     @property
+    def variants(self) -> tuple[Any, ...]:
+        """The declarations of a section; none if this is no section."""
+        union = typing.get_origin(self.type) in (types.UnionType, typing.Union)
+        kinds = typing.get_args(self.type) if union else (self.type,)
+        return kinds if all(map(dataclasses.is_dataclass, kinds)) else ()
+
+    @property
     def is_section(self) -> bool:
-        return dataclasses.is_dataclass(self.type)
+        return bool(self.variants)
+
+    @property
+    def choice(self) -> str | None:
+        """Of a section: the setting that decides which of several declarations is read; None if there is only one."""
+        return next(iter(settings(self.variants[0]))) if len(self.variants) > 1 else None
 
     @property
     def expected(self) -> str:
@@ -77,12 +93,14 @@ def settings(declaration: type) -> dict[str, Setting]:
 
 
 def all_settings(declaration: type) -> dict[str, Setting]:
-    """Every setting of a declaration and its sections, by dotted path, in the order declared."""
+    """Every setting of a declaration and its sections, by dotted path. If a section has several declarations, their
+    settings are joined: where they have one name, the first declaration's counts."""
     found: dict[str, Setting] = {}
     for name, own in settings(declaration).items():
-        if own.is_section:
-            found |= {f"{name}.{path}": inner for path, inner in all_settings(own.type).items()}
-        else:
+        for variant in own.variants:
+            for path, inner in all_settings(variant).items():
+                found.setdefault(f"{name}.{path}", inner)
+        if not own.is_section:
             found[name] = own
     return found
 

@@ -12,8 +12,7 @@ import os
 import re
 import types
 import typing
-from collections.abc import Sequence
-from operator import attrgetter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -113,8 +112,11 @@ class _Reader:
         self.broken = True
         self.problems.append(problem)
 
-    def mapping(self, declaration: type[T], node: Node, path: str) -> T | None:
-        """A dataclass from a mapping, all of whose settings may be left out; None once any was unusable."""
+    def mapping(self, declaration: type[T], node: Node, path: str, others: Mapping[str, str] | None = None) -> T | None:
+        """A dataclass from a mapping, all of whose settings may be left out; None once any was unusable.
+
+        others: settings that are unknown here for a known reason, and the reason.
+        """
         prefix = f"{path}." if path else ""
         given = {} if node.value is None else node.value
         if not isinstance(given, dict):
@@ -127,16 +129,29 @@ class _Reader:
                 values[key] = self._setting(known[key], child, prefix + key)
             else:
                 shown = len(self.problems) < _MOST_PROBLEMS
-                advice = self._suggestion(key, list(known), path) if shown else ""
+                advice = (others or {}).get(key) or (self._suggestion(key, list(known), path) if shown else "")
                 self.problems.append(f"{child.where}{prefix}{shortened(key)}: unknown setting{advice}")
         for name, own in known.items():
             if name in given or not own.required:
                 continue
             if own.is_section:  # its own required settings are reported
-                self.mapping(own.type, Node({}, "", ""), prefix + name)
+                self.mapping(own.variants[0], Node({}, "", ""), prefix + name)
             else:
                 self._break(f"{prefix}{name} is missing ({own.meaning})")
         return None if self.broken else declaration(**values)
+
+    def _variant(self, declarations: Sequence[Any], node: Node, path: str) -> Any:
+        """A dataclass of the declaration that the first setting chooses; see `declaration.section`."""
+        name = next(iter(settings(declarations[0])))
+        choices = {value: one for one in declarations for value in typing.get_args(settings(one)[name].type)}
+        given = node.value.get(name) if isinstance(node.value, dict) else None
+        if given is not None and (not isinstance(given.value, str) or given.value not in choices):
+            self._break(f"{given.where}{path}.{name}: expected {' | '.join(choices)}; found {given.written}")
+            return None
+        chosen = next(iter(choices)) if given is None else given.value
+        advice = f" of {path}.{name}: {chosen}; {{0}} has it: delete it, or set {path}.{name}={{0}}"
+        others = {key: advice.format(value) for value, one in reversed(choices.items()) for key in settings(one)}
+        return self.mapping(choices[chosen], node, path, others)
 
     def _setting(self, setting: Setting, node: Node, path: str) -> Any:
         try:
@@ -164,6 +179,8 @@ class _Reader:
             if value is None and type(None) in arguments:
                 return None
             kinds = [kind for kind in arguments if kind is not type(None)]
+            if len(kinds) > 1 and all(map(dataclasses.is_dataclass, kinds)):
+                return self._variant(kinds, node, path)
             for kind in kinds[:-1]:
                 with contextlib.suppress(_Mismatch):
                     return self._value(kind, node, path)
@@ -235,8 +252,14 @@ def to_yaml(value: Any) -> str:
 def to_dict(value: Any, *, defaults: bool = True) -> Any:
     """The dataclass as dicts, lists and scalars; with defaults=False without the settings that have their default."""
     if dataclasses.is_dataclass(value):
-        own = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
-        return {field.name: to_dict(x, defaults=defaults) for field, x in own if defaults or x != field.default}
+        kept = {}
+        for name, own in settings(type(value)).items():
+            x = getattr(value, name)
+            if defaults or x != own.default:
+                kept[name] = to_dict(x, defaults=defaults)
+                if own.choice and type(x) is not type(own.default):  # its value is a default of that declaration
+                    kept[name] = {own.choice: getattr(x, own.choice)} | kept[name]
+        return kept
     if isinstance(value, tuple):
         return [to_dict(item, defaults=defaults) for item in value]
     return value
@@ -249,16 +272,33 @@ def in_one_line(value: Any) -> str:
 
 def flatten(value: Any) -> dict[str, str]:
     """Every setting's dotted path and its value, as YAML in one line."""
-    return {path: in_one_line(attrgetter(path)(value)) for path in all_settings(type(value))}
+    found: dict[str, str] = {}
+    for name, own in settings(type(value)).items():
+        inner = getattr(value, name)
+        if own.is_section:
+            found |= {f"{name}.{path}": text for path, text in flatten(inner).items()}
+        else:
+            found[name] = in_one_line(inner)
+    return found
 
 
-def defaults(declaration: type) -> dict[str, str]:
-    """Every setting's dotted path and its default, as YAML in one line; empty where there is none."""
-    known = all_settings(declaration)
-    return {path: "" if own.required else in_one_line(own.default) for path, own in known.items()}
+def defaults(value: Any) -> dict[str, str]:
+    """The default of every setting that `flatten` finds, as YAML in one line; empty where there is none."""
+    found: dict[str, str] = {}
+    for name, own in settings(type(value)).items():
+        if own.is_section:
+            found |= {f"{name}.{path}": text for path, text in defaults(getattr(value, name)).items()}
+            if own.choice:  # in the other declarations its default is their own value
+                found[f"{name}.{own.choice}"] = in_one_line(getattr(own.default, own.choice))
+        else:
+            found[name] = "" if own.required else in_one_line(own.default)
+    return found
 
 
 def differences(old: Any, new: Any) -> dict[str, tuple[str, str]]:
-    """The settings in which two values of one declaration differ: path → both values, as YAML in one line."""
+    """The settings in which two values of one declaration differ: path → both values, as YAML in one line, empty where
+    one of them has no such setting."""
     before, after = flatten(old), flatten(new)
-    return {path: (before[path], after[path]) for path in after if before[path] != after[path]}
+    paths = dict.fromkeys([*after, *before])
+    both = {path: (before.get(path, ""), after.get(path, "")) for path in paths}
+    return {path: values for path, values in both.items() if values[0] != values[1]}

@@ -13,7 +13,9 @@ from nmt.config.sections import Corpus as Corpus
 from nmt.config.sections import DataConfig as DataConfig
 from nmt.config.sections import DecodingConfig as DecodingConfig
 from nmt.config.sections import ModelConfig as ModelConfig
+from nmt.config.sections import RecurrentConfig as RecurrentConfig
 from nmt.config.sections import TrainingConfig as TrainingConfig
+from nmt.config.sections import TransformerConfig as TransformerConfig
 from nmt.config.sections import VocabularyConfig as VocabularyConfig
 from nmt.errors import NmtError
 
@@ -26,7 +28,7 @@ class Config:
     seed: int = setting(1, "random seed of initialisation, dropout, shuffling and sampling", at_least=0)
     data: DataConfig = section(DataConfig, "The text to train and validate on.")
     vocabulary: VocabularyConfig = section(VocabularyConfig, "The subwords, learned from the training text only.")
-    model: ModelConfig = section(ModelConfig, "The Transformer; the defaults are the paper's base model.")
+    model: ModelConfig = section(TransformerConfig, "The model: `architecture` decides which settings it has.")
     training: TrainingConfig = section(TrainingConfig, "Batches, optimizer, schedule, validation, checkpoints.")
     decoding: DecodingConfig = section(DecodingConfig, "Search, in validation and in `nmt translate`.")
 
@@ -46,7 +48,7 @@ class Config:
             *conflicts.of_data(self.data),
             *conflicts.of_vocabulary(self.vocabulary),
             *conflicts.of_model(self.model, self.data, self.vocabulary),
-            *conflicts.of_training(self.training, self.data),
+            *conflicts.of_training(self.training, self.data, self.model),
             *conflicts.of_decoding(self.decoding, self.longest_source, self.vocabulary),
         ]
 

@@ -100,8 +100,10 @@ class VocabularyConfig:
 
 
 @dataclass(frozen=True)
-class ModelConfig:
-    architecture: Literal["transformer"] = setting("transformer", "kind of model: so far only the Transformer")
+class TransformerConfig:
+    """The Transformer (Vaswani et al. 2017); the defaults are the paper's base model."""
+
+    architecture: Literal["transformer"] = setting("transformer", "kind of model")
     d_model: int = setting(512, "width of the residual stream", at_least=1, at_most=_WIDEST)
     feed_forward: int = setting(2048, "inner width of the feed-forward layers", at_least=1, at_most=_WIDEST)
     layers: int = setting(6, "encoder layers, and decoder layers", at_least=1, at_most=_DEEPEST)
@@ -133,6 +135,74 @@ class ModelConfig:
         """The most positions that a sequence may have, BOS or EOS counted; None: no limit."""
         return self.max_positions if self.positions == "learned" else None
 
+    @property
+    def width(self) -> int:
+        """Of the decoder's states."""
+        return self.d_model
+
+
+@dataclass(frozen=True)
+class RecurrentConfig:
+    """Recurrent models, the Transformer's predecessors (Sutskever et al. 2014; Cho et al. 2014; Bahdanau et al. 2015;
+    Luong et al. 2015)."""
+
+    architecture: Literal["recurrent"] = setting("recurrent", "kind of model")
+    cell: Literal["lstm", "gru"] = setting("lstm", "recurrent unit")
+    embedding_size: int = setting(512, "width of the embeddings", at_least=1, at_most=_WIDEST)
+    hidden_size: int = setting(512, "width of the decoder's states", at_least=1, at_most=_WIDEST)
+    encoder_size: int | None = setting(
+        None,
+        "width of the encoder's states in one direction; null: `hidden_size`, which two directions share",
+        at_least=1,
+        at_most=_WIDEST,
+    )
+    encoder_layers: int = setting(2, "encoder layers", at_least=1, at_most=_DEEPEST)
+    decoder_layers: int = setting(2, "decoder layers", at_least=1, at_most=_DEEPEST)
+    direction: Literal["both", "backward", "forward"] = setting(
+        "both", "in which the encoder reads the source; `backward`: from its end, as Sutskever et al."
+    )
+    attention: Literal["none", "additive", "dot", "general", "concat", "location", "latent"] = setting(
+        "additive", "how a decoder state and the source's states are compared; none: only the first state is given"
+    )
+    attention_span: Literal["global", "local-m", "local-p"] = setting(
+        "global", "the source positions compared: all; those around the target's position; those around a predicted one"
+    )
+    attention_window: int = setting(10, "with a local span: the positions on each side, D", at_least=1, at_most=_WIDEST)
+    attention_choice: Literal["soft", "hard"] = setting(
+        "soft", "the mean over the source positions, or one position, sampled in training"
+    )
+    max_positions: int = setting(
+        257, "with `attention: location`: the longest sequence, end of sentence counted", at_least=1, at_most=_WIDEST
+    )
+    input_feeding: bool = setting(True, "each step also reads what attention gave in the step before")
+    dropout: float = setting(0.2, "dropout on embeddings, between layers, before the output", at_least=0, below=1)
+    tie: Literal["all", "target", "none"] = setting(
+        "none", "matrices that share weights: both embeddings and output layer; target embedding and output; or none"
+    )
+
+    @property
+    def longest_position(self) -> int | None:
+        """The most positions that a sequence may have, BOS or EOS counted; None: no limit."""
+        return self.max_positions if self.attention == "location" else None
+
+    @property
+    def width(self) -> int:
+        """Of the decoder's states."""
+        return self.hidden_size
+
+    @property
+    def directions(self) -> int:
+        """In how many directions the encoder reads the source."""
+        return 2 if self.direction == "both" else 1
+
+    @property
+    def source_width(self) -> int:
+        """Of the encoder's states, both directions together."""
+        return (self.encoder_size or self.hidden_size // self.directions) * self.directions
+
+
+ModelConfig = TransformerConfig | RecurrentConfig
+
 
 @dataclass(frozen=True)
 class TrainingConfig:
@@ -150,7 +220,8 @@ class TrainingConfig:
         None, "save and stop this many seconds after the start of the command; the run can be resumed", above=0
     )
     schedule: Literal["paper", "inverse_sqrt", "cosine", "linear", "constant"] = setting(
-        "paper", "learning rate after the warmup; `paper`: equation 3, whose peak follows from d_model"
+        "paper",
+        "learning rate after the warmup; `paper`: equation 3, its peak from d_model or hidden_size",
     )
     learning_rate: float | None = setting(None, "peak learning rate; every schedule but `paper` needs it", above=0)
     final_learning_rate: float = setting(0.0, "learning rate at max_steps, with cosine and linear", at_least=0)

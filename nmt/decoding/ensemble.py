@@ -34,7 +34,7 @@ class Ensemble:
 
     def scores(self, hidden: Tensor) -> Tensor:
         """log of the mean probabilities, [B, K, V]."""
-        each = torch.split(hidden, [model.config.d_model for model in self.models], dim=-1)
+        each = torch.split(hidden, [model.config.width for model in self.models], dim=-1)
         scores = (model.scores(one) for model, one in zip(self.models, each, strict=True))
         return mean_probability([torch.log_softmax(one, dim=-1) for one in scores])
 

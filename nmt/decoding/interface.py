@@ -63,7 +63,7 @@ class Engine(Searcher, Protocol):
         """How much each target token attends to each source token: rows sum to 1; EOS last on both sides."""
 
     def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list["Tensor"]:
-        """The encoder's output for each source, EOS last: float32 on the CPU, [source length + 1, d_model]."""
+        """The encoder's output for each source, EOS last: float32 on the CPU, [source length + 1, width]."""
 
 
 def batch_tokens(engine: Searcher, decoding: DecodingConfig) -> int:

@@ -48,8 +48,9 @@ def load(
             raise NmtError(f"{path}: decoding.engine: torch: this folder is for CTranslate2: give the model file")
         return engine, engine.vocabulary, decoding, {}
     paths = [model_file.locate(one) for one in (path, *ensemble)]
-    decoding = schema.override(model_file.load_config(paths[0]), overrides).search
-    why = _why_not(decoding, device, ensemble, glossary)
+    settings = schema.override(model_file.load_config(paths[0]), overrides)
+    decoding = settings.search
+    why = _why_not(settings.model, decoding, device, ensemble, glossary)
     if why is None:
         found = _load_for_ctranslate2(paths[0], device, overrides)
         if not isinstance(found, str):
@@ -63,11 +64,17 @@ def load(
 
 
 def _why_not(
-    decoding: schema.DecodingConfig, device: str, ensemble: Sequence[Path], glossary: Path | None
+    model: schema.ModelConfig,
+    decoding: schema.DecodingConfig,
+    device: str,
+    ensemble: Sequence[Path],
+    glossary: Path | None,
 ) -> str | None:
     """Why CTranslate2 cannot search as nmt does; None if it can, as far as this is known before the model is read."""
     if decoding.engine == "torch":
         return "as set"
+    if model.architecture != "transformer":
+        return f"model.architecture: {model.architecture}: CTranslate2 has no such model"
     if not is_installed():
         return "CTranslate2 is not installed: pip install 'nmt[ctranslate2]'"
     if ensemble:

@@ -223,7 +223,7 @@ class Translator:
         return found
 
     def encode(self, lines: Sequence[str]) -> list["Tensor"]:
-        """The encoder's output for each line, float32 on the CPU, [subwords + 1, d_model], the end of sentence last.
+        """The encoder's output for each line, float32 on the CPU, [subwords + 1, width], the end of sentence last.
 
         With an ensemble, that of the first model. Raises NmtError for a line over `longest_source`, and for an
         exported folder.

@@ -6,17 +6,20 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from nmt.config.schema import ModelConfig
+from nmt.config.schema import ModelConfig, RecurrentConfig, TransformerConfig
 from nmt.errors import NmtError
 from nmt.models.interface import TranslationModel
+from nmt.models.recurrent.model import RecurrentModel
 from nmt.models.transformer.model import Transformer
 
 
 def build(config: ModelConfig, source_vocabulary: int, target_vocabulary: int, padding: int) -> TranslationModel:
     """An untrained model in float32, with weights drawn from PyTorch's global generator; padding: its id."""
-    match config.architecture:
-        case "transformer":
+    match config:
+        case TransformerConfig():
             return Transformer(config, source_vocabulary, target_vocabulary, padding)
+        case RecurrentConfig():
+            return RecurrentModel(config, source_vocabulary, target_vocabulary, padding)
 
 
 def build_on_meta(
@@ -27,7 +30,9 @@ def build_on_meta(
         with torch.device("meta"), Uninitialised():
             return build(config, source_vocabulary, target_vocabulary, padding)
     except RuntimeError:  # more bytes than an integer can count
-        raise NmtError("the model settings make a matrix that no machine can hold: lower model.d_model") from None
+        raise NmtError(
+            "the model settings make a matrix that no machine can hold: lower the widths in the model settings"
+        ) from None
 
 
 class Uninitialised(TorchFunctionMode):

@@ -1,12 +1,12 @@
 """What training, search, scoring and model files need of a translation model. A new architecture implements it.
 
-Shapes: B sentences, S source and T target positions, K hypotheses per sentence, D config.d_model, V target subwords.
+Shapes: B sentences, S source and T target positions, K hypotheses per sentence, D config.width, V target subwords.
 Ids are int64. Rows of a batch are filled up with `padding` at the end; a real source or target ends in EOS.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -42,6 +42,45 @@ class PackedSentences(NamedTuple):
     longest: int
 
 
+class Sampled(NamedTuple):
+    """What `forward` returns in training if it depends on positions that the model has drawn (Xu et al. 2015).
+
+    states [B, T, D]: as without sampling; log_p, entropy [B, T]: of the drawing at each target position: the logarithm
+    of the probability of what was drawn, and the entropy of the distribution; baseline [B, T]: an estimate of the loss
+    that does not depend on what was drawn; later: whether a drawing changes the loss of later positions too.
+    """
+
+    states: Tensor
+    log_p: Tensor
+    entropy: Tensor
+    baseline: Tensor
+    later: bool
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What `nmt inspect` shows of a model for one sentence pair. S source and T target positions.
+
+    attention: by kind, the weights of each layer and head, [L, H, rows, columns]: `encoder` [·, ·, S, S] and `decoder`
+    [·, ·, T, T] are self-attention, `cross` [·, ·, T, S]; kinds that a model does not have are left out.
+    alignment [T, S]: as `TranslationModel.alignment`, or None without attention; layer: the one it is taken from, from
+    0; aligned_by: what it is, in words. centers [T], window: of attention that looks only around a position, and how
+    far. chosen [T]: the source positions read, by attention that reads one. positions: encodings [P, D] by name, as
+    `layout` says. missing: what the model has nothing of, as a sentence.
+    """
+
+    attention: dict[str, Tensor]
+    alignment: Tensor | None
+    aligned_by: str
+    layer: int = 0
+    centers: Tensor | None = None
+    window: int | None = None
+    chosen: Tensor | None = None
+    layout: str = ""
+    positions: dict[str, Tensor] = field(default_factory=dict)
+    missing: str = ""
+
+
 class TranslationModel(nn.Module, ABC):
     """A model of P(target | source), one target token after the other.
 
@@ -51,6 +90,7 @@ class TranslationModel(nn.Module, ABC):
     """
 
     can_pack = False  # whether `forward` takes packed sentences; otherwise all batches are padded
+    can_inspect = False  # whether there is `inside`
 
     def __init__(self, config: ModelConfig, source_vocabulary: int, target_vocabulary: int, padding: int):
         """The settings, the number of subwords of each vocabulary, and the id of padding."""
@@ -62,9 +102,10 @@ class TranslationModel(nn.Module, ABC):
     # ---- training and scoring
 
     @abstractmethod
-    def forward(self, source: Tensor | PackedSentences, target: Tensor | PackedSentences) -> Tensor:
+    def forward(self, source: Tensor | PackedSentences, target: Tensor | PackedSentences) -> Tensor | Sampled:
         """Source ids [B, S] and the decoder's input ids [B, T] (BOS, then the target without its EOS) → the
         decoder's last states [B, T, D]. Position t may depend on the whole source and on target positions ≤ t.
+        A model that draws random positions returns `Sampled` in training.
 
         If `can_pack`, also packed sentences → [N, D]: in places without a token anything finite."""
 
@@ -88,14 +129,23 @@ class TranslationModel(nn.Module, ABC):
         """How much each target position attends to each source position: ids as in `forward` → [B, T, S].
         Each row sums to 1 over the sentence's own source positions, and is 0 at padding."""
 
+    def inside(self, source: Tensor, target: Tensor) -> Inside:
+        """What there is to see of one sentence pair, ids [1, S] and [1, T] as in `forward`; only if `can_inspect`."""
+        raise NotImplementedError
+
     @abstractmethod
     def training_flops(self, sentences: int, source_tokens: int, target_tokens: int) -> float:
         """Floating-point operations of the matrix products of one forward and backward pass, without recomputation.
         Tokens are the sums over all sentences, EOS counted, padding not counted."""
 
-    @abstractmethod
     def parameter_counts(self) -> dict[str, int]:
-        """Number of parameters of each part, shared ones counted once; `total` comes last."""
+        """Number of parameters of each part, by the first word of their names; shared ones count where they come first.
+        `total` comes last."""
+        counts = {"embeddings": 0, "encoder": 0, "decoder": 0, "output": 0}
+        for name, parameter in self.named_parameters():
+            part = name.partition(".")[0].partition("_")[0]
+            counts[part if part in counts else "embeddings"] += parameter.numel()
+        return {**counts, "total": sum(counts.values())}
 
     # ---- search: `nmt.decoding.search.interface.Stepper` says what search relies on
 

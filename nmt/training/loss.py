@@ -1,4 +1,4 @@
-"""Label-smoothed cross-entropy, and the negative log-likelihood, as sums over tokens.
+"""Label-smoothed cross-entropy as a sum over tokens, and the negative log-likelihood of each token.
 
 Shapes: N tokens (no padding), D d_model, V subwords.
 """
@@ -50,13 +50,13 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         grad_hidden = torch.empty_like(hidden, dtype=wide) if ctx.needs_input_grad[0] else None
         grad_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
         loss = hidden.new_zeros((), dtype=torch.float64 if hidden.device.type == "cpu" else torch.float32)
-        nll = loss.clone()
+        nll = hidden.new_empty(len(hidden), dtype=wide)
         rows = max(1, CHUNK_ELEMENTS.get(hidden.device.type, _DEFAULT_CHUNK_ELEMENTS) // vocabulary)
         for start in range(0, hidden.shape[0], rows):
             h, y = h_all[start : start + rows], target[start : start + rows]
             nlls, of_target, difference = difference_of(product(h, w.t()), y, 1 - smoothing, uniform, needed)
             mean_logit = hidden[start : start + rows].to(wide) @ (row_sum / vocabulary)
-            nll += nlls.sum(dtype=nll.dtype)
+            nll[start : start + rows] = nlls
             loss += (nlls + smoothing * (of_target - mean_logit)).sum(dtype=loss.dtype)
             unit = None
             if needed and difference.dtype != dtype:
@@ -72,7 +72,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             if grad_weight is not None:
                 grad_weight.sub_(hidden.sum(dim=0) * mean_target)
         ctx.gradients, ctx.hidden_dtype = (grad_hidden, grad_weight), hidden.dtype
-        loss, nll = loss.to(wide), nll.to(wide)
+        loss = loss.to(wide)
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
@@ -151,7 +151,7 @@ def _add_product(total: Tensor, a: Tensor, b: Tensor, unit: Tensor | None) -> No
 
 
 def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Sum over the tokens of the cross-entropy with smoothed targets, and of -log p(y); both in nats.
+    """The sum over the tokens of the cross-entropy with smoothed targets, and -log p(y) of each token [N]; in nats.
 
     hidden [N, D]: decoder states at tokens; weight [V, D]: the output layer; target [N]: the reference ids. The
     target distribution is that of Szegedy et al. (2015), cited in section 5.4: 1-ε on the reference and ε spread evenly

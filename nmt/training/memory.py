@@ -147,7 +147,7 @@ def check_model(config: ModelConfig, vocabulary: VocabularyConfig, where: torch.
     if need > (free := available_memory()):
         raise NmtError(
             f"the model has about {count:,} parameters: it needs {_gib(need)} GiB of memory, and {_gib(free)} GiB are "
-            "free: lower the sizes in the model settings, such as model.d_model, or vocabulary.size"
+            "free: lower the sizes in the model settings, or vocabulary.size"
         )
 
 

@@ -14,10 +14,12 @@ from nmt.data.packing import PackedBatch, pack
 from nmt.data.vocabulary import BOS, EOS
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError, first_line
-from nmt.models.interface import PackedSentences, TranslationModel
+from nmt.models.interface import PackedSentences, Sampled, TranslationModel
 from nmt.training.loss import smoothed_cross_entropy
 
 log = logging.getLogger("nmt")
+
+_ENTROPY_WEIGHT = 0.01  # of Xu et al. 2015, λ_e: they give no number
 
 
 class Objective(nn.Module):
@@ -39,19 +41,28 @@ class Objective(nn.Module):
 
     def forward(self, batch: Batch | PackedBatch) -> tuple[Tensor, Tensor]:
         """Sums over the batch's target tokens, in nats: of the loss, label-smoothed in training only, and of -log p."""
+        sampled = None
         if isinstance(batch, PackedBatch):
             source, inputs = (PackedSentences(*batch.side(side), batch.longest) for side in (0, 1))
-            states, labels = self._states(source, inputs)[: batch.target_tokens], batch.labels
+            found = self._states(source, inputs)
+            assert isinstance(found, Tensor)
+            states, labels = found[: batch.target_tokens], batch.labels
         else:
-            states = self._states(batch.source, F.pad(batch.target[:, :-1], (1, 0), value=BOS))  # [B, T, D]
+            found = self._states(batch.source, F.pad(batch.target[:, :-1], (1, 0), value=BOS))  # [B, T, D]
+            if isinstance(found, Sampled):
+                sampled, found = found, found.states
             places = batch.target_places
-            states, labels = states.flatten(0, 1).index_select(0, places), batch.target.flatten()[places]
+            states, labels = found.flatten(0, 1).index_select(0, places), batch.target.flatten()[places]
         with self._autocast(labels.device):
             smoothing = self.smoothing if self.training else 0.0
-            return smoothed_cross_entropy(states, self.model.output_weight, labels, smoothing)
+            loss, nll = smoothed_cross_entropy(states, self.model.output_weight, labels, smoothing)
+        if sampled is not None:
+            assert isinstance(batch, Batch)
+            loss = loss + sampling_loss(sampled, nll, batch)
+        return loss, nll.sum(dtype=torch.float64 if nll.device.type == "cpu" else None).to(nll.dtype)
 
-    def _states(self, *inputs: Tensor | PackedSentences) -> Tensor:
-        """The decoder's last states for source and decoder input, [B, T, D] or packed [N, D]."""
+    def _states(self, *inputs: Tensor | PackedSentences) -> Tensor | Sampled:
+        """The decoder's last states for source and decoder input, [B, T, D] or packed [N, D]; see TranslationModel."""
         if self.copies_weights:
             copies: dict[Tensor, Tensor] = {}
             for weights in self._weights_used_together():
@@ -74,6 +85,26 @@ class Objective(nn.Module):
 
     def _autocast(self, device: torch.device) -> torch.autocast:
         return torch.autocast(device.type, self.dtype, enabled=self.dtype is not None)
+
+
+def sampling_loss(sampled: Sampled, nll: Tensor, batch: Batch) -> Tensor:
+    """A number that is 0, whose gradient is that of the expected loss through what was drawn, and of the baseline.
+
+    The score function's gradient (Williams 1992; Xu et al. 2015, equation 11): (R_t - b_t) ∇log p_t, where R_t is the
+    loss of this position and, if the drawing changes them too, of all later ones. The baseline b_t learns to be R_t
+    (by squared error); as it does not depend on what was drawn, the gradient is unbiased with any b_t. The entropy
+    keeps p from ending at one position too early. nll [N]: -log p of the batch's target tokens; with label smoothing,
+    drawing still learns from the loss without it.
+    """
+    tokens = torch.zeros_like(batch.target, dtype=torch.bool).flatten().index_fill(0, batch.target_places, True)
+    tokens = tokens.view_as(batch.target)
+    reward = torch.zeros(tokens.shape, dtype=nll.dtype, device=nll.device).masked_scatter(tokens, nll)
+    if sampled.later:
+        reward = reward.flip(1).cumsum(1).flip(1)
+    baseline = sampled.baseline.to(nll.dtype)
+    terms = (reward - baseline.detach()) * sampled.log_p + (reward - baseline) ** 2 / 2
+    total = ((terms - _ENTROPY_WEIGHT * sampled.entropy) * tokens).sum()
+    return total - total.detach()
 
 
 class _Copies(torch.autograd.Function):

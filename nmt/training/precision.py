@@ -19,7 +19,7 @@ def faster_precision(precision: str, model: ModelConfig, where: torch.device) ->
 
     Only on CPUs, for models of which this is known, and if `precision` is one of these two.
     """
-    if where.type != "cpu" or model.d_model < _LEAST_D_MODEL or precision not in ("float32", "bfloat16"):
+    if where.type != "cpu" or model.width < _LEAST_D_MODEL or precision not in ("float32", "bfloat16"):
         return None
     speed = speed_of_bfloat16()
     if precision == "float32":

@@ -114,6 +114,8 @@ def check_settings(config: Config, saved: Config, run: Path) -> None:
     """Raises NmtError naming the changed settings with which the saved state in `run` cannot be resumed."""
     changed = reader.differences(saved, config)
     fatal = tuple(path for path in changed if path.startswith(_FIXED_SETTINGS) and not path.startswith(_FREE_SETTINGS))
+    if "model.architecture" in changed:
+        fatal = ("model.architecture",)  # what else has changed in `model` follows from it
     if fatal:
         raise _not_resumable(run, "other settings", changed, fatal)
 

@@ -56,7 +56,7 @@ class Trainer:
         prepared = data.prepared
         ranks.agree({"the vocabulary": data.vocabulary_key, "the training data": prepared.data_key})
         torch.manual_seed(config.seed)
-        message = f"{device}: out of memory with the model alone: lower model.d_model or layers"
+        message = f"{device}: out of memory with the model alone: lower the sizes in the model settings"
         with explaining_out_of_memory(lambda: message):
             self.model = model_file.new_model(config.model, prepared.vocabulary)
             self.train_step = TrainStep(self.model, config.training, config.seed, device, ranks)
@@ -231,7 +231,7 @@ class Trainer:
                     yield step
 
     def _learning_rate(self) -> float:
-        return learning_rate(self.progress.step, self.config.training, self.config.model.d_model)
+        return learning_rate(self.progress.step, self.config.training, self.config.model.width)
 
     def _reason_to_end(self) -> str | None:
         """Why there is nothing more to train; None if there is."""

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from gpu.sizes import BATCH_TOKENS, LENGTH, MODELS, SENTENCES, VOCABULARY
-from nmt.config.schema import ModelConfig, TrainingConfig
+from nmt.config.schema import TrainingConfig, TransformerConfig
 from nmt.data.batching import Step, collate_pairs
 from nmt.data.packing import pack
 from nmt.data.vocabulary import EOS, PAD
@@ -75,7 +75,7 @@ def _fused_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tenso
 
 
 def counted_step(
-    config: ModelConfig,
+    config: TransformerConfig,
     precision: str = "bfloat16",
     *,
     packed: bool,

@@ -19,7 +19,7 @@ from gpu.sizes import BATCH_TOKENS, MODELS, VOCABULARY
 from nmt import device as devices
 from nmt.commands.train import train
 from nmt.config import schema
-from nmt.config.schema import ModelConfig, TrainingConfig
+from nmt.config.schema import TrainingConfig, TransformerConfig
 from nmt.data.batching import Batches, Step, collate_pairs
 from nmt.data.packing import pack
 from nmt.data.vocabulary import PAD
@@ -31,7 +31,7 @@ from nmt.training.train_step import TrainStep
 
 # Target tokens per second that the counted roofline gives (docs/performance.md).
 PREDICTED = {("base", True): 973_000.0, ("base", False): 940_000.0, ("big", True): 341_000.0, ("big", False): 333_000.0}
-TINY = ModelConfig(d_model=32, feed_forward=64, layers=2, heads=4)
+TINY = TransformerConfig(d_model=32, feed_forward=64, layers=2, heads=4)
 
 
 def settings(run: Run, size: str, precision: str, *, packed: bool, compiled: bool) -> list[str]:

@@ -18,6 +18,7 @@ import nmt
 from nmt.checkpoints import model_file
 from nmt.files import tensors as tensor_file
 
+RECURRENT = "model={architecture: recurrent, embedding_size: 8, hidden_size: 16, attention_choice: hard}"
 NMT = [sys.executable, "-c", "from nmt.cli.app import main; main()"]
 
 
@@ -365,8 +366,9 @@ def test_a_signal_saves_and_ends(corpus: Path, tmp_path: Path, number: signal.Si
     assert done.returncode == 0 and (b"resuming" in done.stderr)
 
 
-def test_killed_at_any_moment_the_run_ends_the_same(corpus: Path, tmp_path: Path) -> None:
-    settings = ["training.max_steps=60", "training.validation_bleu=false", "training.validate_every=20"]
+@pytest.mark.parametrize("model", ["model.architecture=transformer", RECURRENT])
+def test_killed_at_any_moment_the_run_ends_the_same(corpus: Path, tmp_path: Path, model: str) -> None:
+    settings = [model, "training.max_steps=60", "training.validation_bleu=false", "training.validate_every=20"]
     config = tmp_path / "config.yaml"
     config.write_text(config_text(corpus, tmp_path / "run"))
     assert run("train", config, *settings, f"run_dir={tmp_path / 'whole'}").returncode == 0

@@ -19,7 +19,7 @@ WORDS = ["one", "two", "three", "four", "apples", "pears", "in", "the", "old", "
 TEXT = "run_dir: r\ndata: {source_language: en, target_language: de, train: [{source: a, target: b}]}\n"
 CONFIG = replace(
     schema.parse(TEXT, "test"),
-    model=schema.ModelConfig(d_model=16, feed_forward=32, layers=1, heads=2, dropout=0.3),
+    model=schema.TransformerConfig(d_model=16, feed_forward=32, layers=1, heads=2, dropout=0.3),
     decoding=schema.DecodingConfig(beam_size=2, max_extra_tokens=4),
 )
 

@@ -148,6 +148,9 @@ IMPOSSIBLE = [  # overrides, and what the one message names
        ["training.final_learning_rate", f"training.schedule={name}"]) for name in ("inverse_sqrt", "constant")],
     *[([f"training.best_metric={name}", "training.validation_bleu=false"],
        [f"training.best_metric={name}", "training.validation_bleu=true"]) for name in ("bleu", "chrf")],
+    *[(["model.architecture=recurrent", f"training.{name}=true"],
+       [f"training.{name}=true does not go with model.architecture=recurrent", "remove it"])
+      for name in ("compile", "packed", "activation_checkpointing")],
     (["training.patience=3"], ["training.patience", "data.validation"]),
     (["decoding.beam_size=900", "vocabulary.size=500"], ["decoding.beam_size=900", "vocabulary.size=500"]),
     (["decoding.max_source_tokens=20000", "decoding.max_length_ratio=60"],
@@ -223,7 +226,9 @@ def values(annotation: Any, bounds: dict[str, float]) -> st.SearchStrategy[Any]:
         items = [values(arguments[0], bounds)] * 2
         return st.lists(items[0], max_size=3).map(tuple) if arguments[-1] is Ellipsis else st.tuples(*items)
     if arguments:
-        return st.one_of(st.none(), *(values(inner, bounds) for inner in arguments if inner is not type(None)))
+        return st.one_of(values(inner, bounds) for inner in arguments)
+    if annotation is type(None):
+        return st.none()
     if dataclasses.is_dataclass(annotation):
         return builds(typing.cast(type, annotation))
     low, high = bounds.get("at least", bounds.get("above", 0)), bounds.get("at most", bounds.get("below"))
@@ -249,8 +254,8 @@ def builds(declaration: type) -> st.SearchStrategy[Any]:
 @st.composite
 def configs(draw: st.DrawFn) -> Config:
     """The least config with a few settings changed, possible together or not."""
-    value = read()
-    for path in draw(st.lists(st.sampled_from(list(all_settings(Config))), max_size=6)):
+    value = read(f"model.architecture={draw(st.sampled_from(['transformer', 'recurrent']))}")
+    for path in draw(st.lists(st.sampled_from(list(reader.flatten(value))), max_size=6)):
         owner_name, _, name = path.rpartition(".")
         owner = getattr(value, owner_name) if owner_name else value
         (field,) = (field for field in dataclasses.fields(owner) if field.name == name)
@@ -293,8 +298,9 @@ anything = st.recursive(
 
 def assert_taken_or_refused(path: str, value: str) -> None:
     """A config that is read back equal, or an NmtError of a few short lines that name the setting."""
+    of_default = path in reader.flatten(read())
     try:
-        taken = read(f"{path}={value}")
+        taken = read(*["model.architecture=recurrent"][of_default:], f"{path}={value}")
     except NmtError as refused:
         lines = str(refused).split("\n")
         assert len(lines) <= 6 and all(len(line) < 500 for line in lines)
@@ -319,11 +325,13 @@ def test_any_value_is_taken_or_refused(path: str, value: object) -> None:
     [
         "model.d_model", "model.feed_forward", "model.layers", "model.encoder_layers", "model.decoder_layers",
         "model.heads", "model.key_size", "model.value_size", "model.max_positions", "vocabulary.size",
-        "vocabulary.bpe_dropout_samples", "data.workers", "data.prefetch",
+        "vocabulary.bpe_dropout_samples", "data.workers", "data.prefetch", "model.embedding_size", "model.hidden_size",
+        "model.encoder_size", "model.attention_window",
     ],
 )  # fmt: skip
 def test_sizes_that_no_machine_holds_are_refused_by_name(path: str) -> None:
-    [problem] = problems(f"{path}=100000000000")
+    of_default = path in reader.flatten(read())
+    [problem] = problems(*["model.architecture=recurrent"][of_default:], f"{path}=100000000000")
     assert problem.startswith(f"override {path}: expected whole number") and "at most 1" in problem
 
 

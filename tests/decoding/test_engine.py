@@ -18,7 +18,7 @@ def engine_on_cuda(patch: pytest.MonkeyPatch, free: float, models: int = 1) -> P
     patch.setattr(torch.cuda, "mem_get_info", lambda device: (int(free * 7 / 8 * 2**30), 2**40))
     patch.setattr(torch.cuda, "memory_reserved", lambda device: int(free / 4 * 2**30))
     patch.setattr(torch.cuda, "memory_allocated", lambda device: int(free / 8 * 2**30))
-    each = [build.build_on_meta(schema.ModelConfig(), 32_000, 32_000, 0).bfloat16() for _ in range(models)]
+    each = [build.build_on_meta(schema.TransformerConfig(), 32_000, 32_000, 0).bfloat16() for _ in range(models)]
     return PyTorchEngine(each, torch.device("cuda"))
 
 

@@ -78,7 +78,7 @@ def test_many_tokens_are_scored_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_alignment_is_the_mean_over_heads_of_the_last_layer_but_one(layers: int) -> None:
     torch.manual_seed(2)
-    sizes = schema.ModelConfig(d_model=8, feed_forward=16, layers=layers, heads=2, dropout=0.0)
+    sizes = schema.TransformerConfig(d_model=8, feed_forward=16, layers=layers, heads=2, dropout=0.0)
     model = Transformer(sizes, 20, 20, 0).eval()
     seen: dict[int, torch.Tensor] = {}
     source, target = torch.tensor([[7, 8, 9, EOS], [5, EOS, 0, 0]]), torch.tensor([[11, 12, EOS], [6, EOS, 0]])

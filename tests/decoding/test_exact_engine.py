@@ -15,13 +15,14 @@ import pytest
 import torch
 from helpers.commands import environment
 from helpers.export_models import LINES, SEPARATE, engine_of, make_model
+from helpers.model_files import make_checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nmt
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.config.schema import DecodingConfig
+from nmt.config.schema import DecodingConfig, RecurrentConfig
 from nmt.data import vocabulary as vocabularies
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding import exact_engine, model_loader
@@ -201,6 +202,20 @@ def test_ensembles_and_glossaries_are_left_to_pytorch(
     translator, line = loaded(model, caplog, ensemble=[model])
     assert line == "search: PyTorch (CTranslate2 has no ensembles)"
     assert translator.translate(LINES) == nmt.load(model, "cpu").translate(LINES)
+
+
+def test_a_recurrent_model_is_left_to_pytorch_before_its_weights_are_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recurrent = replace(make_model().config, model=RecurrentConfig(embedding_size=8, hidden_size=8))
+    path = save(make_checkpoint(recurrent), tmp_path)
+    monkeypatch.setattr(model_file, "load_arrays", lambda path: pytest.fail("read for CTranslate2"))
+    why = "model.architecture: recurrent: CTranslate2 has no such model"
+    assert loaded(path, caplog)[1] == f"search: PyTorch ({why})"
+    with pytest.raises(
+        NmtError, match=rf"^decoding.engine: ctranslate2 is not possible \({why}\): set decoding.engine="
+    ):
+        loaded(path, caplog, "engine=ctranslate2")
 
 
 def test_without_the_package_or_on_another_device_pytorch_searches(

@@ -5,9 +5,10 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,9 @@ from nmt.distributed.ranks import Ranks, store_of_this_start
 from nmt.errors import NmtError
 from nmt.training.trainer import Trainer, validate
 
+RECURRENT = "model={architecture: recurrent, embedding_size: 8, hidden_size: 16, dropout: 0}"
 Arrays = dict[str, npt.NDArray[Any]]
+OfOneRank = Callable[[str], tuple[Path, tuple[int, int, Arrays]]]
 ALONE = Ranks()
 CPU = torch.device("cpu")
 
@@ -223,13 +226,15 @@ def gradient(ranks: Ranks, config: Config, index: int) -> tuple[int, list[int], 
         return step.sentences, [sentences_in(batch) for batch in step.micro_batches], arrays(found)
 
 
-@pytest.mark.parametrize("packed", ["false", "true"])
+@pytest.mark.parametrize(
+    ("model", "packed"), [("model.dropout=0", "false"), ("model.dropout=0", "true"), (RECURRENT, "false")]
+)
 @pytest.mark.parametrize("micro", [None, 100])
 def test_the_gradient_is_that_of_one_batch_however_it_is_split(
-    two_ranks: RankProcesses, corpus: Path, tmp_path: Path, micro: int | None, packed: str
+    two_ranks: RankProcesses, corpus: Path, tmp_path: Path, micro: int | None, model: str, packed: str
 ) -> None:
-    plain = config_of(corpus, tmp_path / "run", "model.dropout=0")
-    split = config_of(corpus, tmp_path / "run", "model.dropout=0", f"training.packed={packed}",
+    plain = config_of(corpus, tmp_path / "run", model)
+    split = config_of(corpus, tmp_path / "run", model, f"training.packed={packed}",
                       f"training.micro_batch_tokens={micro or 'null'}")  # fmt: skip
     sentences, batches, whole = gradient(ALONE, plain, 0)
     assert batches == [sentences] and all(np.abs(array).max() > 0 for array in whole.values())
@@ -251,19 +256,20 @@ def steps_with_nothing_for_a_rank(config: Config, micro_batches: int) -> list[in
     return [i for i, parts in enumerate(sizes) if 0 in parts and len(parts) == micro_batches]
 
 
+@pytest.mark.parametrize("model", ["model.dropout=0", RECURRENT])
 @pytest.mark.parametrize(("tokens", "micro_batches"), [(40, 1), (90, 2)])
 def test_a_rank_without_sentences_adds_nothing_to_the_gradient(
-    two_ranks: RankProcesses, corpus: Path, tmp_path: Path, tokens: int, micro_batches: int
+    two_ranks: RankProcesses, corpus: Path, tmp_path: Path, tokens: int, micro_batches: int, model: str
 ) -> None:
     config = config_of(
         corpus,
         tmp_path / "run",
-        "model.dropout=0",
+        model,
         f"training.batch_tokens={tokens}",
         f"training.micro_batch_tokens={tokens // 3 if micro_batches > 1 else 'null'}",
     )
     index, *_ = steps_with_nothing_for_a_rank(config, micro_batches)
-    plain = config_of(corpus, tmp_path / "run", "model.dropout=0", f"training.batch_tokens={tokens}")
+    plain = config_of(corpus, tmp_path / "run", model, f"training.batch_tokens={tokens}")
     sentences, batches, whole = gradient(ALONE, plain, index)
     (_, first, of_first), (_, second, of_second) = two_ranks(gradient, config, index)
     assert second[-1] == 0 and len(second) == micro_batches and batches == [sentences]
@@ -274,7 +280,7 @@ def test_a_rank_without_sentences_adds_nothing_to_the_gradient(
 
 # --------------------------------------------------------------------------- a run
 
-FIFTY = ("model.dropout=0", "training.max_steps=50", "training.validation_bleu=false", "training.log_every=1")
+FIFTY = ("training.max_steps=50", "training.validation_bleu=false", "training.log_every=1")
 
 
 def run_of(ranks: Ranks, config: Config) -> tuple[int, int, Arrays]:
@@ -287,23 +293,40 @@ def run_of(ranks: Ranks, config: Config) -> tuple[int, int, Arrays]:
 
 
 @pytest.fixture(scope="module")
-def of_one_rank(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[int, int, Arrays]]:
-    folder = tmp_path_factory.mktemp("one") / "run"
-    return folder, run_of(ALONE, config_of(corpus, folder, *FIFTY))
+def of_one_rank(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> OfOneRank:
+    """The folder and the results of a run with a model."""
+
+    @cache
+    def run(model: str) -> tuple[Path, tuple[int, int, Arrays]]:
+        folder = tmp_path_factory.mktemp("one") / "run"
+        return folder, run_of(ALONE, config_of(corpus, folder, model, *FIFTY))
+
+    return run
 
 
 @pytest.mark.parametrize(
-    "settings", [(), ("micro_batch_tokens=100",), ("sharded=true",), ("packed=true",), ("packed=true", "sharded=true")]
-)
+    ("model", "settings"),
+    [
+        *(
+            ("model.dropout=0", settings)
+            for settings in (
+                (), ("micro_batch_tokens=100",), ("sharded=true",), ("packed=true",), ("packed=true", "sharded=true"),
+            )
+        ),
+        (RECURRENT, ()),
+        (RECURRENT, ("sharded=true",)),
+    ],
+)  # fmt: skip
 def test_two_ranks_give_the_weights_of_one(
     two_ranks: RankProcesses,
-    of_one_rank: tuple[Path, tuple[int, int, Arrays]],
+    of_one_rank: OfOneRank,
     corpus: Path,
     tmp_path: Path,
+    model: str,
     settings: tuple[str, ...],
 ) -> None:
-    folder, (steps, tokens, weights) = of_one_rank
-    overrides = [f"training.{setting}" for setting in settings]
+    folder, (steps, tokens, weights) = of_one_rank(model)
+    overrides = [model, *(f"training.{setting}" for setting in settings)]
     answers = two_ranks(run_of, config_of(corpus, tmp_path / "run", *FIFTY, *overrides))
     for their_steps, their_tokens, their_weights in answers:
         assert (their_steps, their_tokens) == (steps, tokens) == (50, tokens)

@@ -2,21 +2,39 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+import pytest
 import torch
 from torch import Tensor, nn
 
-from nmt.config.schema import ModelConfig
+from nmt.config.declaration import setting
+from nmt.config.schema import Config, ModelConfig
+from nmt.models import build
 from nmt.models.dropout import dropout
 from nmt.models.interface import Memory, TranslationModel
+
+
+@dataclass(frozen=True)
+class BagOfWordsConfig:
+    """A bag of words."""
+
+    architecture: Literal["bag-of-words"] = setting("bag-of-words", "kind of model")
+    size: int = setting(32, "width of the embeddings", at_least=1)
+    dropout: float = setting(0.1, "dropout on the states", at_least=0, below=1)
+    longest_position = None
+
+    @property
+    def width(self) -> int:
+        return self.size
 
 
 class Mixer(nn.Module):
     """tanh(W x + b), with dropout."""
 
-    def __init__(self, config: ModelConfig):
+    def __init__(self, config: BagOfWordsConfig):
         super().__init__()
-        self.linear, self.dropout = nn.Linear(config.d_model, config.d_model), config.dropout
+        self.linear, self.dropout = nn.Linear(config.size, config.size), config.dropout
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., D] → [..., D]."""
@@ -35,12 +53,14 @@ class BagState:
 class BagOfWords(TranslationModel):
     """The mean of the source's embeddings; to it are added the newest target embedding, and the mean of all so far."""
 
-    def __init__(self, config: ModelConfig, source_vocabulary: int, target_vocabulary: int, padding: int):
+    config: BagOfWordsConfig  # type: ignore[assignment]
+
+    def __init__(self, config: BagOfWordsConfig, source_vocabulary: int, target_vocabulary: int, padding: int):
         super().__init__(config, source_vocabulary, target_vocabulary, padding)
-        self.source_embedding = nn.Embedding(source_vocabulary, config.d_model)
-        self.target_embedding = nn.Embedding(target_vocabulary, config.d_model)
+        self.source_embedding = nn.Embedding(source_vocabulary, config.size)
+        self.target_embedding = nn.Embedding(target_vocabulary, config.size)
         self.mixer = Mixer(config)
-        self.output = nn.Linear(config.d_model, target_vocabulary, bias=False)
+        self.output = nn.Linear(config.size, target_vocabulary, bias=False)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         embedded = self.target_embedding(target)
@@ -65,7 +85,7 @@ class BagOfWords(TranslationModel):
         return (tokens / tokens.sum(dim=2, keepdim=True)).expand(-1, target.shape[1], -1)
 
     def training_flops(self, sentences: int, source_tokens: int, target_tokens: int) -> float:
-        return 3 * 2 * target_tokens * self.config.d_model * (self.config.d_model + self.target_vocabulary)
+        return 3 * 2 * target_tokens * self.config.size * (self.config.size + self.target_vocabulary)
 
     def parameter_counts(self) -> dict[str, int]:
         counts = {name: sum(weight.numel() for weight in part.parameters()) for name, part in self.named_children()}
@@ -90,3 +110,16 @@ class BagOfWords(TranslationModel):
     def reorder(self, state: BagState, rows: Tensor) -> BagState:
         sentences = rows[:, 0] // state.total.shape[1]
         return BagState(state.source[sentences], state.total.flatten(0, 1)[rows], state.length)
+
+
+_build = build.build
+
+
+def _build_any(config: ModelConfig | BagOfWordsConfig, *sizes: int) -> TranslationModel:
+    return BagOfWords(config, *sizes) if isinstance(config, BagOfWordsConfig) else _build(config, *sizes)
+
+
+def add_architecture(patch: pytest.MonkeyPatch) -> None:
+    """Edits 2 and 3 of docs/adding-a-model.md."""
+    patch.setitem(Config.__annotations__, "model", ModelConfig | BagOfWordsConfig)
+    patch.setattr(build, "build", _build_any)

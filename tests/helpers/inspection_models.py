@@ -26,7 +26,7 @@ SETTINGS = replace(
     schema.parse(
         "run_dir: r\ndata: {source_language: en, target_language: de, train: [{source: a, target: b}]}\n", "test"
     ),
-    model=schema.ModelConfig(d_model=16, feed_forward=32, layers=2, heads=4, max_positions=80),
+    model=schema.TransformerConfig(d_model=16, feed_forward=32, layers=2, heads=4, max_positions=80),
     decoding=schema.DecodingConfig(beam_size=3, max_extra_tokens=4),
 )
 
@@ -36,24 +36,39 @@ def tokenizer() -> Tokenizer:
     return vocabulary.learn([*SENTENCES.values()] * 3, schema.VocabularyConfig(size=520, character_coverage=1.0))
 
 
-def new_checkpoint(source: str = "en", target: str = "de", decoding: Any = None, **model: Any) -> Checkpoint:
-    """Random weights; `model` changes its settings."""
+RECURRENT = schema.RecurrentConfig(embedding_size=16, hidden_size=16, max_positions=257)
+
+
+def new_checkpoint(
+    source: str = "en",
+    target: str = "de",
+    decoding: Any = None,
+    of: schema.ModelConfig = SETTINGS.model,
+    **model: Any,
+) -> Checkpoint:
+    """Random weights; of: the model, whose settings `model` changes."""
     settings = replace(
         SETTINGS,
         data=replace(SETTINGS.data, source_language=source, target_language=target),
-        model=replace(SETTINGS.model, **model),
+        model=replace(of, **model),
         decoding=decoding or SETTINGS.decoding,
     )
     torch.manual_seed(2)
-    of = Vocabulary(tokenizer(), tokenizer())
-    new = model_file.new_model(settings.model, of)
+    vocabularies = Vocabulary(tokenizer(), tokenizer())
+    new = model_file.new_model(settings.model, vocabularies)
     with torch.no_grad():
         for parameter in new.parameters():
             if parameter.dim() > 1:
                 parameter *= 2
-    return Checkpoint(settings, of, model_file.weights_of(new), {})
+    return Checkpoint(settings, vocabularies, model_file.weights_of(new), {})
 
 
-def new_inspector(source: str = "en", target: str = "de", decoding: Any = None, **model: Any) -> Inspector:
-    found = new_checkpoint(source, target, decoding, **model)
+def new_inspector(
+    source: str = "en",
+    target: str = "de",
+    decoding: Any = None,
+    of: schema.ModelConfig = SETTINGS.model,
+    **model: Any,
+) -> Inspector:
+    found = new_checkpoint(source, target, decoding, of, **model)
     return Inspector("model.safetensors", found.config, found.vocabulary, found.build())

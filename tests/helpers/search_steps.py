@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nmt.config.schema import ModelConfig
+from nmt.config.schema import TransformerConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
 from nmt.decoding.engine import _inference
 from nmt.decoding.search import finished
@@ -74,7 +74,7 @@ class Watched:
 def counted(beam_size: int, sentences: int, source_length: int) -> list[dict[str, Any]]:
     """For each step, and first for what comes before them: kernels, bytes, flops and waits, each by operation."""
     finished.LateCopy = cache.LateCopy = ReadLate  # type: ignore[attr-defined, misc]
-    model = build.build_on_meta(ModelConfig(), 32_000, 32_000, PAD).eval()
+    model = build.build_on_meta(TransformerConfig(), 32_000, 32_000, PAD).eval()
     options = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS), beam_size=beam_size, scores=False)
     limits = torch.full((sentences,), source_length + 50)
     with fake_cuda.mode() as fake:

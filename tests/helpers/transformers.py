@@ -13,7 +13,7 @@ from nmt.models.transformer.model import Transformer
 PAD, BOS, EOS, V = 0, 2, 3, 23
 
 
-TINY = schema.ModelConfig(d_model=16, feed_forward=24, layers=2, heads=4, dropout=0.0)
+TINY = schema.TransformerConfig(d_model=16, feed_forward=24, layers=2, heads=4, dropout=0.0)
 
 
 DEEP = {"encoder_layers": 1, "decoder_layers": 3}

@@ -20,7 +20,7 @@ CPU = torch.device("cpu")
 WORDS = ["one", "two", "three", "four", "five", "six", "apples", "pears", "in", "the", "old", "red", "barn"]
 
 
-SIZES = schema.ModelConfig(d_model=16, feed_forward=32, layers=2, heads=2, dropout=0.3, max_positions=40)
+SIZES = schema.TransformerConfig(d_model=16, feed_forward=32, layers=2, heads=2, dropout=0.3, max_positions=40)
 
 
 DECODING = schema.DecodingConfig(beam_size=3, max_extra_tokens=6)
@@ -47,7 +47,7 @@ VOCABULARY = learn()
 LINES = [" ".join(WORDS[i : i + 1 + 7 * i % 11]) for i in range(13)]
 
 
-def new_model(sizes: schema.ModelConfig = SIZES, kind: type[Transformer] = Transformer) -> Transformer:
+def new_model(sizes: schema.TransformerConfig = SIZES, kind: type[Transformer] = Transformer) -> Transformer:
     """Random weights, larger than those that training starts from, so that the outputs vary."""
     torch.manual_seed(4)
     model = kind(sizes, len(VOCABULARY.source), len(VOCABULARY.target), PAD)

@@ -18,10 +18,10 @@ SCRIPTS = ROOT / "scripts"
 STEP = """
 from gpu import fake_step
 from gpu.sizes import MODELS
-from nmt.config.schema import ModelConfig
+from nmt.config.schema import TransformerConfig
 from nmt.data.packing import PackedBatch
 from nmt.training.train_step import TrainStep
-MODELS["base"] = ModelConfig(d_model=64, feed_forward=128, layers=1, heads=4)
+MODELS["base"] = TransformerConfig(d_model=64, feed_forward=128, layers=1, heads=4)
 """
 ITEM = """
 update = TrainStep._update

@@ -432,6 +432,30 @@ def result(perplexity: float, bleu: float, test: float) -> dict[str, Any]:
     return {"parameters": 1_234_567, "validation": validation, "test": {"bleu": test}}
 
 
+def test_rows_are_compared_after_the_time_of_the_fastest(script: Callable[[str], ModuleType]) -> None:
+    def timed(seconds: float, tokens: int, curve: list[tuple[int, float, float]]) -> list[dict[str, Any]]:
+        one = result(9.0, 20.0, 10.0) | {"seconds": seconds, "target_tokens": tokens}
+        one["validation"]["subwords_per_second"] = 500.4
+        one["curve"] = [
+            {"step": step, "seconds": at, "validation_loss": loss, "bleu": 10 * loss} for step, at, loss in curve
+        ]
+        return [one]
+
+    found = {
+        "slow": timed(200.0, 20_000, [(10, 60.0, 3.0), (20, 100.0, 2.5), (40, 200.0, 2.0)]),
+        "fast": timed(100.0, 40_000, [(40, 100.0, 1.5)]),
+        "slowest": timed(900.0, 9_000, [(40, 900.0, 1.0)]),
+        "old": [result(9.0, 20.0, 10.0)],
+    }
+    lines = script("ablations").in_equal_time(found).split("\n")
+    assert [line.split() for line in lines[2:5]] == [
+        ["slow", "100", "500", "20", "2.50", "25.00"],
+        ["fast", "400", "500", "40", "1.50", "15.00"],
+        ["slowest", "10", "500"],
+    ]
+    assert "within 100 seconds" in lines[-1] and not any(line.startswith("old") for line in lines)
+
+
 def test_tables_show_means_ranges_and_differences(grid: Any, script: Callable[[str], ModuleType], recipe: Path) -> None:
     found = {
         "first": [result(9.0, 20.0, 10.0), result(10.0, 22.0, 12.0)],

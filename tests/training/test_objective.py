@@ -31,7 +31,7 @@ from nmt.training.trainer import Trainer
 
 MakeConfig = Callable[..., Config]
 V = 23
-SIZES = schema.ModelConfig(d_model=16, feed_forward=24, layers=1, heads=2, dropout=0.0)
+SIZES = schema.TransformerConfig(d_model=16, feed_forward=24, layers=1, heads=2, dropout=0.0)
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from nmt.commands.train import training_data
-from nmt.config.schema import Config, ModelConfig
+from nmt.config.schema import Config, TransformerConfig
 from nmt.training import precision as module
 from nmt.training import trainer as trainer_module
 from nmt.training.precision import faster_precision, speed_of_bfloat16
 from nmt.training.trainer import Trainer
 
 MakeConfig = Callable[..., Config]
-CPU, BASE = torch.device("cpu"), ModelConfig(d_model=512)
+CPU, BASE = torch.device("cpu"), TransformerConfig(d_model=512)
 
 
 @pytest.mark.parametrize(
@@ -43,11 +43,11 @@ def test_the_other_one_if_it_is_clearly_faster(
         ("bfloat16", BASE, torch.device("mps")),
         ("float16", BASE, CPU),
         ("tf32", BASE, CPU),
-        ("float32", ModelConfig(d_model=64), CPU),  # most of its time is not spent on products
+        ("float32", TransformerConfig(d_model=64), CPU),  # most of its time is not spent on products
     ],
 )
 def test_nothing_is_measured_where_it_would_tell_nothing(
-    monkeypatch: pytest.MonkeyPatch, precision: str, model: ModelConfig, where: torch.device
+    monkeypatch: pytest.MonkeyPatch, precision: str, model: TransformerConfig, where: torch.device
 ) -> None:
     def measured() -> float:
         raise AssertionError("measured")

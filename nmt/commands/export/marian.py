@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from nmt.checkpoints import export_folder
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export.transformer_weights import Linear, build_transformer, padded
-from nmt.config.schema import Config, DecodingConfig
+from nmt.config.schema import Config, DecodingConfig, TransformerConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
 from nmt.errors import NmtError
 from nmt.models.transformer.attention import MultiHeadAttention
@@ -55,9 +55,8 @@ def load_package() -> Any:
     return transformers
 
 
-def check(settings: Config) -> None:
+def check(model: TransformerConfig) -> None:
     """Raises NmtError, with the setting, if MarianMTModel cannot represent the model exactly."""
-    model = settings.model
     fix = "export with --format ctranslate2, or train with"
     if model.norm != "post":
         raise NmtError(f"model.norm: {model.norm}: Marian normalizes after the residual sum: {fix} post")
@@ -80,8 +79,8 @@ def write(folder: Path, loaded: Checkpoint) -> None:
     """Write model, tokenizer and settings into an empty folder. Raises NmtError as `build_transformer` and `check`."""
     transformers = load_package()
     ours = build_transformer(loaded)
-    check(loaded.config)
-    theirs = transformers.MarianMTModel(_config(loaded))
+    check(ours.config)
+    theirs = transformers.MarianMTModel(_config(loaded, ours.config))
     theirs.generation_config = _generation_config(loaded.config)
     theirs.load_state_dict(dict(_weights(ours)), strict=False)  # the positions are computed, and one bias is zeros
     theirs.save_pretrained(folder)
@@ -92,10 +91,10 @@ def write(folder: Path, loaded: Checkpoint) -> None:
         weights.chmod(mode)
 
 
-def _config(loaded: Checkpoint) -> "MarianConfig":
+def _config(loaded: Checkpoint, sizes: TransformerConfig) -> "MarianConfig":
     from transformers import MarianConfig
 
-    sizes, vocabulary = loaded.config.model, loaded.vocabulary
+    vocabulary = loaded.vocabulary
     return MarianConfig(
         vocab_size=len(vocabulary.source),
         decoder_vocab_size=len(vocabulary.target),

@@ -1,10 +1,10 @@
-"""Inspects how a model translates a sentence: attention of every head, word alignment, beam search, positions.
+"""Inspects how a model translates a sentence: attention, word alignment, beam search, positions.
 
 Shapes: L layers, H heads, S source and T target subwords (both with EOS), P positions, D d_model.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -19,11 +19,7 @@ from nmt.data.vocabulary import BOS, EOS, Vocabulary
 from nmt.decoding import model_loader
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
-from nmt.models.transformer.model import Transformer
-from nmt.models.transformer.positions import sinusoids
-
-KINDS = ("encoder", "decoder", "cross")  # of attention
-_POSITIONS = 100  # that are shown
+from nmt.models.interface import Inside, TranslationModel
 
 
 @dataclass(frozen=True)
@@ -42,13 +38,11 @@ class Inspection:
 
     model: the name of its file. given: whether the target was given; otherwise it is the best translation found.
     translation: the target with its scores.
-    attention: for each of KINDS the weights [L, H, S or T, S or T]. A row of `decoder` and `cross` has the weights used
-    to predict that target subword; the columns of `decoder` are the decoder's inputs, `<s>` and the target
-    without its end.
-    alignment: between words [M, N]: the cross-attention of alignment_layer (from 0), mean over heads.
+    inside: what the model shows. A row of `decoder` and `cross` has the weights used to predict that target subword;
+    the columns of `decoder` are the decoder's inputs, `<s>` and the target without its end.
+    alignment: that of `inside`, between words: [M, N], or None.
     hypotheses: results of the search, best first. nodes: all hypotheses that it considered; node_pieces: their
     subwords; ranks: for nodes that are results, by index, their place in `hypotheses`.
-    layout: of the model's positions. positions: tables [P, D] by name; for sinusoids, of both layouts.
     """
 
     model: str
@@ -56,16 +50,13 @@ class Inspection:
     target: Sentence
     given: bool
     translation: Translation
-    attention: dict[str, Tensor]
-    alignment: Tensor
-    alignment_layer: int
+    inside: Inside
+    alignment: Tensor | None
     hypotheses: list[Translation]
     nodes: list[Node]
     node_pieces: list[str]
     ranks: dict[int, int]
     beam_size: int
-    layout: str
-    positions: dict[str, Tensor]
 
     def pieces(self, kind: str) -> tuple[list[str], list[str]]:
         """The subwords of the rows and of the columns of a kind of attention."""
@@ -77,8 +68,9 @@ class Inspection:
 class Inspector:
     """A model with its vocabulary and search settings."""
 
-    def __init__(self, name: str, settings: schema.Config, vocabulary: Vocabulary, model: Transformer):
-        """name: of the model, for display; settings: with the decoding to use; model: float32, in eval mode."""
+    def __init__(self, name: str, settings: schema.Config, vocabulary: Vocabulary, model: TranslationModel):
+        """name: of the model, for display; settings: with the decoding to use; model: float32, in eval mode, one with
+        `can_inspect`."""
         self.name, self.settings, self.model = name, settings, model
         self.engine = RecordingEngine([model], next(model.parameters()).device)
         self.translator = Translator(self.engine, vocabulary, settings.search)
@@ -97,9 +89,9 @@ class Inspector:
         if settings.decoding.method != "beam":
             raise NmtError("decoding.method: sample: only beam search can be inspected: add decoding.method=beam")
         model = model_loader.prepare(loaded.build(), devices.choose(device), "float32")
-        if not isinstance(model, Transformer):
+        if not model.can_inspect:
             raise NmtError(
-                f"{file}: a {type(model).__name__}, and only a Transformer can be inspected: for its alignment, use "
+                f"{file}: a model of the class {type(model).__name__} cannot be inspected: for its alignment, use "
                 "nmt translate --format json"
             )
         return cls(file.name, settings, loaded.vocabulary, model)
@@ -121,37 +113,41 @@ class Inspector:
             if scored is None:
                 raise NmtError(f"the target has {len(output)} subwords, more than the longest output: shorten it")
             translation = scored
-        attention = self.attention(ids, output)
-        layer = max(0, len(attention["cross"]) - 2)  # as in Translator
         pieces = vocabulary.source.pieces([*ids, EOS])
         original = Sentence(source, data.source_language, pieces, to_words(pieces))
         result = Sentence(translation.text, data.target_language, translation.pieces, to_words(translation.pieces))
+        inside = self._inside(ids, output)
+        aligned = inside.alignment
         return Inspection(
             model=self.name,
             source=original,
             target=result,
             given=target is not None,
             translation=translation,
-            attention=attention,
-            alignment=attention_by_word(attention["cross"][layer].mean(dim=0), result.words, original.words),
-            alignment_layer=layer,
+            inside=inside,
+            alignment=None if aligned is None else attention_by_word(aligned, result.words, original.words),
             hypotheses=hypotheses,
             nodes=self.engine.nodes,
             node_pieces=vocabulary.target.pieces([node.token for node in self.engine.nodes]),
             ranks=self._ranks(hypotheses),
             beam_size=translator.decoding.beam_size,
-            layout=self.model.config.positions,
-            positions=position_tables(self.model),
         )
 
     @torch.inference_mode()
-    def attention(self, source: Sequence[int], target: Sequence[int]) -> dict[str, Tensor]:
-        """The attention of a pair of ids without EOS: for each of KINDS [L, H, ·, ·], on the CPU."""
+    def _inside(self, source: Sequence[int], target: Sequence[int]) -> Inside:
+        """Of a pair of ids without EOS; on the CPU."""
         device = self.engine.device
-        weights = self.model.attention_weights(
+        found = self.model.inside(
             torch.tensor([[*source, EOS]], device=device), torch.tensor([[BOS, *target]], device=device)
         )
-        return {kind: torch.stack(getattr(weights, kind))[:, 0].cpu() for kind in KINDS}
+        return replace(
+            found,
+            attention={kind: weights.cpu() for kind, weights in found.attention.items()},
+            positions={name: table.cpu() for name, table in found.positions.items()},
+            alignment=_on_cpu(found.alignment),
+            centers=_on_cpu(found.centers),
+            chosen=_on_cpu(found.chosen),
+        )
 
     def _source_ids(self, source: str) -> list[int]:
         [ids] = self.translator.vocabulary.source.encode([source])
@@ -183,11 +179,5 @@ class Inspector:
         return {finished[tuple(one.pieces)]: rank for rank, one in enumerate(hypotheses)}
 
 
-def position_tables(model: Transformer) -> dict[str, Tensor]:
-    """The encodings of the first positions, [P, D] by name: sinusoids in both layouts, or the learned tables."""
-    config = model.config
-    if model.longest_position is not None:
-        count = min(_POSITIONS, model.longest_position)
-        learned = {"source": model.source_positions(0, count), "target": model.target_positions(0, count)}
-        return {name: table.detach().float().cpu() for name, table in learned.items()}
-    return {layout: sinusoids(_POSITIONS, config.d_model, layout) for layout in ("interleaved", "concatenated")}
+def _on_cpu(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.cpu()

@@ -50,9 +50,10 @@ def write(inspection: Inspection, folder: Path, layer: int | None = None, *, pic
     layer: the layer (from 0) of which pictures show each head; default: that of the alignment. Raises NmtError if the
     model does not have this layer or the folder cannot be written.
     """
-    layers = max(len(weights) for weights in inspection.attention.values())
+    layers = max(map(len, inspection.inside.attention.values()), default=0)
     if layer is not None and layer >= layers:
-        raise NmtError(f"--layer {layer + 1}: this model has {layers} layers: give a number from 1 to {layers}")
+        fix = f"give a number from 1 to {layers}" if layers > 1 else "leave this option out"
+        raise NmtError(f"--layer {layer + 1}: this model has {layers} layer{'s' * (layers != 1)} of attention: {fix}")
     with atomic.reporting(folder, "--output"):
         atomic.make_folder(folder)
     data = json.dumps(to_data(inspection), ensure_ascii=False)

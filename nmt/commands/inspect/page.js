@@ -28,7 +28,7 @@ function labels(kind, unit) {
 
 const chosen = (list, which) => which === EVERY ? list : [list[Number(which)]];
 
-/** Rows of shares, each with the sum 1: the mean over the chosen heads; summed over a word's columns, averaged over its rows. */
+/** Rows of shares: the mean over the chosen heads; summed over a word's columns, averaged over its rows. */
 function shares(kind, layer, head, {rows, columns}) {
   const tables = chosen(attention[kind], layer).flatMap(heads => chosen(heads, head));
   const cell = (y, column) => sum(tables.map(table => sum(table[y].slice(column.start, column.end)))) / tables.length;
@@ -84,6 +84,21 @@ function fill(side, tokens) {
     });
     return make("li", {}, button);
   }));
+}
+
+/** Where a row of attention to the source looks, if it looks at some positions only: classes of each of its cells. */
+function marks(row, columns) {
+  if (at("kind").value !== "cross") return columns.map(() => "");
+  const places = list => (list ?? []).slice(row.start, row.end);
+  const last = source.pieces.length - 1;
+  const holds = (column, place) => column.start <= place && place < column.end;
+  const middles = places(data.centers).map(center => Math.min(last, Math.round(center)));
+  const near = ({start, end}) => places(data.centers).some(center => end - 1 >= center - data.window && start <= center + data.window);
+  return columns.map(column => [
+    near(column) && "near",
+    middles.some(place => holds(column, place)) && "center",
+    places(data.chosen).some(place => holds(column, place)) && "read",
+  ].filter(Boolean).join(" "));
 }
 
 /** The lines, and beside each word its share of what is picked. */
@@ -153,6 +168,8 @@ function showHeads() {
   const kind = at("kind").value;
   const heat = getComputedStyle(document.documentElement).getPropertyValue("--heat");
   const layers = attention[kind];
+  const single = layers.length * layers[0].length === 1;
+  for (const part of [at("every"), at("layer").parentNode, at("head").parentNode]) part.hidden = single;
   at("heads").style.gridTemplateColumns = `repeat(${layers[0].length + 1}, max-content)`;
   at("heads").replaceChildren(make("span"), ...layers[0].map((_, head) => make("span", {textContent: `head ${head + 1}`})),
     ...layers.flatMap((heads, layer) => [make("span", {textContent: `layer ${layer + 1}`}), ...heads.map((table, head) => {
@@ -171,22 +188,27 @@ function showHeat() {
   const {rows, columns, table} = shown;
   at("heat").tHead.replaceChildren(make("tr", {}, make("td"),
     ...columns.map(({text}) => make("th", {scope: "col"}, make("span", {dir: "auto", textContent: text})))));
-  at("heat").tBodies[0].replaceChildren(...rows.map(({text}, y) => make("tr", {},
-    make("th", {scope: "row"}, make("bdi", {textContent: text})),
-    ...table[y].map((part, x) => {
-      const cell = make("td", {title: `${text} → ${columns[x].text}: ${percent(part)}`},
-        make("span", {className: "unseen", textContent: percent(part)}));
+  at("heat").tBodies[0].replaceChildren(...rows.map((row, y) => {
+    const marked = marks(row, columns);
+    return make("tr", {}, make("th", {scope: "row"}, make("bdi", {textContent: row.text})), ...table[y].map((part, x) => {
+      const said = [percent(part), ...["center", "read"].filter(mark => marked[x].split(" ").includes(mark))].join(", ");
+      const cell = make("td", {className: marked[x], title: `${row.text} → ${columns[x].text}: ${said}`},
+        make("span", {className: "unseen", textContent: said}));
       cell.style.setProperty("--share", part);
       return cell;
-    }))));
+    }));
+  }));
+  const cross = at("kind").value === "cross";
+  at("marks").textContent = [
+    cross && data.centers && `A dot marks the position around which the decoder looks, p; lines mark its window, p ± ${data.window} subwords.`,
+    cross && data.chosen && "A frame marks the position that is read, the most probable one.",
+  ].filter(Boolean).join(" ");
 }
 
 // Alignment: the ends of sentence are left out
 
 function showAlignment() {
-  const heads = attention.cross[0].length;
-  at("alignment-note").textContent = `The attention of each word of the translation to each word of the source: `
-    + `cross-attention of decoder layer ${alignment.layer} of ${attention.cross.length}, the mean of its ${heads} heads.`;
+  at("alignment-note").textContent = `The attention of each word of the translation to each word of the source (${alignment.by}).`;
   const [sources, targets] = [source, target].map(side => side.words.slice(0, -1));
   for (const [id, list] of [["align-source", sources], ["align-target", targets]]) {
     at(id).replaceChildren(...list.map(({text}) => make("li", {textContent: text})));
@@ -303,22 +325,30 @@ function start() {
     at(`${id}-title`).textContent = language(side.language) + (id === "target" && target.given ? " (given)" : "");
   }
   at("scores").textContent = `score ${target.score.toFixed(3)}, log P ${target.log_probability.toFixed(3)}, ${target.pieces.length} subwords`;
+  at("missing").textContent = data.missing;
+  const here = {attention: attention.cross, aligned: alignment.weights, encodings: positions.layout};
+  for (const [id, there] of Object.entries(here)) at(id).hidden = !there;
+  showBest();
+  showTree();
+  lightPath(beam.nodes.findIndex(node => node.rank === 1));
+  at("dropped").addEventListener("change", () => {
+    showTree();
+    lightPath(lit ?? -1);
+  });
+  if (positions.layout) showPositions();
+  if (attention.cross) startAttention();
+}
+
+function startAttention() {
+  for (const option of [...at("kind").options]) if (!attention[option.value]) option.remove();
   at("kind").addEventListener("change", chooseKind);
   for (const id of ["layer", "head"]) at(id).addEventListener("change", showAttention);
   at("unit").addEventListener("change", () => {
     picked = null;
     showAttention();
   });
-  at("dropped").addEventListener("change", () => {
-    showTree();
-    lightPath(lit ?? -1);
-  });
   chooseKind();
   showAlignment();
-  showBest();
-  showTree();
-  lightPath(beam.nodes.findIndex(node => node.rank === 1));
-  showPositions();
   new ResizeObserver(() => {
     showPicked();
     drawAlignment();

@@ -17,9 +17,10 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from nmt.commands.inspect import fonts
-from nmt.commands.inspect.inspect import KINDS, Inspection
+from nmt.commands.inspect.inspect import Inspection
 from nmt.commands.inspect.text import position_title
 from nmt.files import atomic
+from nmt.models.interface import Inside
 
 _TITLES = {"encoder": "Encoder self-attention", "decoder": "Decoder self-attention", "cross": "Cross-attention"}
 _AXES = {  # labels of the rows and the columns
@@ -37,8 +38,9 @@ _COLOURS = "magma_r"
 def write(inspection: Inspection, folder: Path, layer: int | None = None) -> list[Path]:
     """Write all pictures of an inspection; return their paths.
 
-    For each kind of attention an overview, and each head of one layer; then the word alignment and the positions.
-    layer: from 0, or the last one if that kind has fewer layers; None for the layer of the alignment.
+    For each kind of attention that the model has, an overview, if there are several heads or layers, and each head of
+    one layer; then the word alignment and the positions. layer: from 0, or the last one if that kind has fewer layers;
+    None for the layer of the alignment.
     """
     sides = (inspection.source, inspection.target)
     labels = [label for side in sides for label in (*side.pieces, *(word.text for word in side.words))]
@@ -48,13 +50,16 @@ def write(inspection: Inspection, folder: Path, layer: int | None = None) -> lis
     style = matplotlib.rc_context({"font.family": families, "font.size": 9, "text.parse_math": False})
     with style, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # `families` warns once
-        for kind in KINDS:
-            weights = inspection.attention[kind]
-            figures[f"attention-{kind}"] = _overview(kind, weights)
-            chosen = min(inspection.alignment_layer if layer is None else layer, len(weights) - 1)
+        inside = inspection.inside
+        for kind, weights in inside.attention.items():
+            if weights.shape[0] * weights.shape[1] > 1:
+                figures[f"attention-{kind}"] = _overview(kind, weights)
+            chosen = min(inside.layer if layer is None else layer, len(weights) - 1)
             figures[f"attention-{kind}-heads"] = _heads(inspection, kind, weights[chosen], chosen)
-        figures["alignment"] = _alignment(inspection)
-        figures["positions"] = _positions(inspection)
+        if inspection.alignment is not None:
+            figures["alignment"] = _alignment(inspection, inspection.alignment)
+        if inside.positions:
+            figures["positions"] = _positions(inside)
         return [_save(figure, folder / f"{name}.png") for name, figure in figures.items()]
 
 
@@ -101,31 +106,49 @@ def _heads(inspection: Inspection, kind: str, weights: Tensor, layer: int) -> Fi
         panel.axis("off")
     for head, panel in enumerate(panels[:heads]):
         image = _labelled(panel, weights[head], rows, columns, _POINTS * crowded)
-        panel.set_title(f"head {head + 1}", fontsize=9)
-    figure.suptitle(f"{_TITLES[kind]}, layer {layer + 1}", fontsize=11)
+        if kind == "cross":
+            _mark(panel, inspection.inside)
+        if heads > 1:
+            panel.set_title(f"head {head + 1}", fontsize=9)
+    of_layer = f", layer {layer + 1}" if len(inspection.inside.attention[kind]) > 1 or heads > 1 else ""
+    figure.suptitle(f"{_TITLES[kind]}{of_layer}", fontsize=11)
     figure.supylabel(_AXES[kind][0], fontsize=9)
     figure.supxlabel(_AXES[kind][1], fontsize=9)
     figure.colorbar(image, ax=list(panels), shrink=0.5, pad=0.02, aspect=30)
     return figure
 
 
-def _alignment(inspection: Inspection) -> Figure:
-    """The word alignment, with percentages."""
+def _mark(panel: Axes, inside: Inside) -> None:
+    """On a heat map of attention to the source [T, S]: where it looks, if it looks at some positions only."""
+    limits = panel.get_xlim()
+    if inside.centers is not None and inside.window is not None:
+        centers, rows = inside.centers.numpy(), range(len(inside.centers))
+        edges = centers - inside.window, centers + inside.window
+        panel.hlines(rows, *edges, color="tab:blue", linewidth=1, label=f"window, p ± {inside.window}")
+        panel.plot(centers, rows, "o", color="tab:blue", markersize=5, label="centre, p")
+    if inside.chosen is not None:
+        chosen, rows = inside.chosen.numpy(), range(len(inside.chosen))
+        panel.plot(chosen, rows, "gs", fillstyle="none", markersize=9, markeredgewidth=2, label="position that is read")
+    panel.set_xlim(limits)
+    if panel.get_legend_handles_labels()[0]:
+        panel.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False)
+
+
+def _alignment(inspection: Inspection, alignment: Tensor) -> Figure:
+    """The word alignment [M, N], with percentages."""
     rows, columns = ([word.text for word in side.words] for side in (inspection.target, inspection.source))
     size = (0.42 * len(columns) + 1.5 + _room(rows), 0.32 * len(rows) + 1.2 + _room(columns))
     figure = Figure(_inches(*size), layout="constrained")
     panel = figure.subplots()
-    image = _labelled(panel, inspection.alignment, rows, columns)
+    image = _labelled(panel, alignment, rows, columns)
     if size[0] <= _LARGEST and size[1] <= _LARGEST:
-        for y, row in enumerate(inspection.alignment.tolist()):
+        for y, row in enumerate(alignment.tolist()):
             for x, share in enumerate(row):
                 if share >= 0.005:
                     colour = "white" if share > 0.5 else "black"
                     panel.text(x, y, f"{100 * share:.0f}", ha="center", va="center", fontsize=7, color=colour)
-    figure.suptitle(  # of the figure, because next to long labels the map may be narrower than the title
-        f"Word alignment (%): cross-attention of decoder layer {inspection.alignment_layer + 1}, mean over heads",
-        fontsize=10,
-    )
+    # Of the figure, because next to long labels the map may be narrower than the title.
+    figure.suptitle(f"Word alignment (%): {inspection.inside.aligned_by}", fontsize=10)
     panel.set(ylabel="target word", xlabel="source word")
     figure.colorbar(image, ax=panel, shrink=0.6, aspect=30)
     return figure
@@ -153,14 +176,14 @@ def _room(labels: Sequence[str]) -> float:
     return max(text.get_window_extent().width for text in drawn) / _DPI
 
 
-def _positions(inspection: Inspection) -> Figure:
+def _positions(inside: Inside) -> Figure:
     """The tables of positions, [P, D] each, below each other."""
-    tables = inspection.positions
+    tables = inside.positions
     figure = Figure((8, 3.1 * len(tables)), layout="constrained")
     for panel, (name, table) in zip(figure.subplots(len(tables), squeeze=False).flatten(), tables.items(), strict=True):
-        most = 1.0 if inspection.layout != "learned" else float(table.abs().max())
+        most = 1.0 if inside.layout != "learned" else float(table.abs().max())
         image = panel.imshow(table.numpy(), cmap="RdBu", vmin=-most, vmax=most, aspect="auto", interpolation="nearest")
-        panel.set_title(position_title(name, inspection.layout), fontsize=10)
+        panel.set_title(position_title(name, inside.layout), fontsize=10)
         panel.set(xlabel="dimension", ylabel="position")
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         figure.colorbar(image, ax=panel, pad=0.02)

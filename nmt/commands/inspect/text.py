@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from nmt.commands.inspect.inspect import KINDS, Inspection
+from nmt.commands.inspect.inspect import Inspection
 from nmt.files.table import table
 
 FORMAT, VERSION = "nmt-inspection", 1
@@ -15,9 +15,6 @@ FORMAT, VERSION = "nmt-inspection", 1
 def to_text(inspection: Inspection) -> str:
     """The translation, the word alignment and the results of the search."""
     one, nodes = inspection.translation, inspection.nodes
-    layers, heads = inspection.attention["cross"].shape[:2]
-    layer = f"layer {inspection.alignment_layer + 1} of {layers}"
-    links = [[f"  {share:.0%}", f"{target} ← {source}"] for target, source, share in strongest_links(inspection)]
     finished = sum(node.fate == "finished" for node in nodes)
     beam = f"{nodes[-1].step} steps, {len(nodes)} hypotheses considered, {finished} finished"
     lines = [
@@ -25,8 +22,8 @@ def to_text(inspection: Inspection) -> str:
         f"{'given' if inspection.given else 'translation':12} {inspection.target.text}",
         f"             score {one.score:.4f}, log P {one.log_probability:.4f}, {len(one.pieces)} subwords",
         "",
-        f"word alignment: cross-attention of decoder {layer}, mean of {heads} heads",
-        table(links, left=(1,)) if links else "  none: the translation is empty",
+        f"word alignment: {inspection.inside.aligned_by}",
+        *_links(inspection),
         "",
         f"beam of {inspection.beam_size}: {beam}",
         table([[f"  {found.score:.4f}", found.text] for found in inspection.hypotheses], left=(1,)),
@@ -34,11 +31,24 @@ def to_text(inspection: Inspection) -> str:
     return "\n".join(lines)
 
 
+def _links(inspection: Inspection) -> Iterator[str]:
+    """The word alignment, and what hard attention reads for each subword."""
+    if inspection.alignment is None:
+        return
+    links = [[f"  {share:.0%}", f"{target} ← {source}"] for target, source, share in strongest_links(inspection)]
+    yield table(links, left=(1,)) if links else "  none: the translation is empty"
+    if inspection.inside.chosen is not None:
+        pairs = zip(inspection.target.pieces, inspection.inside.chosen.tolist(), strict=True)
+        read = ", ".join(f"{target} ← {inspection.source.pieces[place]}" for target, place in pairs)
+        yield f"\nread for each subword: {read}"
+
+
 def strongest_links(inspection: Inspection) -> Iterator[tuple[str, str, float]]:
     """For each target word the source word with the most attention, and its share.
 
     The ends of sentence are left out, because heads often attend to them without meaning.
     """
+    assert inspection.alignment is not None
     source, target = inspection.source.words[:-1], inspection.target.words[:-1]
     for word, row in zip(target, inspection.alignment.tolist(), strict=False):
         best = max(range(len(source)), key=row.__getitem__)
@@ -47,7 +57,8 @@ def strongest_links(inspection: Inspection) -> Iterator[tuple[str, str, float]]:
 
 def to_data(inspection: Inspection, digits: int = 6, position_digits: int = 6) -> dict[str, Any]:
     """The inspection as JSON values with this number of decimal places; docs/looking-inside.md explains the fields."""
-    one = inspection.translation
+    one, inside = inspection.translation, inspection.inside
+    alignment = inspection.alignment
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -60,17 +71,25 @@ def to_data(inspection: Inspection, digits: int = 6, position_digits: int = 6) -
             "log_probability": one.log_probability,
             "token_scores": one.token_scores,
         },
-        "attention": {kind: _rounded(inspection.attention[kind], digits) for kind in KINDS},
-        "alignment": {"layer": inspection.alignment_layer + 1, "weights": _rounded(inspection.alignment, digits)},
+        "attention": {kind: _rounded(weights, digits) for kind, weights in inside.attention.items()},
+        "centers": None if inside.centers is None else _rounded(inside.centers, digits),
+        "window": inside.window,
+        "chosen": None if inside.chosen is None else inside.chosen.tolist(),
+        "alignment": {
+            "layer": inside.layer + 1,
+            "by": inside.aligned_by,
+            "weights": None if alignment is None else _rounded(alignment, digits),
+        },
+        "missing": inside.missing,
         "hypotheses": [
             {name: value for name, value in asdict(found).items() if value is not None}
             for found in inspection.hypotheses
         ],
         "beam": {"size": inspection.beam_size, "nodes": _nodes(inspection)},
         "positions": {
-            "layout": inspection.layout,
-            "titles": {name: position_title(name, inspection.layout) for name in inspection.positions},
-            "tables": {name: _rounded(table, position_digits) for name, table in inspection.positions.items()},
+            "layout": inside.layout,
+            "titles": {name: position_title(name, inside.layout) for name in inside.positions},
+            "tables": {name: _rounded(table, position_digits) for name, table in inside.positions.items()},
         },
     }
 

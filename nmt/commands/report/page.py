@@ -197,8 +197,14 @@ def _samples(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _settings(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    written, defaults = [reader.flatten(run.config) for run in runs], reader.defaults(Config)
-    return [_row(path, [of[path] for of in written]) | {"default": default} for path, default in defaults.items()]
+    """The settings that any of the runs has; the default is that of the first run that has it."""
+    written, default = [reader.flatten(run.config) for run in runs], dict[str, str]()
+    for run in runs:
+        default = reader.defaults(run.config) | default
+    paths = dict.fromkeys(path for of in written for path in of)
+    sections = [field.name for field in dataclasses.fields(Config)]
+    in_order = sorted(paths, key=lambda path: sections.index(path.partition(".")[0]))
+    return [_row(path, [of.get(path, _NONE) for of in written]) | {"default": default[path]} for path in in_order]
 
 
 def _data(runs: Sequence[Run]) -> list[dict[str, Any]]:

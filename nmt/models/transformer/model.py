@@ -6,20 +6,21 @@ Shapes: B sentences, S source and T target positions, K hypotheses a sentence, D
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from nmt.config.schema import ModelConfig
+from nmt.config.schema import TransformerConfig
 from nmt.models.dropout import dropout, residual_sum
-from nmt.models.interface import Memory, PackedSentences, TranslationModel
+from nmt.models.interface import Inside, Memory, PackedSentences, TranslationModel
 from nmt.models.linear import Linear, prefers_onednn
 from nmt.models.transformer.attention import MultiHeadAttention
 from nmt.models.transformer.cache import KeysValues, SourceCache, TargetCache
 from nmt.models.transformer.packed_attention import Ranges, causal_ranges, cross_ranges, sentence_ranges
-from nmt.models.transformer.positions import LearnedPositions, SinusoidalPositions
+from nmt.models.transformer.positions import LearnedPositions, SinusoidalPositions, first_positions
 
 
 def _relu(x: Tensor) -> Tensor:
@@ -30,7 +31,7 @@ def _relu(x: Tensor) -> Tensor:
 class FeedForward(nn.Module):
     """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (equation 2), or with another activation."""
 
-    def __init__(self, config: ModelConfig):
+    def __init__(self, config: TransformerConfig):
         super().__init__()
         self.inner = Linear(config.d_model, config.feed_forward, bias=config.bias)
         self.outer = Linear(config.feed_forward, config.d_model, bias=config.bias)
@@ -47,7 +48,7 @@ class ResidualNorm(nn.Module):
     """The residual connection around attention or feed-forward f: LayerNorm(x + Dropout(f(x))), the paper's post-norm,
     or x + Dropout(f(LayerNorm(x))), pre-norm (Xiong et al. 2020)."""
 
-    def __init__(self, config: ModelConfig):
+    def __init__(self, config: TransformerConfig):
         super().__init__()
         self.norm = nn.LayerNorm(config.d_model)
         self.dropout, self.norm_first = config.dropout, config.norm == "pre"
@@ -62,13 +63,13 @@ class ResidualNorm(nn.Module):
         return total if self.norm_first else self.norm(total)
 
 
-def _attention(config: ModelConfig) -> MultiHeadAttention:
+def _attention(config: TransformerConfig) -> MultiHeadAttention:
     sizes = (size or config.d_model // config.heads for size in (config.key_size, config.value_size))
     return MultiHeadAttention(config.d_model, config.heads, *sizes, dropout=config.attention_dropout, bias=config.bias)
 
 
 class EncoderLayer(nn.Module):
-    def __init__(self, config: ModelConfig):
+    def __init__(self, config: TransformerConfig):
         super().__init__()
         self.self_attention, self.self_attention_residual = _attention(config), ResidualNorm(config)
         self.feed_forward, self.feed_forward_residual = FeedForward(config), ResidualNorm(config)
@@ -85,7 +86,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    def __init__(self, config: ModelConfig):
+    def __init__(self, config: TransformerConfig):
         super().__init__()
         self.self_attention, self.self_attention_residual = _attention(config), ResidualNorm(config)
         self.cross_attention, self.cross_attention_residual = _attention(config), ResidualNorm(config)
@@ -128,8 +129,7 @@ class DecoderLayer(nn.Module):
         return self.feed_forward_residual.around(self.feed_forward, x)
 
 
-@dataclass(frozen=True)
-class AttentionWeights:
+class AttentionWeights(NamedTuple):
     """The attention weights of every head, layer by layer; each row sums to 1, and is 0 at positions that are masked.
 
     encoder: [B, H, S, S] each; decoder: [B, H, T, T]; cross: [B, H, T, S].
@@ -158,9 +158,10 @@ class Transformer(TranslationModel):
     Where all matrices are tied, the vocabularies are of one size. Methods without a docstring: see TranslationModel.
     """
 
-    can_pack = True
+    config: TransformerConfig
+    can_pack = can_inspect = True
 
-    def __init__(self, config: ModelConfig, source_vocabulary: int, target_vocabulary: int, padding: int):
+    def __init__(self, config: TransformerConfig, source_vocabulary: int, target_vocabulary: int, padding: int):
         super().__init__(config, source_vocabulary, target_vocabulary, padding)
         d = config.d_model
         self.scale = math.sqrt(d)
@@ -179,7 +180,7 @@ class Transformer(TranslationModel):
         self.reset_parameters()
 
     @staticmethod
-    def _positions(config: ModelConfig) -> nn.Module:
+    def _positions(config: TransformerConfig) -> nn.Module:
         if config.positions == "learned":
             return LearnedPositions(config.d_model, config.max_positions)
         return SinusoidalPositions(config.d_model, config.positions)
@@ -222,14 +223,6 @@ class Transformer(TranslationModel):
         """All linear layers but those of cross-attention: it reads parts of their weight."""
         return [name for name in super().int8_layers() if not name.endswith("cross_attention.projection")]
 
-    def parameter_counts(self) -> dict[str, int]:
-        """Parameters of embeddings, encoder, decoder and output; shared matrices count where they come first."""
-        counts = {"embeddings": 0, "encoder": 0, "decoder": 0, "output": 0}
-        for name, parameter in self.named_parameters():
-            part = name.partition(".")[0].partition("_")[0]
-            counts[part if part in counts else "embeddings"] += parameter.numel()
-        return {**counts, "total": sum(counts.values())}
-
     @property
     def output_weight(self) -> Tensor:
         return self.output.weight
@@ -268,8 +261,8 @@ class Transformer(TranslationModel):
         width = max(config.d_model, *self._widths())
         inner = 3.5 + 3.5 * (config.activation_dropout > 0) + 2.5 * (config.activation != "relu")
         weights = 24 * config.heads * longest * (config.attention_dropout > 0)  # without dropout none are kept
-        layers = max(len(self.encoder), len(self.decoder))
-        numbers = layers * (28 * width + inner * config.feed_forward + weights) + 40 * width
+        of_layer = 28 * width + inner * config.feed_forward + weights
+        numbers = max(len(self.encoder), len(self.decoder)) * of_layer + 40 * width
         return int(4 * padded_tokens * numbers) + (192 << 20)
 
     def packed_bytes(self, places: int) -> int:
@@ -330,6 +323,18 @@ class Transformer(TranslationModel):
             found.cross.append(layer.cross_weights(y, memory))  # type: ignore[operator]
             y = layer(y, memory.states, memory.mask)
         return found
+
+    def inside(self, source: Tensor, target: Tensor) -> Inside:
+        every, layer = self.attention_weights(source, target)._asdict(), self.alignment_layer
+        weights, heads = {kind: torch.stack(of)[:, 0] for kind, of in every.items()}, self.config.heads
+        return Inside(
+            weights,
+            alignment=weights["cross"][layer].mean(dim=0),
+            aligned_by=f"cross-attention of decoder layer {layer + 1} of {len(self.decoder)}, mean of {heads} heads",
+            layer=layer,
+            layout=self.config.positions,
+            positions=first_positions(self.source_positions, self.target_positions),
+        )
 
     def logits(self, states: Tensor) -> Tensor:
         return self.output(states)

@@ -62,3 +62,16 @@ class LearnedPositions(nn.Module):
                 f"{len(self.weight)}, the number of positions that this model has learned: shorten the text"
             )
         return self.weight[start : start + length]
+
+
+def first_positions(source: nn.Module, target: nn.Module, length: int = 100) -> dict[str, Tensor]:
+    """The encodings of the first positions, to be looked at: [length, D] by name, as many as there are. Of learned ones
+    those of both sides, of sinusoids, which are the same on both, those of both layouts."""
+    if isinstance(source, LearnedPositions):
+        length = min(length, len(source.weight))
+        return {"source": source(0, length), "target": target(0, length)}
+    assert isinstance(source, SinusoidalPositions)
+    return {
+        "interleaved": sinusoids(length, source.d_model, "interleaved"),
+        "concatenated": sinusoids(length, source.d_model, "concatenated"),
+    }

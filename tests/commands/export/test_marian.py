@@ -13,6 +13,7 @@ from helpers.export_models import LINES, SEPARATE, VARIANTS, engine_of, make_mod
 
 from nmt.commands.export import marian, parity
 from nmt.commands.export.marian_engine import MarianEngine
+from nmt.config.schema import TransformerConfig
 from nmt.data.vocabulary import BOS, EOS, PAD
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.interface import SearchInput
@@ -43,8 +44,10 @@ def test_every_variant_is_the_same_model(overrides: tuple[str, ...], tmp_path: P
     ],
 )
 def test_what_marian_cannot_hold_is_refused(overrides: list[str], words: str) -> None:
+    model = make_settings(*overrides).model
+    assert isinstance(model, TransformerConfig)
     with pytest.raises(NmtError, match=words) as error:
-        marian.check(make_settings(*overrides))
+        marian.check(model)
     assert "--format ctranslate2" in str(error.value) and "\n" not in str(error.value)
 
 

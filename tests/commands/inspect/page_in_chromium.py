@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from helpers.chromium import WIDTHS, Browser, contrast
-from helpers.inspection_models import SENTENCES, new_inspector
+from helpers.inspection_models import RECURRENT, SENTENCES, new_inspector
 
 from nmt.commands.inspect.inspect import Inspection
 from nmt.commands.inspect.output_folder import page
@@ -24,7 +24,7 @@ def show(window: Browser, folder: Path, seen: Inspection, width: int = 1200, dar
     """Write the page and open it."""
     file = folder / "index.html"
     file.write_text(page(seen), encoding="utf-8")
-    window.open(file.as_uri(), "#lines path", width, dark)
+    window.open(file.as_uri(), "#lines path" if seen.inside.attention else "#tree path", width, dark)
 
 
 def choose(window: Browser, select: str, value: str) -> None:
@@ -54,7 +54,7 @@ def near(shown: list[str], shares: list[float]) -> None:
 
 def test_picking_a_word(browser: Browser, tmp_path: Path) -> None:
     seen = inspection()
-    words, weights = seen.source.words, seen.attention["encoder"]
+    words, weights = seen.source.words, seen.inside.attention["encoder"]
     show(browser, tmp_path, seen)
     assert browser.texts("#from bdi") == browser.texts("#to bdi") == [word.text for word in words]
     choose(browser, "layer", "1")
@@ -87,7 +87,7 @@ def test_picking_a_word(browser: Browser, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 def test_kinds_layers_heads_and_means(browser: Browser, tmp_path: Path, kind: str) -> None:
     seen = inspection()
-    weights = seen.attention[kind]
+    weights = seen.inside.attention[kind]
     show(browser, tmp_path, seen)
     choose(browser, "kind", kind)
     choose(browser, "unit", "subwords")
@@ -138,6 +138,56 @@ def test_alignment_and_beam(browser: Browser, tmp_path: Path) -> None:
     assert left == sum(node.fate != "dropped" for node in seen.nodes)
     browser.js("document.getElementById('tree').scrollIntoView()")
     browser.shot("inspect-beam")
+
+
+def visible(window: Browser, id: str) -> bool:
+    return bool(window.js(f"return document.getElementById('{id}').checkVisibility()"))
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_where_local_and_hard_attention_look(browser: Browser, tmp_path: Path, dark: bool) -> None:
+    of = {"attention_span": "local-p", "attention_window": 3, "attention_choice": "hard"}
+    seen = new_inspector(of=RECURRENT, **of).inspect(SENTENCES["en"], SENTENCES["de"])
+    centers, chosen = seen.inside.centers, seen.inside.chosen
+    assert centers is not None and chosen is not None
+    show(browser, tmp_path, seen, dark=dark)
+    assert browser.texts("#kind option") == ["cross-attention"]
+    for id, there in {"every": False, "layer": False, "head": False, "encodings": False, "aligned": True}.items():
+        assert visible(browser, id) == there, id
+    assert browser.texts("#missing") == [seen.inside.missing]
+    assert "concat" not in browser.texts("#alignment-note")[0] and "hard" in browser.texts("#alignment-note")[0]
+    assert "p ± 3" in browser.texts("#marks")[0] and "is read" in browser.texts("#marks")[0]
+    choose(browser, "unit", "subwords")
+    last = len(seen.source.pieces) - 1
+    expected = {
+        "center": [[min(last, round(p)) == x for x in range(last + 1)] for p in centers.tolist()],
+        "near": [[abs(x - p) <= 3 for x in range(last + 1)] for p in centers.tolist()],
+        "read": [[x == place for x in range(last + 1)] for place in chosen.tolist()],
+    }
+    for mark, cells in expected.items():
+        shown = browser.js(
+            "return Array.from(document.querySelectorAll('#heat tbody tr'), row => "
+            f"Array.from(row.querySelectorAll('td'), cell => cell.classList.contains('{mark}')))"
+        )
+        assert shown == cells, mark
+    near([browser.texts("#heat tbody td .unseen")[int(chosen[0])].split(",")[0]],
+         [float(seen.inside.attention["cross"][0, 0, 0, chosen[0]])])  # fmt: skip
+    browser.js("document.getElementById('heat-title').scrollIntoView()")
+    browser.shot(f"inspect-local-{'dark' if dark else 'light'}")
+
+
+def test_a_model_without_attention_shows_its_beam(browser: Browser, tmp_path: Path) -> None:
+    seen = new_inspector(of=RECURRENT, attention="none", input_feeding=False).inspect(SENTENCES["en"])
+    show(browser, tmp_path, seen)
+    for id in ("attention", "aligned", "encodings"):
+        assert not visible(browser, id)
+    assert "has no attention at all" in browser.texts("#missing")[0]
+    before = browser.js("return document.querySelectorAll('#tree g[data-place]').length")
+    assert before == len(seen.nodes)
+    browser.click("#dropped")
+    assert browser.js("return document.querySelectorAll('#tree g[data-place]').length") < before
+    browser.js("scrollTo(0, 0)")
+    browser.shot("inspect-no-attention")
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

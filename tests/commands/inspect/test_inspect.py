@@ -11,7 +11,7 @@ from helpers.inspection_models import SENTENCES, new_checkpoint, new_inspector
 from helpers.model_files import make_checkpoint
 
 from nmt.checkpoints import model_file
-from nmt.commands.inspect.inspect import KINDS, Inspection, Inspector
+from nmt.commands.inspect.inspect import Inspection, Inspector
 from nmt.commands.inspect.text import position_title, strongest_links, to_data, to_text
 from nmt.config import schema
 from nmt.data.vocabulary import BOS, EOS
@@ -38,12 +38,12 @@ def test_attention_of_every_kind_has_its_shape_and_labels(pair: tuple[Inspector,
     inspector, seen = pair
     layers = {"encoder": len(inspector.model.encoder), "decoder": len(inspector.model.decoder)}
     layers["cross"] = layers["decoder"]
-    for kind in KINDS:
+    for kind in ("encoder", "decoder", "cross"):
         rows, columns = seen.pieces(kind)
-        assert seen.attention[kind].shape == (layers[kind], 4, len(rows), len(columns))
-        torch.testing.assert_close(seen.attention[kind].sum(dim=-1), torch.ones(layers[kind], 4, len(rows)))
+        assert seen.inside.attention[kind].shape == (layers[kind], 4, len(rows), len(columns))
+        torch.testing.assert_close(seen.inside.attention[kind].sum(dim=-1), torch.ones(layers[kind], 4, len(rows)))
     assert seen.pieces("decoder")[1] == ["<s>", *seen.target.pieces[:-1]]
-    assert not seen.attention["decoder"].triu(1).any()
+    assert not seen.inside.attention["decoder"].triu(1).any()
 
 
 def test_attention_is_that_of_the_model(pair: tuple[Inspector, Inspection]) -> None:
@@ -56,7 +56,7 @@ def test_attention_is_that_of_the_model(pair: tuple[Inspector, Inspection]) -> N
     )
     with torch.no_grad():
         for layer, weights in enumerate(model.attention_weights(source, target).cross):
-            torch.testing.assert_close(seen.attention["cross"][layer], weights[0])
+            torch.testing.assert_close(seen.inside.attention["cross"][layer], weights[0])
 
 
 def test_the_alignment_is_the_translators_by_words(pair: tuple[Inspector, Inspection]) -> None:
@@ -104,21 +104,23 @@ def test_a_given_target_has_its_score() -> None:
 def test_positions() -> None:
     for layout in ("interleaved", "concatenated"):
         seen = new_inspector(positions=layout).inspect("street")
-        assert list(seen.positions) == ["interleaved", "concatenated"]
-        for name, table in seen.positions.items():
+        assert list(seen.inside.positions) == ["interleaved", "concatenated"]
+        for name, table in seen.inside.positions.items():
             assert torch.equal(table, sinusoids(100, 16, name))  # type: ignore[arg-type]
             assert position_title(name, layout).endswith("as this model has them") == (name == layout)
     inspector = new_inspector(positions="learned")
     seen = inspector.inspect("street")
-    assert torch.equal(seen.positions["source"], inspector.model.source_positions(0, 80))
-    assert torch.equal(seen.positions["target"], inspector.model.target_positions(0, 80))
+    assert torch.equal(seen.inside.positions["source"], inspector.model.source_positions(0, 80))
+    assert torch.equal(seen.inside.positions["target"], inspector.model.target_positions(0, 80))
 
 
 def test_data_is_json_of_what_was_seen(pair: tuple[Inspector, Inspection]) -> None:
     _, seen = pair
     data = json.loads(json.dumps(to_data(seen)))
-    for kind in KINDS:
-        torch.testing.assert_close(torch.tensor(data["attention"][kind]), seen.attention[kind], rtol=0, atol=1e-6)
+    for kind in ("encoder", "decoder", "cross"):
+        torch.testing.assert_close(
+            torch.tensor(data["attention"][kind]), seen.inside.attention[kind], rtol=0, atol=1e-6
+        )
     assert data["source"]["pieces"] == seen.source.pieces and data["target"]["text"] == TARGET
     assert data["target"]["given"] and math.isclose(
         sum(data["target"]["token_scores"]), data["target"]["log_probability"]
@@ -157,7 +159,7 @@ def test_what_cannot_be_looked_into(tmp_path: Path) -> None:
     with pytest.raises(NmtError, match="cannot be inspected: give the model file"):
         Inspector.load(tmp_path / "exported", "cpu")
     assert (
-        Inspector.load(file, "cpu", ["decoding.precision=int8"]).inspect("street").attention["cross"].dtype
+        Inspector.load(file, "cpu", ["decoding.precision=int8"]).inspect("street").inside.attention["cross"].dtype
         == torch.float32
     )
 

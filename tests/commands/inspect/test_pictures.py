@@ -52,19 +52,19 @@ def test_pictures_of_a_sentence(seen: Inspection, tmp_path: Path, warned: pytest
 
 def test_labels_are_those_of_the_model(seen: Inspection) -> None:
     for kind in ("encoder", "decoder", "cross"):
-        figure = pictures._heads(seen, kind, seen.attention[kind][0], 0)
+        figure = pictures._heads(seen, kind, seen.inside.attention[kind][0], 0)
         panels = [axes for axes in figure.axes if axes.get_title().startswith("head")]
         assert [axes.get_title() for axes in panels] == [f"head {i}" for i in range(1, 5)]
         rows, columns = seen.pieces(kind)
         for head, axes in enumerate(panels):
             assert [label.get_text() for label in axes.get_yticklabels()] == rows
             assert [label.get_text() for label in axes.get_xticklabels()] == columns
-            assert (axes.images[0].get_array() == seen.attention[kind][0, head].numpy()).all()
+            assert (axes.images[0].get_array() == seen.inside.attention[kind][0, head].numpy()).all()
 
 
 def test_an_overview_holds_every_head() -> None:
     seen = new_inspector(layers=3, heads=2).inspect("the street")
-    weights = seen.attention["cross"]
+    weights = seen.inside.attention["cross"]
     (panel, _) = pictures._overview("cross", weights).axes
     drawn = panel.images[0].get_array()
     assert drawn is not None
@@ -85,7 +85,7 @@ def test_very_long_words_are_shortened_and_have_room(word: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure = pictures._alignment(seen)
+        figure = pictures._alignment(seen, seen.alignment)
         figure.draw_without_rendering()
     (panel, _) = figure.axes
     labels = [*panel.get_xticklabels(), *panel.get_yticklabels()]
@@ -140,7 +140,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert "index.html (open it in a browser)" in found.stderr
     found = CliRunner().invoke(app.app, [*arguments, "--layer", "3"])
     assert found.exit_code == 1
-    assert "--layer 3: this model has 2 layers: give a number from 1 to 2" in found.stderr
+    assert "--layer 3: this model has 2 layers of attention: give a number from 1 to 2" in found.stderr
 
 
 def test_options_that_would_do_nothing_are_refused(tmp_path: Path) -> None:

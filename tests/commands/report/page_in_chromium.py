@@ -13,8 +13,7 @@ from helpers.services import until
 
 from nmt.commands.report.page import page
 from nmt.commands.report.run import Evaluation, Run
-from nmt.config.declaration import all_settings
-from nmt.config.schema import Config
+from nmt.config import reader
 from nmt.data.report import CorpusCounts, DataReport, SideCounts
 
 LEGEND, CHART, TIP = "#legend button", "figure", "#tip .line"
@@ -85,7 +84,7 @@ def test_two_runs_compared(browser: Browser, tmp_path: Path) -> None:
     assert browser.js("return document.querySelectorAll('main i, main b b, main img').length") == 0
     browser.js("document.getElementById('which').value = 'all'")
     browser.js("document.getElementById('which').dispatchEvent(new Event('change'))")
-    assert browser.texts("#settings tbody th") == list(all_settings(Config))
+    assert browser.texts("#settings tbody th") == list(reader.flatten(two_runs()[0].config))
 
 
 def test_scores_that_do_not_compare_are_said(browser: Browser, tmp_path: Path) -> None:

@@ -403,7 +403,7 @@ def test_no_sentences() -> None:
 def test_with_a_transformer() -> None:
     """Whose cache follows beams of changing width; beside sentences that are asked for nothing."""
     torch.manual_seed(0)
-    sizes = schema.ModelConfig(d_model=16, feed_forward=32, layers=2, heads=2, dropout=0.0)
+    sizes = schema.TransformerConfig(d_model=16, feed_forward=32, layers=2, heads=2, dropout=0.0)
     model = Transformer(sizes, 20, 20, PAD).eval()
     source = torch.tensor([[7 + i, 8, 9 + i, EOS] for i in range(9)])
     required = [[[[5 + i, 6, 7]], [[4], [9, 10]], [[8, 8]]][: i % 4] for i in range(9)]

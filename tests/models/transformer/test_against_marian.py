@@ -59,7 +59,9 @@ def make(activation: Any, dtype: torch.dtype) -> tuple[Transformer, nn.Module]:
 
     torch.manual_seed(0)
     depth = {"encoder_layers": 2, "decoder_layers": 3}
-    sizes = schema.ModelConfig(d_model=D, feed_forward=INNER, heads=HEADS, dropout=0.0, activation=activation, **depth)
+    sizes = schema.TransformerConfig(
+        d_model=D, feed_forward=INNER, heads=HEADS, dropout=0.0, activation=activation, **depth
+    )
     ours = Transformer(sizes, V, V, PAD)
     for parameter in ours.parameters():
         if parameter.dim() == 1:

@@ -45,7 +45,9 @@ def make(dtype: torch.dtype, **changes: Any) -> Transformer:
     """Two encoder and three decoder layers, without dropout, in which no norm's gain is 1 and no bias 0."""
     torch.manual_seed(0)
     depth = {"encoder_layers": 2, "decoder_layers": 3}
-    sizes = schema.ModelConfig(d_model=D, feed_forward=INNER, heads=HEADS, dropout=0.0, tie="none", **depth, **changes)
+    sizes = schema.TransformerConfig(
+        d_model=D, feed_forward=INNER, heads=HEADS, dropout=0.0, tie="none", **depth, **changes
+    )
     model = Transformer(sizes, V, V, PAD)
     for parameter in model.parameters():
         if parameter.dim() == 1:

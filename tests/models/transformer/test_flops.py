@@ -14,10 +14,10 @@ from nmt.models.transformer.model import Transformer
 from nmt.training.objective import Objective
 
 V = 37
-TINY = schema.ModelConfig(d_model=16, feed_forward=24, layers=1, heads=2, dropout=0.1)
+TINY = schema.TransformerConfig(d_model=16, feed_forward=24, layers=1, heads=2, dropout=0.1)
 
 
-def training_flops(sizes: schema.ModelConfig, vocabulary: int, sentences: int, source: int, target: int) -> float:
+def training_flops(sizes: schema.TransformerConfig, vocabulary: int, sentences: int, source: int, target: int) -> float:
     return build.build_on_meta(sizes, vocabulary, vocabulary, 0).training_flops(sentences, source, target)
 
 
@@ -30,7 +30,9 @@ def counter() -> FlopCounterMode:
     return FlopCounterMode(display=False, custom_mapping={torch.ops.aten.addmm_: product})
 
 
-def counted(sizes: schema.ModelConfig, sentences: int, source: int, target: int, vocabularies: tuple[int, int]) -> int:
+def counted(
+    sizes: schema.TransformerConfig, sentences: int, source: int, target: int, vocabularies: tuple[int, int]
+) -> int:
     """What PyTorch counts in a forward and a backward pass over full sentences of equal lengths.
 
     Attention runs as plain matrix products: PyTorch has no count for its fused kernel on the CPU, and counts for
@@ -59,7 +61,7 @@ def counted(sizes: schema.ModelConfig, sentences: int, source: int, target: int,
     ids=["tiny", "key and value widths", "deep encoder", "deep decoder", "pre-norm", "two matrices", "three matrices"],
 )
 @pytest.mark.parametrize(("sentences", "source", "target"), [(1, 1, 1), (3, 5, 5), (2, 9, 4), (4, 2, 13)])
-def test_it_is_what_pytorch_counts(sizes: schema.ModelConfig, sentences: int, source: int, target: int) -> None:
+def test_it_is_what_pytorch_counts(sizes: schema.TransformerConfig, sentences: int, source: int, target: int) -> None:
     ours = training_flops(sizes, V, sentences, sentences * source, sentences * target)
     assert ours == counted(sizes, sentences, source, target, (V, V))
 

@@ -202,7 +202,7 @@ def test_dropout_falls_on_embeddings_and_every_sublayer_in_training_alone() -> N
 def test_the_papers_base_model_has_its_parameters() -> None:
     """Table 3: 65 million; exactly, with 37,000 shared subwords."""
     with torch.device("meta"):
-        model = Transformer(schema.ModelConfig(), 37_000, 37_000, PAD)
+        model = Transformer(schema.TransformerConfig(), 37_000, 37_000, PAD)
     attention, feed_forward, norm = 4 * (512 * 512 + 512), 2 * 512 * 2048 + 2048 + 512, 2 * 512
     encoder, decoder = attention + feed_forward + 2 * norm, 2 * attention + feed_forward + 3 * norm
     assert sum(parameter.numel() for parameter in model.parameters()) == 37_000 * 512 + 6 * encoder + 6 * decoder

@@ -1,0 +1,167 @@
+"""Attention of recurrent models: which source positions a target position reads, and what it gets from them.
+
+Shapes: B sentences, S source positions, T queries (target positions, or hypotheses of one position), E the width of the
+source's states h_j, H that of the decoder's states s_t, which are the queries.
+
+The weights are α_t = softmax_j(score(s_t, h_j)) over the source's tokens, and the context is c_t = Σ_j α_tj h_j
+(Bahdanau et al. 2015, equations 5 and 6; Luong et al. 2015, section 3). The scores:
+
+    additive   vᵀ tanh(W s_t + U h_j + b)      Bahdanau et al. 2015, A.1.2; its s is that of the step before
+    concat     vᵀ tanh(W [s_t; h_j])           Luong et al. 2015, section 3.1: additive without b
+    dot        s_tᵀ h_j                        Luong et al. 2015, section 3.1
+    general    s_tᵀ W h_j                      Luong et al. 2015, section 3.1
+    location   (W s_t)_j                       Luong et al. 2015, equation 8: the source's states are not looked at
+    latent     two stages, Liu, Chen, Shin, Chen and Song 2016: latent weights λ_t = softmax_j(vᵀ tanh(W s_t + U h_j))
+               say which tokens decide where to look; given token j, the active weights are
+               A_ij = softmax_i(h_iᵀ W_a h_j); together α_ti = Σ_j A_ij λ_tj
+
+Spans (Luong et al. 2015, section 3.2): only the positions within D of p_t are compared.
+
+    local-m    p_t = t, but at most the source's last position
+    local-p    p_t = |source| · sigmoid(v_pᵀ tanh(W_p s_t)); α_tj is multiplied by exp(-(j - p_t)² / 2σ²), σ = D / 2
+               (equations 9 and 10 there; the products do not sum to 1)
+
+Choices: `soft` takes the mean above. `hard` takes the state of one position (Xu et al. 2015, section 4.1): sampled from
+α_t in training, the most probable one otherwise.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from nmt.config.schema import RecurrentConfig
+from nmt.models.linear import Linear
+
+
+class Source(NamedTuple):
+    """What attention needs of a batch of sources, computed once.
+
+    values [B, S, E]: the states that contexts are made of; keys: what queries are compared with, [B, S, ·]; mask
+    [B, 1, S]: true at tokens; lengths [B, 1]: number of tokens; active [B, S, S]: with `latent`, A with j before i.
+    """
+
+    values: Tensor
+    keys: Tensor
+    mask: Tensor
+    lengths: Tensor
+    active: Tensor | None
+
+    def select(self, sentences: Tensor) -> "Source":
+        """Of these sentences only."""
+        return Source(*(None if each is None else each.index_select(0, sentences) for each in self))  # type: ignore[arg-type]
+
+
+class Attention(nn.Module):
+    """score, span and choice, as the settings say."""
+
+    def __init__(self, config: RecurrentConfig):
+        super().__init__()
+        hidden, source, kind = config.hidden_size, config.source_width, config.attention
+        self.kind, self.span, self.window = kind, config.attention_span, config.attention_window
+        self.hard = config.attention_choice == "hard"
+        if kind in ("additive", "concat", "latent"):
+            self.query = Linear(hidden, hidden, bias=False)
+            self.key = Linear(source, hidden, bias=kind == "additive")
+            self.energy = nn.Parameter(torch.empty(hidden))
+        elif kind == "general":
+            self.key = Linear(source, hidden, bias=False)
+        elif kind == "location":
+            self.query = Linear(hidden, config.max_positions, bias=False)
+        if kind == "latent":
+            self.active = Linear(source, source, bias=False)
+        if self.span == "local-p":
+            self.place = Linear(hidden, hidden, bias=False)
+            self.place_energy = nn.Parameter(torch.empty(hidden))
+
+    def source(self, states: Tensor, mask: Tensor) -> Source:
+        """For the source's states [B, S, E] and their mask [B, S], true at tokens."""
+        keys = self.key(states) if hasattr(self, "key") else states
+        active = None
+        if self.kind == "latent":
+            scores = states @ self.active(states).transpose(1, 2)  # [B, i, j]
+            scores = scores.masked_fill(~mask[:, :, None], float("-inf"))
+            active = torch.softmax(scores, dim=1).transpose(1, 2)
+        return Source(states, keys, mask[:, None], mask.sum(dim=1, keepdim=True), active)
+
+    def forward(self, query: Tensor, source: Source, positions: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+        """Queries [B, T, H] of these target positions [T] (from 0) → contexts [B, T, E]. In training with hard
+        attention also log α of the sampled positions and the entropy of α, [B, T] each."""
+        weights = self.weights(query, source, positions)
+        if not self.hard:
+            return weights @ source.values, None
+        if not self.training:
+            return _rows(source.values, weights.argmax(dim=-1)), None
+        p = weights.to(torch.promote_types(weights.dtype, torch.float32))
+        p = p / p.sum(dim=-1, keepdim=True)  # those of local-p do not sum to 1
+        chosen = torch.multinomial(p.detach().flatten(0, 1), 1).view(p.shape[:2])
+        log_p = p.clamp(min=1e-20).log()
+        return _rows(source.values, chosen), (
+            log_p.gather(2, chosen[:, :, None])[:, :, 0],
+            -(p * log_p).sum(dim=-1),
+        )
+
+    def weights(self, query: Tensor, source: Source, positions: Tensor) -> Tensor:
+        """As `forward` → α [B, T, S], 0 at padding."""
+        scores = self._scores(query, source)
+        if self.span == "global":
+            weights = torch.softmax(scores.masked_fill(~source.mask, float("-inf")), dim=-1)
+            return weights if source.active is None else weights @ source.active
+        places = torch.arange(scores.shape[2], device=query.device)
+        distance = places - self.centers(query, source, positions)[:, :, None]  # [B, T, S]
+        near = source.mask & (distance.abs() <= self.window)
+        weights = torch.softmax(scores.masked_fill(~near, float("-inf")), dim=-1)
+        if self.span == "local-p":
+            weights = weights * torch.exp(-2 * (distance / self.window) ** 2)  # σ = D / 2
+        return weights
+
+    def centers(self, query: Tensor, source: Source, positions: Tensor) -> Tensor:
+        """With a local span: p_t, [B, T]."""
+        if self.span == "local-m":
+            return torch.minimum(positions, source.lengths - 1)
+        return torch.sigmoid(torch.tanh(self.place(query)) @ self.place_energy) * source.lengths
+
+    def _scores(self, query: Tensor, source: Source) -> Tensor:
+        """[B, T, S], also at padding."""
+        if self.kind in ("dot", "general"):
+            return query @ source.keys.transpose(1, 2)
+        if self.kind == "location":
+            return self.query(query)[:, :, : source.keys.shape[1]]
+        return additive_scores(self.query(query), source.keys, self.energy)
+
+
+def _rows(states: Tensor, places: Tensor) -> Tensor:
+    """states [B, S, E] at places [B, T] → [B, T, E]."""
+    return states.gather(1, places[:, :, None].expand(-1, -1, states.shape[2]))
+
+
+def additive_scores(query: Tensor, keys: Tensor, energy: Tensor) -> Tensor:
+    """vᵀ tanh(q_t + k_j): query [B, T, A], keys [B, S, A], energy v [A] → [B, T, S]."""
+    return _AdditiveScores.apply(query, keys, energy)  # type: ignore[no-untyped-call]
+
+
+class _AdditiveScores(torch.autograd.Function):
+    """One query at a time: tanh of all, [B, T, S, A], would be the largest tensor of the model. The backward pass
+    computes it again."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, keys: Tensor, energy: Tensor) -> Tensor:
+        ctx.save_for_backward(query, keys, energy)
+        scores = query.new_empty(query.shape[0], query.shape[1], keys.shape[1])
+        for t in range(query.shape[1]):
+            scores[:, t] = torch.tanh_(query[:, t, None] + keys) @ energy
+        return scores
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, keys, energy = ctx.saved_tensors
+        d_query, d_keys = torch.empty_like(query), torch.zeros_like(keys)
+        d_energy = torch.zeros_like(energy)
+        for t in range(query.shape[1]):
+            y = torch.tanh_(query[:, t, None] + keys)  # [B, S, A]
+            d_score = gradient[:, t]  # [B, S]
+            d_energy += d_score.flatten() @ y.flatten(0, 1)
+            inner = torch.addcmul(energy.new_ones(()), y, y, value=-1).mul_(energy).mul_(d_score[:, :, None])
+            d_query[:, t] = inner.sum(dim=1)
+            d_keys += inner
+        return d_query, d_keys, d_energy

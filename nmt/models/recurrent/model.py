@@ -1,0 +1,344 @@
+"""The recurrent encoder-decoder of Sutskever et al. 2014, Cho et al. 2014, Bahdanau et al. 2015 and Luong et al. 2015.
+
+Shapes: B sentences, S source and T target positions, K hypotheses a sentence, M width of the embeddings, H of the
+decoder's states, E of the encoder's (both directions together), L encoder layers, V subwords.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from nmt.config.schema import RecurrentConfig
+from nmt.models.dropout import dropout
+from nmt.models.interface import Inside, Memory, PackedSentences, Sampled, TranslationModel
+from nmt.models.linear import Linear, linear
+from nmt.models.recurrent.attention import Attention, Source
+from nmt.models.recurrent.cells import Cells, State
+
+
+class EncoderLayer(nn.Module):
+    """Cells that read the source from its start, from its end, or two that do both (Bahdanau et al. 2015, section
+    3.2); their states at each position are put side by side."""
+
+    def __init__(self, config: RecurrentConfig, inputs: int):
+        super().__init__()
+        size = config.source_width // config.directions
+        self.forwards = Cells(config.cell, inputs, size) if config.direction != "backward" else None
+        self.backwards = Cells(config.cell, inputs, size) if config.direction != "forward" else None
+
+    def forward(self, x: Tensor, reading: Tensor) -> Tensor:
+        """x [S, B, ·], reading [S, B]: the place that a reader from the end reads first, second, …, where padding keeps
+        its place, so that no state depends on it → [S, B, E]."""
+        found = []
+        if self.forwards is not None:
+            found.append(self.forwards(x))
+        if self.backwards is not None:
+            found.append(_in_order(self.backwards(_in_order(x, reading)), reading))
+        return torch.cat(found, dim=2) if len(found) > 1 else found[0]
+
+    def final(self, states: Tensor, last: Tensor) -> Tensor:
+        """The states [S, B, E] after a whole sentence was read, [B, E]; last [B]: the place of its last token."""
+        if self.backwards is None:
+            return states[last, torch.arange(len(last), device=last.device)]
+        if self.forwards is None:
+            return states[0]
+        half = states.shape[2] // 2
+        forwards = states[last, torch.arange(len(last), device=last.device), :half]
+        return torch.cat([forwards, states[0, :, half:]], dim=1)
+
+
+def _in_order(x: Tensor, order: Tensor) -> Tensor:
+    """x [S, B, ·] at the places [S, B]."""
+    return x.gather(0, order[:, :, None].expand(-1, -1, x.shape[2]))
+
+
+@dataclass(frozen=True)
+class RecurrentMemory(Memory):
+    """Also the states after the whole source was read, of all layers side by side: [B, L·E]."""
+
+    final: Tensor
+
+
+class DecoderState(NamedTuple):
+    """What decoding carries from step to step, for K hypotheses of each sentence.
+
+    cells: of each layer h, and of an LSTM c, [B·K, H] each; fed [B·K, H]: the last attentional states, with input
+    feeding; length: target positions so far.
+    """
+
+    source: Source
+    cells: tuple[State, ...]
+    fed: Tensor | None
+    hypotheses: int
+    length: int
+
+
+class Decoder(nn.Module):
+    """Layers of cells, attention, and what is made of both.
+
+    The attentional state is s̃_t = tanh(W [c_t; s_t]) (Luong et al. 2015, equation 5), from the top cells' state s_t and
+    the context c_t; without attention it is s_t. With input feeding (section 3.3 there) the first layer reads
+    [y_{t-1}; s̃_{t-1}], otherwise y_{t-1}. The first states are made from what the encoder has read, e: h_0 = tanh(W e
+    + b), as in Bahdanau et al. 2015, A.2.2, in each layer, and with LSTM c_0 = W' e + b'.
+    """
+
+    def __init__(self, config: RecurrentConfig):
+        super().__init__()
+        self.config, hidden = config, config.hidden_size
+        fed = hidden if config.input_feeding else 0
+        inputs = [config.embedding_size + fed] + [hidden] * (config.decoder_layers - 1)
+        self.cells = nn.ModuleList(Cells(config.cell, each, hidden) for each in inputs)
+        states = 2 if config.cell == "lstm" else 1
+        self.first = Linear(config.encoder_layers * config.source_width, config.decoder_layers * states * hidden)
+        self.attention = Attention(config) if config.attention != "none" else None
+        if self.attention is not None:
+            self.combine = Linear(config.source_width + hidden, hidden, bias=False)
+            if self.attention.hard:  # what the loss is expected to be; see Sampled
+                self.baseline = nn.Linear(hidden, 1)
+
+    def forward(self, y: Tensor, memory: RecurrentMemory) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+        """The embedded decoder input [T, B, M] → attentional states and queries s_t, [B, T, H] each, and what hard
+        attention sampled, each [B, T]."""
+        source, cells = self.source(memory), self.first_states(memory)
+        if self.config.input_feeding:
+            return self._fed_forward(y, source, cells)
+        x = y
+        for number, layer in enumerate(self.cells):
+            x = layer(x if number == 0 else self._dropout(x), cells[number])
+        queries = x.transpose(0, 1)
+        states, choice = self.attend(queries, source, torch.arange(len(y), device=y.device))
+        return self._dropout(states), queries, choice
+
+    def _fed_forward(
+        self, y: Tensor, source: Source, cells: tuple[State, ...]
+    ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+        """`forward`, position by position. What does not depend on earlier positions is computed for all at once."""
+        first: Cells = self.cells[0]  # type: ignore[assignment]
+        of_y, of_fed = (
+            part.contiguous() for part in torch.split(first.input, [y.shape[2], self.config.hidden_size], dim=1)
+        )
+        inputs = linear(y, of_y, first.input_bias)  # [T, B, G·H]
+        fed = cells[0][0].new_zeros(cells[0][0].shape)
+        found: list[tuple[Tensor, Tensor, tuple[Tensor, ...]]] = []
+        for t in range(len(y)):
+            cells = self._after(inputs[t] + linear(fed, of_fed), cells)
+            query = cells[-1][0][:, None]  # [B, 1, H]
+            state, choice = self.attend(query, source, torch.full((1,), t, device=y.device))
+            state = self._dropout(state)
+            fed = state[:, 0]
+            found.append((state, query, choice))
+        states, queries, choices = zip(*found, strict=True)
+        return (
+            torch.cat(states, dim=1),
+            torch.cat(queries, dim=1),
+            tuple(torch.cat(each, dim=1) for each in zip(*choices, strict=True)),
+        )
+
+    def _after(self, of_input: Tensor, cells: tuple[State, ...]) -> tuple[State, ...]:
+        """The states of all layers after a step, where the first layer's W x + b is given."""
+        after: list[State] = [self.cells[0].update(of_input, cells[0])]  # type: ignore[operator]
+        for layer, state in zip(self.cells[1:], cells[1:], strict=True):
+            after.append(layer.step(self._dropout(after[-1][0]), state))  # type: ignore[operator]
+        return tuple(after)
+
+    def step(self, y: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """The embedded newest tokens [B·K, M] → attentional states [B, K, H], and the state after them."""
+        x = y if state.fed is None else torch.cat([y, state.fed], dim=1)
+        first: Cells = self.cells[0]  # type: ignore[assignment]
+        cells = self._after(linear(x, first.input, first.input_bias), state.cells)
+        query = cells[-1][0].view(-1, state.hypotheses, self.config.hidden_size)
+        positions = torch.full((state.hypotheses,), state.length, device=y.device)
+        states, _ = self.attend(query, state.source, positions)
+        fed = states.flatten(0, 1) if state.fed is not None else None
+        return states, DecoderState(state.source, cells, fed, state.hypotheses, state.length + 1)
+
+    def source(self, memory: RecurrentMemory) -> Source:
+        """What attention needs of the source."""
+        mask = memory.mask[:, 0, 0]
+        if self.attention is not None:
+            return self.attention.source(memory.states, mask)
+        return Source(memory.states, memory.states, mask[:, None], mask.sum(dim=1, keepdim=True), None)
+
+    def first_states(self, memory: RecurrentMemory) -> tuple[State, ...]:
+        """Of each layer, [B, H] each."""
+        parts = torch.split(self.first(memory.final), self.config.hidden_size, dim=1)
+        count = len(self.cells)
+        h = [part.tanh() for part in parts[:count]]
+        return tuple(zip(h, parts[count:], strict=True)) if self.config.cell == "lstm" else tuple((each,) for each in h)
+
+    def attend(self, query: Tensor, source: Source, positions: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Queries [B, T, H] of these target positions [T] → attentional states [B, T, H]; with hard attention in
+        training also log α and entropy, as Attention has them, and the baseline, [B, T] each."""
+        if self.attention is None:
+            return query, ()
+        context, choice = self.attention(query, source, positions)
+        states = torch.tanh(self.combine(torch.cat([context, query], dim=2)))
+        if choice is None:
+            return states, ()
+        return states, (*choice, self.baseline(query.detach())[:, :, 0])
+
+    def _dropout(self, x: Tensor) -> Tensor:
+        return dropout(x, self.config.dropout, self.training)
+
+
+class RecurrentModel(TranslationModel):
+    """Encoder and decoder. Methods without a docstring: see TranslationModel."""
+
+    config: RecurrentConfig
+    can_inspect = True
+
+    def __init__(self, config: RecurrentConfig, source_vocabulary: int, target_vocabulary: int, padding: int):
+        super().__init__(config, source_vocabulary, target_vocabulary, padding)
+        width, source = config.embedding_size, config.source_width
+        self.target_embedding = nn.Embedding(target_vocabulary, width)
+        self.source_embedding = self.target_embedding if config.tie == "all" else nn.Embedding(source_vocabulary, width)
+        self.output = Linear(config.hidden_size, target_vocabulary, bias=False)
+        if config.tie != "none":
+            self.output.weight = self.target_embedding.weight
+        self.encoder = nn.ModuleList(
+            EncoderLayer(config, source if number else width) for number in range(config.encoder_layers)
+        )
+        self.decoder = Decoder(config)
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Matrices uniform in ±1/sqrt(inputs), as PyTorch's layers have them; embeddings N(0, 1/M), and N(0, 1) if
+        tied to the output they are scaled by 1/sqrt(H) there; biases zero, but 1 for an LSTM's forget gates
+        (Jozefowicz et al. 2015), so that cells remember at first."""
+        for name, parameter in self.named_parameters():
+            if parameter.ndim == 1:
+                nn.init.zeros_(parameter)
+                if name.endswith("energy"):
+                    nn.init.uniform_(parameter, -(len(parameter) ** -0.5), len(parameter) ** -0.5)
+                elif name.endswith("input_bias") and self.config.cell == "lstm":
+                    size = len(parameter) // 4
+                    parameter[size : 2 * size].fill_(1.0)
+            elif "embedding" in name:
+                nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
+            else:
+                nn.init.uniform_(parameter, -(parameter.shape[1] ** -0.5), parameter.shape[1] ** -0.5)
+
+    def prepare_for_search(self, dtype: torch.dtype) -> None:
+        """As TranslationModel; on a CPU the output matrix stays in float32 (see `scores`)."""
+        matrix = self.output.weight.data
+        super().prepare_for_search(dtype)
+        if not matrix.is_cuda:
+            self.output.weight = nn.Parameter(matrix)
+
+    def int8_layers(self) -> list[str]:
+        """All linear layers: the cells' matrices are none of them."""
+        return super().int8_layers()
+
+    @property
+    def output_weight(self) -> Tensor:
+        return self.output.weight
+
+    def layers(self) -> list[nn.Module]:
+        return [*self.encoder, self.decoder]
+
+    @property
+    def longest_position(self) -> int | None:
+        """The number of positions that location attention has scores for; None with other kinds."""
+        return self.config.longest_position
+
+    def training_flops(self, sentences: int, source_tokens: int, target_tokens: int) -> float:
+        """As TranslationModel: cells, projections and the output; attention as if all sources had the mean length."""
+        attention, mean = self.decoder.attention, source_tokens / max(sentences, 1)
+        of_sentence, of_source = _matrices(self.decoder.first), _matrices(self.encoder)
+        of_target = _matrices(self.decoder) - of_sentence + self.output.weight.numel()
+        if attention is not None:
+            keys = sum(_matrices(part) for name, part in attention.named_children() if name in ("key", "active"))
+            of_source, of_target = of_source + keys, of_target - keys
+            scores = 0 if attention.kind == "location" else self.config.hidden_size
+            of_target += mean * (scores + (0 if attention.hard else self.config.source_width))
+            if attention.kind == "latent":  # A, and its product with λ
+                of_source, of_target = of_source + mean * self.config.source_width, of_target + mean * mean
+        return 3 * 2 * (sentences * of_sentence + source_tokens * of_source + target_tokens * of_target)
+
+    def forward(self, source: Tensor | PackedSentences, target: Tensor | PackedSentences) -> Tensor | Sampled:
+        assert isinstance(source, Tensor) and isinstance(target, Tensor)
+        states, _, choice = self.decoder(self._embed(target, self.target_embedding), self.encode(source))
+        if not choice:
+            return states
+        log_p, entropy, baseline = choice
+        return Sampled(states, log_p, entropy, baseline, later=self.config.input_feeding)
+
+    def alignment(self, source: Tensor, target: Tensor) -> Tensor:
+        """α, divided by its sum; without attention the same for all tokens."""
+        memory = self.encode(source)
+        if self.decoder.attention is None:
+            mask = memory.mask[:, 0].to(memory.states.dtype)  # [B, 1, S]
+            weights = mask.expand(-1, target.shape[1], -1)
+        else:
+            weights, _ = self._weights_and_centers(memory, target)
+        return weights / weights.sum(dim=2, keepdim=True)
+
+    def inside(self, source: Tensor, target: Tensor) -> Inside:
+        config, missing = self.config, "A recurrent model has no self-attention and no position encodings."
+        if config.attention == "none":
+            missing += " This one has no attention at all: its decoder knows the source only from its first state."
+            return Inside({}, None, "none, as this model has no attention", missing=missing)
+        weights, centers = self._weights_and_centers(self.encode(source), target)
+        kinds = [f"{config.attention} attention", config.attention_span, config.attention_choice]
+        return Inside(
+            {"cross": weights[None]},
+            alignment=self.alignment(source, target)[0],
+            aligned_by=", ".join(kind for kind in kinds if kind not in ("global", "soft")),
+            centers=None if centers is None else centers[0],
+            window=None if centers is None else config.attention_window,
+            chosen=weights[0].argmax(dim=-1) if config.attention_choice == "hard" else None,
+            missing=missing,
+        )
+
+    def _weights_and_centers(self, memory: RecurrentMemory, target: Tensor) -> tuple[Tensor, Tensor | None]:
+        """α [B, T, S], and with a local span p_t [B, T]."""
+        attention = self.decoder.attention
+        assert attention is not None
+        _, queries, _ = self.decoder(self._embed(target, self.target_embedding), memory)
+        source, positions = self.decoder.source(memory), torch.arange(target.shape[1], device=target.device)
+        centers = None if attention.span == "global" else attention.centers(queries, source, positions)
+        return attention.weights(queries, source, positions), centers
+
+    def logits(self, states: Tensor) -> Tensor:
+        return self.output(states)
+
+    def encode(self, source: Tensor) -> RecurrentMemory:
+        mask = source != self.padding  # [B, S]
+        last = mask.sum(dim=1) - 1
+        places = torch.arange(source.shape[1], device=source.device)[:, None]
+        reading = torch.where(places <= last, last - places, places)  # [S, B]
+        x, finals = self._embed(source, self.source_embedding), []
+        for number, layer in enumerate(self.encoder):
+            x = layer(dropout(x, self.config.dropout, self.training) if number else x, reading)
+            finals.append(layer.final(x, last))  # type: ignore[operator]
+        states = x.transpose(0, 1) * mask[:, :, None]
+        return RecurrentMemory(states, mask[:, None, None], torch.cat(finals, dim=1))
+
+    def start(self, memory: Memory) -> DecoderState:
+        assert isinstance(memory, RecurrentMemory)
+        cells = self.decoder.first_states(memory)
+        fed = torch.zeros_like(cells[0][0]) if self.config.input_feeding else None
+        return DecoderState(self.decoder.source(memory), cells, fed, 1, 0)
+
+    def step(self, state: DecoderState, tokens: Tensor) -> tuple[Tensor, DecoderState]:
+        return self.decoder.step(self.target_embedding(tokens.flatten()), state)
+
+    def reorder(self, state: DecoderState, rows: Tensor) -> DecoderState:
+        source, kept = state.source, rows.flatten()
+        if len(rows) != len(source.mask):
+            source = source.select(rows[:, 0] // state.hypotheses)
+        cells = tuple(tuple(each.index_select(0, kept) for each in layer) for layer in state.cells)
+        fed = None if state.fed is None else state.fed.index_select(0, kept)
+        return DecoderState(source, cells, fed, rows.shape[1], state.length)
+
+    def _embed(self, tokens: Tensor, embedding: nn.Embedding) -> Tensor:
+        """Ids [B, T] → [T, B, M], with dropout."""
+        return dropout(embedding(tokens.t()), self.config.dropout, self.training)
+
+
+def _matrices(module: nn.Module) -> float:
+    """The number of weights in a module's matrices: the multiplications for one position."""
+    return sum(weight.numel() for weight in module.parameters() if weight.ndim == 2)

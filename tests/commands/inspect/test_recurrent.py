@@ -1,0 +1,127 @@
+"""What is shown of recurrent models: their one attention, where it looks, and that the rest is left out."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from helpers.inspection_models import RECURRENT, SENTENCES, new_checkpoint, new_inspector
+from typer.testing import CliRunner
+
+from nmt.checkpoints import model_file
+from nmt.cli import app
+from nmt.commands.inspect import output_folder, pictures
+from nmt.commands.inspect.inspect import Inspection
+from nmt.commands.inspect.text import to_data, to_text
+from nmt.data.vocabulary import BOS, EOS
+from nmt.models.recurrent.model import RecurrentModel
+
+SOURCE, TARGET = SENTENCES["en"], SENTENCES["de"]
+KINDS: list[dict[str, Any]] = [
+    {"attention": "additive", "cell": "gru", "input_feeding": False},
+    {"attention": "latent"},
+    {"attention": "dot", "attention_span": "local-m", "attention_window": 2},
+    {"attention": "general", "attention_span": "local-p", "attention_window": 3},
+    {"attention": "location", "attention_choice": "hard"},
+    {"attention": "concat", "attention_span": "local-p", "attention_window": 3, "attention_choice": "hard"},
+]
+
+
+def seen_in(**settings: Any) -> tuple[RecurrentModel, Inspection]:
+    inspector = new_inspector(of=RECURRENT, **settings)
+    assert isinstance(inspector.model, RecurrentModel)
+    return inspector.model, inspector.inspect(SOURCE, TARGET)
+
+
+@pytest.fixture(scope="module", params=KINDS, ids=lambda one: "-".join(map(str, one.values())))
+def pair(request: pytest.FixtureRequest) -> tuple[RecurrentModel, Inspection]:
+    return seen_in(**request.param)
+
+
+def steps(model: RecurrentModel, seen: Inspection) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """α [T, S] and p_t [T] as search computes them, one step at a time; from the states after each step."""
+    tokenizer = new_checkpoint().vocabulary.source
+    source, target = tokenizer.encode([SOURCE])[0], tokenizer.encode([TARGET])[0]
+    state = model.start(model.encode(torch.tensor([[*source, EOS]])))
+    weights, centers = [], []
+    attention = model.decoder.attention
+    assert attention is not None
+    for position, token in enumerate([BOS, *target]):
+        _, state = model.step(state, torch.tensor([[token]]))
+        query = state.cells[-1][0][:, None]
+        weights.append(attention.weights(query, state.source, torch.tensor([position]))[0, 0])
+        if seen.inside.window is not None:
+            centers.append(attention.centers(query, state.source, torch.tensor([position]))[0, 0])
+    return torch.stack(weights), torch.stack(centers) if centers else None
+
+
+@torch.no_grad()
+def test_attention_and_centres_are_those_of_search(pair: tuple[RecurrentModel, Inspection]) -> None:
+    model, seen = pair
+    weights, centers = steps(model, seen)
+    assert list(seen.inside.attention) == ["cross"]
+    torch.testing.assert_close(seen.inside.attention["cross"], weights[None, None])
+    torch.testing.assert_close(seen.inside.alignment, weights / weights.sum(dim=1, keepdim=True))
+    if centers is None:
+        assert seen.inside.centers is None
+    else:
+        torch.testing.assert_close(seen.inside.centers, centers.to(seen.inside.centers.dtype))  # type: ignore[union-attr]
+    if model.config.attention_choice == "hard":
+        assert seen.inside.chosen is not None and seen.inside.chosen.tolist() == weights.argmax(dim=1).tolist()
+    else:
+        assert seen.inside.chosen is None
+
+
+def test_what_is_printed_and_the_data(pair: tuple[RecurrentModel, Inspection]) -> None:
+    model, seen = pair
+    printed, data = to_text(seen), json.loads(json.dumps(to_data(seen)))
+    assert f"word alignment: {model.config.attention} attention" in printed
+    assert (model.config.attention_span in printed) == (model.config.attention_span != "global")
+    assert ("read for each subword: " in printed) == (model.config.attention_choice == "hard")
+    assert data["missing"] == "A recurrent model has no self-attention and no position encodings."
+    assert data["positions"] == {"layout": "", "titles": {}, "tables": {}}
+    assert data["window"] == (None if model.config.attention_span == "global" else model.config.attention_window)
+    for name in ("centers", "chosen"):
+        of_model = getattr(seen.inside, name)
+        assert data[name] == (None if of_model is None else pytest.approx(of_model.tolist(), abs=1e-6))
+
+
+def test_without_attention(tmp_path: Path) -> None:
+    _, seen = seen_in(attention="none", input_feeding=False)
+    data = to_data(seen)
+    assert data["attention"] == {} and data["alignment"]["weights"] is None
+    assert "This one has no attention at all" in data["missing"]
+    assert "word alignment: none, as this model has no attention\n\nbeam of 3" in to_text(seen)
+    assert pictures.write(seen, tmp_path) == []
+    assert output_folder.page(seen).count("This one has no attention at all") == 1
+
+
+def test_pictures_mark_where_it_looks() -> None:
+    _, seen = seen_in(**KINDS[-1])
+    figure = pictures._heads(seen, "cross", seen.inside.attention["cross"][0], 0)
+    panel = figure.axes[0]
+    centers, chosen = panel.lines
+    window = panel.collections[0].get_segments()  # type: ignore[attr-defined]
+    assert seen.inside.centers is not None and seen.inside.chosen is not None
+    assert list(centers.get_xdata()) == seen.inside.centers.tolist()  # type: ignore[arg-type]
+    assert list(chosen.get_xdata()) == seen.inside.chosen.tolist()  # type: ignore[arg-type]
+    assert [row[1][0] - row[0][0] for row in window] == pytest.approx([2 * 3] * len(seen.target.pieces))
+    assert panel.get_xlim() == (-0.5, len(seen.source.pieces) - 0.5)
+    assert figure._suptitle is not None and figure._suptitle.get_text() == "Cross-attention"
+    _, plain = seen_in(**KINDS[0])
+    assert not pictures._heads(plain, "cross", plain.inside.attention["cross"][0], 0).axes[0].lines
+
+
+def test_the_command(tmp_path: Path) -> None:
+    file, folder = tmp_path / "m.safetensors", tmp_path / "inside"
+    model_file.save(file, new_checkpoint(of=RECURRENT))
+    arguments = ["inspect", str(file), "the street", "--output", str(folder), "--device", "cpu"]
+    found = CliRunner().invoke(app.app, arguments)
+    assert found.exit_code == 0, found.output
+    assert {path.name for path in folder.iterdir()} == {
+        "attention-cross-heads.png", "alignment.png", output_folder.PAGE, output_folder.DATA,
+    }  # fmt: skip
+    found = CliRunner().invoke(app.app, [*arguments, "--layer", "2"])
+    assert found.exit_code == 1
+    assert "--layer 2: this model has 1 layer of attention: leave this option out" in found.stderr

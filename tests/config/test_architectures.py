@@ -1,0 +1,161 @@
+"""`model.architecture` decides which settings the model has, and each architecture has its own rules."""
+
+import pytest
+
+from nmt.config import located_yaml, reader, schema
+from nmt.config.declaration import all_settings
+from nmt.config.schema import Config, RecurrentConfig, TransformerConfig
+from nmt.errors import NmtError
+
+MINIMAL = """
+run_dir: runs/test
+data: {source_language: en, target_language: de, train: [{source: train.en, target: train.de}]}
+"""
+RECURRENT = "model.architecture=recurrent"
+
+
+def read(*overrides: str) -> Config:
+    return reader.parse(Config, MINIMAL, "test.yaml", overrides)
+
+
+def recurrent(*overrides: str) -> RecurrentConfig:
+    found = read(RECURRENT, *overrides).model
+    assert isinstance(found, RecurrentConfig)
+    return found
+
+
+def problem(*overrides: str) -> str:
+    with pytest.raises(NmtError) as error:
+        read(*overrides)
+    (line,) = str(error.value).split("\n")
+    return line.removeprefix("test.yaml: ")
+
+
+# ------------------------------------------------------------------------ which settings there are
+
+
+def test_a_transformer_unless_another_one_is_chosen() -> None:
+    for overrides in ([], ["model.layers=2"], ["model={}"], ["model=null"], ["model.architecture=transformer"]):
+        assert isinstance(read(*overrides).model, TransformerConfig)
+    assert recurrent() == RecurrentConfig()
+    assert recurrent("model.cell=gru", "model.hidden_size=64") == RecurrentConfig(cell="gru", hidden_size=64)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_choice_counts_wherever_it_stands(order: int) -> None:
+    assert isinstance(read(*[RECURRENT, "model.cell=gru"][::order]).model, RecurrentConfig)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "chosen", "has", "key"),
+    [
+        ([RECURRENT, "model.heads=2"], "recurrent", "transformer", "heads"),
+        ([RECURRENT, "model.d_model=2"], "recurrent", "transformer", "d_model"),
+        (["model.cell=gru"], "transformer", "recurrent", "cell"),
+        (["model.architecture=transformer", "model.input_feeding=true"], "transformer", "recurrent", "input_feeding"),
+    ],
+)
+def test_a_setting_of_the_other_architecture_is_refused_as_one(
+    overrides: list[str], chosen: str, has: str, key: str
+) -> None:
+    assert problem(*overrides) == (
+        f"override model.{key}: unknown setting of model.architecture: {chosen}; {has} has it: delete it, "
+        f"or set model.architecture={has}"
+    )
+
+
+def test_a_slip_is_answered_with_the_name_of_the_same_architecture() -> None:
+    assert problem(RECURRENT, "model.hidden_sizes=2").endswith("unknown setting; did you mean model.hidden_size?")
+    assert problem(RECURRENT, "model.zzz=2").endswith(f"; model takes {', '.join(vars(RecurrentConfig()))}")
+
+
+@pytest.mark.parametrize("value", ["rnn", "null", "7", "[recurrent]", "Recurrent"])
+def test_an_unknown_architecture_is_answered_with_all(value: str) -> None:
+    start = f"override model.architecture: expected transformer | recurrent; found {value}"
+    assert problem(f"model.architecture={value}", "model.cell=gru", "model.heads=2").startswith(start)
+
+
+def test_the_settings_of_all_are_known_in_the_order_declared() -> None:
+    of_model = [path.removeprefix("model.") for path in all_settings(Config) if path.startswith("model.")]
+    assert of_model == list(dict.fromkeys([*vars(TransformerConfig()), *vars(RecurrentConfig())]))
+
+
+# ------------------------------------------------------------------------ written, compared
+
+
+@pytest.mark.parametrize("overrides", [[], [RECURRENT], [RECURRENT, "model.cell=gru", "model.dropout=0.1"]])
+def test_what_is_written_is_read_back(overrides: list[str]) -> None:
+    config = read(*overrides)
+    assert reader.parse(Config, reader.to_yaml(config), "written") == config
+    short = reader.to_dict(config, defaults=False)
+    assert reader.parse(Config, located_yaml.dump(short), "written") == config
+    assert short.get("model", {}).keys() == {override.split(".")[1].split("=")[0] for override in overrides}
+
+
+def test_differences_between_architectures_are_in_the_settings_of_both() -> None:
+    changed = reader.differences(read(), read(RECURRENT))
+    assert changed["model.architecture"] == ("transformer", "recurrent")
+    assert changed["model.heads"] == ("8", "") and changed["model.cell"] == ("", "lstm")
+    assert changed["model.dropout"] == ("0.1", "0.2")
+
+
+def test_defaults_are_those_of_the_architecture_but_its_own_name() -> None:
+    default = reader.defaults(read(RECURRENT))
+    assert list(default) == list(reader.flatten(read(RECURRENT)))
+    assert (default["model.dropout"], default["model.architecture"]) == ("0.2", "transformer")
+    assert default["run_dir"] == "" and reader.defaults(read())["model.dropout"] == "0.1"
+
+
+# ------------------------------------------------------------------------ what cannot go together
+
+
+@pytest.mark.parametrize(
+    ("overrides", "named"),
+    [
+        (["embedding_size=8", "tie=target"], ["model.tie=target", "model.embedding_size=8", "model.hidden_size=512"]),
+        (["embedding_size=8", "tie=all"], ["model.tie=all", "model.embedding_size=8", "model.hidden_size=512"]),
+        (["hidden_size=7"], ["model.hidden_size=7", "even", "model.encoder_size"]),
+        (["attention=dot", "encoder_size=8"], ["model.attention=dot", "model.hidden_size=512", "16", "general"]),
+        (["attention=none", "attention_span=local-m"], ["model.attention=none", "set model.attention_span=global"]),
+        (["attention=none", "attention_choice=hard"], ["model.attention=none", "set model.attention_choice=soft"]),
+        *[
+            (["attention=latent", f"attention_span={span}"], ["model.attention=latent", f"model.attention_span={span}"])
+            for span in ("local-m", "local-p")
+        ],
+        (["attention=location", "max_positions=256"], ["model.max_positions=256", "data.max_length=256 + 1"]),
+    ],
+)
+def test_impossible_combinations_name_the_keys_that_collide(overrides: list[str], named: list[str]) -> None:
+    found = problem(RECURRENT, *(f"model.{override}" for override in overrides))
+    assert [part for part in named if part not in found] == []
+
+
+def test_all_matrices_are_tied_only_with_one_vocabulary() -> None:
+    assert "model.tie=all needs vocabulary.shared=true" in problem(
+        RECURRENT, "model.tie=all", "vocabulary.shared=false"
+    )
+    assert read(RECURRENT, "vocabulary.shared=false")
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["embedding_size=8"],
+        ["tie=all"],
+        ["hidden_size=7", "encoder_size=4"],
+        ["hidden_size=7", "direction=backward"],
+        ["attention=dot", "hidden_size=8", "encoder_size=4"],
+        ["attention=dot", "direction=forward"],
+        ["attention=general", "encoder_size=8"],
+        ["attention=none", "input_feeding=true"],
+        ["attention=latent", "attention_choice=hard"],
+        ["attention=location", "max_positions=257"],
+        ["attention=additive", "max_positions=3"],
+    ],
+)
+def test_what_is_next_to_impossible_is_possible(overrides: list[str]) -> None:
+    assert recurrent(*(f"model.{override}" for override in overrides)) != RecurrentConfig()
+
+
+def test_rules_of_one_architecture_are_not_applied_to_the_other() -> None:
+    assert schema.parse("model: {architecture: recurrent, hidden_size: 34}" + MINIMAL, "text").model.width == 34

@@ -1,0 +1,30 @@
+"""Mixed precision by autocast, as training.precision: float16 and training.sharded use it, on CPUs."""
+
+import pytest
+import torch
+
+from nmt.config.schema import RecurrentConfig
+from nmt.data.vocabulary import BOS, EOS, PAD
+from nmt.models.recurrent.model import RecurrentModel
+
+SOURCE = torch.tensor([[5, 6, 7, EOS], [8, EOS, PAD, PAD]])
+TARGET = torch.tensor([[BOS, 9, 10], [BOS, 11, PAD]])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("input_feeding", [True, False])
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_states_and_gradients_are_nearly_those_of_float32(cell: str, input_feeding: bool, dtype: torch.dtype) -> None:
+    torch.manual_seed(1)
+    config = RecurrentConfig(cell=cell, embedding_size=8, hidden_size=8, input_feeding=input_feeding, dropout=0.0)  # type: ignore[arg-type]
+    model, found = RecurrentModel(config, 12, 12, PAD), []
+    for enabled in (False, True):
+        model.zero_grad()
+        with torch.autocast("cpu", dtype, enabled=enabled):
+            states = model(SOURCE, TARGET)
+        assert isinstance(states, torch.Tensor)
+        states.float().square().sum().backward()
+        gradients = [weight.grad.flatten() for weight in model.parameters() if weight.grad is not None]
+        found.append((states.float().detach(), torch.cat(gradients).clone()))
+    for plain, mixed in zip(*found, strict=True):
+        assert float((mixed - plain).norm() / plain.norm()) < 0.02

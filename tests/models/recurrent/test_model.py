@@ -1,0 +1,345 @@
+"""The model: equal to itself step by step, without padding and reordered; its sizes, and how it begins."""
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from helpers.recurrent_models import ATTENTION, READERS, make, name_of
+from helpers.transformers import BOS, PAD, V, decoder_input, sentences
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from nmt.config import schema
+from nmt.config.schema import RecurrentConfig
+from nmt.data.batching import Batch
+from nmt.data.vocabulary import EOS
+from nmt.decoding import ensemble, model_loader
+from nmt.decoding.engine import PyTorchEngine
+from nmt.decoding.interface import SearchInput
+from nmt.decoding.search.interface import Options
+from nmt.models.build import build, build_on_meta
+from nmt.models.interface import Sampled
+from nmt.models.recurrent import attention as attention_module
+from nmt.models.recurrent.attention import Attention
+from nmt.models.recurrent.cells import Cells, State
+from nmt.models.recurrent.model import DecoderState, RecurrentModel
+from nmt.training.objective import Objective
+
+CPU = torch.device("cpu")
+VARIANTS = [
+    {**changes, "input_feeding": fed} for changes, fed in itertools.product([*ATTENTION, *READERS], (True, False))
+]
+
+
+Batched = list[list[list[int]]]  # [B][K]: the tokens of each hypothesis
+
+
+def assert_close(one: Tensor, other: Tensor) -> None:
+    torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+# ------------------------------------------------------------------------ step by step, padded, reordered
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("changes", VARIANTS, ids=name_of)
+def test_steps_equal_teacher_forcing(changes: dict[str, Any]) -> None:
+    model, source, target = make(**changes), sentences([4, 7, 1]), decoder_input([6, 6, 6])
+    at_once, state = model(source, target), model.start(model.encode(source))
+    for t in range(6):
+        hidden, state = model.step(state, target[:, t : t + 1])
+        assert_close(hidden[:, 0], at_once[:, t])
+
+
+def assert_next_states(
+    model: RecurrentModel, state: DecoderState, source: list[Tensor], prefixes: Batched
+) -> DecoderState:
+    """`state` gives each hypothesis what its whole prefix gives; prefixes [B][K], newest token last."""
+    hidden, state = model.step(state, torch.tensor([[prefix[-1] for prefix in row] for row in prefixes]))
+    for b, row in enumerate(prefixes):
+        for k, prefix in enumerate(row):
+            assert_close(hidden[b, k], model(source[b][None], torch.tensor([prefix]))[0, -1])
+    return state
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("changes", VARIANTS, ids=name_of)
+def test_reordered_states_equal_recomputed_ones(changes: dict[str, Any]) -> None:
+    """Widen, follow survivors, drop sentences: each time as if from the start, without padding."""
+    model, lengths = make(**changes), [4, 7, 2]
+    batch = sentences(lengths)
+    source = [row[:length] for row, length in zip(batch, lengths, strict=True)]
+    prefixes: Batched = [[[BOS]] for _ in source]
+    state = assert_next_states(model, model.start(model.encode(batch)), source, prefixes)
+    generator = torch.Generator().manual_seed(4)
+    for lines in (
+        [[0, 0, 0], [1, 1, 1], [2, 2, 2]],  # widen to three hypotheses
+        [[2, 0, 0], [3, 5, 3], [8, 7, 6]],  # survivors
+        [[1, 2, 2], [8, 6, 6]],  # the second sentence is finished
+        [[2, 1], [3, 3]],  # two hypotheses
+        [[3]],  # one of the second sentence
+    ):
+        rows, width = torch.tensor(lines), len(prefixes[0])
+        new = torch.randint(4, V, rows.shape, generator=generator).tolist()
+        source = [source[line[0] // width] for line in lines]
+        old = [prefix for row in prefixes for prefix in row]
+        prefixes = [[[*old[i], token] for i, token in zip(*pair, strict=True)] for pair in zip(lines, new, strict=True)]
+        state = assert_next_states(model, model.reorder(state, rows), source, prefixes)
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=name_of)
+def test_a_padded_batch_equals_one_by_one(changes: dict[str, Any]) -> None:
+    """Gradients too."""
+    model, lengths, target_lengths = make(**changes), [7, 2, 5, 1], [3, 8, 1, 5]
+    source, target = sentences(lengths), decoder_input(target_lengths)
+    source = torch.cat([source, torch.full((4, 2), PAD)], dim=1)
+    together, alignment = model(source, target), model.alignment(source, target)
+    assert_close(alignment.sum(dim=2), torch.ones_like(alignment[:, :, 0]))
+    direction = torch.randn_like(together)
+    tokens = torch.arange(8) < torch.tensor(target_lengths)[:, None]
+    weights = list(model.parameters())
+    gradients = torch.autograd.grad((together * direction)[tokens].sum(), weights, allow_unused=True)
+    total = [torch.zeros_like(parameter) for parameter in weights]
+    for b, (s, t) in enumerate(zip(lengths, target_lengths, strict=True)):
+        alone = model(source[b : b + 1, :s], target[b : b + 1, :t])
+        assert_close(alone[0], together[b, :t])
+        assert_close(model.alignment(source[b : b + 1, :s], target[b : b + 1, :t])[0], alignment[b, :t, :s])
+        assert not alignment[b, :, s:].any()
+        parts = torch.autograd.grad((alone[0] * direction[b, :t]).sum(), weights, allow_unused=True)
+        for sum_, part in zip(total, parts, strict=True):
+            sum_ += 0 if part is None else part
+    for one, other in zip(gradients, total, strict=True):
+        torch.testing.assert_close(torch.zeros_like(other) if one is None else one, other, rtol=1e-8, atol=1e-9)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("changes", [*READERS, {"attention": "none"}], ids=name_of)
+def test_every_source_token_counts_and_no_later_target_token(changes: dict[str, Any]) -> None:
+    model, source, target = make(**changes), sentences([5, 6]), decoder_input([4, 4])
+    before = model(source, target)
+    for s in range(5):
+        changed = source.clone()
+        changed[:, s] = changed[:, s] % (V - 4) + 4
+        assert (model(changed, target) - before).abs().amax(dim=-1).min() > 1e-9
+    for t in range(1, 4):
+        changed = target.clone()
+        changed[:, t:] = (changed[:, t:] + 5) % V
+        after = model(source, changed)
+        assert_close(after[:, :t], before[:, :t])
+        assert (after[:, t] - before[:, t]).abs().amax(dim=-1).min() > 1e-9
+
+
+# ------------------------------------------------------------------------ how it begins, and its sizes
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_weights_begin_as_their_distributions_say(cell: Any) -> None:
+    torch.manual_seed(0)
+    model = build(
+        RecurrentConfig(cell=cell, embedding_size=64, hidden_size=96, attention_span="local-p"), 300, 300, PAD
+    )
+    for name, weight in model.named_parameters():
+        if weight.ndim == 1 and not name.endswith("energy"):
+            expected = torch.zeros_like(weight)
+            if name.endswith("input_bias") and cell == "lstm":  # of the forget gates: cells remember
+                expected[len(weight) // 4 : len(weight) // 2] = 1
+            assert torch.equal(weight, expected), name
+        elif "embedding" in name:
+            assert weight.std().item() == pytest.approx(64**-0.5, rel=0.05)
+        else:
+            limit = weight.shape[-1] ** -0.5
+            assert 0.9 * limit < weight.max() <= limit and -limit <= weight.min() < -0.9 * limit, name
+
+
+def test_a_model_on_meta_has_the_same_weights() -> None:
+    for changes in VARIANTS:
+        config = make(**changes).config
+        meta = {name: weight.shape for name, weight in build_on_meta(config, 30, 20, PAD).named_parameters()}
+        assert meta == {name: weight.shape for name, weight in build(config, 30, 20, PAD).named_parameters()}
+
+
+def cells_size(gates: int, inputs: int, hidden: int) -> int:
+    return gates * hidden * (inputs + hidden + 2)
+
+
+@pytest.mark.parametrize(("cell", "gates", "parts"), [("lstm", 4, 2), ("gru", 3, 1)])
+@pytest.mark.parametrize("tie", ["none", "target", "all"])
+def test_its_parameters_are_counted_by_part(cell: Any, gates: int, parts: int, tie: Any) -> None:
+    model = make(cell=cell, tie=tie, embedding_size=6, attention="general")
+    counts = model.parameter_counts()
+    source = V if tie == "all" else V + 4
+    assert counts == {
+        "embeddings": 6 * {"none": source + V, "target": source + V, "all": V}[tie],
+        "encoder": 2 * cells_size(gates, 6, 3) + 2 * cells_size(gates, 6, 3),
+        "decoder": (
+            cells_size(gates, 12, 6) + cells_size(gates, 6, 6)
+            + (12 + 1) * 12 * parts  # first states of two layers, from those of two layers
+            + 6 * 6 + 6 * 12  # attention and what is made of it
+        ),
+        "output": 6 * V * (tie == "none"),
+        "total": sum(weight.numel() for weight in model.parameters()),
+    }  # fmt: skip
+    assert counts["total"] == sum(counts.values()) / 2
+    assert (model.output_weight is model.target_embedding.weight) == (tie != "none")
+    assert (model.source_embedding is model.target_embedding) == (tie == "all")
+
+
+@pytest.mark.parametrize("changes", [{}, {"input_feeding": False}, {"attention": "none"}], ids=str)
+def test_layers_are_called_as_modules(changes: dict[str, Any]) -> None:
+    model, called = make(**changes), []
+    for layer in model.layers():
+        layer.register_forward_hook(lambda layer, *_: called.append(layer))
+    model(sentences([3]), decoder_input([2]))
+    assert called == model.layers() == [*model.encoder, model.decoder]
+
+
+def plain_cells(self: Cells, x: Tensor, state: State | None = None) -> Tensor:
+    """Cells.forward one step after another: PyTorch does not count the products of its fused cells."""
+    state, found = state or (x.new_zeros(x.shape[1], self.hidden),) * self.states, []
+    for now in x:
+        state = self.step(now, state)
+        found.append(state[0])
+    return torch.stack(found)
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=name_of)
+@pytest.mark.parametrize(("count", "source", "target"), [(3, 5, 4), (2, 3, 7)])
+def test_operations_are_those_that_pytorch_counts(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], count: int, source: int, target: int
+) -> None:
+    monkeypatch.setattr(Cells, "forward", plain_cells)
+    monkeypatch.setattr(
+        attention_module,
+        "additive_scores",
+        lambda q, k, v: (torch.tanh(q[:, :, None] + k[:, None]) @ v[:, None])[..., 0],
+    )
+    model = make(**changes).float().train()
+    config, size = model.config, model.config.hidden_size
+    ids = torch.full((count, source), 5), torch.full((count, target), 5)
+    with FlopCounterMode(display=False) as operations:
+        states = model(*ids)
+        loss = (states.states.sum() + states.log_p.sum()) if isinstance(states, Sampled) else states.sum()
+        if isinstance(states, Sampled):
+            loss = loss + states.baseline.sum()
+        loss.backward()
+    # What is multiplied with constants needs one product less: the first states of the encoder's cells and the first
+    # state fed are zeros, and the baseline's input is detached.
+    cells = [part for layer in model.encoder for part in (layer.forwards, layer.backwards) if part is not None]
+    less = count * sum(part.recurrent.numel() for part in cells)
+    if config.input_feeding:
+        less += count * size * len(model.decoder.cells[0].input)
+    if config.attention_choice == "hard":
+        less += count * target * size
+    without_output = model.training_flops(count, count * source, count * target) - 6 * count * target * size * V
+    assert operations.get_total_flops() == without_output - 2 * less
+    assert model.training_flops(0, 0, 0) == 0
+
+
+def test_location_attention_has_scores_for_some_positions_only() -> None:
+    assert make(attention="location", max_positions=7).longest_position == 7
+    assert make(max_positions=7).longest_position is None
+
+
+# ------------------------------------------------------------------------ training and searching in fewer bits
+
+
+def objective(model: RecurrentModel, **training: Any) -> Objective:
+    return Objective(model.float(), schema.TrainingConfig(**training)).train()
+
+
+def batch() -> Batch:
+    return Batch.of(sentences([4, 2, 6]), sentences([5, 7, 1], seed=3))
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=name_of)
+def test_a_batch_without_sentences_has_no_loss_and_gradients_of_zeros(changes: dict[str, Any]) -> None:
+    of_model = objective(make(**changes))
+    nothing = torch.zeros(0, 1, dtype=torch.long)
+    loss, nll = of_model(Batch.of(nothing, nothing))
+    loss.backward()
+    assert loss == nll == 0
+    for name, weight in of_model.named_parameters():
+        assert weight.grad is not None and not weight.grad.any(), name
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+@pytest.mark.parametrize("changes", [*ATTENTION, *READERS, {"input_feeding": False}], ids=name_of)
+def test_it_trains_in_fewer_bits(changes: dict[str, Any], precision: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gradients are about those of float32; hard attention draws the same positions."""
+    monkeypatch.setattr(torch, "multinomial", lambda p, count: (p > 0).int().argmax(dim=1, keepdim=True))
+    found = []
+    for chosen in ("float32", precision):
+        of_model = objective(make(**changes), precision=chosen)
+        loss, _ = of_model(batch())
+        loss.backward()
+        assert loss.dtype == torch.float32
+        found.append(torch.cat([weight.grad.flatten() for weight in of_model.parameters() if weight.grad is not None]))
+    exact, rough = found
+    assert 1e-6 < (rough - exact).norm() / exact.norm() < 0.3
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"attention_choice": "hard"},
+        {"attention_choice": "hard", "attention_span": "local-p", "input_feeding": False},
+        {"attention": "latent"},
+        {"attention": "none", "cell": "gru"},
+        {"input_feeding": False, "embedding_size": 16, "tie": "all"},
+    ],
+    ids=name_of,
+)
+def test_it_learns_in_bfloat16(changes: dict[str, Any]) -> None:
+    of_model = objective(make(**changes, hidden_size=16), precision="bfloat16", label_smoothing=0.0)
+    optimizer = torch.optim.Adam(of_model.parameters(), lr=0.02)
+    losses = []
+    for _ in range(60):
+        loss, nll = of_model(batch())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(nll.item())
+    assert losses[-1] < losses[0] / 3
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+@pytest.mark.parametrize(
+    "changes",
+    [{"tie": "none"}, {"embedding_size": 6, "tie": "all"}, {"cell": "gru", "input_feeding": False}],
+    ids=name_of,
+)
+def test_quantized_it_scores_nearly_the_same_and_searches(precision: str, changes: dict[str, Any]) -> None:
+    source, target = sentences([4, 6]), sentences([3, 5], seed=7)
+    expected = ensemble.token_scores([make(**changes).float()], source, target)
+    changed = model_loader.prepare(make(**changes).float(), CPU, precision)
+    if precision == "bfloat16":  # the output matrix is not rounded, though the embeddings tied to it are
+        assert torch.equal(changed.output_weight, make(**changes).float().output_weight)
+        assert changed.target_embedding.weight.dtype == torch.bfloat16
+    found = ensemble.token_scores([changed], source, target)
+    assert 1e-7 < (found - expected).abs().max() < 0.2
+    options = Options(bos=BOS, eos=EOS, never=(PAD, 1, BOS), beam_size=3, n_best=3)
+    [hypotheses] = PyTorchEngine([changed], CPU).search([SearchInput([5, 6, 7], 6)], options, 1000)
+    [again] = PyTorchEngine([changed], CPU).score([([5, 6, 7], hypotheses[0].tokens)], 1000)
+    assert hypotheses[0].token_scores == pytest.approx(again, abs=0.03)
+
+
+def test_the_weights_of_padding_are_zero_and_those_of_a_window_are_in_it() -> None:
+    for span in ("local-m", "local-p"):
+        config = RecurrentConfig(embedding_size=4, hidden_size=6, attention_span=span, attention_window=1)
+        torch.manual_seed(0)
+        attention = Attention(config)
+        for parameter in attention.parameters():
+            torch.nn.init.normal_(parameter)
+        mask = torch.arange(9) < torch.tensor([[9], [4]])
+        source, query = attention.source(torch.randn(2, 9, 6), mask), torch.randn(2, 12, 6)
+        places = torch.arange(12)
+        weights, centers = attention.weights(query, source, places), attention.centers(query, source, places)
+        distance = (torch.arange(9) - centers[:, :, None]).abs()
+        assert torch.equal(weights > 0, (distance <= 1) & mask[:, None])
+        if span == "local-m":
+            assert centers[0].tolist() == [*range(9), 8, 8, 8] and centers[1].tolist() == [0, 1, 2] + [3] * 9
+            assert torch.allclose(weights.sum(dim=2), torch.ones(2, 12))
+        else:
+            assert ((centers > 0) & (centers < torch.tensor([[9.0], [4.0]]))).all()
+            assert (weights.sum(dim=2) < 1).all() and weights.isfinite().all()
