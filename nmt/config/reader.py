@@ -140,10 +140,9 @@ class _Reader:
                 self._break(f"{prefix}{name} is missing ({own.meaning})")
         return None if self.broken else declaration(**values)
 
-    def _variant(self, declarations: Sequence[Any], node: Node, path: str) -> Any:
-        """A dataclass of the declaration that the first setting chooses; see `declaration.section`."""
-        name = next(iter(settings(declarations[0])))
-        choices = {value: one for one in declarations for value in typing.get_args(settings(one)[name].type)}
+    def _variant(self, section: Setting, name: str, node: Node, path: str) -> Any:
+        """A dataclass of the declaration that the setting `name` chooses; see `declaration.section`."""
+        choices = {value: one for one in section.variants for value in typing.get_args(settings(one)[name].type)}
         given = node.value.get(name) if isinstance(node.value, dict) else None
         if given is not None and (not isinstance(given.value, str) or given.value not in choices):
             self._break(f"{given.where}{path}.{name}: expected {' | '.join(choices)}; found {given.written}")
@@ -154,6 +153,8 @@ class _Reader:
         return self.mapping(choices[chosen], node, path, others)
 
     def _setting(self, setting: Setting, node: Node, path: str) -> Any:
+        if setting.choice:
+            return self._variant(setting, setting.choice, node, path)
         try:
             value = self._value(setting.type, node, path)
             for number in value if isinstance(value, tuple) else (value,):
@@ -179,8 +180,6 @@ class _Reader:
             if value is None and type(None) in arguments:
                 return None
             kinds = [kind for kind in arguments if kind is not type(None)]
-            if len(kinds) > 1 and all(map(dataclasses.is_dataclass, kinds)):
-                return self._variant(kinds, node, path)
             for kind in kinds[:-1]:
                 with contextlib.suppress(_Mismatch):
                     return self._value(kind, node, path)

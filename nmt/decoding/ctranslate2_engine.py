@@ -8,7 +8,6 @@ has one more round of candidates.
 Source: src/decoding.cc of CTranslate2 4.8.
 """
 
-import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from nmt.checkpoints import export_folder
 from nmt.data.vocabulary import EOS
-from nmt.decoding.ctranslate2_model import SUPPORTED, TOKENS_SCORED, CTranslate2Model, Output, load_package
+from nmt.decoding.ctranslate2_model import TOKENS_SCORED, CTranslate2Model, Output, load_package, unsupported
 from nmt.decoding.interface import AUTO_BATCH_TOKENS, Pair, SearchInput
 from nmt.decoding.search.options import Hypothesis, Options, length_penalties
 from nmt.errors import NmtError
@@ -76,10 +75,7 @@ class CTranslate2Engine:
                 hypotheses[i][j] = Hypothesis.scored(hypotheses[i][j].tokens, scores, by_length)
 
         found = self._search_all(sources, options, batch_tokens)
-        hypotheses = [
-            [Hypothesis(tokens, log_p / by_length[len(tokens) + 1], log_p, []) for tokens, log_p, _ in outputs]
-            for outputs in found
-        ]
+        hypotheses = [[Hypothesis.ended(tokens, log_p, by_length) for tokens, log_p, _ in outputs] for outputs in found]
         # The score of an output that was cut at its length limit lacks EOS: then all are scored before the choice.
         cut = [i for i, outputs in enumerate(found) if not all(ended for *_, ended in outputs)]
         rescore(hypotheses, cut)
@@ -146,14 +142,13 @@ def _check_pieces(folder: Path, source: list[str], target: list[str]) -> None:
 
 def _check(options: Options, sources: Sequence[SearchInput]) -> None:
     """Raise NmtError for every option that is not supported here."""
-    for field in dataclasses.fields(options):
-        given = getattr(options, field.name)
-        if field.name not in SUPPORTED and given != field.default:
-            key, _, without = _FIXES.get(field.name, field.name).partition("=")
-            shown = f": {given}" if isinstance(given, int | float | str) else ""
-            raise NmtError(
-                f"decoding.{key}{shown}: a CTranslate2 folder has beam search and greedy search only: "
-                f"{f'set decoding.{key}={without}' if without else 'leave it out'}, or translate with the model file"
-            )
+    for name in unsupported(options):
+        given = getattr(options, name)
+        key, _, without = _FIXES.get(name, name).partition("=")
+        shown = f": {given}" if isinstance(given, int | float | str) else ""
+        raise NmtError(
+            f"decoding.{key}{shown}: a CTranslate2 folder has beam search and greedy search only: "
+            f"{f'set decoding.{key}={without}' if without else 'leave it out'}, or translate with the model file"
+        )
     if any(source.prefix for source in sources):
         raise NmtError("a CTranslate2 folder takes no prefix: leave it out, or translate with the model file")

@@ -5,6 +5,7 @@ Source: src/decoding.cc of CTranslate2 4.8.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,12 @@ TOKENS_SCORED = 1000  # at once: each needs the scores of the complete vocabular
 
 UNKNOWN = -1  # for what is not in the vocabulary
 Output = tuple[list[int], float, bool]  # tokens without EOS, log P, whether EOS ended it: then log P includes EOS
+
+
+def unsupported(options: Options) -> list[str]:
+    """The fields that have another value than their default and are not SUPPORTED."""
+    different = [field.name for field in fields(options) if getattr(options, field.name) != field.default]
+    return [name for name in different if name not in SUPPORTED]
 
 
 def load_package() -> Any:

@@ -20,7 +20,6 @@ A source whose result is not certain is searched by PyTorch.
 import logging
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from functools import cached_property
 from importlib.util import find_spec
 from itertools import groupby
@@ -30,7 +29,7 @@ from nmt.checkpoints import ctranslate2_files, export_folder
 from nmt.checkpoints.model_file import Arrays
 from nmt.config.schema import DecodingConfig
 from nmt.data.vocabulary import BOS, EOS
-from nmt.decoding.ctranslate2_model import SUPPORTED, CTranslate2Model, Output
+from nmt.decoding.ctranslate2_model import CTranslate2Model, Output, unsupported
 from nmt.decoding.interface import AUTO_BATCH_TOKENS, Engine, Pair, SearchInput
 from nmt.decoding.search.options import Hypothesis, Options, length_penalties
 from nmt.errors import NmtError
@@ -104,9 +103,7 @@ class ExactEngine:
 
     def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
         """As nmt.decoding.interface.Searcher."""
-        same = all(
-            field.name in SUPPORTED or getattr(options, field.name) == field.default for field in fields(options)
-        )
+        same = not unsupported(options)
         plain = [i for i, source in enumerate(sources) if same and self._is_plain(source)]
         self.model.on_searched = self.on_searched
         find = self._greedy if options.beam_size == 1 else self._beam
@@ -140,7 +137,7 @@ class ExactEngine:
             if options.scores and not (ended and len(tokens) <= sources[i].longest):
                 cut.append(i)
             else:
-                found[i] = [_hypothesis((tokens[: sources[i].longest], log_p, ended), by_length)]
+                found[i] = [Hypothesis.ended(tokens[: sources[i].longest], log_p, by_length)]
         pairs = [(sources[i].ids, outputs[i][0][0][: sources[i].longest]) for i in cut]
         return found | {i: [one] for i, one in zip(cut, self._scored(pairs, options, batch_tokens), strict=True)}
 
@@ -180,7 +177,7 @@ class ExactEngine:
                 by_length = length_penalties(max(len(tokens) for tokens, _, _ in outputs) + 1, options)
                 pairs = [(sources[i].ids, tokens) for tokens, _, ended in outputs if not ended]
                 hypotheses = self._scored(pairs, options, batch_tokens)
-                hypotheses += [_hypothesis(each, by_length) for each in outputs if each[2]]
+                hypotheses += [Hypothesis.ended(tokens, log_p, by_length) for tokens, log_p, ended in outputs if ended]
                 found[i] = sorted(hypotheses, key=lambda one: -one.score)[: options.n_best]
         return found
 
@@ -218,19 +215,13 @@ def certain(outputs: Sequence[Output], last: int, options: Options) -> list[Hypo
     by_length = length_penalties(last + 1, options)
     if not are_known(outputs):
         return None
-    found = [_hypothesis(each, by_length) for each in outputs if len(each[0]) <= last]
+    found = [Hypothesis.ended(tokens, log_p, by_length) for tokens, log_p, _ in outputs if len(tokens) <= last]
     best = sorted(found, key=lambda hypothesis: -hypothesis.score)[: options.n_best]
     # What was not returned is at most as likely as anything that was.
     least = min(log_p for _, log_p, _ in outputs)
     if len(best) < options.n_best or best[-1].score < least / by_length[last + 1]:
         return None
     return best
-
-
-def _hypothesis(output: Output, by_length: Sequence[float]) -> Hypothesis:
-    """An output that has ended, without token scores; by_length: as `length_penalties` returns."""
-    tokens, log_p, _ = output
-    return Hypothesis(tokens, log_p / by_length[len(tokens) + 1], log_p, [])
 
 
 def are_known(outputs: Sequence[Output]) -> bool:

@@ -193,7 +193,7 @@ class TranslationModel(nn.Module, ABC):
     @property
     def longest_position(self) -> int | None:
         """The most positions that a sequence may have, BOS or EOS counted; None: no limit."""
-        return None
+        return self.config.longest_position
 
     def activation_bytes(self, padded_tokens: int, longest: int) -> int | None:
         """The most memory that a forward and backward pass needs on the CPU, besides weights and gradients.

@@ -9,7 +9,7 @@ from nmt.models.linear import product
 
 _ROWS, _SIDE = 512, 256  # of a product: below a millisecond, but not slower for each number than larger ones
 _SECONDS = 0.15
-_LEAST_D_MODEL = 128  # smaller models spend most of their time on other things than products: not measured
+_LEAST_WIDTH = 128  # smaller models spend most of their time on other things than products: not measured
 # Products are at least half of a float32 step, so a step gains less than they do; and there are more copies.
 _WORTHWHILE = 1.5
 
@@ -19,7 +19,7 @@ def faster_precision(precision: str, model: ModelConfig, where: torch.device) ->
 
     Only on CPUs, for models of which this is known, and if `precision` is one of these two.
     """
-    if where.type != "cpu" or model.width < _LEAST_D_MODEL or precision not in ("float32", "bfloat16"):
+    if where.type != "cpu" or model.width < _LEAST_WIDTH or precision not in ("float32", "bfloat16"):
         return None
     speed = speed_of_bfloat16()
     if precision == "float32":

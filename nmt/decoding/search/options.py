@@ -30,6 +30,11 @@ class Hypothesis:
         total = math.fsum(token_scores)
         return cls(tokens, total / penalties[len(token_scores)], total, token_scores)
 
+    @classmethod
+    def ended(cls, tokens: list[int], log_probability: float, penalties: Sequence[float]) -> "Hypothesis":
+        """Compute the score of an output whose log P, EOS included, is known, but not that of each token."""
+        return cls(tokens, log_probability / penalties[len(tokens) + 1], log_probability, [])
+
 
 @dataclass(frozen=True)
 class Sampling:

@@ -90,7 +90,7 @@ class Decoder(nn.Module):
         fed = hidden if config.input_feeding else 0
         inputs = [config.embedding_size + fed] + [hidden] * (config.decoder_layers - 1)
         self.cells = nn.ModuleList(Cells(config.cell, each, hidden) for each in inputs)
-        states = 2 if config.cell == "lstm" else 1
+        states: int = self.cells[0].states  # type: ignore[assignment]
         self.first = Linear(config.encoder_layers * config.source_width, config.decoder_layers * states * hidden)
         self.attention = Attention(config) if config.attention != "none" else None
         if self.attention is not None:
@@ -205,9 +205,8 @@ class RecurrentModel(TranslationModel):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Matrices uniform in ±1/sqrt(inputs), as PyTorch's layers have them; embeddings N(0, 1/M), and N(0, 1) if
-        tied to the output they are scaled by 1/sqrt(H) there; biases zero, but 1 for an LSTM's forget gates
-        (Jozefowicz et al. 2015), so that cells remember at first."""
+        """Matrices uniform in ±1/sqrt(inputs), as PyTorch's layers have them; embeddings N(0, 1/M); biases zero, but 1
+        for an LSTM's forget gates (Jozefowicz et al. 2015), so that cells remember at first."""
         for name, parameter in self.named_parameters():
             if parameter.ndim == 1:
                 nn.init.zeros_(parameter)
@@ -228,21 +227,12 @@ class RecurrentModel(TranslationModel):
         if not matrix.is_cuda:
             self.output.weight = nn.Parameter(matrix)
 
-    def int8_layers(self) -> list[str]:
-        """All linear layers: the cells' matrices are none of them."""
-        return super().int8_layers()
-
     @property
     def output_weight(self) -> Tensor:
         return self.output.weight
 
     def layers(self) -> list[nn.Module]:
         return [*self.encoder, self.decoder]
-
-    @property
-    def longest_position(self) -> int | None:
-        """The number of positions that location attention has scores for; None with other kinds."""
-        return self.config.longest_position
 
     def training_flops(self, sentences: int, source_tokens: int, target_tokens: int) -> float:
         """As TranslationModel: cells, projections and the output; attention as if all sources had the mean length."""
@@ -274,7 +264,7 @@ class RecurrentModel(TranslationModel):
             weights = mask.expand(-1, target.shape[1], -1)
         else:
             weights, _ = self._weights_and_centers(memory, target)
-        return weights / weights.sum(dim=2, keepdim=True)
+        return _shares(weights)
 
     def inside(self, source: Tensor, target: Tensor) -> Inside:
         config, missing = self.config, "A recurrent model has no self-attention and no position encodings."
@@ -285,7 +275,7 @@ class RecurrentModel(TranslationModel):
         kinds = [f"{config.attention} attention", config.attention_span, config.attention_choice]
         return Inside(
             {"cross": weights[None]},
-            alignment=self.alignment(source, target)[0],
+            alignment=_shares(weights)[0],
             aligned_by=", ".join(kind for kind in kinds if kind not in ("global", "soft")),
             centers=None if centers is None else centers[0],
             window=None if centers is None else config.attention_window,
@@ -337,6 +327,11 @@ class RecurrentModel(TranslationModel):
     def _embed(self, tokens: Tensor, embedding: nn.Embedding) -> Tensor:
         """Ids [B, T] → [T, B, M], with dropout."""
         return dropout(embedding(tokens.t()), self.config.dropout, self.training)
+
+
+def _shares(weights: Tensor) -> Tensor:
+    """Weights [B, T, S] divided by the sum of each row: those of local-p sum to less than 1."""
+    return weights / weights.sum(dim=2, keepdim=True)
 
 
 def _matrices(module: nn.Module) -> float:

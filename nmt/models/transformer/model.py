@@ -230,11 +230,6 @@ class Transformer(TranslationModel):
     def layers(self) -> list[nn.Module]:
         return [*self.encoder, *self.decoder]
 
-    @property
-    def longest_position(self) -> int | None:
-        """The number of learned positions; None with sinusoids, which have no end."""
-        return self.config.longest_position
-
     def _widths(self) -> list[int]:
         """Of a layer's queries, keys and values, all heads together: H·dk, H·dk, H·dv."""
         return self.decoder[0].self_attention.widths  # type: ignore[union-attr, return-value]
