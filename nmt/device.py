@@ -120,12 +120,18 @@ def explaining_out_of_memory(message: Callable[[], str]) -> Iterator[None]:
         raise NmtError(message()) from None
 
 
-def keep_freed_memory() -> None:
-    """Make glibc keep freed memory instead of returning it to the system. Does nothing with other C libraries.
+def prepare_memory() -> None:
+    """Set how this process uses the machine's memory. To be called before PyTorch computes.
 
-    Each training step allocates the same large tensors again. If their memory were returned in between, the system
-    would map and zero every page again, which takes more than a tenth of a step on the CPU.
+    glibc keeps freed memory instead of returning it to the system; other C libraries are left alone. Each training step
+    allocates the same large tensors again. If their memory were returned in between, the system would map and zero
+    every page again, which takes more than a tenth of a step on the CPU.
+
+    oneDNN, and PyTorch's layer above it, keep what they have prepared for the last 1,024 shapes. Batches of sentences
+    have ever new shapes, so that this is a gigabyte of memory and no faster than 32. A user's own number stays.
     """
+    for capacity in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        os.environ.setdefault(capacity, "32")
     m_trim_threshold, m_mmap_threshold = -1, -3  # malloc.h
     if sys.platform == "linux":
         with contextlib.suppress(AttributeError, OSError):  # another C library

@@ -140,7 +140,7 @@ def device_peak(arguments: argparse.Namespace, overrides: Sequence[str]) -> floa
 
 TRANSLATE = """
 import sys, nmt.device
-nmt.device.keep_freed_memory()
+nmt.device.prepare_memory()
 model, path, device, process, processes, *overrides = sys.argv[1:]
 translator = nmt.load(model, device, overrides=overrides)
 with open(path, encoding="utf-8", newline="\\n") as file:
@@ -251,9 +251,9 @@ def process(arguments: argparse.Namespace) -> None:
 
 LOSS = """
 import sys, time, resource, torch, torch.nn.functional as F
-from nmt.device import keep_freed_memory
+from nmt.device import prepare_memory
 from nmt.training.loss import smoothed_cross_entropy
-keep_freed_memory()
+prepare_memory()
 kind, tokens, width, vocabulary, smoothing = sys.argv[1], *map(int, sys.argv[2:5]), 0.1
 h, w = (torch.randn(rows, width) * width**-0.25 for rows in (tokens, vocabulary))
 y = torch.randint(vocabulary, (tokens,))

@@ -1,6 +1,8 @@
 """The device that a name stands for, or a message in the user's words; and the cores that a process may use."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -68,9 +70,23 @@ def test_names_that_mean_nothing(monkeypatch: pytest.MonkeyPatch, name: str) -> 
         device.choose(name)
 
 
-def test_keeping_freed_memory_changes_no_result() -> None:
-    device.keep_freed_memory()
-    assert float(torch.ones(1 << 20).sum()) == 1 << 20
+def test_what_is_kept_for_each_shape_of_a_product_stays_small() -> None:
+    program = """
+import resource, sys, torch, nmt.device
+nmt.device.prepare_memory()
+torch.set_num_threads(1)
+weight, before = torch.zeros(512, 128, dtype=torch.bfloat16), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+with torch.inference_mode():
+    for rows in range(200, 400):
+        torch.nn.functional.linear(torch.zeros(rows, 128, dtype=torch.bfloat16), weight)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    unlimited = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "1024", "LRU_CACHE_CAPACITY": "1024"}
+    limited, all_kept = (
+        int(subprocess.run([sys.executable, "-c", program], env=env, check=True, capture_output=True, text=True).stdout)
+        for env in ({**os.environ}, {**os.environ, **unlimited})
+    )
+    assert limited < max(64 << 10, all_kept / 2)  # KiB; `all_kept` is small too where PyTorch computes without oneDNN
 
 
 # --------------------------------------------------------------------------- cores

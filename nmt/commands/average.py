@@ -81,7 +81,7 @@ def select(run: Path, device_name: str) -> tuple[Checkpoint, list[Candidate]]:
     config = newest.config
     validator = Validator(pairs, newest.vocabulary, config.search, config.training, config.data.target_language)
     log.info("%d candidates, each translates %s validation lines", len(among), f"{len(validator.sources):,}")
-    devices.keep_freed_memory()
+    devices.prepare_memory()
     tried = []
     for name, paths in tqdm(among.items(), "validating", unit=" candidates", disable=None, leave=False):
         tried.append(_score(name, paths, validator, pairs, device))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nmt.checkpoints import export_folder, model_file
 from nmt.decoding.translator import Translator
-from nmt.device import keep_freed_memory
+from nmt.device import prepare_memory
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
@@ -26,6 +26,6 @@ def log_chosen_files(*models: Path) -> None:
 def load_translator(
     model: Path, device: str, overrides: Sequence[str] = (), ensemble: Sequence[Path] = (), glossary: Path | None = None
 ) -> Translator:
-    """`Translator.load`, in a process that may keep the memory that it has freed."""
-    keep_freed_memory()
+    """`Translator.load`, in a process whose memory is this program's alone."""
+    prepare_memory()
     return Translator.load(model, device, ensemble, overrides, glossary)

@@ -34,7 +34,7 @@ def train(config: Config, device_name: str, *, profile: bool = False) -> StopReq
     seconds = config.training.max_seconds
     deadline = time.monotonic() - seconds_since_launch() + (float("inf") if seconds is None else seconds)
     with distributed.process_group(device_name) as (ranks, where):
-        device.keep_freed_memory()
+        device.prepare_memory()
         # Set explicitly: decoding sets it at every validation, and results must not depend on whether there was one.
         torch.set_num_threads(_threads(ranks))
         # Before anything else that all ranks do together, as the settings decide what that is.
