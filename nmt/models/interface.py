@@ -45,15 +45,16 @@ class PackedSentences(NamedTuple):
 class Sampled(NamedTuple):
     """What `forward` returns in training if it depends on positions that the model has drawn (Xu et al. 2015).
 
-    states [B, T, D]: as without sampling; log_p, entropy [B, T]: of the drawing at each target position: the logarithm
-    of the probability of what was drawn, and the entropy of the distribution; baseline [B, T]: an estimate of the loss
-    that does not depend on what was drawn; later: whether a drawing changes the loss of later positions too.
+    states [B, T, D]: as without drawing; log_p, entropy [B, T]: of the drawing at each target position: the logarithm
+    of the probability of what was drawn, and the entropy of the distribution; mean_states [B, T, D]: the states,
+    without gradients, after the same pass with the same dropout, where the mean takes the place of what was drawn;
+    later: whether a drawing changes the loss of later positions too.
     """
 
     states: Tensor
     log_p: Tensor
     entropy: Tensor
-    baseline: Tensor
+    mean_states: Tensor
     later: bool
 
 

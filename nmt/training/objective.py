@@ -51,14 +51,16 @@ class Objective(nn.Module):
             found = self._states(batch.source, F.pad(batch.target[:, :-1], (1, 0), value=BOS))  # [B, T, D]
             if isinstance(found, Sampled):
                 sampled, found = found, found.states
-            places = batch.target_places
-            states, labels = found.flatten(0, 1).index_select(0, places), batch.target.flatten()[places]
+            states, labels = _at_tokens(found, batch), _at_tokens(batch.target, batch)
         with self._autocast(labels.device):
             smoothing = self.smoothing if self.training else 0.0
             loss, nll = smoothed_cross_entropy(states, self.model.output_weight, labels, smoothing)
         if sampled is not None:
             assert isinstance(batch, Batch)
-            loss = loss + sampling_loss(sampled, nll, batch)
+            with torch.no_grad(), self._autocast(labels.device):
+                of_mean = _at_tokens(sampled.mean_states, batch)
+                _, mean_nll = smoothed_cross_entropy(of_mean, self.model.output_weight, labels, 0.0)
+            loss = loss + sampling_loss(sampled, nll - mean_nll, batch)
         return loss, nll.sum(dtype=torch.float64 if nll.device.type == "cpu" else None).to(nll.dtype)
 
     def _states(self, *inputs: Tensor | PackedSentences) -> Tensor | Sampled:
@@ -87,23 +89,28 @@ class Objective(nn.Module):
         return torch.autocast(device.type, self.dtype, enabled=self.dtype is not None)
 
 
-def sampling_loss(sampled: Sampled, nll: Tensor, batch: Batch) -> Tensor:
-    """A number that is 0, whose gradient is that of the expected loss through what was drawn, and of the baseline.
+def _at_tokens(x: Tensor, batch: Batch) -> Tensor:
+    """x [B, T, ...] at the target tokens of a batch, [N, ...]."""
+    return x.flatten(0, 1).index_select(0, batch.target_places)
+
+
+def sampling_loss(sampled: Sampled, difference: Tensor, batch: Batch) -> Tensor:
+    """A number that is 0, whose gradient is that of the expected loss with respect to the probabilities of drawing.
 
     The score function's gradient (Williams 1992; Xu et al. 2015, equation 11): (R_t - b_t) ∇log p_t, where R_t is the
-    loss of this position and, if the drawing changes them too, of all later ones. The baseline b_t learns to be R_t
-    (by squared error); as it does not depend on what was drawn, the gradient is unbiased with any b_t. The entropy
-    keeps p from ending at one position too early. nll [N]: -log p of the batch's target tokens; with label smoothing,
-    drawing still learns from the loss without it.
+    loss of this position and, if the drawing changes them too, of all later ones. The baseline b_t is the same loss
+    after a pass with the mean in place of what is drawn: that of soft attention (Deng et al. 2018). As it does not
+    depend on what was drawn, the gradient is unbiased. The entropy keeps p from ending at one position too early.
+    difference [N]: -log p of the batch's target tokens, minus that after the pass with the mean; with label
+    smoothing, drawing still learns from the loss without it.
     """
     tokens = torch.zeros_like(batch.target, dtype=torch.bool).flatten().index_fill(0, batch.target_places, True)
     tokens = tokens.view_as(batch.target)
-    reward = torch.zeros(tokens.shape, dtype=nll.dtype, device=nll.device).masked_scatter(tokens, nll)
+    reward = torch.zeros(tokens.shape, dtype=difference.dtype, device=difference.device)
+    reward = reward.masked_scatter(tokens, difference.detach())
     if sampled.later:
         reward = reward.flip(1).cumsum(1).flip(1)
-    baseline = sampled.baseline.to(nll.dtype)
-    terms = (reward - baseline.detach()) * sampled.log_p + (reward - baseline) ** 2 / 2
-    total = ((terms - _ENTROPY_WEIGHT * sampled.entropy) * tokens).sum()
+    total = ((reward * sampled.log_p - _ENTROPY_WEIGHT * sampled.entropy) * tokens).sum()
     return total - total.detach()
 
 

@@ -52,6 +52,13 @@ class Source(NamedTuple):
         return Source(*(None if each is None else each.index_select(0, sentences) for each in self))  # type: ignore[arg-type]
 
 
+class Drawing(NamedTuple):
+    """Of the positions that hard attention has drawn: log α and the entropy of α, [B, T] each."""
+
+    log_p: Tensor
+    entropy: Tensor
+
+
 class Attention(nn.Module):
     """score, span and choice, as the settings say."""
 
@@ -84,22 +91,28 @@ class Attention(nn.Module):
             active = torch.softmax(scores, dim=1).transpose(1, 2)
         return Source(states, keys, mask[:, None], mask.sum(dim=1, keepdim=True), active)
 
-    def forward(self, query: Tensor, source: Source, positions: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
-        """Queries [B, T, H] of these target positions [T] (from 0) → contexts [B, T, E]. In training with hard
-        attention also log α of the sampled positions and the entropy of α, [B, T] each."""
+    def forward(self, query: Tensor, source: Source, positions: Tensor) -> Tensor:
+        """Queries [B, T, H] of these target positions [T] (from 0) → contexts [B, T, E]."""
         weights = self.weights(query, source, positions)
-        if not self.hard:
-            return weights @ source.values, None
-        if not self.training:
-            return _rows(source.values, weights.argmax(dim=-1)), None
-        p = weights.to(torch.promote_types(weights.dtype, torch.float32))
-        p = p / p.sum(dim=-1, keepdim=True)  # those of local-p do not sum to 1
-        chosen = torch.multinomial(p.detach().flatten(0, 1), 1).view(p.shape[:2])
+        return _rows(source.values, weights.argmax(dim=-1)) if self.hard else weights @ source.values
+
+    def mean(self, query: Tensor, source: Source, positions: Tensor) -> Tensor:
+        """As `forward`, of hard attention: the mean of the contexts that may be drawn."""
+        return self._probabilities(query, source, positions).to(source.values.dtype) @ source.values
+
+    def draw(self, query: Tensor, source: Source, positions: Tensor, noise: Tensor) -> tuple[Tensor, Drawing]:
+        """As `forward`, of hard attention in training. noise [B, T, S]: from an exponential distribution."""
+        p = self._probabilities(query, source, positions)
+        chosen = (p.detach() / noise).argmax(dim=-1)  # j with probability p_j: the first of exponential waiting times
         log_p = p.clamp(min=1e-20).log()
-        return _rows(source.values, chosen), (
-            log_p.gather(2, chosen[:, :, None])[:, :, 0],
-            -(p * log_p).sum(dim=-1),
-        )
+        of_chosen, entropy = log_p.gather(2, chosen[:, :, None])[:, :, 0], -(p * log_p).sum(dim=-1)
+        return _rows(source.values, chosen), Drawing(of_chosen, entropy)
+
+    def _probabilities(self, query: Tensor, source: Source, positions: Tensor) -> Tensor:
+        """Of each position to be drawn, [B, T, S], in at least float32."""
+        weights = self.weights(query, source, positions)
+        weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
+        return weights / weights.sum(dim=-1, keepdim=True)  # those of local-p do not sum to 1
 
     def weights(self, query: Tensor, source: Source, positions: Tensor) -> Tensor:
         """As `forward` → α [B, T, S], 0 at padding."""

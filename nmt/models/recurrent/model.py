@@ -14,7 +14,7 @@ from nmt.config.schema import RecurrentConfig
 from nmt.models.dropout import dropout
 from nmt.models.interface import Inside, Memory, PackedSentences, Sampled, TranslationModel
 from nmt.models.linear import Linear, linear
-from nmt.models.recurrent.attention import Attention, Source
+from nmt.models.recurrent.attention import Attention, Drawing, Source
 from nmt.models.recurrent.cells import Cells, State
 
 
@@ -95,25 +95,25 @@ class Decoder(nn.Module):
         self.attention = Attention(config) if config.attention != "none" else None
         if self.attention is not None:
             self.combine = Linear(config.source_width + hidden, hidden, bias=False)
-            if self.attention.hard:  # what the loss is expected to be; see Sampled
-                self.baseline = nn.Linear(hidden, 1)
 
-    def forward(self, y: Tensor, memory: RecurrentMemory) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
-        """The embedded decoder input [T, B, M] → attentional states and queries s_t, [B, T, H] each, and what hard
-        attention sampled, each [B, T]."""
+    def forward(
+        self, y: Tensor, memory: RecurrentMemory, noise: Tensor | None = None, *, mean: bool = False
+    ) -> tuple[Tensor, Tensor, Drawing | None]:
+        """The embedded decoder input [T, B, M] → attentional states and queries s_t, [B, T, H] each; noise, mean and
+        what was drawn: as `attend`."""
         source, cells = self.source(memory), self.first_states(memory)
         if self.config.input_feeding:
-            return self._fed_forward(y, source, cells)
+            return self._fed_forward(y, source, cells, noise, mean=mean)
         x = y
         for number, layer in enumerate(self.cells):
             x = layer(x if number == 0 else self._dropout(x), cells[number])
         queries = x.transpose(0, 1)
-        states, choice = self.attend(queries, source, torch.arange(len(y), device=y.device))
-        return self._dropout(states), queries, choice
+        states, drawing = self.attend(queries, source, torch.arange(len(y), device=y.device), noise, mean=mean)
+        return self._dropout(states), queries, drawing
 
     def _fed_forward(
-        self, y: Tensor, source: Source, cells: tuple[State, ...]
-    ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+        self, y: Tensor, source: Source, cells: tuple[State, ...], noise: Tensor | None, *, mean: bool
+    ) -> tuple[Tensor, Tensor, Drawing | None]:
         """`forward`, position by position. What does not depend on earlier positions is computed for all at once."""
         first: Cells = self.cells[0]  # type: ignore[assignment]
         of_y, of_fed = (
@@ -121,20 +121,21 @@ class Decoder(nn.Module):
         )
         inputs = linear(y, of_y, first.input_bias)  # [T, B, G·H]
         fed = cells[0][0].new_zeros(cells[0][0].shape)
-        found: list[tuple[Tensor, Tensor, tuple[Tensor, ...]]] = []
+        states, queries, drawings = list[Tensor](), list[Tensor](), list[Drawing]()
         for t in range(len(y)):
             cells = self._after(inputs[t] + linear(fed, of_fed), cells)
             query = cells[-1][0][:, None]  # [B, 1, H]
-            state, choice = self.attend(query, source, torch.full((1,), t, device=y.device))
+            position = torch.full((1,), t, device=y.device)
+            of_t = None if noise is None else noise[:, t : t + 1]
+            state, drawing = self.attend(query, source, position, of_t, mean=mean)
             state = self._dropout(state)
             fed = state[:, 0]
-            found.append((state, query, choice))
-        states, queries, choices = zip(*found, strict=True)
-        return (
-            torch.cat(states, dim=1),
-            torch.cat(queries, dim=1),
-            tuple(torch.cat(each, dim=1) for each in zip(*choices, strict=True)),
-        )
+            states.append(state)
+            queries.append(query)
+            if drawing is not None:
+                drawings.append(drawing)
+        drawn = Drawing(*(torch.cat(each, dim=1) for each in zip(*drawings, strict=True))) if drawings else None
+        return torch.cat(states, dim=1), torch.cat(queries, dim=1), drawn
 
     def _after(self, of_input: Tensor, cells: tuple[State, ...]) -> tuple[State, ...]:
         """The states of all layers after a step, where the first layer's W x + b is given."""
@@ -168,16 +169,21 @@ class Decoder(nn.Module):
         h = [part.tanh() for part in parts[:count]]
         return tuple(zip(h, parts[count:], strict=True)) if self.config.cell == "lstm" else tuple((each,) for each in h)
 
-    def attend(self, query: Tensor, source: Source, positions: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Queries [B, T, H] of these target positions [T] → attentional states [B, T, H]; with hard attention in
-        training also log α and entropy, as Attention has them, and the baseline, [B, T] each."""
+    def attend(
+        self, query: Tensor, source: Source, positions: Tensor, noise: Tensor | None = None, *, mean: bool = False
+    ) -> tuple[Tensor, Drawing | None]:
+        """Queries [B, T, H] of these target positions [T] → attentional states [B, T, H].
+
+        Hard attention draws with noise [B, T, S] (see Attention.draw); or it takes the mean.
+        """
         if self.attention is None:
-            return query, ()
-        context, choice = self.attention(query, source, positions)
-        states = torch.tanh(self.combine(torch.cat([context, query], dim=2)))
-        if choice is None:
-            return states, ()
-        return states, (*choice, self.baseline(query.detach())[:, :, 0])
+            return query, None
+        drawing = None
+        if noise is not None:
+            context, drawing = self.attention.draw(query, source, positions, noise)
+        else:
+            context = (self.attention.mean if mean else self.attention)(query, source, positions)
+        return torch.tanh(self.combine(torch.cat([context, query], dim=2))), drawing
 
     def _dropout(self, x: Tensor) -> Tensor:
         return dropout(x, self.config.dropout, self.training)
@@ -237,24 +243,32 @@ class RecurrentModel(TranslationModel):
     def training_flops(self, sentences: int, source_tokens: int, target_tokens: int) -> float:
         """As TranslationModel: cells, projections and the output; attention as if all sources had the mean length."""
         attention, mean = self.decoder.attention, source_tokens / max(sentences, 1)
-        of_sentence, of_source = _matrices(self.decoder.first), _matrices(self.encoder)
-        of_target = _matrices(self.decoder) - of_sentence + self.output.weight.numel()
+        of_sentence, of_source = _matrices(self.decoder.first), 0.0
+        of_target, of_means = _matrices(self.decoder) - of_sentence + self.output.weight.numel(), 0.0
         if attention is not None:
-            keys = sum(_matrices(part) for name, part in attention.named_children() if name in ("key", "active"))
-            of_source, of_target = of_source + keys, of_target - keys
-            scores = 0 if attention.kind == "location" else self.config.hidden_size
-            of_target += mean * (scores + (0 if attention.hard else self.config.source_width))
+            of_source = sum(_matrices(part) for name, part in attention.named_children() if name in ("key", "active"))
+            of_target += mean * (0 if attention.kind == "location" else self.config.hidden_size) - of_source
+            of_means = mean * self.config.source_width
             if attention.kind == "latent":  # A, and its product with λ
                 of_source, of_target = of_source + mean * self.config.source_width, of_target + mean * mean
-        return 3 * 2 * (sentences * of_sentence + source_tokens * of_source + target_tokens * of_target)
+        hard = attention is not None and attention.hard
+        decoding = sentences * of_sentence + source_tokens * of_source + target_tokens * of_target
+        means = target_tokens * of_means
+        passes = 3 * decoding + (decoding + means if hard else 3 * means)  # of hard attention, one for the baseline
+        return 2 * (passes + 3 * source_tokens * _matrices(self.encoder))
 
     def forward(self, source: Tensor | PackedSentences, target: Tensor | PackedSentences) -> Tensor | Sampled:
         assert isinstance(source, Tensor) and isinstance(target, Tensor)
-        states, _, choice = self.decoder(self._embed(target, self.target_embedding), self.encode(source))
-        if not choice:
-            return states
-        log_p, entropy, baseline = choice
-        return Sampled(states, log_p, entropy, baseline, later=self.config.input_feeding)
+        memory, y = self.encode(source), self._embed(target, self.target_embedding)
+        if not self.training or self.decoder.attention is None or not self.decoder.attention.hard:
+            return self.decoder(y, memory)[0]
+        noise = torch.empty(*target.shape, source.shape[1], device=y.device).exponential_()
+        with torch.no_grad(), torch.random.fork_rng([y.device] if y.is_cuda else []):  # both have the same dropout
+            mean_states, _, _ = self.decoder(y, memory, mean=True)
+        states, _, drawing = self.decoder(y, memory, noise)
+        assert drawing is not None
+        log_p, entropy = drawing
+        return Sampled(states, log_p, entropy, mean_states, later=self.config.input_feeding)
 
     def alignment(self, source: Tensor, target: Tensor) -> Tensor:
         """α, divided by its sum; without attention the same for all tokens."""
