@@ -1,6 +1,7 @@
 """Write an English-German parallel corpus from a small grammar, with exact references.
 
     python scripts/make_demo_corpus.py OUTPUT_DIR [--train 40000] [--validation 500] [--test 500] [--seed 1]
+                                                  [--sentences 1]
 
 The grammar generates both sides of a pair together. The German therefore has what word-by-word translation cannot give:
 gender, case and adjective endings, the verb in second or last place, separable verbs, numbers with the unit before the
@@ -697,21 +698,29 @@ def sentences(seed: int) -> Iterator[Phrase]:
             yield pair
 
 
-def pairs(seed: int) -> Iterator[tuple[str, str]]:
-    """Yield sentence pairs without end, no sentence twice on either side."""
+def lines(seed: int, most: int) -> Iterator[Phrase]:
+    """Yield pairs of 1 to `most` sentences without end, with repeats; each number of sentences is equally frequent."""
+    drawn, dice = sentences(seed), Dice(seed)
+    while True:
+        count = 1 if most == 1 else dice.between(1, most)
+        yield Phrase(*map(" ".join, zip(*islice(drawn, count), strict=True)))
+
+
+def pairs(seed: int, most: int = 1) -> Iterator[tuple[str, str]]:
+    """Yield pairs of 1 to `most` sentences without end, none twice on either side."""
     seen: set[str] = set()
-    for pair in sentences(seed):
+    for pair in lines(seed, most):
         if seen.isdisjoint(pair):
             seen.update(pair)
             yield pair
 
 
-def write_corpus(folder: Path, sizes: dict[str, int], seed: int) -> None:
-    """Write a file for each split and language, which appears only when it is complete.
+def write_corpus(folder: Path, sizes: dict[str, int], seed: int, most: int = 1) -> None:
+    """Write a file for each split and language, of lines of 1 to `most` sentences. It appears only when it is complete.
 
     Raises FileExistsError, before anything is written, if one of them exists with other content.
     """
-    drawn, order = list(islice(pairs(seed), sum(sizes.values()))), Dice(seed)
+    drawn, order = list(islice(pairs(seed, most), sum(sizes.values()))), Dice(seed)
     # Shuffled, because short sentences become rare: the last pairs drawn differ from the first.
     drawn.sort(key=lambda _: order.random())
     folder.mkdir(parents=True, exist_ok=True)
@@ -738,12 +747,15 @@ def main() -> None:
     for split, size in {"train": 40_000, "validation": 500, "test": 500}.items():
         parser.add_argument(f"--{split}", type=int, default=size, metavar="PAIRS")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--sentences", type=int, default=1, metavar="N", help="each line has 1 to N of them")
     given = parser.parse_args()
     sizes = {"train": given.train, "validation": given.validation, "test": given.test}
     if not all(1 <= size <= 1_000_000 for size in sizes.values()):
         parser.error("each size must be from 1 to 1000000 pairs")
+    if not 1 <= given.sentences <= 20:
+        parser.error(f"--sentences {given.sentences}: must be from 1 to 20")
     try:
-        write_corpus(given.folder, sizes, given.seed)
+        write_corpus(given.folder, sizes, given.seed, given.sentences)
     except OSError as error:
         parser.error(f"cannot write the corpus: {error}")
     counts = ", ".join(f"{size} {split}" for split, size in sizes.items())

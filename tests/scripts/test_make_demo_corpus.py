@@ -4,6 +4,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+from collections import Counter
 from datetime import date
 from itertools import islice
 from pathlib import Path
@@ -311,11 +312,22 @@ def test_pairs_repeat_nothing_and_follow_the_seed() -> None:
         assert len(set(side)) == 2000
 
 
+def test_lines_of_several_sentences() -> None:
+    lines = list(islice(corpus.pairs(3, most=4), 400))
+    counts = Counter(len(re.findall(r"[.?]", english)) for english, _ in lines)
+    assert sorted(counts) == [1, 2, 3, 4] and min(counts.values()) > 60
+    for english, german in lines:
+        assert len(re.findall(r"[.?]", english)) == len(re.findall(r"[.?]", german))
+        for text in (english, german):
+            assert re.fullmatch(r"[A-ZÄÖÜ][^.?]*[.?]( [A-ZÄÖÜ][^.?]*[.?])*", text)
+    assert len(set(lines)) == 400
+
+
 def test_command_line(tmp_path: Path) -> None:
     sizes = {"train": 300, "validation": 20, "test": 30}
     for name in ("a", "b"):
         options = [text for split, size in sizes.items() for text in (f"--{split}", str(size))]
-        done = run(tmp_path / "new" / name, *options, "--seed", "5")
+        done = run(tmp_path / "new" / name, *options, "--seed", "5", "--sentences", "2")
         assert done.returncode == 0 and done.stdout == "" and done.stderr.count("\n") == 1
     files = sorted((tmp_path / "new" / "a").iterdir())
     assert [path.name for path in files] == sorted(f"{split}.{side}" for split in sizes for side in ("en", "de"))
@@ -330,7 +342,9 @@ def test_command_line(tmp_path: Path) -> None:
         assert len(set(lines)) == len(lines) == 350  # no sentence twice, in one file or in two
 
 
-@pytest.mark.parametrize("options", [["--train", "0"], ["--test", "-3"], ["--validation", "many"]])
+@pytest.mark.parametrize(
+    "options", [["--train", "0"], ["--test", "-3"], ["--validation", "many"], ["--sentences", "0"]]
+)
 def test_a_bad_size_is_one_clear_line(tmp_path: Path, options: list[str]) -> None:
     done = run(tmp_path / "never", *options)
     assert done.returncode == 2
