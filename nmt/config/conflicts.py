@@ -11,8 +11,15 @@ def of_data(data: sections.DataConfig) -> Iterator[str]:
         yield "data.train is empty: name at least one corpus"
     for i, corpus in enumerate(data.train):
         yield from of_corpus(corpus, f"data.train[{i}]")
+    weighted = [corpus.weight is not None for corpus in data.train]
+    if any(weighted) and not all(weighted):
+        yield f"data.train[{weighted.index(False)}] has no weight, but others have: give every corpus one, or none"
+    if any(weighted) and data.temperature is not None:
+        yield "data.temperature does not go with data.train[0].weight: give weights, or the temperature"
     if data.validation:
         yield from of_corpus(data.validation, "data.validation")
+        if data.validation.weight is not None:
+            yield "data.validation.weight has no meaning: delete it"
 
 
 def of_corpus(corpus: sections.Corpus, key: str) -> Iterator[str]:

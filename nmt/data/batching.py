@@ -6,8 +6,9 @@ them, so padding counts. An epoch is planned from the lengths alone:
     draw a pool of pairs from the mix of corpora → sort them by length, cut them into batches, shuffle the batches
 
 The plan is a pure function of (seed, epoch): every rank computes the same plan without communication, and resuming
-needs only the epoch and the step in it. A pool is planned at a time, so that memory does not grow with the corpora. The number of ranks and the memory of a device decide only how a step is split.
-Each rank reads the token ids of its own share alone.
+needs only the epoch and the step in it. Pools are planned one after the other, so that memory does not grow with the
+corpora. The number of ranks and the memory of a device decide only how a step is split. Each rank reads the token ids
+of its own share alone.
 """
 
 from bisect import bisect_left
@@ -55,19 +56,26 @@ class Batch:
     source: Tensor  # int64 [B, S], rows end in EOS, then PAD
     target: Tensor  # int64 [B, T], rows end in EOS, then PAD
     target_places: Tensor  # int64 [N]: where tokens are in the flattened target
+    corpora: Tensor | None = None  # int64 [N]: the corpus of each token, if there are several
 
     @classmethod
-    def of(cls, source: Tensor, target: Tensor) -> "Batch":
-        """Finds the target's tokens, on the CPU: a GPU would have to wait for their number."""
-        return cls(source, target, (target.flatten() != PAD).nonzero()[:, 0])
+    def of(cls, source: Tensor, target: Tensor, corpora: Integers | None = None) -> "Batch":
+        """Finds the target's tokens, on the CPU: a GPU would have to wait for their number. corpora: of each row."""
+        places = (target.flatten() != PAD).nonzero()[:, 0]
+        of_tokens = None if corpora is None else torch.from_numpy(corpora.astype(np.int64))[places // target.shape[1]]
+        return cls(source, target, places, of_tokens)
 
     def pinned(self) -> "Batch":
         """The same in page-locked memory, from which it is copied to a GPU asynchronously."""
-        return Batch(self.source.pin_memory(), self.target.pin_memory(), self.target_places.pin_memory())
+        return self._each(Tensor.pin_memory)
 
     def to(self, device: torch.device) -> "Batch":
         """The same on this device."""
-        return Batch(*(each.to(device, non_blocking=True) for each in (self.source, self.target, self.target_places)))
+        return self._each(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        corpora = None if self.corpora is None else change(self.corpora)
+        return Batch(change(self.source), change(self.target), change(self.target_places), corpora)
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,8 @@ class Step:
     source_tokens: int  # EOS counted, padding not
     target_tokens: int
     padded_tokens: int  # of both sides, padding counted
+    pairs_of: tuple[int, ...] = (0,)  # by corpus: the sentence pairs, and their target tokens
+    target_tokens_of: tuple[int, ...] = (0,)
 
     def pinned(self) -> "Step":
         """The same step in page-locked memory."""
@@ -132,9 +142,9 @@ class Batches:
         self._firsts = np.append(0, np.cumsum(self._mix.sizes))[:-1]  # of each corpus
         fitting = self._fitting(over_budget)
         self.skipped, self._longest = fitting.skipped, fitting.longest
-        self._least_pool = int(LEAST_BATCHES * batch_tokens / fitting.mean)
+        self._least_pool = max(1, int(LEAST_BATCHES * batch_tokens / fitting.mean))
         self._packed_length: int | None = None
-        self._collate: Callable[[Sequence[Integers], Sequence[Integers]], Batch | PackedBatch] = collate_pairs
+        self._collate: Callable[..., Batch | PackedBatch] = collate_pairs
         if packed:
             self._packed_length = packed_length(batch_tokens, self._micro_batch_tokens, world_size, self._longest)
             self._collate = partial(pack, length=self._packed_length, longest=self._longest)
@@ -181,7 +191,9 @@ class Batches:
                 fitting, total = fitting + int(fits.sum()), total + int(longer[fits].sum())
                 longest = max(longest, int(longer[fits].max(initial=0)))
             if fitting == before:
-                raise NmtError(f"no batch can be made within {limit}: the shortest of {len(store)} pairs exceeds it: raise it")
+                raise NmtError(
+                    f"no batch can be made within {limit}: the shortest of {len(store)} pairs exceeds it: raise it"
+                )
         if not fitting:
             raise NmtError(f"no batch can be made within {limit}: there are no pairs")
         return _Fitting(len(store) - fitting, longest, total / fitting)
@@ -217,13 +229,20 @@ class Batches:
         source, target = self._lengths(pairs)
         shares = split_evenly(np.maximum(source, target), self._micro_batch_tokens, self._ranks)
         # Neighbouring shares go to different ranks: then ranks work on similar shapes at the same time.
-        own = [self._store.pairs(pairs[share]) for share in shares[self._rank :: self._ranks]]
+        corpora = np.searchsorted(self._firsts, pairs % self._mix.epoch, side="right") - 1
+        several = len(self._firsts) > 1
+        own = shares[self._rank :: self._ranks]
         return Step(
-            micro_batches=[self._collate(*sides) for sides in own],
+            micro_batches=[
+                self._collate(*self._store.pairs(pairs[share]), corpora=corpora[share] if several else None)
+                for share in own
+            ],
             sentences=len(pairs),
             source_tokens=int(source.sum()),
             target_tokens=int(target.sum()),
             padded_tokens=sum(self._padded_tokens(source[share], target[share]) for share in shares),
+            pairs_of=tuple(np.bincount(corpora, minlength=len(self._firsts)).tolist()),
+            target_tokens_of=tuple(np.bincount(corpora, target, minlength=len(self._firsts)).astype(np.int64).tolist()),
         )
 
     def _padded_tokens(self, source: Integers, target: Integers) -> int:
@@ -337,9 +356,9 @@ def _fill(longest: Integers, budget: int) -> list[int]:
     return ends
 
 
-def collate_pairs(source: Sequence[Integers], target: Sequence[Integers]) -> Batch:
-    """Pad pairs of id sequences."""
-    return Batch.of(collate(source), collate(target))
+def collate_pairs(source: Sequence[Integers], target: Sequence[Integers], corpora: Integers | None = None) -> Batch:
+    """Pad pairs of id sequences. corpora: of each, if there are several."""
+    return Batch.of(collate(source), collate(target), corpora)
 
 
 def collate(rows: Sequence[npt.NDArray[Any]]) -> Tensor:

@@ -88,4 +88,4 @@ class Mix:
                 numbers.append(permuted(place[of_pass == number], size, (seed, corpus, number)))
             corpora.append(np.full(last - first, corpus, np.int32))
             passes.append(of_pass)
-        return Drawn(*(np.concatenate(each) for each in (corpora, numbers, passes)))
+        return Drawn(np.concatenate(corpora), np.concatenate(numbers), np.concatenate(passes))

@@ -1,8 +1,8 @@
 """A random order of any number of things that is computed place by place, so that it takes no memory.
 
-A Feistel network (Luby and Rackoff 1988) over the smallest grid [rows] × [columns] that holds all numbers: in each round
-a hash of one coordinate is added to the other, which can be undone, so that no two numbers become equal. A number that
-lands outside of the range is sent through it again, until it is inside (Black and Rogaway 2002, "cycle walking").
+A Feistel network (Luby and Rackoff 1988) over a grid of rows and columns that is little larger than the range: in each
+round a hash of one coordinate is added to the other, which can be undone, so that no two numbers become equal. A number
+that lands outside of the range is sent through it again, until it is inside ("cycle walking", Black and Rogaway 2002).
 """
 
 import math
@@ -21,7 +21,7 @@ def permuted(places: Numbers, size: int, key: tuple[int, ...]) -> Numbers:
         return np.zeros_like(places)
     columns = math.isqrt(size - 1) + 1
     rows = -(-size // columns)
-    seeds = np.random.SeedSequence(key).generate_state(_ROUNDS, np.uint64)
+    seeds = np.random.SeedSequence(key).generate_state(_ROUNDS, np.uint64).astype(np.uint64)
     found = _through(places, rows, columns, seeds)
     while (outside := np.flatnonzero(found >= size)).size:
         found[outside] = _through(found[outside], rows, columns, seeds)

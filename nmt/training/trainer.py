@@ -4,7 +4,7 @@ import dataclasses
 import logging
 import signal
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,10 @@ from typing import Any
 import torch
 
 from nmt.checkpoints import model_file, run_folder
-from nmt.config.schema import Config
+from nmt.config.schema import Config, DataConfig
 from nmt.data.batching import Batches, Step, read_ahead
+from nmt.data.mixing import Mix
+from nmt.data.report import CorpusCounts
 from nmt.data.token_store import TokenStore
 from nmt.device import explaining_out_of_memory
 from nmt.distributed.ranks import Ranks
@@ -59,18 +61,24 @@ class Trainer:
         message = f"{device}: out of memory with the model alone: lower the sizes in the model settings"
         with explaining_out_of_memory(lambda: message):
             self.model = model_file.new_model(config.model, prepared.vocabulary)
-            self.train_step = TrainStep(self.model, config.training, config.seed, device, ranks)
+            self.mix = _mix(config.data, prepared.report.counts)
+            corpora = len(self.mix.sizes)
+            self.train_step = TrainStep(self.model, config.training, config.seed, device, ranks, corpora)
         self.micro_batch_tokens = micro_batch_tokens(
             config.training, self.run_dir, prepared.train, self.train_step.objective, ranks
         )
         sizes = config.training.batch_tokens, self.micro_batch_tokens
         packed = self.train_step.objective.packed
-        self.batches = self._batches(prepared.train, *sizes, config.vocabulary.segmentations, packed=packed)
+        self.batches = self._batches(
+            prepared.train, *sizes, config.vocabulary.segmentations, packed=packed, mix=self.mix
+        )
         ids = prepared.validation_ids
         self.validation = None if ids is None else self._validation_batches(ids)
-        data_key = f"{prepared.data_key}, {self.batches.skipped} pairs skipped"  # the batches depend on both
+        # The batches depend on all of it.
+        mixed = ", ".join(map(str, self.mix.shares)) if self.mix != Mix.of(self.mix.sizes) else "by size"
+        data_key = f"{prepared.data_key}, {self.batches.skipped} pairs skipped, mixed {mixed}"
         self.identity = Identity(config, data_key, data.vocabulary_key, data.validation_key)
-        self.progress = Progress()
+        self.progress = Progress.of(corpora)
         dtype = self.train_step.objective.dtype or torch.float32
         self.profile = Profile(self.run_dir / "profile", device, dtype, ranks) if profile else None
 
@@ -247,8 +255,29 @@ class Trainer:
     def _interval_means(self) -> tuple[float, float, float]:
         """Since the last logged row, over all ranks: loss and -log p per target token, target tokens per second."""
         tokens, seconds = self.progress.interval_target_tokens, self.progress.interval_seconds
-        loss, nll = (self.ranks.all_reduce_sum(self.train_step.losses) / tokens).tolist()
-        return loss, nll, tokens / max(seconds, 1e-9)
+        loss, *nll = self.ranks.all_reduce_sum(self.train_step.losses).tolist()
+        return loss / tokens, sum(nll) / tokens, tokens / max(seconds, 1e-9)
+
+    def _corpora(self) -> list[dict[str, float | None]]:
+        """Of each corpus: its share of the pairs since the last logged row, how many passes over it were made since the
+        start, and -log p per target token since the last row (None if it gave no pairs)."""
+        progress, nll = self.progress, self.ranks.all_reduce_sum(self.train_step.losses).tolist()[1:]
+        interval = sum(progress.interval_pairs_of)
+        return [
+            {
+                "share": round(pairs / interval, 5),
+                "passes": round(total / size, 4) if size else 0.0,
+                "nll": value / tokens if tokens else None,
+            }
+            for pairs, total, size, value, tokens in zip(
+                progress.interval_pairs_of,
+                progress.pairs_of,
+                self.mix.sizes,
+                nll,
+                progress.interval_target_tokens_of,
+                strict=True,
+            )
+        ]
 
     def _log_interval(self, run_log: RunLog, bar: ProgressBar) -> None:
         """Write a row of metrics about the steps since the last row, and start a new interval."""
@@ -264,6 +293,7 @@ class Trainer:
             "loss": loss,
             "nll": nll,
             "learning_rate": self._learning_rate(),
+            **({"corpora": self._corpora()} if len(self.mix.sizes) > 1 else {}),
             **({"gradient_norm": float(norm)} if norm is not None and norm.isfinite() else {}),
             "target_tokens": progress.target_tokens,
             "target_tokens_per_second": round(speed, 1),
@@ -350,7 +380,14 @@ class Trainer:
         return self._batches(pairs, tokens * self.ranks.size, tokens)
 
     def _batches(
-        self, pairs: TokenStore, batch_tokens: int, micro_batch: int, segmentations: int = 1, *, packed: bool = False
+        self,
+        pairs: TokenStore,
+        batch_tokens: int,
+        micro_batch: int,
+        segmentations: int = 1,
+        *,
+        packed: bool = False,
+        mix: Mix | None = None,
     ) -> Batches:
         return Batches(
             pairs,
@@ -363,7 +400,18 @@ class Trainer:
             rank=self.ranks.rank,
             world_size=self.ranks.size,
             packed=packed,
+            mix=mix,
         )
+
+
+def _mix(data: DataConfig, counts: Sequence[CorpusCounts]) -> Mix:
+    """Of the training corpora, as data.train and data.temperature want it. Raises NmtError for an empty corpus that
+    must have a share."""
+    sizes, weights = [one.kept for one in counts], [one.weight for one in data.train]
+    if (0 in sizes) and (data.temperature is not None or weights[0] is not None):
+        empty = data.train[sizes.index(0)]
+        raise NmtError(f"{empty.label}: no pair is left, so that it has no share of the mix: remove it from data.train")
+    return Mix.of(sizes, None if weights[0] is None else [one or 0 for one in weights], data.temperature)
 
 
 @torch.no_grad()
@@ -377,7 +425,7 @@ def validate(
     train_step.objective.eval()
     nll, tokens = torch.zeros((), dtype=torch.float64), 0
     for step in batches.epoch(0):
-        nll += sum(float(train_step.objective(batch.to(train_step.device))[1]) for batch in step.micro_batches)
+        nll += sum(float(train_step.objective(batch.to(train_step.device))[1].sum()) for batch in step.micro_batches)
         tokens += step.target_tokens  # of all ranks
     if train_step.sharded:  # without a backward pass the embeddings are still gathered
         train_step.objective.reshard()  # type: ignore[operator]
