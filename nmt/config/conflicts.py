@@ -1,9 +1,13 @@
 """Values of settings that do not go together, each named with the keys involved and with what to change."""
 
+import re
 import unicodedata
 from collections.abc import Iterator
 
 from nmt.config import sections
+
+# Not the names of SentencePiece's own subwords: <pad>, <unk>, <s>, </s>, and bytes such as <0x0A>.
+_TAG = r"<(?!(pad|unk|s|0x[0-9A-Fa-f]{2})>)[A-Za-z0-9][A-Za-z0-9_-]{0,39}>"
 
 
 def of_data(data: sections.DataConfig) -> Iterator[str]:
@@ -20,6 +24,8 @@ def of_data(data: sections.DataConfig) -> Iterator[str]:
         yield from of_corpus(data.validation, "data.validation")
         if data.validation.weight is not None:
             yield "data.validation.weight has no meaning: delete it"
+        if data.validation.tag is not None:
+            yield "data.validation.tag has no meaning, as translation gives no tag: delete it"
 
 
 def of_corpus(corpus: sections.Corpus, key: str) -> Iterator[str]:
@@ -36,6 +42,8 @@ def of_corpus(corpus: sections.Corpus, key: str) -> Iterator[str]:
         for column in ("source_column", "target_column"):
             if getattr(corpus, column) is not None:
                 yield f"{key}.{column} does not go with {key}.source: plain text has no columns"
+    if corpus.tag is not None and not re.fullmatch(_TAG, corpus.tag):
+        yield f"{key}.tag: {corpus.tag!r}: must be a name in angle brackets, such as <bt>"
     if not corpus.hub:
         for name in ("name", "split", "revision", "streaming"):
             if getattr(corpus, name):

@@ -41,6 +41,9 @@ class Corpus:
         None, "column of the target; null: `translation.de`, `de` (the language) or `target`; in .tsv `2`"
     )
 
+    tag: str | None = setting(
+        None, "token before each source, such as `<bt>` for back-translated text: a subword that text cannot produce"
+    )
     weight: float | None = setting(
         None, "its share of the pairs that are trained on, relative to other corpora; null: by size", above=0
     )
@@ -75,6 +78,11 @@ class DataConfig:
     pool_pairs: int = setting(1_000_000, "number of pairs that are shuffled and sorted by length together", at_least=1)
     workers: int | None = setting(None, "threads that encode text; null: one per core", at_least=1, at_most=1024)
     prefetch: int = setting(8, "batches that are prepared ahead of training", at_least=1, at_most=1000)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Those of the training corpora, sorted."""
+        return tuple(sorted({corpus.tag for corpus in self.train if corpus.tag}))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nmt.config import schema
 from nmt.data.permutation import permuted
+from nmt.errors import NmtError
 
 Numbers = npt.NDArray[np.int64]
 
@@ -31,7 +33,7 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True)
 class Mix:
-    """sizes: the pairs of each corpus, at least one each; shares: of each in the mix, positive, with the sum 1."""
+    """sizes: the pairs of each corpus; shares: of each in the mix, with the sum 1, and 0 for a corpus without pairs."""
 
     sizes: tuple[int, ...]
     shares: tuple[Fraction, ...]
@@ -74,6 +76,8 @@ class Mix:
     def _ends(self, time: int) -> Iterator[int]:
         """For each corpus: the first time from `time` on at which it ends a pass."""
         for given, size, share in zip(self.given(time), self.sizes, self.shares, strict=True):
+            if not size:
+                continue
             passes = -(-given // size)
             end = -(-passes * size * share.denominator // share.numerator)
             yield end if end >= time else -(-(passes + 1) * size * share.denominator // share.numerator)
@@ -83,9 +87,21 @@ class Mix:
         none = np.zeros(0, np.int64)
         corpora, numbers, passes = [none.astype(np.int32)], [none], [none]
         for corpus, (first, last, size) in enumerate(zip(self.given(start), self.given(end), self.sizes, strict=True)):
+            if first == last:
+                continue
             of_pass, place = np.divmod(np.arange(first, last, dtype=np.int64), size)
             for number in range(first // size, -(-last // size)):
                 numbers.append(permuted(place[of_pass == number], size, (seed, corpus, number)))
             corpora.append(np.full(last - first, corpus, np.int32))
             passes.append(of_pass)
         return Drawn(np.concatenate(corpora), np.concatenate(numbers), np.concatenate(passes))
+
+
+def mix_of(data: schema.DataConfig, sizes: Sequence[int]) -> Mix:
+    """Of the training corpora with these numbers of pairs, as their weights or data.temperature want it. Raises
+    NmtError for an empty corpus that should have a share."""
+    weights = [one.weight for one in data.train]
+    if 0 in sizes and (data.temperature is not None or any(weights)):
+        empty = data.train[sizes.index(0)].label
+        raise NmtError(f"{empty}: no pair is left, so that it has no share of the mix: remove it from data.train")
+    return Mix.of(sizes, [weight or 0 for weight in weights] if any(weights) else None, data.temperature)

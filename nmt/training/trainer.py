@@ -4,7 +4,7 @@ import dataclasses
 import logging
 import signal
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -12,18 +12,16 @@ from typing import Any
 import torch
 
 from nmt.checkpoints import model_file, run_folder
-from nmt.config.schema import Config, DataConfig
+from nmt.config.schema import Config
 from nmt.data.batching import Batches, Step, read_ahead
-from nmt.data.mixing import Mix
-from nmt.data.report import CorpusCounts
+from nmt.data.mixing import Mix, mix_of
 from nmt.data.token_store import TokenStore
 from nmt.device import explaining_out_of_memory
 from nmt.distributed.ranks import Ranks
 from nmt.distributed.stopping import StopRequest
 from nmt.errors import NmtError
-from nmt.models.interface import TranslationModel
 from nmt.training import state
-from nmt.training.data import TrainingData, TranslationScores
+from nmt.training.data import TrainingData
 from nmt.training.memory import micro_batch_tokens
 from nmt.training.precision import faster_precision
 from nmt.training.profiling import Profile
@@ -32,6 +30,7 @@ from nmt.training.saving import Saver
 from nmt.training.schedule import learning_rate
 from nmt.training.state import Identity, Progress
 from nmt.training.train_step import TrainStep
+from nmt.training.validation import validate
 
 log = logging.getLogger("nmt")
 
@@ -61,7 +60,7 @@ class Trainer:
         message = f"{device}: out of memory with the model alone: lower the sizes in the model settings"
         with explaining_out_of_memory(lambda: message):
             self.model = model_file.new_model(config.model, prepared.vocabulary)
-            self.mix = _mix(config.data, prepared.report.counts)
+            self.mix = mix_of(config.data, [one.kept for one in prepared.report.counts])
             corpora = len(self.mix.sizes)
             self.train_step = TrainStep(self.model, config.training, config.seed, device, ranks, corpora)
         self.micro_batch_tokens = micro_batch_tokens(
@@ -258,26 +257,9 @@ class Trainer:
         loss, *nll = self.ranks.all_reduce_sum(self.train_step.losses).tolist()
         return loss / tokens, sum(nll) / tokens, tokens / max(seconds, 1e-9)
 
-    def _corpora(self) -> list[dict[str, float | None]]:
-        """Of each corpus: its share of the pairs since the last logged row, how many passes over it were made since the
-        start, and -log p per target token since the last row (None if it gave no pairs)."""
-        progress, nll = self.progress, self.ranks.all_reduce_sum(self.train_step.losses).tolist()[1:]
-        interval = sum(progress.interval_pairs_of)
-        return [
-            {
-                "share": round(pairs / interval, 5),
-                "passes": round(total / size, 4) if size else 0.0,
-                "nll": value / tokens if tokens else None,
-            }
-            for pairs, total, size, value, tokens in zip(
-                progress.interval_pairs_of,
-                progress.pairs_of,
-                self.mix.sizes,
-                nll,
-                progress.interval_target_tokens_of,
-                strict=True,
-            )
-        ]
+    def _interval_nll(self) -> list[float]:
+        """The sum of -log p since the last logged row, over all ranks, for each corpus."""
+        return self.ranks.all_reduce_sum(self.train_step.losses).tolist()[1:]
 
     def _log_interval(self, run_log: RunLog, bar: ProgressBar) -> None:
         """Write a row of metrics about the steps since the last row, and start a new interval."""
@@ -293,7 +275,7 @@ class Trainer:
             "loss": loss,
             "nll": nll,
             "learning_rate": self._learning_rate(),
-            **({"corpora": self._corpora()} if len(self.mix.sizes) > 1 else {}),
+            **({"corpora": progress.corpora(self.mix.sizes, self._interval_nll())} if len(self.mix.sizes) > 1 else {}),
             **({"gradient_norm": float(norm)} if norm is not None and norm.isfinite() else {}),
             "target_tokens": progress.target_tokens,
             "target_tokens_per_second": round(speed, 1),
@@ -402,35 +384,3 @@ class Trainer:
             packed=packed,
             mix=mix,
         )
-
-
-def _mix(data: DataConfig, counts: Sequence[CorpusCounts]) -> Mix:
-    """Of the training corpora, as data.train and data.temperature want it. Raises NmtError for an empty corpus that
-    must have a share."""
-    sizes, weights = [one.kept for one in counts], [one.weight for one in data.train]
-    if (0 in sizes) and (data.temperature is not None or weights[0] is not None):
-        empty = data.train[sizes.index(0)]
-        raise NmtError(f"{empty.label}: no pair is left, so that it has no share of the mix: remove it from data.train")
-    return Mix.of(sizes, None if weights[0] is None else [one or 0 for one in weights], data.temperature)
-
-
-@torch.no_grad()
-def validate(
-    train_step: TrainStep, batches: Batches, translate: Callable[[TranslationModel], TranslationScores] | None
-) -> tuple[dict[str, float], TranslationScores | None]:
-    """The scores by name, and what `translate` returned. Collective; leaves the model in eval mode.
-
-    validation_loss is the mean of -log p in nats per target token; bleu and chrf are there with `translate` only.
-    """
-    train_step.objective.eval()
-    nll, tokens = torch.zeros((), dtype=torch.float64), 0
-    for step in batches.epoch(0):
-        nll += sum(float(train_step.objective(batch.to(train_step.device))[1].sum()) for batch in step.micro_batches)
-        tokens += step.target_tokens  # of all ranks
-    if train_step.sharded:  # without a backward pass the embeddings are still gathered
-        train_step.objective.reshard()  # type: ignore[operator]
-    scores = {"validation_loss": float(train_step.ranks.all_reduce_sum(nll)) / tokens}
-    translated = translate(train_step.unsharded_model()) if translate else None
-    if translated:
-        scores |= {"bleu": translated.bleu, "chrf": translated.chrf}
-    return train_step.ranks.broadcast(scores), translated

@@ -407,7 +407,7 @@ def test_each_epoch_is_over_the_next_segmentation() -> None:
 
 
 def mixed(store: Store, batch_tokens: int, **changes: object) -> Batches:
-    """One corpus of 60 pairs and one of 30, in two segmentations, of which three quarters of the pairs are the second."""
+    """A corpus of 60 pairs and one of 30, which has three quarters of the mix, in two segmentations."""
     return make(store, batch_tokens, mix=Mix.of([60, 30], [1, 3]), segmentations=2, **changes)
 
 
@@ -419,15 +419,15 @@ def test_corpora_have_their_shares_and_go_through_their_segmentations(monkeypatc
         steps = list(batches.epoch(epoch))
         pairs = [pair for micro_batch in store.read for pair in micro_batch]
         store.read.clear()
-        counts = [sum(step.pairs_of[corpus] for step in steps) for corpus in (0, 1)]
+        counts = [sum(step.pairs_of[number] for step in steps) for number in (0, 1)]
         assert counts == [sum(pair % 90 < 60 for pair in pairs), sum(pair % 90 >= 60 for pair in pairs)]
         assert abs(counts[0] - 90 / 4) < 1 and abs(counts[1] - 90 * 3 / 4) < 1
         seen += pairs
-    for corpus, size in ((range(60), 60), (range(60, 90), 30)):
-        of_corpus = [pair for pair in seen if pair % 90 in corpus]
+    for own, size in ((range(60), 60), (range(60, 90), 30)):
+        of_corpus = [pair for pair in seen if pair % 90 in own]
         passes = [of_corpus[first : first + size] for first in range(0, len(of_corpus) - size + 1, size)]
         for number, one_pass in enumerate(passes):
-            assert sorted(one_pass) == [pair + number % 2 * 90 for pair in corpus]
+            assert sorted(one_pass) == [pair + number % 2 * 90 for pair in own]
 
 
 @given(st.sampled_from([1, 2, 3]), st.integers(20, 60), st.booleans())
@@ -441,8 +441,8 @@ def test_the_corpus_of_each_token_is_known(ranks: int, micro_batch: int, packed:
             store.read.clear()
             for batch in step.micro_batches:
                 assert batch.corpora is not None
-                for corpus in (0, 1):
-                    found[corpus] += int((batch.corpora == corpus).sum())
+                for number in (0, 1):
+                    found[number] += int((batch.corpora == number).sum())
         assert all(tuple(found) == step.target_tokens_of for step in steps)
         tokens.append(sum(found))
         assert sum(found) == steps[0].target_tokens and sum(steps[0].pairs_of) == steps[0].sentences
