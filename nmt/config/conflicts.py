@@ -1,9 +1,13 @@
 """Values of settings that do not go together, each named with the keys involved and with what to change."""
 
+import re
 import unicodedata
 from collections.abc import Iterator
 
 from nmt.config import sections
+
+# Not the names of SentencePiece's own subwords: <pad>, <unk>, <s>, </s>, and bytes such as <0x0A>.
+_TAG = r"<(?!(pad|unk|s|0x[0-9A-Fa-f]{2})>)[A-Za-z0-9][A-Za-z0-9_-]{0,39}>"
 
 
 def of_data(data: sections.DataConfig) -> Iterator[str]:
@@ -11,8 +15,17 @@ def of_data(data: sections.DataConfig) -> Iterator[str]:
         yield "data.train is empty: name at least one corpus"
     for i, corpus in enumerate(data.train):
         yield from of_corpus(corpus, f"data.train[{i}]")
+    weighted = [corpus.weight is not None for corpus in data.train]
+    if any(weighted) and not all(weighted):
+        yield f"data.train[{weighted.index(False)}] has no weight, but others have: give every corpus one, or none"
+    if any(weighted) and data.temperature is not None:
+        yield "data.temperature does not go with data.train[0].weight: give weights, or the temperature"
     if data.validation:
         yield from of_corpus(data.validation, "data.validation")
+        if data.validation.weight is not None:
+            yield "data.validation.weight has no meaning: delete it"
+        if data.validation.tag is not None:
+            yield "data.validation.tag has no meaning, as translation gives no tag: delete it"
 
 
 def of_corpus(corpus: sections.Corpus, key: str) -> Iterator[str]:
@@ -29,6 +42,8 @@ def of_corpus(corpus: sections.Corpus, key: str) -> Iterator[str]:
         for column in ("source_column", "target_column"):
             if getattr(corpus, column) is not None:
                 yield f"{key}.{column} does not go with {key}.source: plain text has no columns"
+    if corpus.tag is not None and not re.fullmatch(_TAG, corpus.tag):
+        yield f"{key}.tag: {corpus.tag!r}: must be a name in angle brackets, such as <bt>"
     if not corpus.hub:
         for name in ("name", "split", "revision", "streaming"):
             if getattr(corpus, name):

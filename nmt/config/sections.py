@@ -41,6 +41,13 @@ class Corpus:
         None, "column of the target; null: `translation.de`, `de` (the language) or `target`; in .tsv `2`"
     )
 
+    tag: str | None = setting(
+        None, "token before each source, such as `<bt>` for back-translated text: a subword that text cannot produce"
+    )
+    weight: float | None = setting(
+        None, "its share of the pairs that are trained on, relative to other corpora; null: by size", above=0
+    )
+
     @property
     def label(self) -> str:
         """The corpus in a few words, for reports and messages."""
@@ -53,7 +60,10 @@ class Corpus:
 class DataConfig:
     source_language: str = required("code of the language to translate from, such as `en`")
     target_language: str = required("code of the language to translate into, such as `de`")
-    train: tuple[Corpus, ...] = required("the corpora to train on, joined one after the other")
+    train: tuple[Corpus, ...] = required("the corpora to train on")
+    temperature: float | None = setting(
+        None, "weight of each corpus = its number of pairs ^ (1 / temperature): 1 as null, 100 all equal", at_least=1
+    )
     validation: Corpus | None = setting(None, "the held-out corpus, by which the best checkpoint is chosen; null: none")
     store_dir: str | None = setting(None, "folder of prepared data; runs can share it; null: `RUN/data`", path=True)
     max_length: int = setting(
@@ -68,6 +78,11 @@ class DataConfig:
     pool_pairs: int = setting(1_000_000, "number of pairs that are shuffled and sorted by length together", at_least=1)
     workers: int | None = setting(None, "threads that encode text; null: one per core", at_least=1, at_most=1024)
     prefetch: int = setting(8, "batches that are prepared ahead of training", at_least=1, at_most=1000)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Those of the training corpora, sorted."""
+        return tuple(sorted({corpus.tag for corpus in self.train if corpus.tag}))
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ def encode_text(
     and only the first time is counted. Memory does not grow with the corpora, except for `SeenPairs`.
     """
     data, threads = text.data, text.data.workers or usable_cores()
+    tags = [vocabulary.source.tag(one.tag) if one.tag else None for one in data.train]
     seen = None if data.drop_duplicates else SeenPairs()
     seeds = count(1)
     for segmentation in range(settings.segmentations):
@@ -37,6 +38,8 @@ def encode_text(
             pairs, ids, dropped = _drop_long(chunk.pairs, _encode(chunk.pairs, vocabulary, threads), data)
             if settings.bpe_dropout:
                 ids = _segment_randomly(pairs, ids, vocabulary, settings.bpe_dropout, seeds, data.max_length)
+            if (tag := tags[chunk.corpus]) is not None:
+                ids = [[tag, *source] for source in ids[0]], ids[1]
             tokens, counts = _in_memory(ids, vocabulary), CorpusCounts()
             if segmentation == 0:
                 counts = chunk.counts + dropped + count_repeats(pairs, seen) + _count_text(pairs, tokens)

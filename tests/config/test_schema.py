@@ -111,6 +111,19 @@ def test_a_difference_is_one_line_however_long_the_value() -> None:
 
 IMPOSSIBLE = [  # overrides, and what the one message names
     (["data.train=[]"], ["data.train is empty"]),
+    (
+        ["data.train=[{file: a.tsv, weight: 1}, {file: b.tsv}]"],
+        ["data.train[1] has no weight, but others have: give every corpus one, or none"],
+    ),
+    (
+        ["data.train=[{file: a.tsv, weight: 1}]", "data.temperature=5"],
+        ["data.temperature does not go with data.train[0].weight"],
+    ),
+    (["data.validation={file: c.tsv, weight: 2}"], ["data.validation.weight has no meaning: delete it"]),
+    (
+        ["data.train=[{file: a.tsv}, {file: b.tsv, weight: 1}]"],
+        ["data.train[0] has no weight, but others have"],
+    ),
     (["data.train=[{}]"], ["data.train[0]", "source + target, file, or hub", "none of them"]),
     (["data.train=[{source: a, target: b, hub: c}]"], ["data.train[0]", "source + target and hub"]),
     (["data.train=[{file: a.tsv, hub: c}]"], ["data.train[0]", "file and hub"]),

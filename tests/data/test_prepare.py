@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,11 @@ from pyarrow import parquet
 from nmt.config import reader, schema
 from nmt.config.schema import Config, Corpus, DataConfig
 from nmt.data import cleaning, token_store, vocabulary
-from nmt.data.prepare import PreparedData, locked, prepare, sample_evenly
+from nmt.data.prepare import PreparedData, locked, prepare, sample_evenly, sample_sizes
 from nmt.errors import NmtError
 from nmt.files.text import read_lines
 
+MakeConfig = Callable[..., Config]
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu"]
 
 
@@ -539,3 +540,45 @@ def test_missing_validation_is_found_before_the_long_work(run: Config) -> None:
     with pytest.raises(NmtError, match="no such file"):
         prepare(changed(run, data={"validation": Corpus(source="nowhere.en", target="nowhere.de")}))
     assert not Path(run.run_dir).exists()
+
+
+# --------------------------------------------------------------------------- tags and the mix
+
+
+def tagged(corpus: Path, *more: str) -> tuple[str, ...]:
+    """Overrides: the training text once as it is and once with a tag."""
+    files = f"source: {corpus}/train.en, target: {corpus}/train.de"
+    return (f"data.train=[{{{files}}}, {{{files}, tag: <bt>}}]", *more)
+
+
+def test_a_tag_is_before_each_source_and_nothing_else_changes(make_config: MakeConfig, corpus: Path) -> None:
+    found = prepare(make_config(*tagged(corpus)))
+    tag = found.vocabulary.source.tag("<bt>")
+    assert tag is not None and found.vocabulary.source.tag("<other>") is None
+    plain, with_tag = (found.train.pairs(np.arange(300) + first) for first in (0, 300))
+    assert [ids.tolist() for ids in with_tag[0]] == [[tag, *ids.tolist()] for ids in plain[0]]
+    assert [ids.tolist() for ids in with_tag[1]] == [ids.tolist() for ids in plain[1]]
+    assert not any(tag in ids for ids in found.vocabulary.source.encode(["<bt>", "a <bt> b", "▁<bt>"]))
+    ids = plain[1][0].tolist()
+    assert found.vocabulary.target.decode([[tag, *ids]]) == found.vocabulary.target.decode([ids])
+
+
+def test_a_vocabulary_without_the_tag_is_refused(make_config: MakeConfig, corpus: Path, tmp_path: Path) -> None:
+    model = tmp_path / "own.model"
+    model.write_bytes(prepare(make_config()).vocabulary.source.proto)
+    with pytest.raises(
+        NmtError, match=r"data.train\[1\].tag: <bt>: vocabulary.source_model has no such control symbol"
+    ):
+        prepare(make_config(*tagged(corpus, f"vocabulary.source_model={model}")))
+
+
+def test_the_vocabulary_is_learned_from_the_mix() -> None:
+    def sizes(*weights: float | None, temperature: float | None = None, most: int = 1000) -> list[int]:
+        train = tuple(schema.Corpus(file=f"{i}.tsv", weight=weight) for i, weight in enumerate(weights))
+        data = schema.DataConfig("en", "de", train, temperature=temperature)
+        return sample_sizes(data, [9000, 1000, 100][: len(train)], most)
+
+    assert sizes(None, None) == [900, 100]
+    assert sizes(1, 1, 2) == [250, 250, 100]  # the third has no more
+    assert sizes(1, 1, most=20_000) == [9000, 1000]
+    assert sizes(None, None, temperature=1e9) == [500, 500]
