@@ -111,9 +111,13 @@ def test_a_difference_is_one_line_however_long_the_value() -> None:
 
 IMPOSSIBLE = [  # overrides, and what the one message names
     (["data.train=[]"], ["data.train is empty"]),
-    (["data.train=[{}]"], ["data.train[0]", "source + target, file, or hub", "none of them"]),
+    (["data.train=[{}]"], ["data.train[0]", "source + target, file, hub, opus, sacrebleu", "none of them"]),
     (["data.train=[{source: a, target: b, hub: c}]"], ["data.train[0]", "source + target and hub"]),
     (["data.train=[{file: a.tsv, hub: c}]"], ["data.train[0]", "file and hub"]),
+    (["data.train=[{opus: a, hub: c}]"], ["data.train[0]", "hub and opus"]),
+    (["data.validation={hub: a, version: c}"], ["data.validation.version", "data.validation.opus"]),
+    (["data.train=[{opus: a, split: c}]"], ["data.train[0].split", "data.train[0].hub"]),
+    (["data.train=[{sacrebleu: wmt14}]"], ["data.train[0].sacrebleu", "data.validation"]),
     (["data.train=[{source: a, target: b}, {source: a}]"], ["data.train[1].source", "data.train[1].target"]),
     (["data.validation={target: b}"], ["data.validation.target", "data.validation.source"]),
     (["data.validation={source: a, target: b, source_column: c}"],
