@@ -33,24 +33,26 @@ class Corpus:
 
     source: str | None = setting(None, "text file of source sentences, one per line", path=True)
     target: str | None = setting(None, "text file of target sentences, aligned with `source`", path=True)
-    file: str | None = setting(None, "file of both sides: .tsv, .jsonl, .parquet, or .tmx (a translation memory)", path=True)
+    file: str | None = setting(
+        None, "file of both sides: .tsv, .jsonl, .parquet, or .tmx (a translation memory)", path=True
+    )
     hub: str | None = setting(None, "dataset on the Hugging Face hub, or a local folder in its formats", path=True)
     name: str | None = setting(None, "with `hub`: the dataset's configuration, such as `de-en`")
     split: str | None = setting(None, "with `hub`: the split; `train` for training corpora, `validation` otherwise")
     revision: str | None = setting(None, "with `hub`: branch, tag or commit")
     streaming: bool = setting(False, "with `hub`: not downloaded; preparation reads it over the network three times")
-    opus: str | None = setting(None, "corpus of OPUS (https://opus.nlpl.eu), such as `Tatoeba`: it is downloaded")
-    version: str | None = setting(None, "with `opus`: its version, such as `v2023-04-12`; null or `latest`: the newest")
+    opus: str | None = setting(None, "corpus of OPUS (opus.nlpl.eu), such as `Tatoeba`; it is downloaded")
+    version: str | None = setting(None, "with `opus`: version, such as `v2023-04-12`; null or `latest`: the newest")
     sacrebleu: str | None = setting(None, "for validation: a test set that sacreBLEU downloads, such as `wmt14/full`")
     source_column: str | None = setting(
         None,
-        "column of the source; null: `translation.en`, `en` (the language) or `source`; in .tsv `1`; in .tmx the "
-        "language code, exactly; null: `en` finds `en-US` too",
+        "column of the source; null: `translation.en`, `en` (the language) or `source`; in .tsv `1`; in .tmx a "
+        "language code, such as `en-GB`; null: `en` or the first `en-…`",
     )
     target_column: str | None = setting(
         None,
-        "column of the target; null: `translation.de`, `de` (the language) or `target`; in .tsv `2`; in .tmx the "
-        "language code, exactly; null: `de` finds `de-AT` too",
+        "column of the target; null: `translation.de`, `de` (the language) or `target`; in .tsv `2`; in .tmx a "
+        "language code, such as `de-AT`; null: `de` or the first `de-…`",
     )
 
     @property

@@ -57,7 +57,7 @@ class _Units:
             for column, code in zip(named, (data.source_language, data.target_language), strict=True)
         )
         self._exactly = tuple(column is not None for column in named)
-        self._sides: dict[str, int | None] = {}  # of each language that has been met
+        self._known: dict[str, tuple[str, int | None]] = {}  # languages that have been met: the code and its side
         self._pairs: list[tuple[str, str]] = []  # complete, not yet taken
         self._units, self._incomplete, self._unused, self._languages = 0, 0, 0, Counter[str]()
         self._unit: list[tuple[str, str]] | None = None  # language and text, inside <tu>
@@ -69,7 +69,6 @@ class _Units:
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
-        self._parser.CharacterDataHandler = self._characters
         self._parser.EntityDeclHandler = self._entity_declaration
         self._parser.SkippedEntityHandler = self._skipped_entity
 
@@ -95,26 +94,26 @@ class _Units:
         if self._text is not None:
             if self._open_codes or name in _CODES:
                 self._open_codes += 1
+                self._parser.CharacterDataHandler = None
         elif name == "tu":
             self._unit = []
         elif name == "tuv":
             self._language = attributes.get("xml:lang") or attributes.get("lang") or ""  # `lang` before TMX 1.4
         elif name == "seg" and self._unit is not None:
             self._text = []
+            self._parser.CharacterDataHandler = self._text.append
 
     def _end(self, name: str) -> None:
         if self._open_codes:
             self._open_codes -= 1
+            if not self._open_codes and self._text is not None:
+                self._parser.CharacterDataHandler = self._text.append
         elif name == "seg" and self._unit is not None and self._text is not None:
             self._unit.append((self._language, _one_line("".join(self._text))))
-            self._text = None
+            self._text = self._parser.CharacterDataHandler = None
         elif name == "tu" and self._unit is not None:
             self._add_pair(self._unit)
             self._unit = None
-
-    def _characters(self, text: str) -> None:
-        if self._text is not None and not self._open_codes:
-            self._text.append(text)
 
     def _entity_declaration(self, name: str, *_: object) -> None:
         raise self._error(f"declares the entity &{name};: entities could fill the memory: remove the declaration")
@@ -127,11 +126,11 @@ class _Units:
         found: list[dict[str, str]] = [{}, {}]  # of each side: language and text
         unused = 0
         for language, text in unit:
-            code = _normal(language)
-            if code not in self._sides:
-                self._sides[code] = self._side(code)
+            if language not in self._known:
+                code = _normal(language)
+                self._known[language] = code, self._side(code)
+            code, side = self._known[language]
             self._languages[code] += 1
-            side = self._sides[code]
             if side is not None:
                 unused += code in found[side]
                 found[side].setdefault(code, text)
