@@ -33,7 +33,8 @@ def sacrebleu_files(corpus: schema.Corpus, data: schema.DataConfig) -> tuple[Pat
         source_file, reference_file = utils.get_source_file(name, pair), utils.get_reference_files(name, pair)[0]
     # The library raises exceptions of many kinds; for a wrong checksum it ends the process.
     except (Exception, SystemExit) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+        stopped = isinstance(error, SystemExit)
+        reason = "sacreBLEU has said why" if stopped else " ".join(str(error).split()) or type(error).__name__
         raise NmtError(
             f"{corpus.label}: cannot be downloaded ({reason}): check the network, or delete "
             f"{Path(utils.SACREBLEU_DIR, name)} if a download was interrupted"
