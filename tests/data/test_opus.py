@@ -210,10 +210,11 @@ def test_an_index_that_is_none(server: OpusServer, status: int, body: bytes, wor
 
 
 def test_interrupted_and_continued(server: OpusServer, tmp_path: Path) -> None:
-    """In the same process, and by the next one: only what is missing is sent."""
-    server.cuts = [5000, 7000]
+    """In the same process, as often as some bytes come, and by the next one: only what is missing is sent."""
+    server.cuts = [1000] * 2 * download.RETRIES
     assert read() == READ
-    assert server.downloads() == [None, "bytes=5000-", "bytes=12000-"]
+    assert server.downloads() == [None, *[f"bytes={1000 * count}-" for count in range(1, len(server.downloads()))]]
+    assert len(server.downloads()) == 2 * download.RETRIES + 1
     server.requests.clear()
     (tmp_path / "cache" / WHOLE[1]).unlink()
     server.cuts = [4000, *[0] * 10]
@@ -245,14 +246,18 @@ def test_a_server_that_cannot_continue(server: OpusServer, server_has: dict[str,
     assert len(server.downloads()) == 2
 
 
-def test_another_file_on_the_server_is_not_joined_to_the_first(server: OpusServer) -> None:
+@pytest.mark.parametrize("compares", [True, False])
+def test_another_file_on_the_server_is_not_joined_to_the_first(server: OpusServer, compares: bool) -> None:
+    server.compares = compares
     other = moses_zip([*PAIRS, ("neu", "new")])
     server.cuts = [5000, *[0] * 10]
     assert "5,000 bytes are kept" in error()
     path = next(path for path, content in server.files.items() if content == CONTENT)
     server.files[path] = other
     server.cuts.clear()
+    server.requests.clear()
     assert read() == [*READ, ("new", "neu")]
+    assert server.downloads() == (["bytes=5000-"] if compares else ["bytes=5000-", None])
 
 
 def test_a_part_that_is_longer_than_the_file(server: OpusServer, tmp_path: Path) -> None:

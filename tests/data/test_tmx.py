@@ -63,6 +63,7 @@ def nothing_was_logged_before() -> Iterator[None]:
         ("\u2028 \u0085", "\u2028 \u0085"),
         ("", ""),
         ("<ph>only a code</ph>", ""),
+        ("<ph>{<sub>a <hi>title</hi> in it</sub>}</ph>b", "b"),
     ],
 )
 def test_text_of_a_segment(tmp_path: Path, segment: str, text: str) -> None:
