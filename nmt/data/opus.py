@@ -91,10 +91,10 @@ def find(corpus: schema.Corpus, data: schema.DataConfig) -> Release:
 
 
 @cache
-def _find(name: str, wanted: str, languages: tuple[str, str], server: str, cache: Path) -> Release:
+def _find(name: str, wanted: str, languages: tuple[str, str], server: str, kept_in: Path) -> Release:
     for part in (name, wanted, *languages):
         _check_name(part, f"opus/{name}")
-    pair, folder = "-".join(sorted(languages)), cache / "opus" / name
+    pair, folder = "-".join(sorted(languages)), kept_in / "opus" / name
     entry, version = None, wanted
     if wanted == "latest":
         entry, version = _latest(name, languages, server, folder / f"{pair}.latest")

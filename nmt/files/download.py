@@ -51,7 +51,8 @@ def network_reason(error: Exception) -> str:
     """A network error in a few words."""
     if isinstance(error, urllib.error.HTTPError):
         return f"HTTP status {error.code} {error.reason}"
-    reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+    reason = getattr(error, "reason", None) or error  # what a URLError is about is often an OSError
+    reason = getattr(reason, "strerror", None) or reason
     return " ".join(str(reason).split()) or type(error).__name__
 
 

@@ -114,8 +114,8 @@ def serving() -> Iterator[OpusServer]:
 
         def file(self, path: str) -> None:
             stopped.wait(opus.seconds)
-            while sum(asked == "/opusapi/" for asked, _ in opus.requests) < opus.askers:
-                stopped.wait(0.01)
+            while sum(asked == "/opusapi/" for asked, _ in opus.requests) < opus.askers and not stopped.wait(0.01):
+                pass
             if opus.statuses:
                 return self.reply(opus.statuses.pop(0), b"a fault")
             if opus.redirect and not path.startswith("/moved"):
