@@ -15,6 +15,8 @@ def of_data(data: sections.DataConfig) -> Iterator[str]:
         yield "data.train is empty: name at least one corpus"
     for i, corpus in enumerate(data.train):
         yield from of_corpus(corpus, f"data.train[{i}]")
+        if corpus.sacrebleu:
+            yield f"data.train[{i}].sacrebleu is a test set, not for training: name it in data.validation"
     weighted = [corpus.weight is not None for corpus in data.train]
     if any(weighted) and not all(weighted):
         yield f"data.train[{weighted.index(False)}] has no weight, but others have: give every corpus one, or none"
@@ -30,11 +32,17 @@ def of_data(data: sections.DataConfig) -> Iterator[str]:
 
 def of_corpus(corpus: sections.Corpus, key: str) -> Iterator[str]:
     """`key` is where the corpus stands in the settings."""
-    given = {"source + target": corpus.source or corpus.target, "file": corpus.file, "hub": corpus.hub}
+    given = {
+        "source + target": corpus.source or corpus.target,
+        "file": corpus.file,
+        "hub": corpus.hub,
+        "opus": corpus.opus,
+        "sacrebleu": corpus.sacrebleu,
+    }
     kinds = [kind for kind, value in given.items() if value]
     if len(kinds) != 1:
         found = " and ".join(kinds) or "none of them"
-        yield f"{key}: give exactly one of source + target, file, or hub; found {found}"
+        yield f"{key}: give exactly one of {', '.join(given)}; found {found}"
     elif kinds == ["source + target"]:
         for mine, other in (("source", "target"), ("target", "source")):
             if getattr(corpus, mine) is None:
@@ -44,10 +52,10 @@ def of_corpus(corpus: sections.Corpus, key: str) -> Iterator[str]:
                 yield f"{key}.{column} does not go with {key}.source: plain text has no columns"
     if corpus.tag is not None and not re.fullmatch(_TAG, corpus.tag):
         yield f"{key}.tag: {corpus.tag!r}: must be a name in angle brackets, such as <bt>"
-    if not corpus.hub:
-        for name in ("name", "split", "revision", "streaming"):
-            if getattr(corpus, name):
-                yield f"{key}.{name} is only for {key}.hub: delete it"
+    for kind, names in {"hub": ("name", "split", "revision", "streaming"), "opus": ("version",)}.items():
+        for name in names:
+            if getattr(corpus, name) and not getattr(corpus, kind):
+                yield f"{key}.{name} is only for {key}.{kind}: delete it"
 
 
 def of_vocabulary(vocabulary: sections.VocabularyConfig) -> Iterator[str]:

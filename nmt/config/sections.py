@@ -16,29 +16,43 @@ LONGEST_OUTPUT = 1_000_000
 
 @dataclass(frozen=True)
 class Corpus:
-    """An entry of `data.train`, or `data.validation`: two text files (`source` and `target`), one table
-    (`file`), or a Hugging Face dataset (`hub`).
+    """An entry of `data.train`, or `data.validation`: two text files (`source` and `target`), one table or
+    translation memory (`file`), a Hugging Face dataset (`hub`), a corpus of OPUS (`opus`), or, for validation, a test
+    set of sacreBLEU (`sacrebleu`).
 
         {source: train.en, target: train.de}
         {file: train.tsv.gz, source_column: "2", target_column: "3"}
+        {file: memory.tmx, target_column: de-AT}
         {hub: wmt/wmt14, name: de-en}
+        {opus: Tatoeba, version: latest}
+
+    Text files, .tsv, .jsonl and .tmx may be compressed: their names then end in .gz, .xz or .zst.
 
     Columns are named by dotted paths, so `translation.en` finds `{translation: {en: …}}`; those of a .tsv file
-    are numbered from 1."""
+    are numbered from 1; those of a .tmx file, of OPUS and of sacreBLEU are language codes."""
 
-    source: str | None = setting(None, "text file of source sentences, one per line; plain or .gz", path=True)
-    target: str | None = setting(None, "text file of target sentences, aligned with `source`; plain or .gz", path=True)
-    file: str | None = setting(None, "table of both sides: .tsv or .jsonl, plain or .gz, or .parquet", path=True)
+    source: str | None = setting(None, "text file of source sentences, one per line", path=True)
+    target: str | None = setting(None, "text file of target sentences, aligned with `source`", path=True)
+    file: str | None = setting(
+        None, "file of both sides: .tsv, .jsonl, .parquet, or .tmx (a translation memory)", path=True
+    )
     hub: str | None = setting(None, "dataset on the Hugging Face hub, or a local folder in its formats", path=True)
     name: str | None = setting(None, "with `hub`: the dataset's configuration, such as `de-en`")
     split: str | None = setting(None, "with `hub`: the split; `train` for training corpora, `validation` otherwise")
     revision: str | None = setting(None, "with `hub`: branch, tag or commit")
     streaming: bool = setting(False, "with `hub`: not downloaded; preparation reads it over the network three times")
+    opus: str | None = setting(None, "corpus of OPUS (opus.nlpl.eu), such as `Tatoeba`; it is downloaded")
+    version: str | None = setting(None, "with `opus`: version, such as `v2023-04-12`; null or `latest`: the newest")
+    sacrebleu: str | None = setting(None, "for validation: a test set that sacreBLEU downloads, such as `wmt14/full`")
     source_column: str | None = setting(
-        None, "column of the source; null: `translation.en`, `en` (the language) or `source`; in .tsv `1`"
+        None,
+        "column of the source; null: `translation.en`, `en` (the language) or `source`; in .tsv `1`; in .tmx a "
+        "language code, such as `en-GB`; null: `en` or the first `en-…`",
     )
     target_column: str | None = setting(
-        None, "column of the target; null: `translation.de`, `de` (the language) or `target`; in .tsv `2`"
+        None,
+        "column of the target; null: `translation.de`, `de` (the language) or `target`; in .tsv `2`; in .tmx a "
+        "language code, such as `de-AT`; null: `de` or the first `de-…`",
     )
 
     tag: str | None = setting(
@@ -53,6 +67,10 @@ class Corpus:
         """The corpus in a few words, for reports and messages."""
         if self.hub:
             return "/".join(part for part in (self.hub, self.name, self.split) if part)
+        if self.opus:
+            return "/".join(part for part in ("opus", self.opus, self.version) if part)
+        if self.sacrebleu:
+            return f"sacrebleu/{self.sacrebleu}"
         return self.file or f"{self.source} + {self.target}"
 
 

@@ -50,7 +50,7 @@ def prepare(config: schema.Config) -> PreparedData:
     validation = _read_validation(data)
     store = Path(data.store_dir or Path(config.run_dir) / "data")
     with locked(store):
-        text = TrainingText(data, tuple(corpus.fingerprint(one, "train") for one in data.train))
+        text = TrainingText(data, tuple(corpus.fingerprint(one, data, "train") for one in data.train))
         subwords = _find_vocabulary(text, config.vocabulary, store)
         _check_tags(subwords, data)
         data_key, tokens, counts = _find_tokens(text, subwords, config.vocabulary, store)
