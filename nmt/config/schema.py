@@ -9,13 +9,16 @@ from pathlib import Path
 
 from nmt.config import conflicts, reader
 from nmt.config.declaration import required, section, setting
+from nmt.config.sections import AugmentConfig as AugmentConfig
 from nmt.config.sections import Corpus as Corpus
 from nmt.config.sections import DataConfig as DataConfig
 from nmt.config.sections import DecodingConfig as DecodingConfig
 from nmt.config.sections import ModelConfig as ModelConfig
 from nmt.config.sections import RecurrentConfig as RecurrentConfig
+from nmt.config.sections import Sides as Sides
 from nmt.config.sections import TrainingConfig as TrainingConfig
 from nmt.config.sections import TransformerConfig as TransformerConfig
+from nmt.config.sections import Variation as Variation
 from nmt.config.sections import VocabularyConfig as VocabularyConfig
 from nmt.errors import NmtError
 
