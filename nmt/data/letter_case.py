@@ -32,9 +32,10 @@ def change_case(text: str, case: Case, language: str) -> str:
 
 
 def has_case(text: str) -> bool:
-    """Whether at least half of the letters of a text have a capital and a small form."""
+    """Whether nearly all letters of a text have a capital and a small form: 9 of 10, as text in other scripts often has
+    a Latin name in it."""
     cased = sum(map(ne, text.upper(), text.lower()))  # a few more or less where a letter becomes two
-    return 2 * cased >= max(1, sum(map(str.isalpha, text))) and not _GEORGIAN.search(text)
+    return 10 * cased >= max(1, 9 * sum(map(str.isalpha, text))) and not _GEORGIAN.search(text)
 
 
 def uppercase(text: str, language: str) -> str:

@@ -15,16 +15,17 @@ _LETTERS = (
 _WORD = re.compile(rf"{VERBATIM}|(?<!\w)([{_LETTERS}]{{4,}})(?!\w)")
 # The keys beside each key of an English keyboard.
 _NEIGHBOURS = {
-    "q": "wa", "w": "qes", "e": "wrd", "r": "etf", "t": "ryg", "y": "tuh", "u": "yij", "i": "uok", "o": "ipl",
-    "p": "ol", "a": "qsz", "s": "adwx", "d": "sfec", "f": "dgrv", "g": "fhtb", "h": "gjyn", "j": "hkum", "k": "jli",
-    "l": "kop", "z": "xas", "x": "zcs", "c": "xvd", "v": "cbf", "b": "vng", "n": "bmh", "m": "nj",
+    "q": "wa", "w": "qeas", "e": "wrsd", "r": "etdf", "t": "ryfg", "y": "tugh", "u": "yihj", "i": "uojk", "o": "ipkl",
+    "p": "ol", "a": "qwsz", "s": "weadzx", "d": "ersfxc", "f": "rtdgcv", "g": "tyfhvb", "h": "yugjbn", "j": "uihknm",
+    "k": "iojlm", "l": "opk", "z": "asx", "x": "zcsd", "c": "xvdf", "v": "cbfg", "b": "vngh", "n": "bmhj", "m": "njk",
 }  # fmt: skip
 
 
-def add_typos(text: str, draws: Draws) -> str:
+def add_typos(text: str, draws: Draws, translation: str = "") -> str:
     """The text with a typo in one word, and in about one more for each ten words. It stays as it is if it has no word
-    of four letters in an alphabet."""
-    words = [match.span(1) for match in _WORD.finditer(text) if match[1]]
+    of four letters in an alphabet. Words that the translation has too, such as names, get none: a model would learn to
+    change what it should copy."""
+    words = [match.span(1) for match in _WORD.finditer(text) if match[1] and match[1] not in translation]
     if not words:
         return text
     chosen = sorted({draws.below(len(words)) for _ in range(1 + len(words) // WORDS_PER_TYPO)})

@@ -64,7 +64,7 @@ def vary(
         case = draws.weighted(list(cases), list(map(rate_of, cases.values())))  # one for a pair: their rates add up
         varied[place] = change_case_of_pair(pair, case, sides_of(cases[case]), languages)
     for place, (source, target), draws in chosen("typos", settings.typos):
-        varied[place] = add_typos(source, draws), target
+        varied[place] = add_typos(source, draws, target), target
     for place, pair, draws in chosen("inline_tags", settings.inline_tags):
         varied[place] = add_inline_tags(pair, draws)
     for place, pair, draws in chosen("noise", settings.noise):
