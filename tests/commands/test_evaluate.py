@@ -1,11 +1,13 @@
 """An evaluation from files and models to scores: what is compared with what, and what is refused."""
 
+import json
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import sacrebleu
 from helpers.model_files import make_checkpoint
 from typer.testing import CliRunner
 
@@ -187,10 +189,35 @@ def test_comet_is_a_further_score(texts: dict[str, Path], monkeypatch: pytest.Mo
     assert re.search(r"\nCOMET +0\.8123 +0\.8123\n", text) and text.endswith("\nCOMET  model:x")
 
 
+def test_robustness_is_that_of_each_model(models: list[Path], texts: dict[str, Path], tmp_path: Path) -> None:
+    outputs = [tmp_path / "a.out", tmp_path / "b.out"]
+    given = {"models": models, "source": texts["source"], "references": [texts["reference"]]}
+    request = Request(**given, hypotheses=[texts["first"]], outputs=outputs, robustness=True)
+    scores, details, found = evaluate(request)
+    plain, _, none = evaluate(Request(**given, hypotheses=[texts["first"]]))
+    assert none == [] and details is None and scores == plain
+    assert [one.system for one in found] == [str(model) for model in models]
+    for number, model in enumerate(models):
+        clean, upper, *_ = found[number].variations
+        assert clean.bleu == scores[3 * number].value and clean.chrf == scores[3 * number + 1].value
+        lines = Translator.load(model, "cpu").translate(["ONE TWO THREE", "FOUR FIVE", "SIX SEVEN"])
+        expected = sacrebleu.corpus_chrf(lines, [["DREI ZWEI EINS", "FÜNF VIER", "SIEBEN SECHS"]]).score
+        assert (upper.variation, upper.changed, upper.chrf) == ("uppercase", 3, expected)
+    assert evaluate(request)[2] == found
+    text = report.to_text(scores, details, found)
+    assert "Robustness of system 2: scores of variations of the 3 lines" in " ".join(text.split())
+    assert "Robustness of system 3" not in text
+    assert max(map(len, text.partition("Robustness")[2].split("\n"))) <= 80
+    data = json.loads(report.to_json(scores, details, found))
+    assert data.keys() == {"scores", "robustness"} and len(data["robustness"]) == 2
+    assert data["robustness"][0]["variations"][6]["kept"][0] == {"kind": "number", "in_source": 3, "kept": 0}
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
         ["--reference", "r"],
+        ["--hypothesis", "h", "--source", "s", "--reference", "r", "--robustness"],
         ["m", "--reference", "r"],
         ["m", "--source", "s"],
         ["--hypothesis", "h", "--reference", "r", "--output", "o"],
