@@ -201,6 +201,16 @@ def test_forms_of_tags_and_noise() -> None:
     assert 70 < alone < 130 and 70 < before < 130 and all(target != pair[1] for _, target in noisy)
 
 
+def test_sides_and_shared_words_in_one_call() -> None:
+    pair = [("Greta sees houses.", "Greta sieht Häuser.")]
+    for case, expected in (("uppercase", "GRETA SEES HOUSES."), ("titlecase", "Greta Sees Houses.")):
+        settings = AugmentConfig(**{case: Variation(1.0, "source")})
+        assert varied(pair, settings) == [(expected, pair[0][1])]
+    for seed in range(30):
+        ((source, _),) = varied(pair, AugmentConfig(typos=1.0), seed=seed)
+        assert source.startswith("Greta ") and source != pair[0][0]
+
+
 def test_copied_names() -> None:
     source, target = replace_copied_names(("We saw Anna in 2016.", "Wir sahen Anna 2016."), Draws(5))
     name, year = source[7:].removesuffix(".").split(" in ")
