@@ -28,6 +28,7 @@ def of_data(data: sections.DataConfig) -> Iterator[str]:
             yield "data.validation.weight has no meaning: delete it"
         if data.validation.tag is not None:
             yield "data.validation.tag has no meaning, as translation gives no tag: delete it"
+    yield from of_augment(data.augment)
 
 
 def of_corpus(corpus: sections.Corpus, key: str) -> Iterator[str]:
@@ -56,6 +57,19 @@ def of_corpus(corpus: sections.Corpus, key: str) -> Iterator[str]:
         for name in names:
             if getattr(corpus, name) and not getattr(corpus, kind):
                 yield f"{key}.{name} is only for {key}.{kind}: delete it"
+
+
+def of_augment(augment: sections.AugmentConfig) -> Iterator[str]:
+    cases = {"uppercase": augment.uppercase, "titlecase": augment.titlecase, "lowercase": augment.lowercase}
+    for key, given in {**cases, "remove_end_punctuation": augment.remove_end_punctuation}.items():
+        if isinstance(given, sections.Variation) and not given.rate:
+            yield f"data.augment.{key} has sides and no rate: give {{rate: 0.05, sides: {given.sides}}}, or delete it"
+    rates = [given.rate if isinstance(given, sections.Variation) else given for given in cases.values()]
+    if sum(rates) > 1 + 1e-9:
+        yield (
+            f"data.augment: {', '.join(cases)} add up to {sum(rates):g}, and a pair gets at most one of them: lower "
+            "them to at most 1 together"
+        )
 
 
 def of_vocabulary(vocabulary: sections.VocabularyConfig) -> Iterator[str]:

@@ -7,7 +7,7 @@ checks which values do not go together, `nmt.config.reader` reads them strictly.
 from dataclasses import dataclass
 from typing import Literal
 
-from nmt.config.declaration import required, setting
+from nmt.config.declaration import required, section, setting
 
 _WIDEST, _DEEPEST = 1_000_000, 1000  # of a model: no machine can hold more
 # In subwords. Up to this length, length penalties and scores are finite in float32 for every allowed α.
@@ -74,6 +74,47 @@ class Corpus:
         return self.file or f"{self.source} + {self.target}"
 
 
+Sides = Literal["both", "source"]
+
+
+@dataclass(frozen=True)
+class Variation:
+    """A setting of `data.augment` that also says which sides it changes:
+
+        uppercase: {rate: 0.05, sides: source}
+
+    A number alone is the rate, for both sides."""
+
+    rate: float = setting(0.0, "share of the training pairs", at_least=0, at_most=1)
+    sides: Sides = setting("both", "the sides that are changed: both, or the source alone")
+
+
+@dataclass(frozen=True)
+class AugmentConfig:
+    uppercase: float | Variation = setting(0.0, "IN CAPITALS; scripts without case stay", at_least=0, at_most=1)
+    titlecase: float | Variation = setting(0.0, "Every Word With A Capital", at_least=0, at_most=1)
+    lowercase: float | Variation = setting(0.0, "without capitals", at_least=0, at_most=1)
+    remove_end_punctuation: float | Variation = setting(
+        0.0, "without the full stop, question mark or exclamation mark at the end", at_least=0, at_most=1
+    )
+    typos: float = setting(0.0, "typing errors in the source: about one in ten words", at_least=0, at_most=1)
+    noise: float = setting(
+        0.0, "random symbols, emoji, URLs, e-mail addresses or numbers: copied beside, or instead of, the sentence",
+        at_least=0, at_most=1,
+    )  # fmt: skip
+    inline_tags: float = setting(
+        0.0, "markup such as `<b>…</b>`, or a placeholder such as `{0}`, the same on both sides", at_least=0, at_most=1
+    )
+    copied_names: float = setting(
+        0.0, "names, numbers, URLs and the like that both sides have: replaced by random ones", at_least=0, at_most=1
+    )
+
+    @property
+    def changes_text(self) -> bool:
+        """Whether there is a share above 0."""
+        return self != AugmentConfig()
+
+
 @dataclass(frozen=True)
 class DataConfig:
     source_language: str = required("code of the language to translate from, such as `en`")
@@ -92,6 +133,10 @@ class DataConfig:
     )
     drop_duplicates: bool = setting(False, "drop training pairs seen before (both sides equal)")
     drop_copies: bool = setting(False, "drop training pairs whose source equals their target")
+    augment: AugmentConfig = section(
+        AugmentConfig,
+        "Training pairs as users write them: the share of the pairs that each kind changes, other ones in each epoch.",
+    )
     over_budget: Literal["skip", "error"] = setting("skip", "a pair larger than a batch: skip it and count it, or stop")
     pool_pairs: int = setting(1_000_000, "number of pairs that are shuffled and sorted by length together", at_least=1)
     workers: int | None = setting(None, "threads that encode text; null: one per core", at_least=1, at_most=1024)
@@ -123,13 +168,12 @@ class VocabularyConfig:
     target_model: str | None = setting(None, "the same for the target; if shared, give only one", path=True)
     bpe_dropout: float = setting(0.0, "BPE-dropout: share of merges left out in training text", at_least=0, below=1)
     bpe_dropout_samples: int = setting(
-        10, "with bpe_dropout: number of stored segmentations; each epoch uses the next", at_least=1, at_most=1000
+        10,
+        "with bpe_dropout or data.augment: how many versions of the training text are stored; each pass over a corpus "
+        "uses the next",
+        at_least=1,
+        at_most=1000,
     )
-
-    @property
-    def segmentations(self) -> int:
-        """How many times the training text is stored, each time split into subwords in another way."""
-        return self.bpe_dropout_samples if self.bpe_dropout else 1
 
 
 @dataclass(frozen=True)

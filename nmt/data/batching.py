@@ -110,7 +110,7 @@ class _Fitting(NamedTuple):
 class Batches:
     """The steps of every epoch over the pairs of a store. It has no state: epochs can be iterated in any order.
 
-    `skipped` counts the pairs, over all segmentations, that alone have more padded tokens than `batch_tokens` or
+    `skipped` counts the pairs, over all versions, that alone have more padded tokens than `batch_tokens` or
     `micro_batch_tokens`. They are in no epoch; apart from them, the steps do not depend on `micro_batch_tokens`. Raises
     NmtError for the first of them if `over_budget` is "error", and if no pair remains.
     """
@@ -124,21 +124,21 @@ class Batches:
         seed: int,
         pool_pairs: int,
         over_budget: Literal["skip", "error"],
-        segmentations: int = 1,
+        versions: int = 1,
         rank: int = 0,
         world_size: int = 1,
         packed: bool = False,
         mix: Mix | None = None,
     ) -> None:
-        """segmentations: how many times the store holds all pairs, one after the other; each pass over a corpus uses
-        the next of them. packed: make packed micro-batches, all of one shape. mix: of the corpora, whose pairs are in
+        """versions: how many times the store holds all pairs, one after the other; each pass over a corpus uses the
+        next of them. packed: make packed micro-batches, all of one shape. mix: of the corpora, whose pairs are in
         the store one after the other; None: all pairs are one corpus."""
-        self._store, self._segmentations = store, segmentations
+        self._store, self._versions = store, versions
         self._batch_tokens = batch_tokens
         self._micro_batch_tokens = min(batch_tokens, micro_batch_tokens or batch_tokens)
         self._seed, self._pool_pairs = seed, pool_pairs
         self._rank, self._ranks = rank, world_size
-        self._mix = mix or Mix.of([len(store) // segmentations or 1])
+        self._mix = mix or Mix.of([len(store) // versions or 1])
         self._firsts = np.append(0, np.cumsum(self._mix.sizes))[:-1]  # of each corpus
         fitting = self._fitting(over_budget)
         self.skipped, self._longest = fitting.skipped, fitting.longest
@@ -173,12 +173,12 @@ class Batches:
         """How long the pairs are that fit. Raises NmtError as the class does."""
         key = "batch_tokens" if self._micro_batch_tokens == self._batch_tokens else "micro_batch_tokens"
         limit = f"training.{key}: {self._micro_batch_tokens}"
-        store, segmentation = self._store, max(1, len(self._store) // self._segmentations)
+        store, version = self._store, max(1, len(self._store) // self._versions)
         fitting, longest, total = 0, 0, 0
-        for start in range(0, len(store), segmentation):
+        for start in range(0, len(store), version):
             before = fitting
-            for first in range(start, start + segmentation, _LENGTHS_AT_ONCE):
-                part = np.arange(first, min(first + _LENGTHS_AT_ONCE, start + segmentation))
+            for first in range(start, start + version, _LENGTHS_AT_ONCE):
+                part = np.arange(first, min(first + _LENGTHS_AT_ONCE, start + version))
                 longer = np.maximum(*self._lengths(part))
                 fits = longer <= self._micro_batch_tokens
                 if over_budget == "error" and not fits.all():
@@ -220,8 +220,8 @@ class Batches:
     def _drawn(self, start: int, end: int) -> Integers:
         """The pairs of the mix from one time to another that fit into a batch."""
         drawn = self._mix.draw(start, end, self._seed)
-        segmentation = drawn.passes % self._segmentations * self._mix.epoch
-        pairs = self._firsts[drawn.corpora] + drawn.numbers + segmentation
+        version = drawn.passes % self._versions * self._mix.epoch
+        pairs = self._firsts[drawn.corpora] + drawn.numbers + version
         return pairs[np.maximum(*self._lengths(pairs)) <= self._micro_batch_tokens]
 
     def _step(self, pairs: Integers) -> Step:

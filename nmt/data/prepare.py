@@ -53,7 +53,7 @@ def prepare(config: schema.Config) -> PreparedData:
         text = TrainingText(data, tuple(corpus.fingerprint(one, data, "train") for one in data.train))
         subwords = _find_vocabulary(text, config.vocabulary, store)
         _check_tags(subwords, data)
-        data_key, tokens, counts = _find_tokens(text, subwords, config.vocabulary, store)
+        data_key, tokens, counts = _find_tokens(text, subwords, config, store)
     for problem in _problems(data, counts, validation):
         log.warning("%s", problem)
     return PreparedData(
@@ -173,19 +173,25 @@ def sample_evenly(pairs: Iterable[Pair], total: int, size: int) -> Iterator[Pair
 
 
 def _find_tokens(
-    text: TrainingText, subwords: Vocabulary, settings: schema.VocabularyConfig, store: Path
+    text: TrainingText, subwords: Vocabulary, config: schema.Config, store: Path
 ) -> tuple[str, TokenStore, tuple[CorpusCounts, ...]]:
     """The encoded training data, stored now or by an earlier run: its key, the tokens, the counts of each corpus."""
-    dropout, times = settings.bpe_dropout, settings.segmentations
+    data, dropout, versions = text.data, config.vocabulary.bpe_dropout, config.versions
     models = [hashlib.sha256(proto).hexdigest() for proto in subwords.protos]
-    encoded_with = [text.data.max_length, text.data.max_length_ratio, *([dropout, times] if dropout else [])]
+    encoded_with: list[object] = [
+        data.max_length,
+        data.max_length_ratio,
+        *([dropout, versions] if versions > 1 else []),
+    ]
+    encoded_with += [reader.to_dict(data.augment)] if data.augment.changes_text else []
+    encoded_with += [[one.tag for one in data.train]] if data.tags else []
     folder = store / f"tokens-{content_key(token_store.FORMAT, text.key, models, encoded_with)}"
     start, found = time.perf_counter(), folder.exists()
     if not found:
         with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as unfinished:
-            token_store.write(unfinished, encode_text(text, subwords, settings))
+            token_store.write(unfinished, encode_text(text, subwords, config))
     tokens, counts = token_store.load(folder)
-    kept, where = f"{len(tokens) // times:,}", f"{folder}, in {times} segmentations" if dropout else f"{folder}"
+    kept, where = f"{len(tokens) // versions:,}", f"{folder}, in {versions} versions" if versions > 1 else f"{folder}"
     if found:
         log.info("token store: %s pairs reused from %s", kept, where)
     else:

@@ -68,9 +68,7 @@ class Trainer:
         )
         sizes = config.training.batch_tokens, self.micro_batch_tokens
         packed = self.train_step.objective.packed
-        self.batches = self._batches(
-            prepared.train, *sizes, config.vocabulary.segmentations, packed=packed, mix=self.mix
-        )
+        self.batches = self._batches(prepared.train, *sizes, config.versions, packed=packed, mix=self.mix)
         ids = prepared.validation_ids
         self.validation = None if ids is None else self._validation_batches(ids)
         # The batches depend on all of it.
@@ -366,7 +364,7 @@ class Trainer:
         pairs: TokenStore,
         batch_tokens: int,
         micro_batch: int,
-        segmentations: int = 1,
+        versions: int = 1,
         *,
         packed: bool = False,
         mix: Mix | None = None,
@@ -378,7 +376,7 @@ class Trainer:
             seed=self.config.seed,
             pool_pairs=self.config.data.pool_pairs,
             over_budget=self.config.data.over_budget,
-            segmentations=segmentations,
+            versions=versions,
             rank=self.ranks.rank,
             world_size=self.ranks.size,
             packed=packed,

@@ -393,25 +393,25 @@ def test_pinning_passes_both_sides_through_page_locked_memory(monkeypatch: pytes
 def test_each_epoch_is_over_the_next_segmentation() -> None:
     lengths = [(3 + i % 5 + version, 4) for version in range(3) for i in range(20)]
     store = Store([*lengths[:20], *lengths[20:40], (99, 4), *lengths[41:]])  # one that never fits
-    batches = make(store, 50, segmentations=3)
+    batches = make(store, 50, versions=3)
     for epoch in range(7):
         first = epoch % 3 * 20
         pairs = sorted(itertools.chain.from_iterable(itertools.chain.from_iterable(contents(store, batches, epoch))))
         assert pairs == [pair for pair in range(first, first + 20) if pair != 40]
     assert batches.skipped == 1
     with pytest.raises(NmtError, match="no batch can be made"):
-        make(Store([(3, 3), (60, 3)]), 50, segmentations=2)
+        make(Store([(3, 3), (60, 3)]), 50, versions=2)
 
 
 # --------------------------------------------------------------------------- several corpora
 
 
 def mixed(store: Store, batch_tokens: int, **changes: object) -> Batches:
-    """A corpus of 60 pairs and one of 30, which has three quarters of the mix, in two segmentations."""
-    return make(store, batch_tokens, mix=Mix.of([60, 30], [1, 3]), segmentations=2, **changes)
+    """A corpus of 60 pairs and one of 30, which has three quarters of the mix, in two versions."""
+    return make(store, batch_tokens, mix=Mix.of([60, 30], [1, 3]), versions=2, **changes)
 
 
-def test_corpora_have_their_shares_and_go_through_their_segmentations(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_corpora_have_their_shares_and_go_through_their_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batching, "LEAST_BATCHES", 0)  # so that each pool ends with a pass
     store = Store([(3 + i % 5, 4 + i % 3) for i in range(180)])
     batches, seen = mixed(store, 50), list[int]()

@@ -162,7 +162,7 @@ def test_bpe_dropout_keeps_the_vocabulary_and_stores_each_segmentation(run: Conf
     plain = prepare(run)
     said(caplog)
     dropped = prepare(changed(run, vocabulary={"bpe_dropout": 0.1, "bpe_dropout_samples": 3}))
-    assert ", in 3 segmentations (" in caplog.text and "token store: 300 of 300 pairs kept" in caplog.text
+    assert ", in 3 versions (" in caplog.text and "token store: 300 of 300 pairs kept" in caplog.text
     assert said(caplog) == ["vocabulary reused", "token store kept"]
     assert dropped.vocabulary.protos == plain.vocabulary.protos
     assert len(dropped.train) == 3 * len(plain.train)
@@ -561,6 +561,33 @@ def test_a_tag_is_before_each_source_and_nothing_else_changes(make_config: MakeC
     assert not any(tag in ids for ids in found.vocabulary.source.encode(["<bt>", "a <bt> b", "▁<bt>"]))
     ids = plain[1][0].tolist()
     assert found.vocabulary.target.decode([[tag, *ids]]) == found.vocabulary.target.decode([ids])
+
+
+def test_tags_are_part_of_what_the_tokens_are_found_by(make_config: MakeConfig, corpus: Path) -> None:
+    files = f"source: {corpus}/train.en, target: {corpus}/train.de"
+    keys = {
+        prepare(make_config(f"data.train=[{{{files}, tag: {one}}}, {{{files}, tag: {other}}}]")).data_key
+        for one, other in (("<a>", "<b>"), ("<b>", "<a>"))
+    }
+    assert len(keys) == 2
+
+
+def test_varied_text_is_stored_in_versions_and_found_again(run: Config, caplog: Any) -> None:
+    augment = schema.AugmentConfig(uppercase=0.5, remove_end_punctuation=0.5)
+    plain = prepare(run)
+    said(caplog)
+    varying = changed(run, data={"augment": augment}, vocabulary={"bpe_dropout_samples": 2})
+    varied = prepare(varying)
+    assert said(caplog) == ["vocabulary reused", "token store kept"] and len(varied.train) == 2 * len(plain.train)
+    count, same = len(plain.train), list[int]()
+    texts = [plain.vocabulary.source.decode([ids.tolist() for ids in plain.train.pairs(np.arange(count))[0]])]
+    for version in (0, 1):
+        source, _ = varied.train.pairs(np.arange(count) + version * count)
+        texts.append(varied.vocabulary.source.decode([ids.tolist() for ids in source]))
+        same.append(sum(one == other for one, other in zip(texts[0], texts[-1], strict=True)))
+        assert [text.lower().rstrip(".") for text in texts[-1]] == [text.lower().rstrip(".") for text in texts[0]]
+    assert texts[1] != texts[2] and all(count * 0.1 < one < count * 0.6 for one in same)
+    assert prepare(varying).data_key == varied.data_key != plain.data_key and said(caplog)[-1] == "token store reused"
 
 
 def test_a_vocabulary_without_the_tag_is_refused(make_config: MakeConfig, corpus: Path, tmp_path: Path) -> None:
