@@ -40,9 +40,7 @@ def encode_text(
             first = numbers[chunk.corpus]
             numbers[chunk.corpus] += len(chunk.pairs)
             pairs, ids, dropped = _drop_long(chunk.pairs, _encode(chunk.pairs, vocabulary, threads), data)
-            new = pairs
-            if data.augment.changes_text:
-                new = _varied(pairs, (chunk.corpus, first), version, data)
+            new = varied(pairs, (chunk.corpus, first), version, data)
             if config.vocabulary.bpe_dropout:
                 drawn = _segment_randomly(new, vocabulary, config.vocabulary.bpe_dropout, seeds)
                 ids = _unless_too_long(drawn, ids, data.max_length)
@@ -56,9 +54,11 @@ def encode_text(
             yield chunk.corpus, tokens, counts
 
 
-def _varied(pairs: list[Pair], place: tuple[int, int], version: int, data: schema.DataConfig) -> list[Pair]:
+def varied(pairs: list[Pair], place: tuple[int, int], version: int, data: schema.DataConfig) -> list[Pair]:
     """The pairs as data.augment varies them in this version. place: the number of the corpus, and that of the first
     pair there."""
+    if not data.augment.changes_text:
+        return pairs
     corpus, first = place
     numbers = (corpus << 40) + first + np.arange(len(pairs))
     languages = data.source_language, data.target_language

@@ -16,7 +16,7 @@ from nmt.config import reader, schema
 from nmt.data import corpus, corpus_checks, token_store, vocabulary
 from nmt.data.cleaning import TrainingText, without_empty
 from nmt.data.corpus import Pair
-from nmt.data.encoding import encode_pairs, encode_text
+from nmt.data.encoding import encode_pairs, encode_text, varied
 from nmt.data.mixing import mix_of
 from nmt.data.report import CorpusCounts, DataReport, nothing_left
 from nmt.data.token_store import TokenStore
@@ -116,6 +116,7 @@ def _learned_vocabulary(
     tags = text.data.tags if 0 in sides else ()
     weights = [one.weight for one in text.data.train]
     mixed = [*([tags] if tags else []), *([weights] if any(weights) else []), text.data.temperature or 0.0]
+    mixed += [reader.to_dict(text.data.augment)] if text.data.augment.changes_text else []
     del learned_with["bpe_dropout"], learned_with["bpe_dropout_samples"]  # which change the encoding alone
     folder = store / f"vocabulary-{content_key(vocabulary.FORMAT, text.key, learned_with, sides, mixed)}"
     if folder.exists():
@@ -130,11 +131,11 @@ def _learned_vocabulary(
     if not any(kept):
         raise nothing_left(sum(counts, CorpusCounts()))
     sizes = sample_sizes(text.data, kept, settings.sample_sentences)
-    by_corpus = groupby(text.chunks("learning"), key=lambda chunk: chunk.corpus)
+    by_corpus = groupby(_varied_chunks(text), key=lambda chunk: chunk[0])
     sample = (
         pair[side]
         for corpus, chunks in by_corpus
-        for pair in sample_evenly(chain.from_iterable(chunk.pairs for chunk in chunks), kept[corpus], sizes[corpus])
+        for pair in sample_evenly(chain.from_iterable(pairs for _, pairs in chunks), kept[corpus], sizes[corpus])
         for side in sides
     )
     tokenizer = vocabulary.learn(sample, settings, tags)
@@ -147,6 +148,16 @@ def _learned_vocabulary(
         *(name, f"{len(tokenizer):,}", f"{size * len(sides):,}", of_all, time.perf_counter() - start),
     )
     return tokenizer
+
+
+def _varied_chunks(text: TrainingText) -> Iterator[tuple[int, list[Pair]]]:
+    """The number of a corpus and some of its pairs, as data.augment varies them: a vocabulary of plain text would write
+    capitals letter by letter."""
+    numbers = [0] * len(text.data.train)
+    for chunk in text.chunks("learning"):
+        first = numbers[chunk.corpus]
+        numbers[chunk.corpus] += len(chunk.pairs)
+        yield chunk.corpus, varied(chunk.pairs, (chunk.corpus, first), 0, text.data)
 
 
 def sample_sizes(data: schema.DataConfig, kept: Sequence[int], most: int) -> list[int]:
