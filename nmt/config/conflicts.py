@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from nmt.config import sections
+from nmt.config.data_section import LONGEST_OUTPUT
 
 # Not the names of SentencePiece's own subwords: <pad>, <unk>, <s>, </s>, and bytes such as <0x0A>.
 _TAG = r"<(?!(pad|unk|s|0x[0-9A-Fa-f]{2})>)[A-Za-z0-9][A-Za-z0-9_-]{0,39}>"
@@ -193,8 +194,8 @@ def of_decoding(
     if learned and decoding.beam_size > vocabulary.size:
         yield f"{decoding.beam_size=} is above {vocabulary.size=}: lower decoding.beam_size"
     longest = decoding.longest_output(longest_source)
-    if longest > sections.LONGEST_OUTPUT:
+    if longest > LONGEST_OUTPUT:
         yield (
             f"{decoding.max_length_ratio=:g} allows outputs of {longest:,} subwords for sources of {longest_source:,}: "
-            f"lower it or decoding.max_source_tokens, or set decoding.max_length to at most {sections.LONGEST_OUTPUT:,}"
+            f"lower it or decoding.max_source_tokens, or set decoding.max_length to at most {LONGEST_OUTPUT:,}"
         )
