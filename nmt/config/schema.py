@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nmt.config import conflicts, reader
 from nmt.config.declaration import required, section, setting
+from nmt.config.sections import CleaningConfig as CleaningConfig
 from nmt.config.sections import Corpus as Corpus
 from nmt.config.sections import DataConfig as DataConfig
 from nmt.config.sections import DecodingConfig as DecodingConfig

@@ -50,6 +50,30 @@ class Corpus:
 
 
 @dataclass(frozen=True)
+class CleaningConfig:
+    """Rules that drop training pairs which are no translations of each other, or no sentences. A rule gives each pair
+    a score, and drops it if the score is above the rule's setting; `null` switches a rule off. [The rules in
+    detail](../docs/cleaning.md)."""
+
+    language: float | None = setting(
+        1.0, "the other language is more likely; 1: surely, on short lines too; 0: hardly", at_least=0
+    )
+    script: float | None = setting(0.5, "share of letters in another script than the language's", at_least=0, at_most=1)
+    digits: float | None = setting(0.5, "share of numbers that only one side has", at_least=0, at_most=1)
+    symbols: float | None = setting(0.4, "share of characters that are no letters or digits", at_least=0, at_most=1)
+    repetition: float | None = setting(30.0, "characters that repeat those before them: `ha ha ha ha`", at_least=0)
+    copies: float | None = setting(0.65, "share of words that are the same on both sides", at_least=0, at_most=1)
+    addresses: float | None = setting(0.5, "share of characters in web and mail addresses", at_least=0, at_most=1)
+    markup: float | None = setting(0.5, "HTML tags and entities, such as `&amp;`", at_least=0)
+    encoding: float | None = setting(0.5, "wrongly decoded characters, such as `Ã¤`", at_least=0)
+    near_duplicates: bool = setting(
+        True, "drop pairs that equal an earlier one but for case, accents, digits, punctuation, spaces"
+    )
+    score: float | None = setting(None, "drop pairs with a score below this, such as that of `nmt score`; null: none")
+    examples: int = setting(5, "pairs that the report shows for each rule: dropped, and nearly dropped", at_least=0)
+
+
+@dataclass(frozen=True)
 class DataConfig:
     source_language: str = required("code of the language to translate from, such as `en`")
     target_language: str = required("code of the language to translate into, such as `de`")

@@ -82,7 +82,10 @@ class SeenPairs:
         if not pairs:
             return np.zeros(0, dtype=np.bool_)
         digests = [hashlib.blake2b("\n".join(pair).encode(), digest_size=8).digest() for pair in pairs]
-        hashes = np.frombuffer(b"".join(digests), dtype=np.uint64)
+        return self.add_hashes(np.frombuffer(b"".join(digests), dtype=np.uint64))
+
+    def add_hashes(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+        """The same for pairs that are given by their hashes."""
         new = np.zeros(len(hashes), dtype=np.bool_)
         new[np.unique(hashes, return_index=True)[1]] = True  # the first of those that are equal here
         for array in self.arrays:
