@@ -61,7 +61,7 @@ class CleaningConfig:
     script: float | None = setting(0.5, "share of letters in another script than the language's", at_least=0, at_most=1)
     digits: float | None = setting(0.5, "share of numbers that only one side has", at_least=0, at_most=1)
     symbols: float | None = setting(0.4, "share of characters that are no letters or digits", at_least=0, at_most=1)
-    repetition: float | None = setting(30.0, "characters that repeat those before them: `ha ha ha ha`", at_least=0)
+    repetition: float | None = setting(24.0, "characters in a row that repeat those before: `ha ha ha ha`", at_least=0)
     copies: float | None = setting(0.65, "share of words that are the same on both sides", at_least=0, at_most=1)
     addresses: float | None = setting(0.5, "share of characters in web and mail addresses", at_least=0, at_most=1)
     markup: float | None = setting(0.5, "HTML tags and entities, such as `&amp;`", at_least=0)

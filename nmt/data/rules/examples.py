@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from nmt.data.corpus import Pair
 from nmt.data.rules.judge import MEANINGS, Judgement
@@ -48,14 +49,23 @@ class DropExamples:
             dropped = np.flatnonzero(judgement.dropped_by == number)
             self.add_dropped(rule.name, [pairs[place] for place in dropped.tolist()], scores[dropped].tolist())
             mine = self.rules[rule.name]
-            # A score of 0 or less speaks for the pair, so it is not near to the threshold.
-            near = np.flatnonzero(judgement.kept & (scores > 0))
-            if len(near) > self.most:
-                near = near[scores[near] >= np.partition(scores[near], -self.most)[-self.most]]
-            if len(mine.nearly_dropped) == self.most:
-                near = near[-scores[near] <= mine.nearly_dropped[-1].rank[0]]
-            found = (_example(pairs[place], float(scores[place]), near=True) for place in near.tolist())
-            mine.nearly_dropped = self._first(mine.nearly_dropped, found)
+            mine.nearly_dropped = self._first(mine.nearly_dropped, self._nearly_dropped(pairs, scores, judgement.kept))
+
+    def _nearly_dropped(
+        self, pairs: Sequence[Pair], scores: npt.NDArray[np.float32], kept: npt.NDArray[np.bool_]
+    ) -> list[Example]:
+        """The kept pairs with the highest scores: as many different ones as are shown, and all that are tied with the
+        last one. A score of 0 or less speaks for the pair, so it is not near to the threshold."""
+        near = np.flatnonzero(kept & (scores > 0))
+        found: dict[Pair, Example] = {}
+        lowest = 0.0
+        for place in near[np.argsort(-scores[near])].tolist():
+            score = float(scores[place])
+            if len(found) >= self.most and score < lowest:
+                break
+            lowest = score
+            found.setdefault(pairs[place], _example(pairs[place], score, near=True))
+        return list(found.values())
 
     def add_dropped(self, rule: str, pairs: Sequence[Pair], scores: Sequence[float | None] | None = None) -> None:
         """Add pairs that were dropped by a rule. scores: one for each pair, if the rule has scores."""

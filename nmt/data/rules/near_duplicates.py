@@ -33,6 +33,7 @@ def _folded(texts: Sequence[str]) -> list[bytes]:
     """The letters of each text as UTF-32."""
     lines = Lines.of(texts)
     letters = characters.folded()[lines.codes]
-    ends = np.cumsum(lines.count(letters != 0)) * letters.itemsize
+    sizes = lines.count(letters != 0) * letters.itemsize
+    ends = np.cumsum(sizes)
     folded = letters[letters != 0].tobytes()
-    return [folded[start:end] for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)]
+    return [folded[start:end] for start, end in zip((ends - sizes).tolist(), ends.tolist(), strict=True)]

@@ -19,7 +19,8 @@ from nmt.data.rules.characters import Lines
 
 Scores = npt.NDArray[np.float32]
 Integer = TypeVar("Integer", np.uint16, np.uint32)
-_LAGS = 32  # the longest part of a line, in characters, whose repetition is found
+_LONGEST_PART = 64  # of a line, in characters, whose repetition is found
+_SHORTEST_STRETCH = 16  # characters
 
 
 def language(sources: Lines, targets: Lines, codes: tuple[str, str]) -> Scores:
@@ -50,15 +51,26 @@ def symbols(side: Lines) -> Scores:
 
 
 def repetition(side: Lines) -> Scores:
-    """How many characters repeat, in a row, what stands 1 to 32 characters before them, the first repetition not
-    counted, nor what is the same by chance. `aaaa`, `ha ha ha ha` and a phrase four times are all found."""
-    codes = side.codes.astype(np.uint8)  # a part of each: much faster to compare, and as good
-    by_chance, most = 0.2 * side.lengths, np.zeros(len(side.texts))
-    for lag in range(1, min(_LAGS, len(codes) - 1) + 1):
-        same = np.zeros(len(codes), np.bool_)
-        np.equal(codes[lag:], codes[:-lag], out=same[lag:])
-        np.maximum(most, side.count_from(same, lag) - by_chance - lag, out=most)
-    return most.astype(np.float32)
+    """The longest stretch of characters that are the same as those 1 to 64 places before them, less these places: what
+    is said twice scores 0, and each further time adds its length. `aaaa`, `ha ha ha ha` and repeated phrases are found
+    in the same way; a stretch of less than 16 characters is not."""
+    codes = side.codes.astype(np.uint8)  # a part of each is as good, and faster to compare
+    scores, ends = np.zeros(len(side.texts), np.float32), side.starts + side.lengths
+    for lag in range(1, min(_LONGEST_PART, len(codes) - _SHORTEST_STRETCH) + 1):
+        same = codes[lag:] == codes[:-lag]
+        for step in (1, 2, 4, 8):  # the next 2, 4, 8, 16 are the same too
+            same = same[step:] & same[:-step]
+        if not same.any():
+            continue
+        edges = np.flatnonzero(np.diff(same, prepend=False, append=False)).reshape(-1, 2)
+        for first, last in (edges + np.array([lag, lag + _SHORTEST_STRETCH - 1])).tolist():
+            line = int(np.searchsorted(side.starts, first, side="right")) - 1
+            while line < len(ends) and side.starts[line] < last:  # a stretch may go on in the lines below
+                stretch = min(last, ends[line]) - max(first, side.starts[line] + lag)
+                if stretch >= _SHORTEST_STRETCH:
+                    scores[line] = max(scores[line], stretch - lag)
+                line += 1
+    return scores
 
 
 def digits(sources: Lines, targets: Lines) -> Scores:
@@ -119,8 +131,8 @@ def markup(side: Lines) -> Scores:
     scores = np.zeros(len(side.texts), np.float32)
     for place, text in enumerate(side.texts):
         if "<" in text or ">" in text or "&" in text:
-            known = [entity for entity in _ENTITY.findall(text) if html.unescape(entity.replace(" ", "")) != entity]
-            found = len(known) + len(_TAG.findall(text))
+            entities = [entity.replace(" ", "") for entity in _ENTITY.findall(text)]
+            found = sum(html.unescape(one) != one for one in entities) + len(_TAG.findall(text))
             scores[place] = found or 0.5 * ("<" in text or ">" in text)
     return scores
 
@@ -155,7 +167,7 @@ def copies(sources: Lines, targets: Lines) -> Scores:
     scores = np.zeros(len(sources.texts), np.float32)
     for pair, (source, target) in enumerate(zip(sources.texts, targets.texts, strict=True)):
         if common := set(source.split()).intersection(target.split()):
-            scores[pair] = (sum(map(len, common)) + len(common)) / (min(len(source), len(target)) + 12)
+            scores[pair] = (sum(map(len, common)) + len(common)) / (min(len(source), len(target)) + 14)
     return scores
 
 
