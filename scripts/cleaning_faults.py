@@ -6,8 +6,8 @@
 The text is the demo corpus, or two files. One pair of three gets a fault, of all kinds equally many; the others are
 left as they are, and those that a rule drops are its false alarms. Prints two tables.
 
-For the rule `score`, write the faulty pairs with --write, score them with `nmt score`, and give the scores, one on a
-line, with --scores and --score-below.
+For the rule `score`, write the faulty pairs with --write, score them with `nmt score`, and give what it printed with
+--scores. The log-probability per subword, its last column, counts.
 """
 
 import argparse
@@ -185,7 +185,7 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="write the faulty pairs there and stop")
-    parser.add_argument("--scores", type=Path, help="scores of the pairs that --write wrote, one on a line")
+    parser.add_argument("--scores", type=Path, help="what nmt score printed for the pairs that --write wrote")
     parser.add_argument("--score-below", type=float, metavar="SCORE", help="drop pairs with a lower score")
     given = parser.parse_args()
     if given.source and given.target:
@@ -199,7 +199,9 @@ def main() -> int:
         for side, name in enumerate(("source", "target")):
             (given.write / name).write_text("".join(f"{pair[side]}\n" for _, pair in planted), encoding="utf-8")
         return 0
-    scores = [float(line) for line in given.scores.read_text().split()] if given.scores else None
+    scores = None
+    if given.scores:
+        scores = [float(line.split("\t")[-1]) for line in given.scores.read_text().rstrip("\n").split("\n")]
     result = find(planted, languages, CleaningConfig(score=given.score_below), scores)
     print(tables(result))
     print(f"{len(planted) / result.seconds:,.0f} pairs per second of one core", file=sys.stderr)

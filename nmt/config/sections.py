@@ -69,7 +69,9 @@ class CleaningConfig:
     near_duplicates: bool = setting(
         True, "drop pairs that equal an earlier one but for case, accents, digits, punctuation, spaces"
     )
-    score: float | None = setting(None, "drop pairs with a score below this, such as that of `nmt score`; null: none")
+    score: float | None = setting(
+        None, "drop pairs that a model scores below this, per subword, as `nmt score`; null: none"
+    )
     examples: int = setting(5, "pairs that the report shows for each rule: dropped, and nearly dropped", at_least=0)
 
 

@@ -116,4 +116,5 @@ def folded() -> npt.NDArray[np.uint32]:
         plain = accents.sub("", unicodedata.normalize("NFKD", lower))
         table[code] = ord(plain) if len(plain) == 1 else ord(lower) if len(lower) == 1 else code
     table[0x300:0x370] = 0
+    table[ord("ı")] = ord("i")  # both are I in capitals, which is i again in small letters
     return table

@@ -1,6 +1,6 @@
 """The rules that a config asks for, and which pairs they drop."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +11,9 @@ from nmt.config import schema
 from nmt.data.corpus import Pair
 from nmt.data.rules import scores
 from nmt.data.rules.characters import Lines
+from nmt.data.rules.languages import identifier, language, scripts
 from nmt.data.rules.scores import Scores, on_worse_side
+from nmt.errors import NmtError
 
 Score = Callable[[Lines, Lines], Scores]
 
@@ -54,6 +56,12 @@ def rules_of(settings: schema.CleaningConfig, languages: tuple[str, str]) -> tup
 
     Raises NmtError for a code of no language, if a rule needs it."""
     source, target = languages
+    if settings.language is not None or settings.script is not None:
+        for key, code in (("source_language", source), ("target_language", target)):
+            try:
+                language(code)
+            except NmtError as error:
+                raise NmtError(f"data.{key}: {error}, or set data.clean.language and script to null") from None
     known: dict[str, Score | None] = {
         "encoding": on_worse_side(scores.encoding),
         "markup": on_worse_side(scores.markup),
@@ -74,11 +82,21 @@ def rules_of(settings: schema.CleaningConfig, languages: tuple[str, str]) -> tup
     return tuple(rules)
 
 
+def not_checked(rules: tuple[Rule, ...], languages: tuple[str, str]) -> Iterator[str]:
+    """What the rules cannot say of these languages, one line each."""
+    names = {rule.name for rule in rules}
+    for code in languages:
+        if "language" in names and not identifier().knows(code):
+            yield f"data.clean.language: {code} is not among the languages that can be identified: it is not checked"
+        if "script" in names and not scripts(code):
+            yield f"data.clean.script: the script of {code} is not known: it is not checked"
+
+
 def judge(pairs: Sequence[Pair], rules: tuple[Rule, ...], given: Sequence[float] | None = None) -> Judgement:
     """Score pairs by each rule and say which are dropped. A pair's judgement does not depend on the other pairs.
 
-    given: for the rule `score` the score of each pair, log P(target | source) per subword; a pair whose score is NaN
-    is kept. Without it that rule drops nothing.
+    given: for the rule `score` the score of each pair, such as log P(target | source) per subword, the last column of
+    `nmt score`. A pair whose score is NaN is kept, and without scores that rule drops nothing.
     """
     sources, targets = (Lines.of([pair[side] for pair in pairs]) for side in (0, 1))
     table = np.zeros((len(rules), len(pairs)), np.float32)

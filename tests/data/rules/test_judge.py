@@ -7,7 +7,7 @@ import pytest
 
 from nmt.config import reader
 from nmt.config.sections import CleaningConfig
-from nmt.data.rules.judge import MEANINGS, judge, rules_of
+from nmt.data.rules.judge import MEANINGS, judge, not_checked, rules_of
 from nmt.errors import NmtError
 
 from .test_languages import NAMES, SENTENCES
@@ -57,4 +57,15 @@ def test_good_pairs_are_kept(languages: tuple[str, str]) -> None:
 
 def test_languages_that_the_identifier_does_not_know_are_kept() -> None:
     pairs = [("nuqneH, qaStaH nuq", SURE[1])]
-    assert judge(pairs, rules_of(CleaningConfig(), ("tlh", "en"))).kept.all()
+    rules = rules_of(CleaningConfig(), ("tlh", "en"))
+    assert judge(pairs, rules).kept.all()
+    assert list(not_checked(rules, ("tlh", "en"))) == [
+        "data.clean.language: tlh is not among the languages that can be identified: it is not checked"
+    ]
+    assert list(not_checked(rules, ("ja", "sr"))) == []
+
+
+def test_a_code_of_no_language() -> None:
+    with pytest.raises(NmtError, match=r"^data.target_language: xx: no language has this code.*null$"):
+        rules_of(CleaningConfig(), ("en", "xx"))
+    assert rules_of(CleaningConfig(language=None, script=None), ("en", "xx"))

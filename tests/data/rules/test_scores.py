@@ -115,6 +115,15 @@ def test_copies(source: str, target: str, copied: bool) -> None:
         assert (score > SETTINGS.copies) == copied
 
 
+def test_long_lines_without_spaces_take_no_longer_than_others() -> None:
+    """Nothing here is quadratic in the length of a line: each rule would need hours for these."""
+    for text in ("a" * 1_000_000 + "@", "<a " * 300_000, "&a" * 300_000, "1." * 500_000, "http://" * 100_000):
+        lines = Lines.of([text])
+        for rule in (scores.encoding, scores.markup, scores.addresses, scores.symbols, scores.repetition):
+            assert rule(lines).shape == (1,)
+        assert scores.digits(lines, Lines.of(["1"])).shape == scores.copies(lines, lines).shape == (1,)
+
+
 TEXTS = st.lists(st.text("aB é?Ã¤â€™\u00a0»\ufffd1٢我<&;|!\n", max_size=40) | st.sampled_from(["ab" * 30, "ha " * 9]))
 
 
