@@ -28,7 +28,7 @@ MEANINGS = {  # of the rules, in the order in which they are asked: a pair count
     "digits": "different numbers",
     "language": "wrong language",
     "score": "low score of the model",
-    "near_duplicates": "near-duplicates",  # asked by `NearDuplicates`: it knows the pairs that came before
+    "near_duplicates": "near-duplicates",  # found by `folded_hashes`: it needs the pairs that came before
 }
 
 
