@@ -325,7 +325,7 @@ def train_and_score(
     for run in planned:  # before hours of work
         _check_average(run, average)
     results, test = Results(output / RESULTS), scoring.test_pairs(test_files)
-    fingerprint = functools.cache(corpus.fingerprint)  # rows share corpora
+    fingerprint = functools.cache(corpus.fingerprint)  # rows share their data
     found: dict[str, list[Scores]] = {}
     for run in planned:
         named = {
@@ -336,7 +336,7 @@ def train_and_score(
             "settings": run.settings,
         }
         texts = {
-            "data.train": [fingerprint(one, "train") for one in run.config.data.train],
+            "data.train": [fingerprint(one, run.config.data, "train") for one in run.config.data.train],
             "data.validation": content_key(scoring.validation_pairs(run.config)),
             "--test": content_key(test),
         }

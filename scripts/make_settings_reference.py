@@ -93,14 +93,15 @@ def page() -> str:
     return INTRODUCTION + reference(Config)
 
 
-def reference(declaration: type, without: str | None = None) -> str:
+def reference(declaration: type, without: str | None = None, path: str = "") -> str:
     """Tables of every setting but `without`: key, type, default, meaning. Sections and other declarations follow with
-    a heading."""
+    a heading. path: that of the section, with a dot."""
     rows, inner = [], {}
     for name, setting in settings(declaration).items():
         if setting.is_section:
-            about = f"## {name}\n\n{setting.meaning}\n"
-            inner[name] = "\n".join([about, *(variants(setting) if setting.choice else [reference(setting.type)])])
+            about, key = f"## {path}{name}\n\n{setting.meaning}\n", f"{path}{name}."
+            tables = variants(setting) if setting.choice else [reference(setting.type, path=key)]
+            inner[name] = "\n".join([about, *tables])
             continue
         if name == without:
             continue

@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINKING = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "configs" / "README.md"]
 SETTINGS = set(all_settings(schema.Config))
+SETTINGS |= {path.rpartition(".")[0] for path in SETTINGS}  # sections too
 WITHOUT_NMT = {"source", "pip", "for", "done"}  # first words of lines that are not checked
 
 

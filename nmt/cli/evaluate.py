@@ -51,6 +51,10 @@ def evaluate(
         options.file("With details: count words in this file, not in the reference; repeatable.", "--training-text"),
     ] = None,
     sentences: Annotated[int, typer.Option(min=0, help="With details: number of sentences of each kind.")] = 5,
+    robustness: Annotated[
+        bool,
+        typer.Option("--robustness", help="Models on varied text: capitals, typos, emoji, URLs, and so on."),
+    ] = False,
     comet: Annotated[str | None, typer.Option(metavar="MODEL", help="Also score with this COMET model.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     beam_size: options.BeamSize = None,
@@ -79,6 +83,8 @@ def evaluate(
     overrides = options.decoding_overrides(settings, beam_size, length_penalty)
     if not files and (outputs or overrides):
         raise typer.BadParameter("--output and decoding settings are for translating: give MODEL")
+    if robustness and not files:
+        raise typer.BadParameter("--robustness translates variations of the source: give MODEL")
     if outputs and len(outputs) != len(files):
         raise typer.BadParameter(
             f"number of models: {len(files)}, of --output: {len(outputs)}: give one for each, or none"
@@ -101,6 +107,7 @@ def evaluate(
         details=details,
         training_texts=training_texts or (),
         sentences=sentences,
+        robustness=robustness,
         comet=comet,
         device=device,
     )

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -10,13 +11,15 @@ from tqdm import tqdm
 
 from nmt.commands import models
 from nmt.commands.progress import line_bar
-from nmt.decoding.chunks import log_counts
+from nmt.decoding.chunks import LineCounts, log_counts
 from nmt.decoding.model_loader import files_of, load_settings
+from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.evaluation import breakdowns, comet, scores
 from nmt.evaluation.aligned_texts import AlignedText, check_aligned, load_test_set
 from nmt.evaluation.metrics import check_tokenizer
 from nmt.evaluation.report import Details
+from nmt.evaluation.robustness import Robustness, measure, varied_texts
 from nmt.evaluation.scores import Score
 from nmt.evaluation.sentences import example_sentences
 from nmt.files.outputs import check_output, is_special
@@ -42,12 +45,14 @@ class Request:
     details: bool = False
     training_texts: Sequence[Path] = ()
     sentences: int = 5  # to show of each kind
+    robustness: bool = False  # of the models
     comet: str | None = None
     device: str = "auto"
 
 
-def evaluate(request: Request) -> tuple[list[Score], Details | None]:
-    """The scores of all systems, and their details if requested. Raises NmtError for what the user can fix."""
+def evaluate(request: Request) -> tuple[list[Score], Details | None, list[Robustness]]:
+    """The scores of all systems; if requested, their details and the robustness of the models. Raises NmtError for what
+    the user can fix."""
     if request.comet is not None:  # before any work
         comet.check_installed()
         if request.source is None and request.test_set is None:
@@ -65,14 +70,15 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None]:
         if text is not None:
             check_aligned(text, references)
     source_language, language = _languages(request)
-    systems = [*_translations(request, source), *hypotheses]
+    translations, robust = _translations(request, source, references, (source_language, language))
+    systems = [*translations, *hypotheses]
     found = scores.score(systems, references, language, request.test_set, request.language_pair, request.tokenizer)
     if request.comet is not None:
         assert source is not None
         found += comet.score(request.comet, source, systems, references[0], request.device)
     if not (request.details or request.training_texts):
-        return found, None
-    return found, _details(request, source, source_language, systems, references, language)
+        return found, None, robust
+    return found, _details(request, source, source_language, systems, references, language), robust
 
 
 def _check_outputs(request: Request) -> None:
@@ -112,24 +118,38 @@ def _read(path: Path) -> AlignedText:
     return AlignedText(str(path), list(read_lines(path)))
 
 
-def _translations(request: Request, source: AlignedText | None) -> list[AlignedText]:
-    """Each model's translation of the source, also written to its output file where there is one."""
+def _translations(
+    request: Request, source: AlignedText | None, references: Sequence[AlignedText], languages: tuple[str, str]
+) -> tuple[list[AlignedText], list[Robustness]]:
+    """Each model's translation of the source, also written to its output file where there is one; and its robustness,
+    if requested."""
     models.log_chosen_files(*request.models)
-    found = []
+    found, robust = list[AlignedText](), list[Robustness]()
     for number, model in enumerate(request.models):
         assert source is not None
         translator = models.load_translator(model, request.device, request.overrides)
         what = "translating" if len(request.models) == 1 else f"translating, model {number + 1}"
-        with line_bar(what, len(source.lines)) as bar:
-            translator.on_lines = bar.update
-            texts = translator.translate(source.lines)
+        translate = partial(_translate, translator, what)
+        texts = translate(source.lines)
         log_counts(translator.counts, translator.longest_source)
         found.append(AlignedText(str(model), texts))
         if request.outputs:
             with lines_out(request.outputs[number]) as write:
                 for text in texts:
                     write(text)
-    return found
+        if request.robustness:
+            translator.counts = LineCounts()  # those of the variations apart
+            varied = varied_texts(source.lines, [one.lines for one in references], languages)
+            robust.append(measure(str(model), texts, varied, translate, languages[1], request.tokenizer))
+            log_counts(translator.counts, translator.longest_source)
+    return found, robust
+
+
+def _translate(translator: Translator, what: str, lines: Sequence[str], variation: str = "") -> list[str]:
+    """The translations of the lines, with a progress bar."""
+    with line_bar(f"{what}, {variation}" if variation else what, len(lines)) as bar:
+        translator.on_lines = bar.update
+        return translator.translate(lines)
 
 
 def _details(

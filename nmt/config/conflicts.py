@@ -1,9 +1,14 @@
 """Values of settings that do not go together, each named with the keys involved and with what to change."""
 
+import re
 import unicodedata
 from collections.abc import Iterator
 
 from nmt.config import sections
+from nmt.config.data_section import LONGEST_OUTPUT
+
+# Not the names of SentencePiece's own subwords: <pad>, <unk>, <s>, </s>, and bytes such as <0x0A>.
+_TAG = r"<(?!(pad|unk|s|0x[0-9A-Fa-f]{2})>)[A-Za-z0-9][A-Za-z0-9_-]{0,39}>"
 
 
 def of_data(data: sections.DataConfig) -> Iterator[str]:
@@ -11,17 +16,35 @@ def of_data(data: sections.DataConfig) -> Iterator[str]:
         yield "data.train is empty: name at least one corpus"
     for i, corpus in enumerate(data.train):
         yield from of_corpus(corpus, f"data.train[{i}]")
+        if corpus.sacrebleu:
+            yield f"data.train[{i}].sacrebleu is a test set, not for training: name it in data.validation"
+    weighted = [corpus.weight is not None for corpus in data.train]
+    if any(weighted) and not all(weighted):
+        yield f"data.train[{weighted.index(False)}] has no weight, but others have: give every corpus one, or none"
+    if any(weighted) and data.temperature is not None:
+        yield "data.temperature does not go with data.train[0].weight: give weights, or the temperature"
     if data.validation:
         yield from of_corpus(data.validation, "data.validation")
+        if data.validation.weight is not None:
+            yield "data.validation.weight has no meaning: delete it"
+        if data.validation.tag is not None:
+            yield "data.validation.tag has no meaning, as translation gives no tag: delete it"
+    yield from of_augment(data.augment)
 
 
 def of_corpus(corpus: sections.Corpus, key: str) -> Iterator[str]:
     """`key` is where the corpus stands in the settings."""
-    given = {"source + target": corpus.source or corpus.target, "file": corpus.file, "hub": corpus.hub}
+    given = {
+        "source + target": corpus.source or corpus.target,
+        "file": corpus.file,
+        "hub": corpus.hub,
+        "opus": corpus.opus,
+        "sacrebleu": corpus.sacrebleu,
+    }
     kinds = [kind for kind, value in given.items() if value]
     if len(kinds) != 1:
         found = " and ".join(kinds) or "none of them"
-        yield f"{key}: give exactly one of source + target, file, or hub; found {found}"
+        yield f"{key}: give exactly one of {', '.join(given)}; found {found}"
     elif kinds == ["source + target"]:
         for mine, other in (("source", "target"), ("target", "source")):
             if getattr(corpus, mine) is None:
@@ -29,10 +52,25 @@ def of_corpus(corpus: sections.Corpus, key: str) -> Iterator[str]:
         for column in ("source_column", "target_column"):
             if getattr(corpus, column) is not None:
                 yield f"{key}.{column} does not go with {key}.source: plain text has no columns"
-    if not corpus.hub:
-        for name in ("name", "split", "revision", "streaming"):
-            if getattr(corpus, name):
-                yield f"{key}.{name} is only for {key}.hub: delete it"
+    if corpus.tag is not None and not re.fullmatch(_TAG, corpus.tag):
+        yield f"{key}.tag: {corpus.tag!r}: must be a name in angle brackets, such as <bt>"
+    for kind, names in {"hub": ("name", "split", "revision", "streaming"), "opus": ("version",)}.items():
+        for name in names:
+            if getattr(corpus, name) and not getattr(corpus, kind):
+                yield f"{key}.{name} is only for {key}.{kind}: delete it"
+
+
+def of_augment(augment: sections.AugmentConfig) -> Iterator[str]:
+    cases = {"uppercase": augment.uppercase, "titlecase": augment.titlecase, "lowercase": augment.lowercase}
+    for key, given in {**cases, "remove_end_punctuation": augment.remove_end_punctuation}.items():
+        if isinstance(given, sections.Variation) and not given.rate:
+            yield f"data.augment.{key} has sides and no rate: give {{rate: 0.05, sides: {given.sides}}}, or delete it"
+    rates = [given.rate if isinstance(given, sections.Variation) else given for given in cases.values()]
+    if sum(rates) > 1 + 1e-9:
+        yield (
+            f"data.augment: {', '.join(cases)} add up to {sum(rates):g}, and a pair gets at most one of them: lower "
+            "them to at most 1 together"
+        )
 
 
 def of_vocabulary(vocabulary: sections.VocabularyConfig) -> Iterator[str]:
@@ -156,8 +194,8 @@ def of_decoding(
     if learned and decoding.beam_size > vocabulary.size:
         yield f"{decoding.beam_size=} is above {vocabulary.size=}: lower decoding.beam_size"
     longest = decoding.longest_output(longest_source)
-    if longest > sections.LONGEST_OUTPUT:
+    if longest > LONGEST_OUTPUT:
         yield (
             f"{decoding.max_length_ratio=:g} allows outputs of {longest:,} subwords for sources of {longest_source:,}: "
-            f"lower it or decoding.max_source_tokens, or set decoding.max_length to at most {sections.LONGEST_OUTPUT:,}"
+            f"lower it or decoding.max_source_tokens, or set decoding.max_length to at most {LONGEST_OUTPUT:,}"
         )

@@ -183,6 +183,8 @@ class _Reader:
             for kind in kinds[:-1]:
                 with contextlib.suppress(_Mismatch):
                     return self._value(kind, node, path)
+            if len(kinds) > 1 and dataclasses.is_dataclass(kinds[-1]) and not isinstance(value, dict):
+                raise _Mismatch  # so that the message names the other kinds too
             return self._value(kinds[-1], node, path)
         if dataclasses.is_dataclass(annotation):
             return self.mapping(typing.cast(type, annotation), node, path)

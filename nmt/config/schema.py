@@ -9,14 +9,17 @@ from pathlib import Path
 
 from nmt.config import conflicts, reader
 from nmt.config.declaration import required, section, setting
+from nmt.config.sections import AugmentConfig as AugmentConfig
 from nmt.config.sections import CleaningConfig as CleaningConfig
 from nmt.config.sections import Corpus as Corpus
 from nmt.config.sections import DataConfig as DataConfig
 from nmt.config.sections import DecodingConfig as DecodingConfig
 from nmt.config.sections import ModelConfig as ModelConfig
 from nmt.config.sections import RecurrentConfig as RecurrentConfig
+from nmt.config.sections import Sides as Sides
 from nmt.config.sections import TrainingConfig as TrainingConfig
 from nmt.config.sections import TransformerConfig as TransformerConfig
+from nmt.config.sections import Variation as Variation
 from nmt.config.sections import VocabularyConfig as VocabularyConfig
 from nmt.errors import NmtError
 
@@ -42,6 +45,12 @@ class Config:
     def search(self) -> DecodingConfig:
         """`decoding` with the longest source as a number."""
         return replace(self.decoding, max_source_tokens=self.longest_source)
+
+    @property
+    def versions(self) -> int:
+        """How many times the training text is stored, each time varied or split into subwords in another way."""
+        several = self.vocabulary.bpe_dropout or self.data.augment.changes_text
+        return self.vocabulary.bpe_dropout_samples if several else 1
 
     def conflicts(self) -> list[str]:
         """The values that do not go together, each with the keys involved."""

@@ -7,93 +7,15 @@ checks which values do not go together, `nmt.config.reader` reads them strictly.
 from dataclasses import dataclass
 from typing import Literal
 
-from nmt.config.declaration import required, setting
+from nmt.config.data_section import AugmentConfig as AugmentConfig
+from nmt.config.data_section import CleaningConfig as CleaningConfig
+from nmt.config.data_section import Corpus as Corpus
+from nmt.config.data_section import DataConfig as DataConfig
+from nmt.config.data_section import Sides as Sides
+from nmt.config.data_section import Variation as Variation
+from nmt.config.declaration import setting
 
 _WIDEST, _DEEPEST = 1_000_000, 1000  # of a model: no machine can hold more
-# In subwords. Up to this length, length penalties and scores are finite in float32 for every allowed α.
-LONGEST_OUTPUT = 1_000_000
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """An entry of `data.train`, or `data.validation`: two text files (`source` and `target`), one table
-    (`file`), or a Hugging Face dataset (`hub`).
-
-        {source: train.en, target: train.de}
-        {file: train.tsv.gz, source_column: "2", target_column: "3"}
-        {hub: wmt/wmt14, name: de-en}
-
-    Columns are named by dotted paths, so `translation.en` finds `{translation: {en: …}}`; those of a .tsv file
-    are numbered from 1."""
-
-    source: str | None = setting(None, "text file of source sentences, one per line; plain or .gz", path=True)
-    target: str | None = setting(None, "text file of target sentences, aligned with `source`; plain or .gz", path=True)
-    file: str | None = setting(None, "table of both sides: .tsv or .jsonl, plain or .gz, or .parquet", path=True)
-    hub: str | None = setting(None, "dataset on the Hugging Face hub, or a local folder in its formats", path=True)
-    name: str | None = setting(None, "with `hub`: the dataset's configuration, such as `de-en`")
-    split: str | None = setting(None, "with `hub`: the split; `train` for training corpora, `validation` otherwise")
-    revision: str | None = setting(None, "with `hub`: branch, tag or commit")
-    streaming: bool = setting(False, "with `hub`: not downloaded; preparation reads it over the network three times")
-    source_column: str | None = setting(
-        None, "column of the source; null: `translation.en`, `en` (the language) or `source`; in .tsv `1`"
-    )
-    target_column: str | None = setting(
-        None, "column of the target; null: `translation.de`, `de` (the language) or `target`; in .tsv `2`"
-    )
-
-    @property
-    def label(self) -> str:
-        """The corpus in a few words, for reports and messages."""
-        if self.hub:
-            return "/".join(part for part in (self.hub, self.name, self.split) if part)
-        return self.file or f"{self.source} + {self.target}"
-
-
-@dataclass(frozen=True)
-class CleaningConfig:
-    """Rules that drop training pairs which are no translations of each other, or no sentences. A rule gives each pair
-    a score, and drops it if the score is above the rule's setting; `null` switches a rule off. [The rules in
-    detail](../docs/cleaning.md)."""
-
-    language: float | None = setting(
-        1.0, "the other language is more likely; 1: surely, on short lines too; 0: hardly", at_least=0
-    )
-    script: float | None = setting(0.5, "share of letters in another script than the language's", at_least=0, at_most=1)
-    digits: float | None = setting(0.5, "share of numbers that only one side has", at_least=0, at_most=1)
-    symbols: float | None = setting(0.4, "share of characters that are no letters or digits", at_least=0, at_most=1)
-    repetition: float | None = setting(24.0, "characters in a row that repeat those before: `ha ha ha ha`", at_least=0)
-    copies: float | None = setting(0.65, "share of words that are the same on both sides", at_least=0, at_most=1)
-    addresses: float | None = setting(0.5, "share of characters in web and mail addresses", at_least=0, at_most=1)
-    markup: float | None = setting(0.5, "HTML tags and entities, such as `&amp;`", at_least=0)
-    encoding: float | None = setting(0.5, "wrongly decoded characters, such as `Ã¤`", at_least=0)
-    near_duplicates: bool = setting(
-        True, "drop pairs that equal an earlier one but for case, accents, digits, punctuation, spaces"
-    )
-    score: float | None = setting(
-        None, "drop pairs that a model scores below this, per subword, as `nmt score`; null: none"
-    )
-    examples: int = setting(5, "pairs that the report shows for each rule: dropped, and nearly dropped", at_least=0)
-
-
-@dataclass(frozen=True)
-class DataConfig:
-    source_language: str = required("code of the language to translate from, such as `en`")
-    target_language: str = required("code of the language to translate into, such as `de`")
-    train: tuple[Corpus, ...] = required("the corpora to train on, joined one after the other")
-    validation: Corpus | None = setting(None, "the held-out corpus, by which the best checkpoint is chosen; null: none")
-    store_dir: str | None = setting(None, "folder of prepared data; runs can share it; null: `RUN/data`", path=True)
-    max_length: int = setting(
-        256, "drop training pairs with more subwords than this on a side", at_least=1, at_most=LONGEST_OUTPUT // 10
-    )
-    max_length_ratio: float | None = setting(
-        9.0, "drop training pairs whose sides differ by more than this factor in subwords; null: keep", at_least=1
-    )
-    drop_duplicates: bool = setting(False, "drop training pairs seen before (both sides equal)")
-    drop_copies: bool = setting(False, "drop training pairs whose source equals their target")
-    over_budget: Literal["skip", "error"] = setting("skip", "a pair larger than a batch: skip it and count it, or stop")
-    pool_pairs: int = setting(1_000_000, "number of pairs that are shuffled and sorted by length together", at_least=1)
-    workers: int | None = setting(None, "threads that encode text; null: one per core", at_least=1, at_most=1024)
-    prefetch: int = setting(8, "batches that are prepared ahead of training", at_least=1, at_most=1000)
 
 
 @dataclass(frozen=True)
@@ -116,13 +38,12 @@ class VocabularyConfig:
     target_model: str | None = setting(None, "the same for the target; if shared, give only one", path=True)
     bpe_dropout: float = setting(0.0, "BPE-dropout: share of merges left out in training text", at_least=0, below=1)
     bpe_dropout_samples: int = setting(
-        10, "with bpe_dropout: number of stored segmentations; each epoch uses the next", at_least=1, at_most=1000
+        10,
+        "with bpe_dropout or data.augment: how many versions of the training text are stored; each pass over a corpus "
+        "uses the next",
+        at_least=1,
+        at_most=1000,
     )
-
-    @property
-    def segmentations(self) -> int:
-        """How many times the training text is stored, each time split into subwords in another way."""
-        return self.bpe_dropout_samples if self.bpe_dropout else 1
 
 
 @dataclass(frozen=True)

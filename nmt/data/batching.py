@@ -3,11 +3,12 @@
 One batch is one optimizer step. Its size is counted in padded tokens: the number of sentences × the longest side among
 them, so padding counts. An epoch is planned from the lengths alone:
 
-    shuffle all pairs → split into pools → in each pool: sort by length, cut into batches, shuffle the batches
+    draw a pool of pairs from the mix of corpora → sort them by length, cut them into batches, shuffle the batches
 
 The plan is a pure function of (seed, epoch): every rank computes the same plan without communication, and resuming
-needs only the epoch and the step in it. The number of ranks and the memory of a device decide only how a step is split.
-Each rank reads the token ids of its own share alone.
+needs only the epoch and the step in it. Pools are planned one after the other, so that memory does not grow with the
+corpora. The number of ranks and the memory of a device decide only how a step is split. Each rank reads the token ids
+of its own share alone.
 """
 
 from bisect import bisect_left
@@ -18,13 +19,14 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, pairwise
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from nmt.data.mixing import Mix
 from nmt.data.packing import PackedBatch, pack, packed_length
 from nmt.data.token_store import Integers, TokenStore
 from nmt.data.vocabulary import EOS, PAD
@@ -39,8 +41,12 @@ JITTER = 0.04
 # The cost of a batch when cuts are chosen, as a share of the budget; it is added to the cost of its padded tokens. A
 # lower value gives smaller batches with less padding, a higher one fuller batches with more.
 BATCH_COST = 0.2
+# A pool has at least this many batches, even if a corpus ends a pass earlier: fewer cannot be cut well.
+LEAST_BATCHES = 16
 # Places in a full batch where it may be cut. More places fill the batches better and take longer to plan.
 CUTS_PER_BATCH = 64
+_LENGTHS_AT_ONCE = 1 << 20  # that are looked at together: this bounds the memory
+_EXACT_PAIRS = 2_000_000  # the most pairs of an epoch whose steps are counted by planning all of them
 
 
 @dataclass(frozen=True)
@@ -50,19 +56,26 @@ class Batch:
     source: Tensor  # int64 [B, S], rows end in EOS, then PAD
     target: Tensor  # int64 [B, T], rows end in EOS, then PAD
     target_places: Tensor  # int64 [N]: where tokens are in the flattened target
+    corpora: Tensor | None = None  # int64 [N]: the corpus of each token, if there are several
 
     @classmethod
-    def of(cls, source: Tensor, target: Tensor) -> "Batch":
-        """Finds the target's tokens, on the CPU: a GPU would have to wait for their number."""
-        return cls(source, target, (target.flatten() != PAD).nonzero()[:, 0])
+    def of(cls, source: Tensor, target: Tensor, corpora: Integers | None = None) -> "Batch":
+        """Finds the target's tokens, on the CPU: a GPU would have to wait for their number. corpora: of each row."""
+        places = (target.flatten() != PAD).nonzero()[:, 0]
+        of_tokens = None if corpora is None else torch.from_numpy(corpora.astype(np.int64))[places // target.shape[1]]
+        return cls(source, target, places, of_tokens)
 
     def pinned(self) -> "Batch":
         """The same in page-locked memory, from which it is copied to a GPU asynchronously."""
-        return Batch(self.source.pin_memory(), self.target.pin_memory(), self.target_places.pin_memory())
+        return self._each(Tensor.pin_memory)
 
     def to(self, device: torch.device) -> "Batch":
         """The same on this device."""
-        return Batch(*(each.to(device, non_blocking=True) for each in (self.source, self.target, self.target_places)))
+        return self._each(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        corpora = None if self.corpora is None else change(self.corpora)
+        return Batch(change(self.source), change(self.target), change(self.target_places), corpora)
 
 
 @dataclass(frozen=True)
@@ -78,16 +91,26 @@ class Step:
     source_tokens: int  # EOS counted, padding not
     target_tokens: int
     padded_tokens: int  # of both sides, padding counted
+    pairs_of: tuple[int, ...] = (0,)  # by corpus: the sentence pairs, and their target tokens
+    target_tokens_of: tuple[int, ...] = (0,)
 
     def pinned(self) -> "Step":
         """The same step in page-locked memory."""
         return replace(self, micro_batches=[batch.pinned() for batch in self.micro_batches])
 
 
+class _Fitting(NamedTuple):
+    """Pairs that fit into a batch: how many do not, and the longest and the mean longer side of those that do."""
+
+    skipped: int
+    longest: int
+    mean: float
+
+
 class Batches:
     """The steps of every epoch over the pairs of a store. It has no state: epochs can be iterated in any order.
 
-    `skipped` counts the pairs, over all segmentations, that alone have more padded tokens than `batch_tokens` or
+    `skipped` counts the pairs, over all versions, that alone have more padded tokens than `batch_tokens` or
     `micro_batch_tokens`. They are in no epoch; apart from them, the steps do not depend on `micro_batch_tokens`. Raises
     NmtError for the first of them if `over_budget` is "error", and if no pair remains.
     """
@@ -101,30 +124,39 @@ class Batches:
         seed: int,
         pool_pairs: int,
         over_budget: Literal["skip", "error"],
-        segmentations: int = 1,
+        versions: int = 1,
         rank: int = 0,
         world_size: int = 1,
         packed: bool = False,
+        mix: Mix | None = None,
     ) -> None:
-        """segmentations: how many times the store holds all pairs, one after the other; an epoch uses one of them.
-        packed: make packed micro-batches, all of one shape."""
-        self._store, self._segmentations = store, segmentations
+        """versions: how many times the store holds all pairs, one after the other; each pass over a corpus uses the
+        next of them. packed: make packed micro-batches, all of one shape. mix: of the corpora, whose pairs are in
+        the store one after the other; None: all pairs are one corpus."""
+        self._store, self._versions = store, versions
         self._batch_tokens = batch_tokens
         self._micro_batch_tokens = min(batch_tokens, micro_batch_tokens or batch_tokens)
         self._seed, self._pool_pairs = seed, pool_pairs
         self._rank, self._ranks = rank, world_size
-        self._pairs = self._pairs_that_fit(over_budget)
-        self.skipped = len(store) - len(self._pairs)
+        self._mix = mix or Mix.of([len(store) // versions or 1])
+        self._firsts = np.append(0, np.cumsum(self._mix.sizes))[:-1]  # of each corpus
+        fitting = self._fitting(over_budget)
+        self.skipped, self._longest = fitting.skipped, fitting.longest
+        self._least_pool = max(1, int(LEAST_BATCHES * batch_tokens / fitting.mean))
         self._packed_length: int | None = None
-        self._collate: Callable[[Sequence[Integers], Sequence[Integers]], Batch | PackedBatch] = collate_pairs
+        self._collate: Callable[..., Batch | PackedBatch] = collate_pairs
         if packed:
-            longest = max(int(side.lengths[self._pairs].max()) for side in (store.source, store.target))
-            self._packed_length = packed_length(batch_tokens, self._micro_batch_tokens, world_size, longest)
-            self._collate = partial(pack, length=self._packed_length, longest=longest)
+            self._packed_length = packed_length(batch_tokens, self._micro_batch_tokens, world_size, self._longest)
+            self._collate = partial(pack, length=self._packed_length, longest=self._longest)
 
     def steps_in_epoch(self, epoch: int) -> int:
-        """Optimizer steps in one epoch. Planning takes about one second per million pairs; no tokens are read."""
-        return sum(1 for _ in self._plan(epoch))
+        """Optimizer steps in one epoch; in a long one, about. Planning takes a second per million pairs; no tokens are
+        read."""
+        pools = list(self._pools(epoch))
+        (first, _), (_, end) = pools[0], pools[-1]
+        planned = pools if end - first <= _EXACT_PAIRS else pools[:1]
+        steps = sum(len(self._plan_pool(pool)) for pool in planned)
+        return round(steps * (end - first) / (planned[-1][1] - first))
 
     def epoch(self, epoch: int, first_step: int = 0) -> Iterator[Step]:
         """The steps of one epoch in order, from `first_step` on; no tokens of the steps before it are read. Every pair
@@ -133,57 +165,84 @@ class Batches:
 
     def example(self) -> Batch | PackedBatch:
         """A small micro-batch for trying the compiler; if they are packed, of the shape that all of them have."""
-        longest = int(self._store.source.lengths[self._pairs].max())
         pairs = 2 if self._packed_length is None else 1  # torch.compile makes a graph of its own for one sentence
-        source, target = ([np.full(min(length, longest), EOS, np.uint16)] * pairs for length in (3, 5))
+        source, target = ([np.full(min(length, self._longest), EOS, np.uint16)] * pairs for length in (3, 5))
         return self._collate(source, target)
 
-    def _pairs_that_fit(self, over_budget: str) -> Integers:
-        source, target = self._store.source.lengths, self._store.target.lengths
-        fits = np.maximum(source, target) <= self._micro_batch_tokens
+    def _fitting(self, over_budget: str) -> "_Fitting":
+        """How long the pairs are that fit. Raises NmtError as the class does."""
         key = "batch_tokens" if self._micro_batch_tokens == self._batch_tokens else "micro_batch_tokens"
         limit = f"training.{key}: {self._micro_batch_tokens}"
-        if over_budget == "error" and not fits.all():
-            first = int(fits.argmin())
-            raise NmtError(
-                f"pair {first} (counted from 0) has {source[first]} source and {target[first]} target subwords, "
-                f"end of sentence included: more than {limit}: raise it, or set data.over_budget: skip"
-            )
-        if not fits.reshape(self._segmentations, -1).any(axis=1).all():
-            found = f"the shortest of {len(fits)} pairs exceeds it: raise it" if len(fits) else "there are no pairs"
-            raise NmtError(f"no batch can be made within {limit}: {found}")
-        return np.flatnonzero(fits).astype(np.uint32 if len(fits) < 2**32 else np.int64)
+        store, version = self._store, max(1, len(self._store) // self._versions)
+        fitting, longest, total = 0, 0, 0
+        for start in range(0, len(store), version):
+            before = fitting
+            for first in range(start, start + version, _LENGTHS_AT_ONCE):
+                part = np.arange(first, min(first + _LENGTHS_AT_ONCE, start + version))
+                longer = np.maximum(*self._lengths(part))
+                fits = longer <= self._micro_batch_tokens
+                if over_budget == "error" and not fits.all():
+                    bad = first + int(fits.argmin())
+                    raise NmtError(
+                        f"pair {bad} (counted from 0) has {store.source.lengths[bad]} source and "
+                        f"{store.target.lengths[bad]} target subwords, end of sentence included: more than {limit}: "
+                        "raise it, or set data.over_budget: skip"
+                    )
+                fitting, total = fitting + int(fits.sum()), total + int(longer[fits].sum())
+                longest = max(longest, int(longer[fits].max(initial=0)))
+            if fitting == before:
+                raise NmtError(
+                    f"no batch can be made within {limit}: the shortest of {len(store)} pairs exceeds it: raise it"
+                )
+        if not fitting:
+            raise NmtError(f"no batch can be made within {limit}: there are no pairs")
+        return _Fitting(len(store) - fitting, longest, total / fitting)
 
     def _plan(self, epoch: int) -> Iterator[Integers]:
         """The pairs of each step [sentences], step after step, the same on every rank."""
-        random = np.random.Generator(np.random.PCG64(np.random.SeedSequence((self._seed, epoch))))
-        each = len(self._store) // self._segmentations
-        first = epoch % self._segmentations * each
-        start, end = np.searchsorted(self._pairs, (first, first + each))
-        shuffled = random.permutation(self._pairs[start:end])
-
-        def plan(pool: Integers) -> list[Integers]:
-            batches = plan_batches(*self._lengths(pool), self._batch_tokens, random)
-            return [pool[batches[i]] for i in random.permutation(len(batches))]
-
-        pools = np.array_split(shuffled, -(-len(shuffled) // self._pool_pairs))
         # Eight GPUs would train two hundred steps in the second that planning takes: the next pool is planned before.
-        with closing(read_ahead(map(plan, pools), 1)) as planned:
+        with closing(read_ahead(map(self._plan_pool, self._pools(epoch)), 1)) as planned:
             for steps in planned:
                 yield from steps
+
+    def _pools(self, epoch: int) -> Iterator[tuple[int, int]]:
+        return self._mix.pools(epoch, self._pool_pairs, self._least_pool)
+
+    def _plan_pool(self, times: tuple[int, int]) -> list[Integers]:
+        """The pairs of each step of a pool."""
+        random = np.random.Generator(np.random.PCG64(np.random.SeedSequence((self._seed, times[0]))))
+        pairs = random.permutation(self._drawn(*times))
+        if not len(pairs):
+            return []
+        batches = plan_batches(*self._lengths(pairs), self._batch_tokens, random)
+        return [pairs[batches[i]] for i in random.permutation(len(batches))]
+
+    def _drawn(self, start: int, end: int) -> Integers:
+        """The pairs of the mix from one time to another that fit into a batch."""
+        drawn = self._mix.draw(start, end, self._seed)
+        version = drawn.passes % self._versions * self._mix.epoch
+        pairs = self._firsts[drawn.corpora] + drawn.numbers + version
+        return pairs[np.maximum(*self._lengths(pairs)) <= self._micro_batch_tokens]
 
     def _step(self, pairs: Integers) -> Step:
         pairs = pairs[sort_by_length(*self._lengths(pairs))]
         source, target = self._lengths(pairs)
         shares = split_evenly(np.maximum(source, target), self._micro_batch_tokens, self._ranks)
         # Neighbouring shares go to different ranks: then ranks work on similar shapes at the same time.
-        own = [self._store.pairs(pairs[share]) for share in shares[self._rank :: self._ranks]]
+        corpora = np.searchsorted(self._firsts, pairs % self._mix.epoch, side="right") - 1
+        several = len(self._firsts) > 1
+        own = shares[self._rank :: self._ranks]
         return Step(
-            micro_batches=[self._collate(*sides) for sides in own],
+            micro_batches=[
+                self._collate(*self._store.pairs(pairs[share]), corpora=corpora[share] if several else None)
+                for share in own
+            ],
             sentences=len(pairs),
             source_tokens=int(source.sum()),
             target_tokens=int(target.sum()),
             padded_tokens=sum(self._padded_tokens(source[share], target[share]) for share in shares),
+            pairs_of=tuple(np.bincount(corpora, minlength=len(self._firsts)).tolist()),
+            target_tokens_of=tuple(np.bincount(corpora, target, minlength=len(self._firsts)).astype(np.int64).tolist()),
         )
 
     def _padded_tokens(self, source: Integers, target: Integers) -> int:
@@ -297,9 +356,9 @@ def _fill(longest: Integers, budget: int) -> list[int]:
     return ends
 
 
-def collate_pairs(source: Sequence[Integers], target: Sequence[Integers]) -> Batch:
-    """Pad pairs of id sequences."""
-    return Batch.of(collate(source), collate(target))
+def collate_pairs(source: Sequence[Integers], target: Sequence[Integers], corpora: Integers | None = None) -> Batch:
+    """Pad pairs of id sequences. corpora: of each, if there are several."""
+    return Batch.of(collate(source), collate(target), corpora)
 
 
 def collate(rows: Sequence[npt.NDArray[Any]]) -> Tensor:

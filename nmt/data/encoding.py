@@ -10,6 +10,7 @@ from nmt.data.cleaning import SeenPairs, TrainingText, count_repeats
 from nmt.data.corpus import Pair
 from nmt.data.report import CorpusCounts, SideCounts
 from nmt.data.token_store import FlatSequences, TokenStore
+from nmt.data.variation import vary
 from nmt.data.vocabulary import UNK, Vocabulary
 from nmt.device import usable_cores
 
@@ -22,25 +23,46 @@ def encode_pairs(pairs: list[Pair], vocabulary: Vocabulary) -> TokenStore:
 
 
 def encode_text(
-    text: TrainingText, vocabulary: Vocabulary, settings: schema.VocabularyConfig
+    text: TrainingText, vocabulary: Vocabulary, config: schema.Config
 ) -> Iterator[tuple[int, TokenStore, CorpusCounts]]:
     """Encode the training text chunk by chunk: the number of its corpus, its tokens, and its counts.
 
-    With BPE-dropout all chunks come `settings.segmentations` times. Which pairs are dropped is decided without dropout,
-    and only the first time is counted. Memory does not grow with the corpora, except for `SeenPairs`.
+    With BPE-dropout or data.augment all chunks come `config.versions` times, each time segmented or varied in another
+    way. Which pairs are dropped is decided without both, and only the first time is counted. Memory does not grow with
+    the corpora, except for `SeenPairs`.
     """
     data, threads = text.data, text.data.workers or usable_cores()
-    seen = None if data.drop_duplicates else SeenPairs()
-    seeds = count(1)
-    for segmentation in range(settings.segmentations):
+    tags = [vocabulary.source.tag(one.tag) if one.tag else None for one in data.train]
+    seen, seeds = None if data.drop_duplicates else SeenPairs(), count(1)
+    for version in range(config.versions):
+        numbers = [0] * len(data.train)  # of each corpus: the pairs before a chunk
         for chunk in text.chunks("encoding"):
+            first = numbers[chunk.corpus]
+            numbers[chunk.corpus] += len(chunk.pairs)
             pairs, ids, dropped = _drop_long(chunk.pairs, _encode(chunk.pairs, vocabulary, threads), data)
-            if settings.bpe_dropout:
-                ids = _segment_randomly(pairs, ids, vocabulary, settings.bpe_dropout, seeds, data.max_length)
+            new = varied(pairs, (chunk.corpus, first), version, data)
+            if config.vocabulary.bpe_dropout:
+                drawn = _segment_randomly(new, vocabulary, config.vocabulary.bpe_dropout, seeds)
+                ids = _unless_too_long(drawn, ids, data.max_length)
+            elif data.augment.changes_text:
+                ids = _unless_too_long(_encode(new, vocabulary, threads), ids, data.max_length)
+            if (tag := tags[chunk.corpus]) is not None:
+                ids = [[tag, *source] for source in ids[0]], ids[1]
             tokens, counts = _in_memory(ids, vocabulary), CorpusCounts()
-            if segmentation == 0:
+            if version == 0:
                 counts = chunk.counts + dropped + count_repeats(pairs, seen) + _count_text(pairs, tokens)
             yield chunk.corpus, tokens, counts
+
+
+def varied(pairs: list[Pair], place: tuple[int, int], version: int, data: schema.DataConfig) -> list[Pair]:
+    """The pairs as data.augment varies them in this version. place: the number of the corpus, and that of the first
+    pair there."""
+    if not data.augment.changes_text:
+        return pairs
+    corpus, first = place
+    numbers = (corpus << 40) + first + np.arange(len(pairs))
+    languages = data.source_language, data.target_language
+    return vary(pairs, numbers, epoch=version, seed=0, settings=data.augment, languages=languages)
 
 
 def _encode(pairs: list[Pair], vocabulary: Vocabulary, threads: int) -> IdLists:
@@ -62,17 +84,23 @@ def _drop_long(pairs: list[Pair], ids: IdLists, data: schema.DataConfig) -> tupl
     return list(compress(pairs, kept)), kept_ids, CorpusCounts(empty=empty, too_long=too_long, ratio=ratio)
 
 
-def _segment_randomly(
-    pairs: list[Pair], ids: IdLists, vocabulary: Vocabulary, dropout: float, seeds: Iterator[int], max_length: int
-) -> IdLists:
-    """The pairs encoded with BPE-dropout. A sentence that would become longer than max_length keeps its `ids`."""
+def _segment_randomly(pairs: list[Pair], vocabulary: Vocabulary, dropout: float, seeds: Iterator[int]) -> IdLists:
+    """The pairs encoded with BPE-dropout."""
 
     def segment(side: int) -> list[list[int]]:
         tokenizer = (vocabulary.source, vocabulary.target)[side]
-        drawn = tokenizer.sample([pair[side] for pair in pairs], dropout, next(seeds))
-        return [new if len(new) <= max_length else plain for new, plain in zip(drawn, ids[side], strict=True)]
+        return tokenizer.sample([pair[side] for pair in pairs], dropout, next(seeds))
 
     return segment(0), segment(1)
+
+
+def _unless_too_long(new: IdLists, plain: IdLists, max_length: int) -> IdLists:
+    """The new ids; for a pair with a side that is empty now, or longer than max_length, the plain ones."""
+    fits = [all(0 < len(side) <= max_length for side in pair) for pair in zip(*new, strict=True)]
+    source, target = (
+        [mine if fit else its for mine, its, fit in zip(new[side], plain[side], fits, strict=True)] for side in (0, 1)
+    )
+    return source, target
 
 
 def _in_memory(ids: IdLists, vocabulary: Vocabulary) -> TokenStore:

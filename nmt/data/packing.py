@@ -17,16 +17,17 @@ from nmt.data.vocabulary import BOS, PAD
 # Rows of PackedBatch.numbers, for each side: the ids that the model reads, and the places of sentences.
 _SIDE = 5
 _LABELS = 2 * _SIDE
+_CORPORA = _LABELS + 1
 
 
 @dataclass(frozen=True)
 class PackedBatch:
     """One micro-batch on one device: N places for each side, of which the last ones may be empty.
 
-    numbers: int32 [11, N], one tensor, so that it is copied to a GPU at once. Rows 0-4 describe the source, rows 5-9
-    the decoder's input (BOS, then the target without its EOS); row 10 holds the target. The five rows of a side: the
-    ids; where the sentence of each token starts, and where it ends (the place after it); where the sentence's other
-    side starts, and where it ends. In empty places ids are PAD and the rest is 0.
+    numbers: int32 [12, N], one tensor, so that it is copied to a GPU at once. Rows 0-4 describe the source, rows 5-9
+    the decoder's input (BOS, then the target without its EOS); row 10 holds the target, row 11 its corpus. The five
+    rows of a side: the ids; where the sentence of each token starts, and where it ends (the place after it); where the
+    sentence's other side starts, and where it ends. In empty places ids are PAD and the rest is 0.
     target_tokens: places of the target that are not empty. longest: no sentence has more tokens.
     """
 
@@ -44,6 +45,11 @@ class PackedBatch:
         """The target ids, int64 [target_tokens]."""
         return self.numbers[_LABELS, : self.target_tokens].long()
 
+    @property
+    def corpora(self) -> Tensor:
+        """The corpus of each target token, int64 [target_tokens]."""
+        return self.numbers[_CORPORA, : self.target_tokens].long()
+
     def pinned(self) -> "PackedBatch":
         """The same in page-locked memory, from which it is copied to a GPU asynchronously."""
         return PackedBatch(self.numbers.pin_memory(), self.target_tokens, self.longest)
@@ -53,9 +59,16 @@ class PackedBatch:
         return PackedBatch(self.numbers.to(device, non_blocking=True), self.target_tokens, self.longest)
 
 
-def pack(source: Sequence[Integers], target: Sequence[Integers], length: int, longest: int) -> PackedBatch:
-    """Pack pairs of id sequences, each of which ends in EOS, into `length` places. `longest`: see PackedBatch."""
-    numbers = np.zeros((2 * _SIDE + 1, length), np.int32)
+def pack(
+    source: Sequence[Integers],
+    target: Sequence[Integers],
+    length: int,
+    longest: int,
+    corpora: Integers | None = None,
+) -> PackedBatch:
+    """Pack pairs of id sequences, each of which ends in EOS, into `length` places. corpora: of each pair, if there are
+    several. `longest`: see PackedBatch."""
+    numbers = np.zeros((_CORPORA + 1, length), np.int32)
     numbers[[0, _SIDE, _LABELS]] = PAD
     lengths = [np.array([len(row) for row in rows], np.int32) for rows in (source, target)]
     ends = [each.cumsum(dtype=np.int32) for each in lengths]
@@ -70,6 +83,8 @@ def pack(source: Sequence[Integers], target: Sequence[Integers], length: int, lo
     used = int(lengths[1].sum())
     numbers[_SIDE, 1:used] = numbers[_LABELS, : max(0, used - 1)]
     numbers[_SIDE, starts[1]] = BOS
+    if corpora is not None:
+        numbers[_CORPORA, :used] = np.repeat(corpora, lengths[1])
     return PackedBatch(torch.from_numpy(numbers), used, longest)
 
 

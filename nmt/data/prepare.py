@@ -9,14 +9,15 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 
 from nmt.config import reader, schema
 from nmt.data import corpus, corpus_checks, token_store, vocabulary
 from nmt.data.cleaning import TrainingText, without_empty
 from nmt.data.corpus import Pair
-from nmt.data.encoding import encode_pairs, encode_text
+from nmt.data.encoding import encode_pairs, encode_text, varied
+from nmt.data.mixing import mix_of
 from nmt.data.report import CorpusCounts, DataReport, nothing_left
 from nmt.data.token_store import TokenStore
 from nmt.data.vocabulary import Tokenizer, Vocabulary
@@ -49,9 +50,10 @@ def prepare(config: schema.Config) -> PreparedData:
     validation = _read_validation(data)
     store = Path(data.store_dir or Path(config.run_dir) / "data")
     with locked(store):
-        text = TrainingText(data, tuple(corpus.fingerprint(one, "train") for one in data.train))
+        text = TrainingText(data, tuple(corpus.fingerprint(one, data, "train") for one in data.train))
         subwords = _find_vocabulary(text, config.vocabulary, store)
-        data_key, tokens, counts = _find_tokens(text, subwords, config.vocabulary, store)
+        _check_tags(subwords, data)
+        data_key, tokens, counts = _find_tokens(text, subwords, config, store)
     for problem in _problems(data, counts, validation):
         log.warning("%s", problem)
     return PreparedData(
@@ -111,28 +113,69 @@ def _learned_vocabulary(
 ) -> Tokenizer:
     """The vocabulary of these sides (0 source, 1 target), learned now or in an earlier run."""
     learned_with = reader.to_dict(settings) | {"source_model": None, "target_model": None, "shared": len(sides) == 2}
+    tags = text.data.tags if 0 in sides else ()
+    weights = [one.weight for one in text.data.train]
+    mixed = [*([tags] if tags else []), *([weights] if any(weights) else []), text.data.temperature or 0.0]
+    mixed += [reader.to_dict(text.data.augment)] if text.data.augment.changes_text else []
     del learned_with["bpe_dropout"], learned_with["bpe_dropout_samples"]  # which change the encoding alone
-    folder = store / f"vocabulary-{content_key(vocabulary.FORMAT, text.key, learned_with, sides)}"
+    folder = store / f"vocabulary-{content_key(vocabulary.FORMAT, text.key, learned_with, sides, mixed)}"
     if folder.exists():
         tokenizer = vocabulary.load(folder / "subwords.model")
         log.info("%s: %s subwords reused from %s", name, f"{len(tokenizer):,}", folder)
         return tokenizer
     start = time.perf_counter()
-    counts = sum((chunk.counts for chunk in text.chunks("counting")), CorpusCounts())
-    if not counts.kept:
-        raise nothing_left(counts)
-    size = min(counts.kept, settings.sample_sentences)
-    pairs = chain.from_iterable(chunk.pairs for chunk in text.chunks("learning"))
-    sample = (pair[side] for pair in sample_evenly(pairs, counts.kept, size) for side in sides)
-    tokenizer = vocabulary.learn(sample, settings)
+    counts = [CorpusCounts() for _ in text.data.train]
+    for chunk in text.chunks("counting"):
+        counts[chunk.corpus] += chunk.counts
+    kept = [one.kept for one in counts]
+    if not any(kept):
+        raise nothing_left(sum(counts, CorpusCounts()))
+    sizes = sample_sizes(text.data, kept, settings.sample_sentences)
+    by_corpus = groupby(_varied_chunks(text), key=lambda chunk: chunk[0])
+    sample = (
+        pair[side]
+        for corpus, chunks in by_corpus
+        for pair in sample_evenly(chain.from_iterable(pairs for _, pairs in chunks), kept[corpus], sizes[corpus])
+        for side in sides
+    )
+    tokenizer = vocabulary.learn(sample, settings, tags)
     with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as unfinished:
         (unfinished / "subwords.model").write_bytes(tokenizer.proto)
-    of_all = f" of {counts.kept * len(sides):,}" if size < counts.kept else ""
+    size, total = sum(sizes), sum(kept)
+    of_all = f" of {total * len(sides):,}" if size < total else ""
     log.info(
         "%s: %s subwords learned from %s%s sentences (%.1f s)",
         *(name, f"{len(tokenizer):,}", f"{size * len(sides):,}", of_all, time.perf_counter() - start),
     )
     return tokenizer
+
+
+def _varied_chunks(text: TrainingText) -> Iterator[tuple[int, list[Pair]]]:
+    """The number of a corpus and some of its pairs, as data.augment varies them: a vocabulary of plain text would write
+    capitals letter by letter."""
+    numbers = [0] * len(text.data.train)
+    for chunk in text.chunks("learning"):
+        first = numbers[chunk.corpus]
+        numbers[chunk.corpus] += len(chunk.pairs)
+        yield chunk.corpus, varied(chunk.pairs, (chunk.corpus, first), 0, text.data)
+
+
+def sample_sizes(data: schema.DataConfig, kept: Sequence[int], most: int) -> list[int]:
+    """How many pairs of each corpus the vocabulary is learned from, of those `kept`: about `most`, by their shares of
+    the mix. A corpus with fewer pairs than its share gives all of them, once."""
+    if sum(kept) <= most:
+        return list(kept)
+    return [min(size, round(most * share)) for size, share in zip(kept, mix_of(data, kept).shares, strict=True)]
+
+
+def _check_tags(vocabulary_: Vocabulary, data: schema.DataConfig) -> None:
+    """Raise NmtError for a tag that the vocabulary does not have."""
+    for i, one in enumerate(data.train):
+        if one.tag and vocabulary_.source.tag(one.tag) is None:
+            raise NmtError(
+                f"data.train[{i}].tag: {one.tag}: vocabulary.source_model has no such control symbol: add it when you "
+                "train that model, or let nmt learn the vocabulary"
+            )
 
 
 def sample_evenly(pairs: Iterable[Pair], total: int, size: int) -> Iterator[Pair]:
@@ -141,19 +184,25 @@ def sample_evenly(pairs: Iterable[Pair], total: int, size: int) -> Iterator[Pair
 
 
 def _find_tokens(
-    text: TrainingText, subwords: Vocabulary, settings: schema.VocabularyConfig, store: Path
+    text: TrainingText, subwords: Vocabulary, config: schema.Config, store: Path
 ) -> tuple[str, TokenStore, tuple[CorpusCounts, ...]]:
     """The encoded training data, stored now or by an earlier run: its key, the tokens, the counts of each corpus."""
-    dropout, times = settings.bpe_dropout, settings.segmentations
+    data, dropout, versions = text.data, config.vocabulary.bpe_dropout, config.versions
     models = [hashlib.sha256(proto).hexdigest() for proto in subwords.protos]
-    encoded_with = [text.data.max_length, text.data.max_length_ratio, *([dropout, times] if dropout else [])]
+    encoded_with: list[object] = [
+        data.max_length,
+        data.max_length_ratio,
+        *([dropout, versions] if versions > 1 else []),
+    ]
+    encoded_with += [reader.to_dict(data.augment)] if data.augment.changes_text else []
+    encoded_with += [[one.tag for one in data.train]] if data.tags else []
     folder = store / f"tokens-{content_key(token_store.FORMAT, text.key, models, encoded_with)}"
     start, found = time.perf_counter(), folder.exists()
     if not found:
         with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as unfinished:
-            token_store.write(unfinished, encode_text(text, subwords, settings))
+            token_store.write(unfinished, encode_text(text, subwords, config))
     tokens, counts = token_store.load(folder)
-    kept, where = f"{len(tokens) // times:,}", f"{folder}, in {times} segmentations" if dropout else f"{folder}"
+    kept, where = f"{len(tokens) // versions:,}", f"{folder}, in {versions} versions" if versions > 1 else f"{folder}"
     if found:
         log.info("token store: %s pairs reused from %s", kept, where)
     else:

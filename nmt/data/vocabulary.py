@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -61,6 +61,11 @@ class Tokenizer:
             lines, out_type=int, enable_sampling=True, alpha=dropout, nbest_size=-1, num_threads=1
         )
 
+    def tag(self, name: str) -> int | None:
+        """The id of a subword that no text gives and that gives no text (see `learn`), or None."""
+        found = int(self._processor.PieceToId(name))
+        return found if self._processor.IsControl(found) and found > EOS else None
+
     def decode(self, ids: list[list[int]]) -> list[str]:
         """Each sequence's text, as one line: PAD, BOS and EOS give no text, UNK and numbers that are not an id become
         `⁇`, bytes that are not UTF-8 become U+FFFD, and line feeds become spaces."""
@@ -113,8 +118,9 @@ def load(path: Path) -> Tokenizer:
         raise NmtError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def learn(sentences: Iterable[str], settings: schema.VocabularyConfig) -> Tokenizer:
-    """Learn a vocabulary of `settings.size` subwords; the same sentences in the same order give the same bytes.
+def learn(sentences: Iterable[str], settings: schema.VocabularyConfig, tags: Sequence[str] = ()) -> Tokenizer:
+    """Learn a vocabulary of `settings.size` subwords; the same sentences in the same order give the same bytes. tags:
+    names of subwords that no text gives (Johnson et al. 2017, section 3).
 
     All sentences are held in memory. Raises NmtError if the size does not suit the text, and what reading them raises.
     """
@@ -140,6 +146,7 @@ def learn(sentences: Iterable[str], settings: schema.VocabularyConfig) -> Tokeni
             unk_id=UNK,
             bos_id=BOS,
             eos_id=EOS,
+            control_symbols=list(tags),
             character_coverage=settings.character_coverage,
             byte_fallback=settings.byte_fallback,
             normalization_rule_name=settings.normalization,

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nmt.evaluation.breakdowns import Breakdown, FrequencyBucket, LengthBucket
+from nmt.evaluation.robustness import INSERTED, Robustness
 from nmt.evaluation.scores import Score
 from nmt.evaluation.sentences import ChangedSentences, ScoredSentence, WorstSentences
-from nmt.files.table import aligned
+from nmt.files.table import aligned, table
 
 _WIDTH = 80
 _SIGNIFICANT = 0.05
@@ -25,15 +26,18 @@ class Details:
     changed: list[ChangedSentences]
 
 
-def to_json(scores: Sequence[Score], details: Details | None = None) -> str:
-    """A list with an object for each score; with details, an object with that list as `scores` and their fields."""
+def to_json(scores: Sequence[Score], details: Details | None = None, robustness: Sequence[Robustness] = ()) -> str:
+    """A list with an object for each score; with details or robustness, an object with that list as `scores`, the
+    fields of the details, and `robustness`."""
     rows = [dataclasses.asdict(score) for score in scores]
-    data = rows if details is None else {"scores": rows, **dataclasses.asdict(details)}
-    return json.dumps(data, indent=2, ensure_ascii=False)
+    more = {} if details is None else dataclasses.asdict(details)
+    if robustness:
+        more["robustness"] = [dataclasses.asdict(one) for one in robustness]
+    return json.dumps({"scores": rows, **more} if more else rows, indent=2, ensure_ascii=False)
 
 
-def to_text(scores: Sequence[Score], details: Details | None = None) -> str:
-    """The scores, what their intervals and p-values mean, and their signatures; then the details."""
+def to_text(scores: Sequence[Score], details: Details | None = None, robustness: Sequence[Robustness] = ()) -> str:
+    """The scores, what their intervals and p-values mean, and their signatures; then the details and the robustness."""
     systems = list(dict.fromkeys(score.system for score in scores))
     sections = [_names(systems), _scores(systems, scores), _explanation(scores), _signatures(scores)]
     if details is not None:
@@ -44,6 +48,8 @@ def to_text(scores: Sequence[Score], details: Details | None = None) -> str:
             *(_worst(one, number) for number, one in zip(numbers, details.worst, strict=True) if one.sentences),
             *(_changed(one, number) for number, one in enumerate(details.changed, start=2)),
         ]
+    for number, one in enumerate(robustness, start=1):
+        sections += [_robustness(one, number if len(systems) > 1 else None), _kept(one)]
     return "\n\n".join(section for section in sections if section)
 
 
@@ -181,6 +187,30 @@ def _sentence(sentence: ScoredSentence, names: Sequence[str]) -> str:
     rows += [(name, one.text) for name, one in zip(names, sentence.translations, strict=True)]
     lines = [f"  {name:<11}  {text}".rstrip() for name, text in rows]
     return "\n".join([f"line {sentence.line:,}  chrF {chrf}, BLEU {bleu}", *lines])
+
+
+def _robustness(result: Robustness, number: int | None) -> str:
+    of_system = "" if number is None else f" of system {number}"
+    title = (
+        f"Robustness{of_system}: scores of variations of the {result.lines:,} lines (tokenizer {result.tokenizer}). "
+        "changed: number of lines whose source differs from the clean text. loss: how much lower the score is than "
+        "that of the clean text"
+    )
+    rows = [["variation", "changed", "BLEU", "loss", "chrF2", "loss"]]
+    for one in result.variations:
+        scores = (one.bleu, one.bleu_loss, one.chrf, one.chrf_loss)
+        rows.append([one.variation, f"{one.changed:,}", *(f"{score:.2f}" for score in scores)])
+    return f"{textwrap.fill(title, _WIDTH)}\n\n{table(rows)}"
+
+
+def _kept(result: Robustness) -> str:
+    """For each variation, the share of the items that the translations keep."""
+    title = "Share of the items of the source that the translation of the same line has too. -: the source has none"
+    rows = [["variation", *INSERTED]]
+    for one in result.variations:
+        shares = (f"{100 * kept.kept / kept.in_source:.1f}%" if kept.in_source else "-" for kept in one.kept)
+        rows.append([one.variation, *shares])
+    return f"{textwrap.fill(title, _WIDTH)}\n\n{table(rows)}"
 
 
 def _table(left: Sequence[Sequence[str]], systems: Sequence[Sequence[Sequence[str]]]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nmt.errors import NmtError
-from nmt.files import atomic
+from nmt.files import atomic, compression
 
 
 def check_folder(output: Path, folder: Path) -> None:
@@ -33,7 +33,7 @@ def check_new_folder(output: Path) -> None:
 
 def check_output(path: Path, read: Iterable[Path] = ()) -> Path:
     """The path of an --output with symbolic links resolved. Raises NmtError if it is a folder, if no file can be made
-    there, if the name ends in .gz, and if it is one of the files that the command reads."""
+    there, if the name ends as that of a compressed file, and if it is one of the files that the command reads."""
     if path.is_dir():
         raise NmtError(f"{path}: a folder: choose another --output")
     with atomic.reporting(path, "--output"):
@@ -41,8 +41,8 @@ def check_output(path: Path, read: Iterable[Path] = ()) -> Path:
     if path.is_file() and any(other.exists() and path.samefile(other) for other in read):
         raise NmtError(f"{path}: is an input of this command and would be overwritten: choose another --output")
     if not is_special(path):
-        if path.suffix == ".gz":
-            raise NmtError(f"{path}: output is not compressed: leave out .gz, and run gzip afterwards")
+        if path.suffix in compression.ENDINGS:
+            raise NmtError(f"{path}: output is not compressed: leave out {path.suffix}, and compress it afterwards")
         check_folder(path, place.parent)
     return place
 

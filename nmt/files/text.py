@@ -5,22 +5,21 @@ misalign the two sides of a corpus.
 """
 
 import codecs
-import gzip
 import hashlib
 import io
 import json
 import logging
 import os
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from nmt.errors import NmtError, no_such_file
 from nmt.files import atomic
+from nmt.files.compression import BLOCK_BYTES, decompressed
 from nmt.files.outputs import check_output, is_special
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("nmt")
 
 Digests = dict[Path, str]  # SHA-256 of the bytes that were read from each file
-_BLOCK_BYTES = 1 << 20
 
 
 class ReaderGone(Exception):
@@ -37,17 +35,22 @@ class ReaderGone(Exception):
 
 
 def read_lines(path: Path, digests: Digests | None = None) -> Iterator[str]:
-    """The lines of a UTF-8 file, decompressed if its name ends in .gz; see `decoded_lines`.
+    """The lines of a UTF-8 file, decompressed if its name ends in .gz, .xz or .zst; see `decoded_lines`.
 
     After the last line, the digest of the bytes that were read is added to `digests`. Raises NmtError if the file is
     missing, damaged or not UTF-8.
     """
-    with reading(path), _HashedFile(path) as raw, io.BufferedReader(raw, _BLOCK_BYTES) as file:
-        if path.suffix == ".gz":
-            with gzip.open(file) as stream:
-                yield from decoded_lines(stream, str(path))
-        else:
-            yield from decoded_lines(file, str(path))
+    with opened(path, digests) as stream:
+        yield from decoded_lines(stream, str(path))
+
+
+@contextmanager
+def opened(path: Path, digests: Digests | None = None) -> Iterator[BinaryIO]:
+    """The content of a file as a binary stream, decompressed if its name says so. At the end, if the stream was read
+    to its end, the digest of the file's bytes is added to `digests`. Raises NmtError if it is missing or damaged."""
+    with reading(path), _HashedFile(path) as raw, io.BufferedReader(raw, BLOCK_BYTES) as file:
+        with decompressed(cast(BinaryIO, file), path) as stream:
+            yield stream
         if digests is not None:
             digests[path] = raw.sha256.hexdigest()
 
@@ -72,12 +75,20 @@ def survey(path: Path, digests: Digests) -> int:
 
 def line_pairs(source: Path, target: Path, digests: Digests | None = None) -> Iterator[tuple[str, str]]:
     """Pairs of lines of two files. Raises NmtError as `read_lines` does, and if one file has more lines."""
-    lines = read_lines(source, digests), read_lines(target, digests)
-    for number, (line, translation) in enumerate(zip_longest(*lines)):
+    return aligned(read_lines(source, digests), read_lines(target, digests), str(source), str(target))
+
+
+def aligned(
+    source: Iterator[str], target: Iterator[str], source_name: str, target_name: str
+) -> Iterator[tuple[str, str]]:
+    """Pairs of lines. Raises NmtError, with the names of the two sides, if one of them has more lines."""
+    for number, (line, translation) in enumerate(zip_longest(source, target)):
         if line is None or translation is None:
-            rest = number + 1 + sum(1 for one in lines for _ in one)  # one of them has ended
+            rest = number + 1 + sum(1 for side in (source, target) for _ in side)  # one of them has ended
             here, there = (number, rest) if line is None else (rest, number)
-            raise NmtError(f"{source} has {here:,} lines and {target} has {there:,}: each line needs its translation")
+            raise NmtError(
+                f"{source_name} has {here:,} lines and {target_name} has {there:,}: each line needs its translation"
+            )
         yield line, translation
 
 
@@ -106,8 +117,6 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise no_such_file(path) from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise NmtError(f"{path}: damaged gzip file ({error}): download or compress it again") from None
     except OSError as error:
         raise NmtError(f"{path}: cannot be read: {error.strerror or error}") from None
 

@@ -34,13 +34,15 @@ class Objective(nn.Module):
     def __init__(self, model: TranslationModel, training: schema.TrainingConfig, *, sharded: bool = False):
         super().__init__()
         self.packed = False  # whether batches in training are
+        self.corpora = 1  # whose -log p is summed separately
         self.model, self.smoothing = model, training.label_smoothing
         mixed = training.precision in ("bfloat16", "float16")
         self.dtype: torch.dtype | None = getattr(torch, training.precision) if mixed else None
         self.copies_weights = self.dtype == torch.bfloat16 and not (sharded or training.activation_checkpointing)
 
     def forward(self, batch: Batch | PackedBatch) -> tuple[Tensor, Tensor]:
-        """Sums over the batch's target tokens, in nats: of the loss, label-smoothed in training only, and of -log p."""
+        """Sums over the batch's target tokens, in nats: of the loss, label-smoothed in training only, and of -log p,
+        those of each corpus, [C]."""
         sampled = None
         if isinstance(batch, PackedBatch):
             source, inputs = (PackedSentences(*batch.side(side), batch.longest) for side in (0, 1))
@@ -61,7 +63,14 @@ class Objective(nn.Module):
                 of_mean = _at_tokens(sampled.mean_states, batch)
                 _, mean_nll = smoothed_cross_entropy(of_mean, self.model.output_weight, labels, 0.0)
             loss = loss + sampling_loss(sampled, nll - mean_nll, batch)
-        return loss, nll.sum(dtype=torch.float64 if nll.device.type == "cpu" else None).to(nll.dtype)
+        return loss, self._by_corpus(nll, batch)
+
+    def _by_corpus(self, nll: Tensor, batch: Batch | PackedBatch) -> Tensor:
+        """Sums of nll [N] over the tokens of each corpus, [C]."""
+        exact = nll.double() if nll.device.type == "cpu" else nll
+        if self.corpora == 1 or batch.corpora is None:
+            return F.pad(exact.sum()[None], (0, self.corpora - 1)).to(nll.dtype)
+        return exact.new_zeros(self.corpora).index_add(0, batch.corpora, exact).to(nll.dtype)
 
     def _states(self, *inputs: Tensor | PackedSentences) -> Tensor | Sampled:
         """The decoder's last states for source and decoder input, [B, T, D] or packed [N, D]; see TranslationModel."""

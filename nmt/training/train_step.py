@@ -30,12 +30,18 @@ _MIN_LOSS_SCALE = 2.0**-14  # float16 starts at 65,536 and halves it at each ove
 class TrainStep:
     """The model, its optimizer, float16's loss scaler and the moving average of the weights (None without one).
 
-    losses: this rank's sums of the loss and of -log p since they were last set to zero, on the device.
+    losses: this rank's sums of the loss and of each corpus's -log p since they were last set to zero, on the device.
     gradient_norm: the norm of the whole gradient in the last step that computed it.
     """
 
     def __init__(
-        self, model: TranslationModel, training: TrainingConfig, seed: int, device: torch.device, ranks: Ranks
+        self,
+        model: TranslationModel,
+        training: TrainingConfig,
+        seed: int,
+        device: torch.device,
+        ranks: Ranks,
+        corpora: int = 1,
     ):
         self.model, self.training, self.seed, self.device, self.ranks = model, training, seed, device, ranks
         torch.set_float32_matmul_precision("high" if training.precision == "tf32" else "highest")
@@ -55,7 +61,9 @@ class TrainStep:
         self.optimizer = _optimizer(self.model, training)
         self.scaler = torch.amp.GradScaler(device.type, enabled=training.precision == "float16")
         self.average = None if training.ema_decay is None else copy.deepcopy(self.model).requires_grad_(False)
-        self.losses = torch.zeros(2, device=device, dtype=torch.float32 if device.type == "mps" else torch.float64)
+        self.objective.corpora = corpora
+        precise = torch.float32 if device.type == "mps" else torch.float64
+        self.losses = torch.zeros(1 + corpora, device=device, dtype=precise)
         self.gradient_norm: Tensor | None = None
 
     def prepare(self, example: Batch | PackedBatch) -> None:
@@ -89,7 +97,7 @@ class TrainStep:
                     loss, nll = self.parallel(batch.to(self.device))
                 with phase("backward"):
                     self.scaler.scale(loss * share).backward()
-            sums = torch.stack([loss, nll]).detach()
+            sums = torch.cat([loss[None], nll]).detach()
             # The scaler skips a step in which float16 overflowed: its sums must not spoil those of other steps.
             self.losses += sums.where(sums.isfinite(), 0) if self.scaler.is_enabled() else sums
         with phase("optimizer"):

@@ -4,7 +4,7 @@ import dataclasses
 import logging
 import signal
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,14 @@ import torch
 from nmt.checkpoints import model_file, run_folder
 from nmt.config.schema import Config
 from nmt.data.batching import Batches, Step, read_ahead
+from nmt.data.mixing import Mix, mix_of
 from nmt.data.token_store import TokenStore
 from nmt.device import explaining_out_of_memory
 from nmt.distributed.ranks import Ranks
 from nmt.distributed.stopping import StopRequest
 from nmt.errors import NmtError
-from nmt.models.interface import TranslationModel
 from nmt.training import state
-from nmt.training.data import TrainingData, TranslationScores
+from nmt.training.data import TrainingData
 from nmt.training.memory import micro_batch_tokens
 from nmt.training.precision import faster_precision
 from nmt.training.profiling import Profile
@@ -30,6 +30,7 @@ from nmt.training.saving import Saver
 from nmt.training.schedule import learning_rate
 from nmt.training.state import Identity, Progress
 from nmt.training.train_step import TrainStep
+from nmt.training.validation import validate
 
 log = logging.getLogger("nmt")
 
@@ -59,18 +60,22 @@ class Trainer:
         message = f"{device}: out of memory with the model alone: lower the sizes in the model settings"
         with explaining_out_of_memory(lambda: message):
             self.model = model_file.new_model(config.model, prepared.vocabulary)
-            self.train_step = TrainStep(self.model, config.training, config.seed, device, ranks)
+            self.mix = mix_of(config.data, [one.kept for one in prepared.report.counts])
+            corpora = len(self.mix.sizes)
+            self.train_step = TrainStep(self.model, config.training, config.seed, device, ranks, corpora)
         self.micro_batch_tokens = micro_batch_tokens(
             config.training, self.run_dir, prepared.train, self.train_step.objective, ranks
         )
         sizes = config.training.batch_tokens, self.micro_batch_tokens
         packed = self.train_step.objective.packed
-        self.batches = self._batches(prepared.train, *sizes, config.vocabulary.segmentations, packed=packed)
+        self.batches = self._batches(prepared.train, *sizes, config.versions, packed=packed, mix=self.mix)
         ids = prepared.validation_ids
         self.validation = None if ids is None else self._validation_batches(ids)
-        data_key = f"{prepared.data_key}, {self.batches.skipped} pairs skipped"  # the batches depend on both
+        # The batches depend on all of it.
+        mixed = ", ".join(map(str, self.mix.shares)) if self.mix != Mix.of(self.mix.sizes) else "by size"
+        data_key = f"{prepared.data_key}, {self.batches.skipped} pairs skipped, mixed {mixed}"
         self.identity = Identity(config, data_key, data.vocabulary_key, data.validation_key)
-        self.progress = Progress()
+        self.progress = Progress.of(corpora)
         dtype = self.train_step.objective.dtype or torch.float32
         self.profile = Profile(self.run_dir / "profile", device, dtype, ranks) if profile else None
 
@@ -247,8 +252,12 @@ class Trainer:
     def _interval_means(self) -> tuple[float, float, float]:
         """Since the last logged row, over all ranks: loss and -log p per target token, target tokens per second."""
         tokens, seconds = self.progress.interval_target_tokens, self.progress.interval_seconds
-        loss, nll = (self.ranks.all_reduce_sum(self.train_step.losses) / tokens).tolist()
-        return loss, nll, tokens / max(seconds, 1e-9)
+        loss, *nll = self.ranks.all_reduce_sum(self.train_step.losses).tolist()
+        return loss / tokens, sum(nll) / tokens, tokens / max(seconds, 1e-9)
+
+    def _interval_nll(self) -> list[float]:
+        """The sum of -log p since the last logged row, over all ranks, for each corpus."""
+        return self.ranks.all_reduce_sum(self.train_step.losses).tolist()[1:]
 
     def _log_interval(self, run_log: RunLog, bar: ProgressBar) -> None:
         """Write a row of metrics about the steps since the last row, and start a new interval."""
@@ -264,6 +273,7 @@ class Trainer:
             "loss": loss,
             "nll": nll,
             "learning_rate": self._learning_rate(),
+            **({"corpora": progress.corpora(self.mix.sizes, self._interval_nll())} if len(self.mix.sizes) > 1 else {}),
             **({"gradient_norm": float(norm)} if norm is not None and norm.isfinite() else {}),
             "target_tokens": progress.target_tokens,
             "target_tokens_per_second": round(speed, 1),
@@ -350,7 +360,14 @@ class Trainer:
         return self._batches(pairs, tokens * self.ranks.size, tokens)
 
     def _batches(
-        self, pairs: TokenStore, batch_tokens: int, micro_batch: int, segmentations: int = 1, *, packed: bool = False
+        self,
+        pairs: TokenStore,
+        batch_tokens: int,
+        micro_batch: int,
+        versions: int = 1,
+        *,
+        packed: bool = False,
+        mix: Mix | None = None,
     ) -> Batches:
         return Batches(
             pairs,
@@ -359,30 +376,9 @@ class Trainer:
             seed=self.config.seed,
             pool_pairs=self.config.data.pool_pairs,
             over_budget=self.config.data.over_budget,
-            segmentations=segmentations,
+            versions=versions,
             rank=self.ranks.rank,
             world_size=self.ranks.size,
             packed=packed,
+            mix=mix,
         )
-
-
-@torch.no_grad()
-def validate(
-    train_step: TrainStep, batches: Batches, translate: Callable[[TranslationModel], TranslationScores] | None
-) -> tuple[dict[str, float], TranslationScores | None]:
-    """The scores by name, and what `translate` returned. Collective; leaves the model in eval mode.
-
-    validation_loss is the mean of -log p in nats per target token; bleu and chrf are there with `translate` only.
-    """
-    train_step.objective.eval()
-    nll, tokens = torch.zeros((), dtype=torch.float64), 0
-    for step in batches.epoch(0):
-        nll += sum(float(train_step.objective(batch.to(train_step.device))[1]) for batch in step.micro_batches)
-        tokens += step.target_tokens  # of all ranks
-    if train_step.sharded:  # without a backward pass the embeddings are still gathered
-        train_step.objective.reshard()  # type: ignore[operator]
-    scores = {"validation_loss": float(train_step.ranks.all_reduce_sum(nll)) / tokens}
-    translated = translate(train_step.unsharded_model()) if translate else None
-    if translated:
-        scores |= {"bleu": translated.bleu, "chrf": translated.chrf}
-    return train_step.ranks.broadcast(scores), translated

@@ -1,11 +1,13 @@
 """An evaluation from files and models to scores: what is compared with what, and what is refused."""
 
+import json
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import sacrebleu
 from helpers.model_files import make_checkpoint
 from typer.testing import CliRunner
 
@@ -45,7 +47,7 @@ def texts(tmp_path: Path) -> dict[str, Path]:
 
 
 def names(request: Request) -> list[str]:
-    scores, _ = evaluate(request)
+    scores, *_ = evaluate(request)
     assert [score.difference is None for score in scores] == [i < 3 for i in range(len(scores))]
     return [score.system for score in scores[::3]]
 
@@ -64,13 +66,13 @@ def test_a_model_scores_as_the_file_of_its_translations(
     request = Request(
         models=models, overrides=overrides, source=texts["source"], references=references, outputs=outputs
     )
-    scores, details = evaluate(request)
+    scores, details, _ = evaluate(request)
     assert details is None
     lines = texts["source"].read_text(encoding="utf-8").split("\n")[:-1]
     for model, output in zip(models, outputs, strict=True):
         translated = Translator.load(model, "cpu", overrides=overrides).translate(lines)
         assert output.read_text(encoding="utf-8").split("\n") == [*translated, ""]
-    again, _ = evaluate(Request(hypotheses=outputs, references=references, language="de"))
+    again, *_ = evaluate(Request(hypotheses=outputs, references=references, language="de"))
     assert [(one.name, one.value, one.signature, one.difference) for one in scores] == [
         (one.name, one.value, one.signature, one.difference) for one in again
     ]
@@ -80,11 +82,11 @@ def test_details_say_where_words_were_counted(texts: dict[str, Path], tmp_path: 
     training = tmp_path / "train.de"
     training.write_text("eins\n" * 12, encoding="utf-8")
     request = Request(hypotheses=[texts["first"]], references=[texts["reference"]], language="de", sentences=1)
-    _, details = evaluate(Request(**{**vars(request), "details": True}))
+    _, details, _ = evaluate(Request(**{**vars(request), "details": True}))
     assert details is not None and details.frequencies.text == str(texts["reference"])
     assert [one.text for one in details.lengths] == [str(texts["reference"])]
     assert len(details.worst[0].sentences) == 1 and details.changed == []
-    _, details = evaluate(
+    _, details, _ = evaluate(
         Request(**{**vars(request), "training_texts": [training, training], "source": texts["source"]})
     )
     assert details is not None and details.frequencies.text == f"{training}, {training}"
@@ -98,13 +100,13 @@ def test_details_say_where_words_were_counted(texts: dict[str, Path], tmp_path: 
 def test_details_of_texts_without_a_word(tmp_path: Path) -> None:
     blank = tmp_path / "blank"
     blank.write_text("\n\n")
-    scores, details = evaluate(Request(hypotheses=[blank], references=[blank], language="de", details=True))
+    scores, details, _ = evaluate(Request(hypotheses=[blank], references=[blank], language="de", details=True))
     assert details is not None and "No words in" in report.to_text(scores, details)
 
 
 def test_a_tokenizer_given_is_that_of_scores_and_details(texts: dict[str, Path]) -> None:
     given = Request(hypotheses=[texts["first"]], references=[texts["reference"]], tokenizer="none", details=True)
-    (bleu, *_), details = evaluate(given)
+    (bleu, *_), details, _ = evaluate(given)
     assert "|tok:none|" in bleu.signature
     assert details is not None
     assert [one.tokenizer for one in details.lengths] == [details.frequencies.tokenizer] == ["none"]
@@ -134,7 +136,7 @@ def test_models_of_several_languages_leave_the_language_to_be_said(
     request = {"models": models, "source": texts["source"], "references": [texts["reference"]]}
     with pytest.raises(NmtError, match=r"models with different target languages \(de, zh\): give --language"):
         evaluate(Request(**request))
-    scores, _ = evaluate(Request(**request, language="zh"))
+    scores, *_ = evaluate(Request(**request, language="zh"))
     assert "|tok:zh|" in scores[0].signature
 
 
@@ -144,8 +146,8 @@ def test_a_named_test_set(texts: dict[str, Path], monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(
         "nmt.commands.evaluate.load_test_set", lambda name, pair: {("wmt14", "en-de"): found}[name, pair]
     )
-    named, _ = evaluate(Request(hypotheses=[texts["first"]], test_set="wmt14", language_pair="en-de"))
-    given, _ = evaluate(Request(hypotheses=[texts["first"]], references=[texts["reference"]], language="de"))
+    named, *_ = evaluate(Request(hypotheses=[texts["first"]], test_set="wmt14", language_pair="en-de"))
+    given, *_ = evaluate(Request(hypotheses=[texts["first"]], references=[texts["reference"]], language="de"))
     assert [one.value for one in named] == [one.value for one in given]
     assert "|lang:en-de|" in named[0].signature and "|test:wmt14" in named[0].signature
 
@@ -182,15 +184,40 @@ def test_comet_is_a_further_score(texts: dict[str, Path], monkeypatch: pytest.Mo
     monkeypatch.setattr(comet, "check_installed", lambda: None)
     monkeypatch.setattr(comet, "score", score)
     files = [texts["first"], texts["second"]]
-    found, _ = evaluate(Request(hypotheses=files, source=texts["source"], references=[texts["reference"]], comet="x"))
+    found, *_ = evaluate(Request(hypotheses=files, source=texts["source"], references=[texts["reference"]], comet="x"))
     text = report.to_text(found)
     assert re.search(r"\nCOMET +0\.8123 +0\.8123\n", text) and text.endswith("\nCOMET  model:x")
+
+
+def test_robustness_is_that_of_each_model(models: list[Path], texts: dict[str, Path], tmp_path: Path) -> None:
+    outputs = [tmp_path / "a.out", tmp_path / "b.out"]
+    given = {"models": models, "source": texts["source"], "references": [texts["reference"]]}
+    request = Request(**given, hypotheses=[texts["first"]], outputs=outputs, robustness=True)
+    scores, details, found = evaluate(request)
+    plain, _, none = evaluate(Request(**given, hypotheses=[texts["first"]]))
+    assert none == [] and details is None and scores == plain
+    assert [one.system for one in found] == [str(model) for model in models]
+    for number, model in enumerate(models):
+        clean, upper, *_ = found[number].variations
+        assert clean.bleu == scores[3 * number].value and clean.chrf == scores[3 * number + 1].value
+        lines = Translator.load(model, "cpu").translate(["ONE TWO THREE", "FOUR FIVE", "SIX SEVEN"])
+        expected = sacrebleu.corpus_chrf(lines, [["DREI ZWEI EINS", "FÜNF VIER", "SIEBEN SECHS"]]).score
+        assert (upper.variation, upper.changed, upper.chrf) == ("uppercase", 3, expected)
+    assert evaluate(request)[2] == found
+    text = report.to_text(scores, details, found)
+    assert "Robustness of system 2: scores of variations of the 3 lines" in " ".join(text.split())
+    assert "Robustness of system 3" not in text
+    assert max(map(len, text.partition("Robustness")[2].split("\n"))) <= 80
+    data = json.loads(report.to_json(scores, details, found))
+    assert data.keys() == {"scores", "robustness"} and len(data["robustness"]) == 2
+    assert data["robustness"][0]["variations"][6]["kept"][0] == {"kind": "number", "in_source": 3, "kept": 0}
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
         ["--reference", "r"],
+        ["--hypothesis", "h", "--source", "s", "--reference", "r", "--robustness"],
         ["m", "--reference", "r"],
         ["m", "--source", "s"],
         ["--hypothesis", "h", "--reference", "r", "--output", "o"],

@@ -208,7 +208,8 @@ def test_the_examples_in_the_reference_work(script: ModuleType) -> None:
     assert len(schema.load(ROOT / path, overrides).data.train) == 2
     entries = re.findall(r"^    (\{.*\})$", script.page(), re.MULTILINE)
     loaded = schema.parse(example.partition("  train:")[0] + f"  train: [{', '.join(entries)}]\n", "entries")
-    assert [bool(corpus.hub or corpus.file) for corpus in loaded.data.train] == [False, True, True]
+    kinds = [corpus.source or corpus.file or corpus.hub or corpus.opus for corpus in loaded.data.train]
+    assert kinds == ["train.en", "train.tsv.gz", "memory.tmx", "wmt/wmt14", "Tatoeba"]
 
 
 def test_the_error_in_the_reference_is_what_is_shown(script: ModuleType) -> None:

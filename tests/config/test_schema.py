@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nmt.config import reader, schema
 from nmt.config.declaration import all_settings
-from nmt.config.schema import Config, Corpus
+from nmt.config.schema import AugmentConfig, Config, Corpus, Variation
 from nmt.errors import NmtError
 
 MINIMAL = """
@@ -111,9 +111,26 @@ def test_a_difference_is_one_line_however_long_the_value() -> None:
 
 IMPOSSIBLE = [  # overrides, and what the one message names
     (["data.train=[]"], ["data.train is empty"]),
-    (["data.train=[{}]"], ["data.train[0]", "source + target, file, or hub", "none of them"]),
+    (
+        ["data.train=[{file: a.tsv, weight: 1}, {file: b.tsv}]"],
+        ["data.train[1] has no weight, but others have: give every corpus one, or none"],
+    ),
+    (
+        ["data.train=[{file: a.tsv, weight: 1}]", "data.temperature=5"],
+        ["data.temperature does not go with data.train[0].weight"],
+    ),
+    (["data.validation={file: c.tsv, weight: 2}"], ["data.validation.weight has no meaning: delete it"]),
+    (
+        ["data.train=[{file: a.tsv}, {file: b.tsv, weight: 1}]"],
+        ["data.train[0] has no weight, but others have"],
+    ),
+    (["data.train=[{}]"], ["data.train[0]", "source + target, file, hub, opus, sacrebleu", "none of them"]),
     (["data.train=[{source: a, target: b, hub: c}]"], ["data.train[0]", "source + target and hub"]),
     (["data.train=[{file: a.tsv, hub: c}]"], ["data.train[0]", "file and hub"]),
+    (["data.train=[{opus: a, hub: c}]"], ["data.train[0]", "hub and opus"]),
+    (["data.validation={hub: a, version: c}"], ["data.validation.version", "data.validation.opus"]),
+    (["data.train=[{opus: a, split: c}]"], ["data.train[0].split", "data.train[0].hub"]),
+    (["data.train=[{sacrebleu: wmt14}]"], ["data.train[0].sacrebleu", "data.validation"]),
     (["data.train=[{source: a, target: b}, {source: a}]"], ["data.train[1].source", "data.train[1].target"]),
     (["data.validation={target: b}"], ["data.validation.target", "data.validation.source"]),
     (["data.validation={source: a, target: b, source_column: c}"],
@@ -186,6 +203,30 @@ def test_no_search_is_asked_for_that_no_machine_could_do(key: str, most: str, mo
         assert problem.startswith(f"override decoding.{key}: expected ") and f"at most {int(most):,}" in problem
 
 
+def test_kinds_of_augmentation_take_a_rate_or_a_rate_and_sides() -> None:
+    augment = read("data.augment={uppercase: 0.07, titlecase: {rate: 0.05, sides: source}}", "data.augment.typos=1")
+    assert augment.data.augment == AugmentConfig(0.07, Variation(0.05, "source"), typos=1.0)
+    assert read().data.augment == AugmentConfig()
+
+
+@pytest.mark.parametrize(
+    ("override", "problem"),
+    [
+        ("uppercas=0.1", "data.augment.uppercas: unknown setting; did you mean data.augment.uppercase?"),
+        ("uppercase=1.5", "expected number or mapping, at least 0, at most 1; found 1.5"),
+        ("uppercase=much", "data.augment.uppercase: expected number or mapping, at least 0, at most 1; found much"),
+        ("lowercase={rate: -1}", "data.augment.lowercase.rate: expected number, at least 0, at most 1; found -1"),
+        ("lowercase={rate: 0.1, sides: target}", "data.augment.lowercase.sides: expected both | source; found target"),
+        ("lowercase={sides: source}", "data.augment.lowercase has sides and no rate: give {rate: 0.05, sides: source}"),
+        ("typos={rate: 0.1}", "data.augment.typos: expected number, at least 0, at most 1; found "),
+        ("lowercase=0.7", "uppercase, titlecase, lowercase add up to 1.2, and a pair gets at most one of them: lower"),
+    ],
+)
+def test_augmentation_that_cannot_be(override: str, problem: str) -> None:
+    (found,) = problems("data.augment.titlecase=0.5", f"data.augment.{override}")
+    assert problem in found
+
+
 @pytest.mark.parametrize(
     "overrides",
     [
@@ -256,13 +297,17 @@ def configs(draw: st.DrawFn) -> Config:
     """The least config with a few settings changed, possible together or not."""
     value = read(f"model.architecture={draw(st.sampled_from(['transformer', 'recurrent']))}")
     for path in draw(st.lists(st.sampled_from(list(reader.flatten(value))), max_size=6)):
-        owner_name, _, name = path.rpartition(".")
-        owner = getattr(value, owner_name) if owner_name else value
-        (field,) = (field for field in dataclasses.fields(owner) if field.name == name)
-        changed = draw(values(typing.get_type_hints(type(owner))[name], field.metadata["bounds"]))
-        owner = dataclasses.replace(owner, **{name: changed})
-        value = dataclasses.replace(value, **{owner_name: owner}) if owner_name else owner
+        value = changed(draw, value, *path.split("."))
     return value
+
+
+def changed(draw: st.DrawFn, owner: Any, name: str, *inner: str) -> Any:
+    """The section with another value of the setting `name`, or of a setting in that section."""
+    if inner:
+        return dataclasses.replace(owner, **{name: changed(draw, getattr(owner, name), *inner)})
+    (field,) = (field for field in dataclasses.fields(owner) if field.name == name)
+    value = draw(values(typing.get_type_hints(type(owner))[name], field.metadata["bounds"]))
+    return dataclasses.replace(owner, **{name: value})
 
 
 @given(configs())

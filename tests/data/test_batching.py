@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from nmt.data import batching
 from nmt.data.batching import Batches, Step, choose_cuts, collate, read_ahead, sort_by_length, split_evenly
-from nmt.data.vocabulary import PAD
+from nmt.data.mixing import Mix
+from nmt.data.vocabulary import EOS, PAD
 from nmt.errors import NmtError
 
 
@@ -392,11 +393,74 @@ def test_pinning_passes_both_sides_through_page_locked_memory(monkeypatch: pytes
 def test_each_epoch_is_over_the_next_segmentation() -> None:
     lengths = [(3 + i % 5 + version, 4) for version in range(3) for i in range(20)]
     store = Store([*lengths[:20], *lengths[20:40], (99, 4), *lengths[41:]])  # one that never fits
-    batches = make(store, 50, segmentations=3)
+    batches = make(store, 50, versions=3)
     for epoch in range(7):
         first = epoch % 3 * 20
         pairs = sorted(itertools.chain.from_iterable(itertools.chain.from_iterable(contents(store, batches, epoch))))
         assert pairs == [pair for pair in range(first, first + 20) if pair != 40]
     assert batches.skipped == 1
     with pytest.raises(NmtError, match="no batch can be made"):
-        make(Store([(3, 3), (60, 3)]), 50, segmentations=2)
+        make(Store([(3, 3), (60, 3)]), 50, versions=2)
+
+
+# --------------------------------------------------------------------------- several corpora
+
+
+def mixed(store: Store, batch_tokens: int, **changes: object) -> Batches:
+    """A corpus of 60 pairs and one of 30, which has three quarters of the mix, in two versions."""
+    return make(store, batch_tokens, mix=Mix.of([60, 30], [1, 3]), versions=2, **changes)
+
+
+def test_corpora_have_their_shares_and_go_through_their_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "LEAST_BATCHES", 0)  # so that each pool ends with a pass
+    store = Store([(3 + i % 5, 4 + i % 3) for i in range(180)])
+    batches, seen = mixed(store, 50), list[int]()
+    for epoch in range(4):
+        steps = list(batches.epoch(epoch))
+        pairs = [pair for micro_batch in store.read for pair in micro_batch]
+        store.read.clear()
+        counts = [sum(step.pairs_of[number] for step in steps) for number in (0, 1)]
+        assert counts == [sum(pair % 90 < 60 for pair in pairs), sum(pair % 90 >= 60 for pair in pairs)]
+        assert abs(counts[0] - 90 / 4) < 1 and abs(counts[1] - 90 * 3 / 4) < 1
+        seen += pairs
+    for own, size in ((range(60), 60), (range(60, 90), 30)):
+        of_corpus = [pair for pair in seen if pair % 90 in own]
+        passes = [of_corpus[first : first + size] for first in range(0, len(of_corpus) - size + 1, size)]
+        for number, one_pass in enumerate(passes):
+            assert sorted(one_pass) == [pair + number % 2 * 90 for pair in own]
+
+
+@given(st.sampled_from([1, 2, 3]), st.integers(20, 60), st.booleans())
+def test_the_corpus_of_each_token_is_known(ranks: int, micro_batch: int, packed: bool) -> None:
+    store = Store([(3 + i % 5, 4 + i % 3) for i in range(180)])
+    settings = {"world_size": ranks, "micro_batch_tokens": micro_batch, "packed": packed}
+    whole, tokens = list(mixed(store, 60).epoch(1)), list[int]()
+    for steps in zip(*(mixed(store, 60, rank=rank, **settings).epoch(1) for rank in range(ranks)), strict=True):
+        found = [0, 0]
+        for step in steps:
+            store.read.clear()
+            for batch in step.micro_batches:
+                assert batch.corpora is not None
+                for number in (0, 1):
+                    found[number] += int((batch.corpora == number).sum())
+        assert all(tuple(found) == step.target_tokens_of for step in steps)
+        tokens.append(sum(found))
+        assert sum(found) == steps[0].target_tokens and sum(steps[0].pairs_of) == steps[0].sentences
+    assert tokens == [step.target_tokens for step in whole]
+    assert [step.pairs_of for step in whole] == [step.pairs_of for step in mixed(store, 60, **settings).epoch(1)]
+
+
+def test_corpora_of_rows_are_those_of_their_tokens() -> None:
+    rows = [np.array(row, np.uint16) for row in ([5, EOS], [EOS], [6, 7, EOS])]
+    assert batching.collate_pairs(rows, rows, np.array([2, 0, 1])).corpora.tolist() == [2, 2, 0, 1, 1, 1]  # type: ignore[union-attr]
+    assert batching.collate_pairs(rows, rows).corpora is None
+
+
+def test_the_steps_of_a_long_epoch_are_estimated_from_its_first_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = make(Store([(3 + i % 5, 4 + i % 3) for i in range(2000)]), 100, pool_pairs=500)
+    exact = batches.steps_in_epoch(0)
+    monkeypatch.setattr(batching, "_EXACT_PAIRS", 1999)
+    planned = list[tuple[int, int]]()
+    plan = Batches._plan_pool
+    monkeypatch.setattr(Batches, "_plan_pool", lambda self, times: planned.append(times) or plan(self, times))
+    assert batches.steps_in_epoch(0) == pytest.approx(exact, rel=0.03) and planned == [(0, 500)]

@@ -11,12 +11,15 @@ from typing import Any
 
 import pyarrow
 import pytest
+from helpers.compressed import COMPRESS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
 from nmt.config.schema import Corpus, DataConfig
-from nmt.data.corpus import BATCH_ROWS, fingerprint, read_pairs
+from nmt.data import corpus as corpora
+from nmt.data.arrow_tables import BATCH_ROWS
+from nmt.data.corpus import read_pairs
 from nmt.errors import NmtError
 from nmt.files.text import decoded_lines, read_lines
 
@@ -36,12 +39,16 @@ def read(corpus: Corpus, default_split: str = "train") -> list[tuple[str, str]]:
     return list(read_pairs(corpus, data(corpus), default_split))
 
 
+def fingerprint(corpus: Corpus, default_split: str) -> str:
+    return corpora.fingerprint(corpus, data(corpus), default_split)
+
+
 def lines_of(content: bytes) -> list[str]:
     return list(decoded_lines(io.BytesIO(content), "a file"))
 
 
 def write(path: Path, content: bytes) -> str:
-    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    path.write_bytes(COMPRESS[path.suffix](content) if path.suffix in COMPRESS else content)
     return str(path)
 
 
@@ -124,7 +131,7 @@ def test_breaks_inside_fields_become_spaces(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------- every kind of corpus
 
 
-@pytest.mark.parametrize("packed", ["", ".gz"])
+@pytest.mark.parametrize("packed", ["", *COMPRESS])
 def test_text_files(tmp_path: Path, packed: str) -> None:
     source, target = (
         write(tmp_path / f"train.{side}{packed}", "\n".join(pair[side] for pair in PAIRS).encode()) for side in (0, 1)
@@ -132,7 +139,7 @@ def test_text_files(tmp_path: Path, packed: str) -> None:
     assert read(Corpus(source=source, target=target)) == PAIRS
 
 
-@pytest.mark.parametrize("packed", ["", ".gz"])
+@pytest.mark.parametrize("packed", ["", *COMPRESS])
 def test_tsv(tmp_path: Path, packed: str) -> None:
     rows = "".join(f"{i}\t{source}\t{target}\n" for i, (source, target) in enumerate(PAIRS))
     path = write(tmp_path / f"train.tsv{packed}", rows.encode())
@@ -140,7 +147,7 @@ def test_tsv(tmp_path: Path, packed: str) -> None:
     assert read(Corpus(file=path)) == [(str(i), source) for i, (source, _) in enumerate(PAIRS)]
 
 
-@pytest.mark.parametrize("packed", ["", ".gz"])
+@pytest.mark.parametrize("packed", ["", *COMPRESS])
 @pytest.mark.parametrize(
     ("row", "columns"),
     [
@@ -223,7 +230,7 @@ def test_misaligned_files_state_both_counts(tmp_path: Path, source: int, target:
         ("a.jsonl", b'{"en": "a", "de": "\\ud800"}\n', {}, "a.jsonl:1: column 'de' holds half of a surrogate pair"),
         ("a.jsonl", b'{"en": "a"}\n', {"source_column": "q"}, "no source column 'q'; there are 'en'"),
         ("a.parquet", b"PAR1 and no more", {}, "a.parquet: not a complete Parquet file"),
-        ("a.csv", b"a,b\n", {}, "a.csv: the name of a table must end in .tsv"),
+        ("a.csv", b"a,b\n", {}, "a.csv: its name must end in .tsv"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_table(
@@ -347,16 +354,17 @@ def test_fingerprint_of_a_hub_dataset() -> None:
         fingerprint(Corpus(hub="no-one/nothing", revision="main"), "train")
 
 
-@pytest.mark.parametrize("name", ["text", "text.gz", "table.tsv", "table.jsonl.gz"])
+@pytest.mark.parametrize("name", ["text", "text.gz", "text.xz", "table.tsv", "table.jsonl.gz", "table.jsonl.zst"])
 def test_the_fingerprint_is_compared_with_what_was_read(tmp_path: Path, name: str) -> None:
     """Another content that is there while it is read is found, though the right one is back by the end."""
 
     def written(word: str) -> Corpus:
         path = tmp_path / name
         path.unlink(missing_ok=True)  # so that who reads the old one goes on with it
-        texts = {"table.tsv": f"{word}\tb\n".encode() * 3, "table.jsonl.gz": json_lines([{"en": word, "de": "b"}] * 3)}
-        write(path, texts.get(name, f"{word}\n".encode() * 3))
-        return Corpus(file=str(path)) if name in texts else Corpus(source=str(path), target=str(path))
+        texts = {"tsv": f"{word}\tb\n".encode() * 3, "jsonl": json_lines([{"en": word, "de": "b"}] * 3)}
+        kind = name.split(".")[1] if name.startswith("table") else ""
+        write(path, texts.get(kind, f"{word}\n".encode() * 3))
+        return Corpus(file=str(path)) if kind else Corpus(source=str(path), target=str(path))
 
     corpus = written("right")
     expected = fingerprint(corpus, "train")

@@ -43,7 +43,7 @@ def test_a_batch_written_out() -> None:
 def test_a_batch_without_sentences_is_all_padding() -> None:
     packed = pack([], [], length=4, longest=9)
     assert packed.target_tokens == 0 and not len(packed.labels)
-    assert packed.numbers.shape == (11, 4)
+    assert packed.numbers.shape == (12, 4)
     assert not packed.numbers[[1, 2, 3, 4, 6, 7, 8, 9]].any() and (packed.numbers[[0, 5, 10]] == PAD).all()
 
 
@@ -82,7 +82,7 @@ def test_several_ranks_need_little_more_than_their_share() -> None:
     lengths = [(5 + i % 20, 6 + i % 18) for i in range(2000)]
     batches = make(Store(lengths), 4000, packed=True, world_size=8)
     (batch,) = next(batches.epoch(0)).micro_batches
-    assert batch.numbers.shape == (11, 500 + 24)
+    assert batch.numbers.shape == (12, 500 + 24)
 
 
 @given(corpus, st.integers(1, 60), st.sampled_from([1, 3]))

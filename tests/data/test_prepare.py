@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,11 @@ from pyarrow import parquet
 from nmt.config import reader, schema
 from nmt.config.schema import Config, Corpus, DataConfig
 from nmt.data import cleaning, token_store, vocabulary
-from nmt.data.prepare import PreparedData, locked, prepare, sample_evenly
+from nmt.data.prepare import PreparedData, locked, prepare, sample_evenly, sample_sizes
 from nmt.errors import NmtError
 from nmt.files.text import read_lines
 
+MakeConfig = Callable[..., Config]
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu"]
 
 
@@ -161,7 +162,7 @@ def test_bpe_dropout_keeps_the_vocabulary_and_stores_each_segmentation(run: Conf
     plain = prepare(run)
     said(caplog)
     dropped = prepare(changed(run, vocabulary={"bpe_dropout": 0.1, "bpe_dropout_samples": 3}))
-    assert ", in 3 segmentations (" in caplog.text and "token store: 300 of 300 pairs kept" in caplog.text
+    assert ", in 3 versions (" in caplog.text and "token store: 300 of 300 pairs kept" in caplog.text
     assert said(caplog) == ["vocabulary reused", "token store kept"]
     assert dropped.vocabulary.protos == plain.vocabulary.protos
     assert len(dropped.train) == 3 * len(plain.train)
@@ -539,3 +540,75 @@ def test_missing_validation_is_found_before_the_long_work(run: Config) -> None:
     with pytest.raises(NmtError, match="no such file"):
         prepare(changed(run, data={"validation": Corpus(source="nowhere.en", target="nowhere.de")}))
     assert not Path(run.run_dir).exists()
+
+
+# --------------------------------------------------------------------------- tags and the mix
+
+
+def tagged(corpus: Path, *more: str) -> tuple[str, ...]:
+    """Overrides: the training text once as it is and once with a tag."""
+    files = f"source: {corpus}/train.en, target: {corpus}/train.de"
+    return (f"data.train=[{{{files}}}, {{{files}, tag: <bt>}}]", *more)
+
+
+def test_a_tag_is_before_each_source_and_nothing_else_changes(make_config: MakeConfig, corpus: Path) -> None:
+    found = prepare(make_config(*tagged(corpus)))
+    tag = found.vocabulary.source.tag("<bt>")
+    assert tag is not None and found.vocabulary.source.tag("<other>") is None
+    plain, with_tag = (found.train.pairs(np.arange(300) + first) for first in (0, 300))
+    assert [ids.tolist() for ids in with_tag[0]] == [[tag, *ids.tolist()] for ids in plain[0]]
+    assert [ids.tolist() for ids in with_tag[1]] == [ids.tolist() for ids in plain[1]]
+    assert not any(tag in ids for ids in found.vocabulary.source.encode(["<bt>", "a <bt> b", "▁<bt>"]))
+    ids = plain[1][0].tolist()
+    assert found.vocabulary.target.decode([[tag, *ids]]) == found.vocabulary.target.decode([ids])
+
+
+def test_tags_are_part_of_what_the_tokens_are_found_by(make_config: MakeConfig, corpus: Path) -> None:
+    files = f"source: {corpus}/train.en, target: {corpus}/train.de"
+    keys = {
+        prepare(make_config(f"data.train=[{{{files}, tag: {one}}}, {{{files}, tag: {other}}}]")).data_key
+        for one, other in (("<a>", "<b>"), ("<b>", "<a>"))
+    }
+    assert len(keys) == 2
+
+
+def test_varied_text_is_stored_in_versions_and_found_again(run: Config, caplog: Any) -> None:
+    augment = schema.AugmentConfig(uppercase=0.5, remove_end_punctuation=0.5)
+    run = changed(run, vocabulary={"size": 400})
+    plain = prepare(run)
+    said(caplog)
+    varying = changed(run, data={"augment": augment}, vocabulary={"bpe_dropout_samples": 2})
+    varied = prepare(varying)
+    assert said(caplog) == ["vocabulary learned", "token store kept"] and len(varied.train) == 2 * len(plain.train)
+    count, same = len(plain.train), list[int]()
+    capitals, other = ([sum(map(str.isupper, one.vocabulary.source.every_piece()))] for one in (varied, plain))
+    assert capitals > other  # the vocabulary is learned from varied text
+    texts = [plain.vocabulary.source.decode([ids.tolist() for ids in plain.train.pairs(np.arange(count))[0]])]
+    for version in (0, 1):
+        source, _ = varied.train.pairs(np.arange(count) + version * count)
+        texts.append(varied.vocabulary.source.decode([ids.tolist() for ids in source]))
+        same.append(sum(one == other for one, other in zip(texts[0], texts[-1], strict=True)))
+        assert [text.lower().rstrip(".") for text in texts[-1]] == [text.lower().rstrip(".") for text in texts[0]]
+    assert texts[1] != texts[2] and all(count * 0.1 < one < count * 0.6 for one in same)
+    assert prepare(varying).data_key == varied.data_key != plain.data_key and said(caplog)[-1] == "token store reused"
+
+
+def test_a_vocabulary_without_the_tag_is_refused(make_config: MakeConfig, corpus: Path, tmp_path: Path) -> None:
+    model = tmp_path / "own.model"
+    model.write_bytes(prepare(make_config()).vocabulary.source.proto)
+    with pytest.raises(
+        NmtError, match=r"data.train\[1\].tag: <bt>: vocabulary.source_model has no such control symbol"
+    ):
+        prepare(make_config(*tagged(corpus, f"vocabulary.source_model={model}")))
+
+
+def test_the_vocabulary_is_learned_from_the_mix() -> None:
+    def sizes(*weights: float | None, temperature: float | None = None, most: int = 1000) -> list[int]:
+        train = tuple(schema.Corpus(file=f"{i}.tsv", weight=weight) for i, weight in enumerate(weights))
+        data = schema.DataConfig("en", "de", train, temperature=temperature)
+        return sample_sizes(data, [9000, 1000, 100][: len(train)], most)
+
+    assert sizes(None, None) == [900, 100]
+    assert sizes(1, 1, 2) == [250, 250, 100]  # the third has no more
+    assert sizes(1, 1, most=20_000) == [9000, 1000]
+    assert sizes(None, None, temperature=1e9) == [500, 500]

@@ -52,8 +52,9 @@ def data(*corpora: Corpus, **changed: Any) -> DataConfig:
 
 def write(folder: Path, text: DataConfig, subwords: Vocabulary, dropout: float = 0.0, samples: int = 1) -> None:
     settings = schema.VocabularyConfig(bpe_dropout=dropout, bpe_dropout_samples=samples)
-    training = TrainingText(text, tuple(fingerprint(corpus, "train") for corpus in text.train))
-    token_store.write(folder, encode_text(training, subwords, settings))
+    config = schema.Config(run_dir="run", data=text, vocabulary=settings)
+    training = TrainingText(text, tuple(fingerprint(corpus, text, "train") for corpus in text.train))
+    token_store.write(folder, encode_text(training, subwords, config))
 
 
 @pytest.fixture

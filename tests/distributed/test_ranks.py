@@ -31,7 +31,8 @@ from nmt.data.vocabulary import BOS
 from nmt.distributed import ranks as distributed
 from nmt.distributed.ranks import Ranks, store_of_this_start
 from nmt.errors import NmtError
-from nmt.training.trainer import Trainer, validate
+from nmt.training.trainer import Trainer
+from nmt.training.validation import validate
 
 RECURRENT = "model={architecture: recurrent, embedding_size: 8, hidden_size: 16, dropout: 0}"
 Arrays = dict[str, npt.NDArray[Any]]

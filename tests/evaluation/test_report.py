@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from nmt.data.copied_items import Kind
 from nmt.evaluation import report
 from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.breakdowns import by_frequency, by_length
 from nmt.evaluation.report import Details
+from nmt.evaluation.robustness import Kept, Robustness, VariationScore
 from nmt.evaluation.scores import Difference, Interval, Score, score
 from nmt.evaluation.sentences import example_sentences
 
@@ -95,3 +97,30 @@ def test_json_is_a_list_of_scores_and_with_details_an_object() -> None:
     assert whole.keys() == {"scores", "lengths", "frequencies", "worst", "changed"} and whole["scores"] == rows
     assert whole["lengths"][0]["buckets"][0]["words"] == {"first": 0, "last": 9}
     assert len(whole["worst"]) == 2 and whole["worst"][0]["sentences"][0]["references"] == [REFERENCE.lines[0]]
+
+
+def test_the_table_of_robustness() -> None:
+    kinds: tuple[Kind, ...] = ("number", "url", "email", "emoji", "placeholder")
+
+    def of(variation: str, bleu: float, loss: float, *items: tuple[int, int]) -> VariationScore:
+        kept = [Kept(kind, *counts) for kind, counts in zip(kinds, items, strict=True)]
+        return VariationScore(variation, 1200, bleu, loss, bleu + 20, loss / 2, kept)
+
+    nothing = [(0, 0)] * 5
+    found = Robustness(
+        "m", "13a", 1500, [of("clean", 36.789, 0, *nothing), of("URLs", 12.0, 24.789, (3, 2), (1500, 0), *nothing[2:])]
+    )
+    _, text = report.to_text(score(systems(1), [REFERENCE], "de"), None, [found]).split("\n\nRobustness: ")
+    assert text == (
+        "scores of variations of the 1,500 lines (tokenizer 13a). changed:\n"
+        "number of lines whose source differs from the clean text. loss: how much lower\n"
+        "the score is than that of the clean text\n\n"
+        "variation  changed   BLEU   loss  chrF2   loss\n"
+        "clean        1,200  36.79   0.00  56.79   0.00\n"
+        "URLs         1,200  12.00  24.79  32.00  12.39\n\n"
+        "Share of the items of the source that the translation of the same line has too.\n"
+        "-: the source has none\n\n"
+        "variation  numbers  URLs  e-mail addresses  emoji  placeholders\n"
+        "clean            -     -                 -      -             -\n"
+        "URLs         66.7%  0.0%                 -      -             -"
+    )

@@ -112,10 +112,11 @@ def test_a_file_is_no_folder(run: Path, command: str, monkeypatch: pytest.Monkey
         assert "a file" in line or "exists already" in line
 
 
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
 @pytest.mark.parametrize("command", ["translate", "by line", "score", "evaluate", "report"])
-def test_the_name_of_a_packed_file(run: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    line = assert_refused_before_the_work(command, run.parent / "x.gz", run, monkeypatch)
-    assert "x.gz: output is not compressed: leave out .gz" in line
+def test_the_name_of_a_packed_file(run: Path, command: str, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = assert_refused_before_the_work(command, run.parent / f"x{ending}", run, monkeypatch)
+    assert f"x{ending}: output is not compressed: leave out {ending}" in line
 
 
 @pytest.mark.parametrize("command", ["average", "select"])

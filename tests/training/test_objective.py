@@ -73,7 +73,18 @@ def test_in_training_it_is_smoothed_and_otherwise_the_plain_loss() -> None:
     for training, expected in ((True, smoothed), (False, -of_target)):
         loss, nll = of_model.train(training)(pairs)
         torch.testing.assert_close(loss.detach(), expected)
-        torch.testing.assert_close(nll, -of_target)
+        torch.testing.assert_close(nll, -of_target[None])
+
+
+def test_losses_are_summed_for_each_corpus() -> None:
+    of_model, rows = objective(), [np.array(row, np.uint16) for row in ([5, 6, EOS], [7, EOS], [8, 9, 10, EOS])]
+    alone = [of_model(collate_pairs([row], [row]))[1] for row in rows]
+    of_model.corpora, corpora = 3, np.array([2, 0, 2])
+    for batch_of in (collate_pairs(rows, rows, corpora), pack(rows, rows, 12, 4, corpora)):
+        nll = of_model(batch_of)[1]
+        torch.testing.assert_close(nll, torch.cat([alone[1], torch.zeros(1), alone[0] + alone[2]]), check_dtype=False)
+        torch.testing.assert_close(nll.sum(), of_model(collate_pairs(rows, rows))[1].sum())
+    assert of_model(collate_pairs([], []))[1].tolist() == [0, 0, 0]
 
 
 def test_weights_have_the_names_that_files_give_them_and_are_the_models_own() -> None:

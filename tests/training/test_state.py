@@ -100,7 +100,7 @@ def test_all_of_the_progress_comes_back(make_config: MakeConfig, tmp_path: Path)
         step=7, epoch=2, step_in_epoch=3, target_tokens=10**12, seconds=0.1, best=-1 / 3, best_step=5, without_best=2,
         losses=[0.1, 1e300], interval_target_tokens=1, interval_source_tokens=2, interval_cells=3,
         interval_sentences=4, interval_seconds=1e-9, interval_waiting=1e-10, overflows=6, metrics_bytes=12345,
-        samples_bytes=678, micro_cells=128, ranks=2,
+        samples_bytes=678, micro_cells=128, ranks=2, pairs_of=[5], interval_pairs_of=[6], interval_target_tokens_of=[7],
     )  # fmt: skip
     assert all(value != getattr(Progress(), name) for name, value in dataclasses.asdict(progress).items())
     state.write(tmp_path, state.snapshot(session.identity, progress, session.train_step))
@@ -108,12 +108,12 @@ def test_all_of_the_progress_comes_back(make_config: MakeConfig, tmp_path: Path)
 
 
 def test_a_line_of_metrics_forgets_the_sums_and_nothing_else() -> None:
-    names = [one.name for one in dataclasses.fields(Progress) if one.name != "losses"]
-    progress = Progress(**dict.fromkeys(names, 7), losses=[1.0, 2.0])
+    names = [one.name for one in dataclasses.fields(Progress)]
+    lists = {"losses": [1.0, 2.0], "pairs_of": [7], "interval_pairs_of": [7], "interval_target_tokens_of": [7]}
+    progress = Progress(**dict.fromkeys(names, 7) | lists)
     progress.start_interval()
-    sums = {name for name in names if name.startswith("interval_")}
-    assert {name for name in names if getattr(progress, name) == 0} == sums
-    assert progress.losses == [0.0, 0.0]
+    sums = {name for name in names if name.startswith("interval_")} | {"losses"}
+    assert {name for name in names if getattr(progress, name) in (0, [0], [0.0, 0.0])} == sums
 
 
 def test_other_validation_scores_start_the_count_of_patience_anew(make_config: MakeConfig, tmp_path: Path) -> None:

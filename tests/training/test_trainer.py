@@ -74,6 +74,33 @@ def test_a_run_with_bpe_dropout_learns_from_another_segmentation_each_epoch_and_
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
+def test_a_mix_of_corpora_resumes_and_tells_the_share_and_the_loss_of_each(
+    make_config: MakeConfig, corpus: Path, tmp_path: Path
+) -> None:
+    files = f"source: {corpus}/train.en, target: {corpus}/train.de"
+    other = f"source: {corpus}/validation.en, target: {corpus}/validation.de"
+    some = (f"data.train=[{{{files}, weight: 9}}, {{{other}, weight: 1}}]", "training.log_every=10")
+    trainer(make_config(f"run_dir={tmp_path / 'whole'}", *some)).run()
+    parts = make_config(f"run_dir={tmp_path / 'parts'}", *some)
+    for step in (7, 13):  # between two rows of metrics
+        interrupted = trainer(parts)
+        stop_at(interrupted, step, signal.SIGTERM)
+        assert interrupted.run().agreed
+    ended = trainer(parts)
+    ended.run()
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+    rows = [row for row in rows_of(tmp_path / "whole" / "metrics.jsonl") if "corpora" in row]
+    assert len(rows) == 2
+    for row in rows:
+        large, small = row["corpora"]
+        assert large["share"] + small["share"] == pytest.approx(1) and 0.8 < large["share"] < 0.98
+        assert min(large["nll"], small["nll"]) <= row["nll"] <= max(large["nll"], small["nll"])
+    total = ended.progress.pairs_of
+    assert [one["passes"] for one in rows[-1]["corpora"]] == [round(total[0] / 300, 4), round(total[1] / 20, 4)]
+    with pytest.raises(NmtError, match="other training data"):
+        trainer(make_config(f"run_dir={tmp_path / 'parts'}", some[0].replace("weight: 9", "weight: 8"))).run()
+
+
 def stop_at(trainer: Trainer, step: int, number: signal.Signals) -> None:
     """Send this process a signal in the middle of a step."""
     before_step(trainer, step, lambda: os.kill(os.getpid(), number))

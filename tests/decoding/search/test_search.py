@@ -26,8 +26,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from nmt.config.data_section import LONGEST_OUTPUT
 from nmt.config.schema import DecodingConfig
-from nmt.config.sections import LONGEST_OUTPUT
 from nmt.decoding.search import beam as beam_module
 from nmt.decoding.search.candidates import best_candidates
 from nmt.decoding.search.interface import Hypothesis, Options, length_penalty_tensor

@@ -1,0 +1,169 @@
+"""The section `data` of a run's settings; see nmt.config.sections."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from nmt.config.declaration import required, section, setting
+
+# In subwords. Up to this length, length penalties and scores are finite in float32 for every allowed α.
+LONGEST_OUTPUT = 1_000_000
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """An entry of `data.train`, or `data.validation`: two text files (`source` and `target`), one table or
+    translation memory (`file`), a Hugging Face dataset (`hub`), a corpus of OPUS (`opus`), or, for validation, a test
+    set of sacreBLEU (`sacrebleu`).
+
+        {source: train.en, target: train.de}
+        {file: train.tsv.gz, source_column: "2", target_column: "3"}
+        {file: memory.tmx, target_column: de-AT}
+        {hub: wmt/wmt14, name: de-en}
+        {opus: Tatoeba, version: latest}
+
+    Text files, .tsv, .jsonl and .tmx may be compressed: their names then end in .gz, .xz or .zst.
+
+    Columns are named by dotted paths, so `translation.en` finds `{translation: {en: …}}`; those of a .tsv file
+    are numbered from 1; those of a .tmx file, of OPUS and of sacreBLEU are language codes."""
+
+    source: str | None = setting(None, "text file of source sentences, one per line", path=True)
+    target: str | None = setting(None, "text file of target sentences, aligned with `source`", path=True)
+    file: str | None = setting(
+        None, "file of both sides: .tsv, .jsonl, .parquet, or .tmx (a translation memory)", path=True
+    )
+    hub: str | None = setting(None, "dataset on the Hugging Face hub, or a local folder in its formats", path=True)
+    name: str | None = setting(None, "with `hub`: the dataset's configuration, such as `de-en`")
+    split: str | None = setting(None, "with `hub`: the split; `train` for training corpora, `validation` otherwise")
+    revision: str | None = setting(None, "with `hub`: branch, tag or commit")
+    streaming: bool = setting(False, "with `hub`: not downloaded; preparation reads it over the network three times")
+    opus: str | None = setting(None, "corpus of OPUS (opus.nlpl.eu), such as `Tatoeba`; it is downloaded")
+    version: str | None = setting(None, "with `opus`: version, such as `v2023-04-12`; null or `latest`: the newest")
+    sacrebleu: str | None = setting(None, "for validation: a test set that sacreBLEU downloads, such as `wmt14/full`")
+    source_column: str | None = setting(
+        None,
+        "column of the source; null: `translation.en`, `en` (the language) or `source`; in .tsv `1`; in .tmx a "
+        "language code, such as `en-GB`; null: `en` or the first `en-…`",
+    )
+    target_column: str | None = setting(
+        None,
+        "column of the target; null: `translation.de`, `de` (the language) or `target`; in .tsv `2`; in .tmx a "
+        "language code, such as `de-AT`; null: `de` or the first `de-…`",
+    )
+
+    tag: str | None = setting(
+        None, "token before each source, such as `<bt>` for back-translated text: a subword that text cannot produce"
+    )
+    weight: float | None = setting(
+        None, "its share of the pairs that are trained on, relative to other corpora; null: by size", above=0
+    )
+
+    @property
+    def label(self) -> str:
+        """The corpus in a few words, for reports and messages."""
+        if self.hub:
+            return "/".join(part for part in (self.hub, self.name, self.split) if part)
+        if self.opus:
+            return "/".join(part for part in ("opus", self.opus, self.version) if part)
+        if self.sacrebleu:
+            return f"sacrebleu/{self.sacrebleu}"
+        return self.file or f"{self.source} + {self.target}"
+
+
+@dataclass(frozen=True)
+class CleaningConfig:
+    """Rules that drop training pairs which are no translations of each other, or no sentences. A rule gives each pair
+    a score, and drops it if the score is above the rule's setting; `null` switches a rule off. [The rules in
+    detail](../docs/cleaning.md)."""
+
+    language: float | None = setting(
+        1.0, "the other language is more likely; 1: surely, on short lines too; 0: hardly", at_least=0
+    )
+    script: float | None = setting(0.5, "share of letters in another script than the language's", at_least=0, at_most=1)
+    digits: float | None = setting(0.5, "share of numbers that only one side has", at_least=0, at_most=1)
+    symbols: float | None = setting(0.4, "share of characters that are no letters or digits", at_least=0, at_most=1)
+    repetition: float | None = setting(24.0, "characters in a row that repeat those before: `ha ha ha ha`", at_least=0)
+    copies: float | None = setting(0.65, "share of words that are the same on both sides", at_least=0, at_most=1)
+    addresses: float | None = setting(0.5, "share of characters in web and mail addresses", at_least=0, at_most=1)
+    markup: float | None = setting(0.5, "HTML tags and entities, such as `&amp;`", at_least=0)
+    encoding: float | None = setting(0.5, "wrongly decoded characters, such as `Ã¤`", at_least=0)
+    near_duplicates: bool = setting(
+        True, "drop pairs that equal an earlier one but for case, accents, digits, punctuation, spaces"
+    )
+    score: float | None = setting(
+        None, "drop pairs that a model scores below this, per subword, as `nmt score`; null: none"
+    )
+    examples: int = setting(5, "pairs that the report shows for each rule: dropped, and nearly dropped", at_least=0)
+
+
+Sides = Literal["both", "source"]
+
+
+@dataclass(frozen=True)
+class Variation:
+    """A setting of `data.augment` that also says which sides it changes:
+
+        uppercase: {rate: 0.05, sides: source}
+
+    A number alone is the rate, for both sides."""
+
+    rate: float = setting(0.0, "share of the training pairs", at_least=0, at_most=1)
+    sides: Sides = setting("both", "the sides that are changed: both, or the source alone")
+
+
+@dataclass(frozen=True)
+class AugmentConfig:
+    uppercase: float | Variation = setting(0.0, "IN CAPITALS; scripts without case stay", at_least=0, at_most=1)
+    titlecase: float | Variation = setting(0.0, "Every Word With A Capital", at_least=0, at_most=1)
+    lowercase: float | Variation = setting(0.0, "without capitals", at_least=0, at_most=1)
+    remove_end_punctuation: float | Variation = setting(
+        0.0, "without the full stop, question mark or exclamation mark at the end", at_least=0, at_most=1
+    )
+    typos: float = setting(0.0, "typing errors in the source: about one in ten words", at_least=0, at_most=1)
+    noise: float = setting(
+        0.0, "random symbols, emoji, URLs, e-mail addresses or numbers: copied beside, or instead of, the sentence",
+        at_least=0, at_most=1,
+    )  # fmt: skip
+    inline_tags: float = setting(
+        0.0, "markup such as `<b>…</b>`, or a placeholder such as `{0}`, the same on both sides", at_least=0, at_most=1
+    )
+    copied_names: float = setting(
+        0.0, "names, numbers, URLs and the like that both sides have: replaced by random ones", at_least=0, at_most=1
+    )
+
+    @property
+    def changes_text(self) -> bool:
+        """Whether there is a share above 0."""
+        return self != AugmentConfig()
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    source_language: str = required("code of the language to translate from, such as `en`")
+    target_language: str = required("code of the language to translate into, such as `de`")
+    train: tuple[Corpus, ...] = required("the corpora to train on")
+    temperature: float | None = setting(
+        None, "weight of each corpus = its number of pairs ^ (1 / temperature): 1 as null, 100 all equal", at_least=1
+    )
+    validation: Corpus | None = setting(None, "the held-out corpus, by which the best checkpoint is chosen; null: none")
+    store_dir: str | None = setting(None, "folder of prepared data; runs can share it; null: `RUN/data`", path=True)
+    max_length: int = setting(
+        256, "drop training pairs with more subwords than this on a side", at_least=1, at_most=LONGEST_OUTPUT // 10
+    )
+    max_length_ratio: float | None = setting(
+        9.0, "drop training pairs whose sides differ by more than this factor in subwords; null: keep", at_least=1
+    )
+    drop_duplicates: bool = setting(False, "drop training pairs seen before (both sides equal)")
+    drop_copies: bool = setting(False, "drop training pairs whose source equals their target")
+    augment: AugmentConfig = section(
+        AugmentConfig,
+        "Training pairs as users write them: the share of the pairs that each kind changes, other ones in each epoch.",
+    )
+    over_budget: Literal["skip", "error"] = setting("skip", "a pair larger than a batch: skip it and count it, or stop")
+    pool_pairs: int = setting(1_000_000, "number of pairs that are shuffled and sorted by length together", at_least=1)
+    workers: int | None = setting(None, "threads that encode text; null: one per core", at_least=1, at_most=1024)
+    prefetch: int = setting(8, "batches that are prepared ahead of training", at_least=1, at_most=1000)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Those of the training corpora, sorted."""
+        return tuple(sorted({corpus.tag for corpus in self.train if corpus.tag}))

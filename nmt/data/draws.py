@@ -1,0 +1,62 @@
+"""Random numbers that follow from names alone: the same in any order, in any process, with any version of Python.
+
+SplitMix64 (Steele, Lea and Flood, 2014, Fast Splittable Pseudorandom Number Generators): a counter goes up by a
+constant, and mixing the bits of each count gives the random number.
+"""
+
+import zlib
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+T = TypeVar("T")
+
+_STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_MASK = 2**64 - 1
+
+
+def hashes(seed: int, epoch: int, numbers: npt.ArrayLike, purpose: str) -> npt.NDArray[np.uint64]:
+    """A random 64-bit number for each of `numbers` [n] ≥ 0. Other purposes give independent ones."""
+    state = np.zeros(1, np.uint64)
+    for part in (seed & _MASK, epoch, zlib.crc32(purpose.encode()), np.asarray(numbers)):
+        state = _mix(state + np.asarray(part).astype(np.uint64) + np.uint64(_STEP))
+    return state
+
+
+def uniform(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+    """The hashes as numbers from 0, included, to 1, excluded."""
+    return (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _mix(state: npt.NDArray[np.uint64]) -> npt.NDArray[Any]:
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(_FIRST)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(_SECOND)
+    return state ^ (state >> np.uint64(31))
+
+
+class Draws:
+    """Random numbers one after the other, which follow from `start`, a 64-bit number. Python's own generator takes 8 µs
+    to begin; this one takes 0.4 µs for each number."""
+
+    def __init__(self, start: int) -> None:
+        self._state = start
+
+    def below(self, end: int) -> int:
+        """A whole number from 0 to end - 1, each as likely."""
+        self._state = state = (self._state + _STEP) & _MASK
+        state = (state ^ (state >> 30)) * _FIRST & _MASK
+        state = (state ^ (state >> 27)) * _SECOND & _MASK
+        return (state ^ (state >> 31)) * end >> 64
+
+    def choice(self, items: Sequence[T]) -> T:
+        """One of the items, each as likely."""
+        return items[self.below(len(items))]
+
+    def weighted(self, items: Sequence[T], weights: Sequence[float]) -> T:
+        """One of the items; weights: how likely each is, as any numbers ≥ 0 with a positive sum."""
+        place = self.below(2**53) * 2.0**-53 * sum(weights)
+        return items[min(bisect_right(list(accumulate(weights)), place), len(items) - 1)]

@@ -1,0 +1,46 @@
+"""A random order of any number of things that is computed place by place, so that it takes no memory.
+
+A Feistel network (Luby and Rackoff 1988) over a grid of rows and columns that is little larger than the range: in each
+round a hash of one coordinate is added to the other, which can be undone, so that no two numbers become equal. A number
+that lands outside of the range is sent through it again, until it is inside ("cycle walking", Black and Rogaway 2002).
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+_ROUNDS = 6
+
+Numbers = npt.NDArray[np.int64]
+
+
+def permuted(places: Numbers, size: int, key: tuple[int, ...]) -> Numbers:
+    """Which of the numbers 0 … size - 1 is at each of these places [n] of the order that `key` names."""
+    if size == 1 or not len(places):
+        return np.zeros_like(places)
+    columns = math.isqrt(size - 1) + 1
+    rows = -(-size // columns)
+    seeds = np.random.SeedSequence(key).generate_state(_ROUNDS, np.uint64).astype(np.uint64)
+    found = _through(places, rows, columns, seeds)
+    while (outside := np.flatnonzero(found >= size)).size:
+        found[outside] = _through(found[outside], rows, columns, seeds)
+    return found
+
+
+def _through(numbers: Numbers, rows: int, columns: int, seeds: npt.NDArray[np.uint64]) -> Numbers:
+    """All rounds, over the whole grid."""
+    row, column = np.divmod(numbers.astype(np.uint64), np.uint64(columns))
+    for i, seed in enumerate(seeds):
+        if i % 2 == 0:
+            row = (row + _hash(column + seed) % np.uint64(rows)) % np.uint64(rows)
+        else:
+            column = (column + _hash(row + seed) % np.uint64(columns)) % np.uint64(columns)
+    return (row * np.uint64(columns) + column).astype(np.int64)
+
+
+def _hash(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The output function of SplitMix64 (Steele, Lea and Flood 2014)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

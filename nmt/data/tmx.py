@@ -1,0 +1,187 @@
+"""Translation memories in TMX (Translation Memory eXchange, 1.1 to 1.4b), read as a stream.
+
+A unit (`tu`) holds a sentence in several languages (`tuv`), the text of each in a `seg`. Codes of the document's format
+inside the text (`bpt`, `ept`, `it`, `ph`, `ut`, and `sub` in them) are no text and are left out; what `hi` or an
+unknown element encloses is text. Specification: https://www.gala-global.org/tmx-14b
+"""
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from xml.parsers import expat
+
+from nmt.config import schema
+from nmt.data.tables import one_line
+from nmt.errors import NmtError
+from nmt.files.text import Digests, opened
+
+log = logging.getLogger("nmt")
+
+_CODES = {"bpt", "ept", "it", "ph", "sub", "ut"}
+_BLOCK_BYTES = 1 << 16  # of XML parsed at a time: bounds the units in memory
+_LINE_BREAK = re.compile(r"[ \t\r]*\n[ \t\r\n]*")  # with the indentation around it
+_MOST_LANGUAGES = 10  # named in a message
+
+
+def tmx_pairs(
+    path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests
+) -> Iterator[tuple[str, str]]:
+    """The pairs of a TMX file in its order, from each unit that has both languages.
+
+    A language of `data` is found with any region: `de` finds `de-AT`. A language that the corpus names as its column
+    must be the very one. In both, case does not matter, and `_` is the same as `-`. If a unit has several variants of
+    a language, the one named exactly is taken, or else the first. The rest is counted and logged at the end.
+
+    Raises NmtError for a file that is missing, damaged, or no TMX, or that declares entities, and after the last unit
+    if none has both languages.
+    """
+    units = _Units(path, corpus, data)
+    with opened(path, digests) as stream:
+        while block := stream.read(_BLOCK_BYTES):
+            yield from units.parse(block, last=False)
+        yield from units.parse(b"", last=True)
+    units.report()
+
+
+class _Units:
+    """Turns the events of the XML parser into pairs, and counts what is left out."""
+
+    def __init__(self, path: Path, corpus: schema.Corpus, data: schema.DataConfig) -> None:
+        self._path = path
+        named = corpus.source_column, corpus.target_column
+        self._wanted = tuple(
+            _normal(column or code)
+            for column, code in zip(named, (data.source_language, data.target_language), strict=True)
+        )
+        self._exactly = tuple(column is not None for column in named)
+        self._known: dict[str, tuple[str, int | None]] = {}  # languages that have been met: the code and its side
+        self._pairs: list[tuple[str, str]] = []  # complete, not yet taken
+        self._units, self._incomplete, self._unused, self._languages = 0, 0, 0, Counter[str]()
+        self._unit: list[tuple[str, str]] | None = None  # language and text, inside <tu>
+        self._language = ""
+        self._text: list[str] | None = None  # inside <seg>
+        self._open_codes = 0
+        self._begun = False
+        self._parser = expat.ParserCreate()
+        self._parser.buffer_text = True
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.EntityDeclHandler = self._entity_declaration
+        self._parser.SkippedEntityHandler = self._skipped_entity
+
+    def parse(self, block: bytes, *, last: bool) -> list[tuple[str, str]]:
+        """The pairs that the block completes."""
+        try:
+            self._parser.Parse(block, last)
+        except expat.ExpatError as error:
+            reason = expat.ErrorString(error.code)
+            raise NmtError(f"{self._path}:{error.lineno}: not well-formed XML: {reason}") from None
+        except (ValueError, LookupError) as error:  # an encoding with several bytes per character, or an unknown one
+            raise self._error(f"{error}: convert the file to UTF-8") from None
+        pairs, self._pairs = self._pairs, []
+        return pairs
+
+    def _error(self, problem: str) -> NmtError:
+        return NmtError(f"{self._path}:{self._parser.CurrentLineNumber}: {problem}")
+
+    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
+        if not self._begun and name != "tmx":
+            raise self._error(f"not a TMX file: its first element is <{name}>")
+        self._begun = True
+        if self._text is not None:
+            if self._open_codes or name in _CODES:
+                self._open_codes += 1
+                self._parser.CharacterDataHandler = None
+        elif name == "tu":
+            self._unit = []
+        elif name == "tuv":
+            self._language = attributes.get("xml:lang") or attributes.get("lang") or ""  # `lang` before TMX 1.4
+        elif name == "seg" and self._unit is not None:
+            self._text = []
+            self._parser.CharacterDataHandler = self._text.append
+
+    def _end(self, name: str) -> None:
+        if self._open_codes:
+            self._open_codes -= 1
+            if not self._open_codes and self._text is not None:
+                self._parser.CharacterDataHandler = self._text.append
+        elif name == "seg" and self._unit is not None and self._text is not None:
+            self._unit.append((self._language, _one_line("".join(self._text))))
+            self._text = self._parser.CharacterDataHandler = None
+        elif name == "tu" and self._unit is not None:
+            self._add_pair(self._unit)
+            self._unit = None
+
+    def _entity_declaration(self, name: str, *_: object) -> None:
+        raise self._error(f"declares the entity &{name};: entities could fill the memory: remove the declaration")
+
+    def _skipped_entity(self, name: str, is_parameter: bool) -> None:
+        if not is_parameter:
+            raise self._error(f"&{name}; has no meaning here: write the character itself")
+
+    def _add_pair(self, unit: list[tuple[str, str]]) -> None:
+        found: list[dict[str, str]] = [{}, {}]  # of each side: language and text
+        unused = 0
+        for language, text in unit:
+            if language not in self._known:
+                code = _normal(language)
+                self._known[language] = code, self._side(code)
+            code, side = self._known[language]
+            self._languages[code] += 1
+            if side is not None:
+                unused += code in found[side]
+                found[side].setdefault(code, text)
+        self._units += 1
+        if not all(found):
+            self._incomplete += 1
+            return
+        source, target = (
+            texts[wanted] if wanted in texts else next(iter(texts.values()))
+            for texts, wanted in zip(found, self._wanted, strict=True)
+        )
+        self._unused += unused + len(found[0]) + len(found[1]) - 2
+        self._pairs.append((source, target))
+
+    def _side(self, code: str) -> int | None:
+        """The side that a language belongs to: 0 source, 1 target. Between `en` and `en-gb`, the longer name wins."""
+        sides = [
+            side
+            for side, wanted in enumerate(self._wanted)
+            if code == wanted or (not self._exactly[side] and code.startswith(f"{wanted}-"))
+        ]
+        return max(sides, key=lambda side: len(self._wanted[side]), default=None)
+
+    def report(self) -> None:
+        """Log what was left out. Raises NmtError if no unit has both languages."""
+        source, target = self._wanted
+        if self._units and self._incomplete == self._units:
+            most = [f"{code or 'no name'} ({count:,})" for code, count in self._languages.most_common(_MOST_LANGUAGES)]
+            more = ", …" if len(self._languages) > _MOST_LANGUAGES else ""
+            raise NmtError(
+                f"{self._path}: no unit has both {source} and {target}; its languages are "
+                f"{', '.join(most) or 'none'}{more}: name them with source_column and target_column"
+            )
+        if self._incomplete:
+            _log_once(
+                f"{self._path}: {self._incomplete:,} of {self._units:,} units are skipped: without {source} or {target}"
+            )
+        if self._unused:
+            _log_once(f"{self._path}: {self._unused:,} further variants of {source} or {target} in a unit are not used")
+
+
+@cache
+def _log_once(message: str) -> None:
+    """A corpus is read several times; its message is the same."""
+    log.info("%s", message)
+
+
+def _normal(language: str) -> str:
+    return language.lower().replace("_", "-")
+
+
+def _one_line(text: str) -> str:
+    """The text without line breaks: one becomes a space, together with the white space around it."""
+    return one_line(_LINE_BREAK.sub(" ", text).strip(" ")) if "\n" in text else one_line(text)

@@ -1,0 +1,53 @@
+"""Random numbers that follow from names: fixed for ever, evenly spread, the same in any order."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.data.draws import Draws, hashes, uniform
+
+
+def test_the_numbers_are_those_of_splitmix64() -> None:
+    """The first outputs of the published generator from 1234567; another number would change resumed trainings."""
+    draws = Draws(1234567)
+    assert [draws.below(2**64) for _ in range(3)] == [
+        6457827717110365317, 3203168211198807973, 9817491932198370423,
+    ]  # fmt: skip
+
+
+def test_hashes_stay_as_they_are() -> None:
+    assert hashes(1, 0, [0, 1], "typos").tolist() == [int(hashes(1, 0, [n], "typos")[0]) for n in (0, 1)]
+    assert hashes(1, 0, [0, 5], "typos").tolist() == [9559381949850996122, 5740869110036927199]
+
+
+@given(st.integers(0, 2**70), st.integers(0, 1000), st.permutations(range(50)))
+def test_a_hash_does_not_depend_on_its_neighbours(seed: int, epoch: int, order: list[int]) -> None:
+    assert hashes(seed, epoch, order, "x").tolist() == hashes(seed, epoch, np.arange(50), "x")[order].tolist()
+
+
+def test_seed_epoch_number_and_purpose_all_matter() -> None:
+    found = [
+        hashes(seed, epoch, range(100), purpose).tolist()
+        for seed in (0, 1) for epoch in (0, 1) for purpose in ("typos", "noise")
+    ]  # fmt: skip
+    assert len({one for row in found for one in row}) == 800
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.07, 0.5])
+def test_the_share_below_a_rate_is_that_rate(rate: float) -> None:
+    numbers = uniform(hashes(3, 7, range(200_000), "case"))
+    assert (numbers >= 0).all() and (numbers < 1).all()
+    assert abs((numbers < rate).mean() - rate) < 5 * (rate / 200_000) ** 0.5
+
+
+def test_draws_below_a_number_are_even() -> None:
+    draws = Draws(5)
+    counts = np.bincount([draws.below(7) for _ in range(7000)], minlength=7)
+    assert counts.sum() == 7000 and abs(counts - 1000).max() < 150
+
+
+def test_weights_decide_how_likely_an_item_is() -> None:
+    draws = Draws(5)
+    drawn = [draws.weighted("abc", [0.1, 0, 0.3]) for _ in range(4000)]
+    assert set(drawn) == {"a", "c"} and abs(drawn.count("a") - 1000) < 150

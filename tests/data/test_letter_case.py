@@ -1,0 +1,64 @@
+"""Capitals, title case and small letters: by the rules of each language, and only where there is case."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.data.letter_case import change_case, has_case, lowercase, titlecase, uppercase
+
+LINES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=40)
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "upper", "title", "lower"),
+    [
+        ("en", "a dog, (the) NATO", "A DOG, (THE) NATO", "A Dog, (The) NATO", "a dog, (the) nato"),
+        ("de", "die Straße „außen“", "DIE STRASSE „AUSSEN“", "Die Straße „Außen“", "die straße „außen“"),
+        ("tr", "istanbul ıssız İzmir I", "İSTANBUL ISSIZ İZMİR I", "İstanbul Issız İzmir I", "istanbul ıssız izmir ı"),
+        ("az-Latn", "bir iki", "BİR İKİ", "Bir İki", "bir iki"),
+        ("tr_TR", "ilk", "İLK", "İlk", "ilk"),
+        ("tra", "ilk", "ILK", "Ilk", "ilk"),
+        ("el", "ΟΔΟΣ οδός", "ΟΔΟΣ ΟΔΌΣ", "ΟΔΟΣ Οδός", "οδος οδός"),
+        ("fr", "l'été à 3h", "L'ÉTÉ À 3H", "L'été À 3h", "l'été à 3h"),
+        ("hr", "ǆep", "ǄEP", "ǅep", "ǆep"),
+    ],
+)
+def test_examples(language: str, text: str, upper: str, title: str, lower: str) -> None:
+    assert uppercase(text, language) == upper == change_case(text, "uppercase", language)
+    assert titlecase(text, language) == title == change_case(text, "titlecase", language)
+    assert lowercase(text, language) == lower == change_case(text, "lowercase", language)
+
+
+@given(LINES)
+def test_other_languages_have_unicodes_capitals(text: str) -> None:
+    assert uppercase(text, "en") == text.upper() and lowercase(text, "en") == text.lower()
+    assert uppercase(uppercase(text, "en"), "en") == text.upper().upper()
+
+
+@given(LINES)
+def test_titles_change_nothing_but_first_letters(text: str) -> None:
+    found = titlecase(text, "en")
+    assert titlecase(found, "en") == found
+    assert found.casefold() == text.casefold() or "ı" in text  # whose capital is that of `i`
+    assert found.count(" ") == text.count(" ")
+
+
+@pytest.mark.parametrize(
+    ("text", "cased"),
+    [
+        ("Hello.", True), ("Привет", True), ("γεια", True), ("我喜欢我的iPhone。", False), ("iPhone 12。", True),
+        ("नमस्ते", False), ("مرحبا", False), ("გამარჯობა", False), ("12:30!", False), ("", False), ("Straße", True),
+        ("บ้าน", False), ("안녕 OK", False), ("in 東京", False), ("We met in a small bar in 東京.", True),
+    ],
+)  # fmt: skip
+def test_scripts_with_case(text: str, cased: bool) -> None:
+    assert has_case(text) == cased
+    assert cased or all(change_case(text, case, "x") == text for case in ("uppercase", "titlecase", "lowercase"))
+
+
+def test_what_must_be_copied_exactly_keeps_its_case() -> None:
+    text = "see https://Example.org/a?b, mail Me.too@site.org or {name} <b>now</b> %s"
+    assert change_case(text, "uppercase", "en") == (
+        "SEE https://Example.org/a?b, MAIL Me.too@site.org OR {name} <b>NOW</b> %s"
+    )
+    assert change_case(text, "titlecase", "en").endswith("<b>Now</b> %s")

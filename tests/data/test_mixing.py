@@ -1,0 +1,95 @@
+"""Mixing: shares are exact at any time, corpora are used pass by pass, and everything follows from seed and time."""
+
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.data.mixing import Mix
+
+SIZES = st.lists(st.integers(0, 60), min_size=1, max_size=5).filter(any)
+WEIGHTS = st.floats(0.01, 100, allow_nan=False)
+MIXES = SIZES.flatmap(
+    lambda sizes: st.lists(WEIGHTS, min_size=len(sizes), max_size=len(sizes)).map(
+        lambda weights: Mix.of(sizes, [w if size else 0 for w, size in zip(weights, sizes, strict=True)])
+    )
+)
+
+
+def test_shares() -> None:
+    assert Mix.of([30, 10]).shares == (Fraction(3, 4), Fraction(1, 4))
+    assert Mix.of([30, 10], [1, 1]).shares == (Fraction(1, 2), Fraction(1, 2))
+    assert Mix.of([300, 100], temperature=1).shares == Mix.of([300, 100]).shares
+    three, one = Mix.of([81, 1], temperature=4).shares
+    assert (float(three), float(one)) == pytest.approx((0.75, 0.25))
+
+
+@given(MIXES, st.integers(0, 10**6))
+def test_shares_are_exact_but_for_a_pair(mix: Mix, time: int) -> None:
+    for count, share in zip(mix.given(time), mix.shares, strict=True):
+        assert 0 <= time * share - count < 1
+    assert sum(mix.shares) == 1
+
+
+@given(SIZES, st.integers(0, 5))
+def test_by_size_every_epoch_is_one_pass_over_all(sizes: list[int], epoch: int) -> None:
+    mix = Mix.of(sizes)
+    corpora, numbers, passes = mix.draw(epoch * mix.epoch, (epoch + 1) * mix.epoch, seed=3)
+    assert (passes == epoch).all()
+    everything = [(c, i) for c, size in enumerate(sizes) for i in range(size)]
+    assert sorted(zip(corpora.tolist(), numbers.tolist(), strict=True)) == everything
+
+
+@given(MIXES, st.lists(st.integers(0, 300), min_size=2, max_size=8).map(sorted))
+def test_what_is_drawn_in_parts_is_what_is_drawn_at_once(mix: Mix, times: list[int]) -> None:
+    whole = mix.draw(times[0], times[-1], seed=5)
+    parts = [mix.draw(start, end, seed=5) for start, end in pairwise(times)]
+    for corpus in range(len(mix.sizes)):
+        for field in range(3):
+            one = whole[field][whole.corpora == corpus].tolist()
+            assert one == [i for part in parts for i in part[field][part.corpora == corpus].tolist()]
+
+
+@given(MIXES)
+def test_a_corpus_is_used_once_before_it_is_used_again(mix: Mix) -> None:
+    drawn = mix.draw(0, 3 * mix.epoch, seed=1)
+    for corpus, size in enumerate(mix.sizes):
+        of_corpus = drawn.numbers[drawn.corpora == corpus]
+        for first in range(0, len(of_corpus), size or 1):
+            one_pass = of_corpus[first : first + size].tolist()
+            assert len(set(one_pass)) == len(one_pass)
+            assert (drawn.passes[drawn.corpora == corpus][first : first + size] == first // size).all()
+
+
+def test_passes_and_corpora_and_seeds_have_orders_of_their_own() -> None:
+    mix = Mix.of([50, 50])
+    orders = [
+        drawn.numbers[drawn.corpora == corpus].tolist()
+        for drawn in (mix.draw(0, 100, 1), mix.draw(100, 200, 1), mix.draw(0, 100, 2))
+        for corpus in (0, 1)
+    ]
+    assert len(set(map(tuple, orders))) == 6
+
+
+@given(MIXES, st.integers(0, 3), st.integers(1, 80), st.integers(1, 20))
+def test_pools_cover_an_epoch_and_end_with_passes(mix: Mix, epoch: int, most: int, least: int) -> None:
+    pools = list(mix.pools(epoch, most, least))
+    assert pools[0][0] == epoch * mix.epoch and pools[-1][1] == (epoch + 1) * mix.epoch
+    assert all(one[1] == other[0] for one, other in pairwise(pools))
+    assert all(0 < end - start <= most for start, end in pools)
+
+
+@given(MIXES, st.integers(0, 3))
+def test_where_no_pass_is_too_short_no_pool_has_pairs_of_two_passes(mix: Mix, epoch: int) -> None:
+    for start, end in mix.pools(epoch, 10**6, 1):
+        corpora, _, passes = mix.draw(start, end, seed=0)
+        for corpus, (size, share) in enumerate(zip(mix.sizes, mix.shares, strict=True)):
+            if size and size / share >= 1:
+                assert len(np.unique(passes[corpora == corpus])) <= 1
+
+
+def test_by_size_pools_are_equal_parts_of_an_epoch() -> None:
+    assert list(Mix.of([900, 100]).pools(1, 400, 50)) == [(1000, 1334), (1334, 1667), (1667, 2000)]

@@ -1,0 +1,229 @@
+"""Translation memories: the text of each unit, however it is marked up, encoded and named."""
+
+import logging
+import tracemalloc
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from helpers.compressed import COMPRESS
+
+from nmt.config.schema import Corpus, DataConfig
+from nmt.data import corpus, tmx
+from nmt.errors import NmtError
+
+Pairs = list[tuple[str, str]]
+
+
+def settings(source: str = "en", target: str = "de") -> DataConfig:
+    return DataConfig(source_language=source, target_language=target, train=())
+
+
+def memory(*units: str, head: str = '<?xml version="1.0" encoding="UTF-8"?>') -> str:
+    body = "\n".join(f"<tu>{unit}</tu>" for unit in units)
+    header = '<header segtype="sentence" adminlang="en" srclang="en" datatype="plaintext"><note>note</note></header>'
+    return f'{head}\n<tmx version="1.4">\n{header}\n<body>\n{body}\n</body>\n</tmx>\n'
+
+
+def variant(language: str, text: str) -> str:
+    return f'<tuv xml:lang="{language}"><prop type="x">about it</prop><seg>{text}</seg></tuv>'
+
+
+def unit(**texts: str) -> str:
+    return "".join(variant(language, text) for language, text in texts.items())
+
+
+def read(path: Path, content: str | bytes, data: DataConfig | None = None, **columns: str) -> Pairs:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return list(corpus.read_pairs(Corpus(file=str(path), **columns), data or settings(), "train"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_was_logged_before() -> Iterator[None]:
+    tmx._log_once.cache_clear()
+    yield
+
+
+# --------------------------------------------------------------------------- text
+
+
+@pytest.mark.parametrize(
+    ("segment", "text"),
+    [
+        ("plain &amp; simple &#x1F600; &lt;b&gt;", "plain & simple 😀 <b>"),
+        ('a <bpt i="1">&lt;b></bpt>bold<ept i="1">&lt;/b></ept> word', "a bold word"),
+        ('see <ph type="fnote">{\\f <sub>a footnote</sub>}</ph>here<it pos="begin">x</it><ut>y</ut>.', "see here."),
+        ('the <hi type="term">green<ph>1</ph>house</hi>s', "the greenhouses"),
+        ('XLIFF in TMX: <g id="1">kept</g> <x id="2"/>', "XLIFF in TMX: kept "),
+        ("<![CDATA[a < b]]> and <!-- a comment -->c", "a < b and c"),
+        ("\n   two\n   lines\n  ", "two lines"),
+        ("a\r\nb\tc&#13;d&#10;e", "a b c d e"),
+        (" spaces  stay ", " spaces  stay "),
+        ("\u2028 \u0085", "\u2028 \u0085"),
+        ("", ""),
+        ("<ph>only a code</ph>", ""),
+        ("<ph>{<sub>a <hi>title</hi> in it</sub>}</ph>b", "b"),
+    ],
+)
+def test_text_of_a_segment(tmp_path: Path, segment: str, text: str) -> None:
+    content = memory(unit(en=segment, de="Ziel"), unit(en="next", de=segment))
+    assert read(tmp_path / "a.tmx", content) == [(text, "Ziel"), ("next", text)]
+
+
+@pytest.mark.parametrize("ending", ["", *COMPRESS])
+@pytest.mark.parametrize(
+    ("encoding", "head"),
+    [
+        ("utf-8", '<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd">'),
+        ("utf-8-sig", '<?xml version="1.0" encoding="utf-8"?>'),
+        ("utf-16", '<?xml version="1.0" encoding="UTF-16"?>'),  # with a byte order mark
+        ("utf-16", '<?xml version="1.0"?>'),
+        ("windows-1252", '<?xml version="1.0" encoding="windows-1252"?>'),
+        ("iso-8859-1", '<?xml version="1.0" encoding="ISO-8859-1"?>'),
+    ],
+)
+def test_encodings(tmp_path: Path, encoding: str, head: str, ending: str) -> None:
+    content = memory(*[unit(en="large", de="größer")] * 1000, head=head).encode(encoding)
+    path = tmp_path / f"A.TMX{ending}"
+    assert read(path, COMPRESS[ending](content) if ending else content) == [("large", "größer")] * 1000
+
+
+def test_utf16_big_endian(tmp_path: Path) -> None:
+    content = memory(unit(en="a", de="ß"), head='<?xml version="1.0" encoding="utf-16"?>')
+    assert read(tmp_path / "a.tmx", b"\xfe\xff" + content.encode("utf-16-be")) == [("a", "ß")]
+
+
+# --------------------------------------------------------------------------- languages
+
+
+@pytest.mark.parametrize("tag", ["de", "DE", "de-AT", "de_at", "DE-CH-1996"])
+def test_a_language_is_found_with_any_region(tmp_path: Path, tag: str) -> None:
+    others = variant("den", "Slave") + variant("nds", "Platt") + "<tuv><seg>no language</seg></tuv>"
+    assert read(tmp_path / "a.tmx", memory(variant("EN-us", "a") + others + variant(tag, "b"))) == [("a", "b")]
+
+
+def test_the_order_in_a_unit_is_free_and_old_files_say_lang(tmp_path: Path) -> None:
+    old = '<tuv lang="DE-DE"><seg>b</seg></tuv><tuv lang="EN-US"><seg>a</seg></tuv>'
+    assert read(tmp_path / "a.tmx", memory(old)) == [("a", "b")]
+
+
+def test_a_named_language_is_that_one_exactly(tmp_path: Path) -> None:
+    content = memory(
+        variant("en-US", "a") + variant("de-DE", "b") + variant("de-AT", "c"),
+        variant("en-US", "d") + variant("de-AT-1996", "e"),
+    )
+    assert read(tmp_path / "a.tmx", content, target_column="DE_at") == [("a", "c")]
+    assert read(tmp_path / "a.tmx", content) == [("a", "b"), ("d", "e")]
+    with pytest.raises(NmtError, match="no unit has both en and de;"):
+        read(tmp_path / "a.tmx", content, target_column="de")
+
+
+def test_several_variants(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The exact name wins, then the first; the others are counted. Of two wanted languages, the longer name wins."""
+    caplog.set_level(logging.INFO, "nmt")
+    content = memory(
+        variant("en-GB", "a") + variant("en", "b") + variant("de-AT", "c") + variant("de-DE", "d"),
+        variant("de", "e") + variant("de", "f") + variant("en-GB", "g"),
+    )
+    assert read(tmp_path / "a.tmx", content) == [("b", "c"), ("g", "e")]
+    assert "a.tmx: 3 further variants of en or de in a unit are not used" in caplog.text
+    content = memory(variant("en-GB", "colour") + variant("en-US", "color"))
+    assert read(tmp_path / "b.tmx", content, settings("en", "en-GB")) == [("color", "colour")]
+    assert read(tmp_path / "b.tmx", content, settings("en-GB", "en")) == [("colour", "color")]
+
+
+def test_units_without_a_language_are_skipped_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "nmt")
+    full = unit(en="a", de="b")
+    path = tmp_path / "a.tmx"
+    content = memory(full, unit(en="c"), unit(fr="d", de="e"), "", '<tuv xml:lang="en"/>' + unit(de="f"), full)
+    for _ in range(2):
+        assert read(path, content) == [("a", "b")] * 2
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [f"{path}: 4 of 6 units are skipped: without en or de"]  # once, though it is read twice
+
+
+def test_no_unit_has_both(tmp_path: Path) -> None:
+    content = memory(unit(en="a"), unit(fr="b"), unit(fr="c", es="d"))
+    with pytest.raises(NmtError) as error:
+        read(tmp_path / "a.tmx", content)
+    assert str(error.value) == (
+        f"{tmp_path}/a.tmx: no unit has both en and de; its languages are fr (2), en (1), es (1): name them with "
+        "source_column and target_column"
+    )
+    with pytest.raises(NmtError, match=r"a.tmx: has no sentence pairs"):
+        read(tmp_path / "a.tmx", memory())
+
+
+def test_fingerprint_follows_content_and_named_languages(tmp_path: Path) -> None:
+    path = tmp_path / "a.tmx"
+
+    def fingerprint(**columns: str) -> str:
+        return corpus.fingerprint(Corpus(file=str(path), **columns), settings(), "train")
+
+    path.write_text(memory(unit(en="a", de="b")), encoding="utf-8")
+    before, named = fingerprint(), fingerprint(target_column="de")
+    path.write_text(memory(unit(en="a", de="c")), encoding="utf-8")
+    assert len({before, named, fingerprint()}) == 3
+    reader = Corpus(file=str(path))
+    with pytest.raises(NmtError, match="has changed while it was read"):
+        list(corpus.read_pairs(reader, settings(), "train", before))
+    assert list(corpus.read_pairs(reader, settings(), "train", fingerprint())) == [("a", "c")]
+
+
+# --------------------------------------------------------------------------- what is wrong
+
+BOMB = "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' for n in range(1, 12))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (memory(unit(en="a", de="b"))[:-20], r"a.tmx:\d+: not well-formed XML: "),
+        (memory(unit(en="a", de="b"), "<tuv>", unit(en="a", de="b")), "a.tmx:6: not well-formed XML: mismatched tag"),
+        (memory(unit(en="a & b", de="b")), "a.tmx:5: not well-formed XML: not well-formed"),
+        (memory(unit(en="a&#x1F;", de="b")), "a.tmx:5: not well-formed XML: reference to invalid character number"),
+        (memory(unit(en="&nbsp;", de="b")), "a.tmx:5: not well-formed XML: undefined entity"),
+        (memory(unit(en="&nbsp;", de="b"), head='<!DOCTYPE tmx SYSTEM "tmx14.dtd">'), "a.tmx:5: &nbsp; has no meaning"),
+        (memory(unit(en="\xff", de="b")).encode("latin-1"), "a.tmx:5: not well-formed XML"),
+        (memory(head='<?xml version="1.0" encoding="utf-16"?>'), "a.tmx:1: not well-formed XML: encoding specified"),
+        (memory(head='<?xml version="1.0" encoding="shift_jis"?>'), "a.tmx:1: .*convert the file to UTF-8"),
+        (memory(head='<?xml version="1.0" encoding="klingon"?>'), "a.tmx:1: .*convert the file to UTF-8"),
+        ("<html><body/></html>", "a.tmx:1: not a TMX file: its first element is <html>"),
+        ("", "a.tmx:1: not well-formed XML: no element found"),
+        (memory(head=f'<!DOCTYPE tmx [<!ENTITY a0 "ha">{BOMB}]>'), "a.tmx:1: declares the entity &a0;"),
+        (memory(unit(en="&x;", de="b"), head='<!DOCTYPE tmx [<!ENTITY x SYSTEM "file:///etc/passwd">]>'),
+         "a.tmx:1: declares the entity &x;"),
+        (memory(unit(en="a", de="b"), head='<!DOCTYPE tmx [<!ENTITY % x SYSTEM "file:///etc/passwd"> %x;]>'),
+         "a.tmx:1: declares the entity &x;"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_memory(tmp_path: Path, content: str | bytes, message: str) -> None:
+    with pytest.raises(NmtError, match=message) as error:
+        read(tmp_path / "a.tmx", content)
+    assert "\n" not in str(error.value)
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    def peak(units: int) -> int:
+        path = tmp_path / f"{units}.tmx"
+        path.write_text(memory(*[unit(en="a word or two", de="ein Wort oder zwei", fr="x")] * units), encoding="utf-8")
+        pairs = corpus.read_pairs(Corpus(file=str(path)), settings(), "train")
+        tracemalloc.start()
+        try:
+            assert sum(1 for _ in pairs) == units
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert peak(20_000) < peak(2_000) * 1.2
+
+
+def test_the_first_pairs_need_no_complete_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.tmx"
+    path.write_text(memory(*[unit(en="a", de="b")] * 5000)[:-100], encoding="utf-8")
+    pairs = corpus.read_pairs(Corpus(file=str(path)), settings(), "train")
+    assert list(islice(pairs, 1000)) == [("a", "b")] * 1000
+    with pytest.raises(NmtError, match="not well-formed XML"):
+        list(pairs)

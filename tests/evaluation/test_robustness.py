@@ -1,0 +1,116 @@
+"""Robustness: each variation of a test set, what is lost on it, and what is kept of what must be copied."""
+
+from collections.abc import Sequence
+
+import pytest
+import sacrebleu
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.data.copied_items import find_items
+from nmt.evaluation.robustness import CLEAN, INSERTED, VARIATIONS, VariedText, count_kept, measure, varied_texts
+
+SOURCE = ["a dog runs here.", "We saw Anna in 2016", "一只狗。"]
+REFERENCE = ["ein Hund läuft hier.", "Wir sahen Anna 2016.", "ein Maß."]
+LINES = st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30), min_size=1, max_size=5)
+
+
+def texts(source: Sequence[str] = SOURCE, *references: Sequence[str]) -> dict[str, VariedText]:
+    return {one.variation: one for one in varied_texts(source, references or [REFERENCE], ("en", "de"))}
+
+
+def test_variations() -> None:
+    found = texts()
+    assert list(found) == [CLEAN, *VARIATIONS]
+    assert found[CLEAN] == VariedText(CLEAN, SOURCE, [REFERENCE], [])
+    upper = found["uppercase"]
+    assert upper.source == ["A DOG RUNS HERE.", "WE SAW ANNA IN 2016", "一只狗。"] and upper.changed == [0, 1]
+    assert upper.references == [["EIN HUND LÄUFT HIER.", "WIR SAHEN ANNA 2016.", "ein Maß."]]
+    assert found["titlecase"].references[0][0] == "Ein Hund Läuft Hier."
+    assert found["lowercase"].source[1] == "we saw anna in 2016" and found["lowercase"].changed == [1]
+    plain = found["no final punctuation"]
+    assert plain.source == ["a dog runs here", "We saw Anna in 2016", "一只狗"] and plain.changed == [0, 2]
+    assert plain.references == [["ein Hund läuft hier", "Wir sahen Anna 2016.", "ein Maß"]]
+    assert found["typos"].references == [REFERENCE] and found["typos"].changed == [0, 1]
+
+
+@pytest.mark.parametrize("variation", INSERTED)
+def test_inserted_items_are_the_same_in_source_and_references(variation: str) -> None:
+    other = ["zwei", "drei", "vier"]
+    found = texts(SOURCE, REFERENCE, other)[variation]
+    assert found.changed == [0, 1, 2] and len(found.references) == 2
+    for i, line in enumerate(found.source):
+        before, after = line.split(SOURCE[i])
+        assert {item[0] for item in find_items(before + after)} == {INSERTED[variation]}
+        assert found.references[0][i] == f"{before}{REFERENCE[i]}{after}"
+        assert found.references[1][i] == f"{before}{other[i]}{after}"
+
+
+@given(LINES)
+def test_the_text_alone_decides(lines: list[str]) -> None:
+    assert texts(lines, lines) == texts(lines, lines)
+    assert all(len(one.source) == len(one.references[0]) == len(lines) for one in texts(lines, lines).values())
+
+
+def test_a_line_does_not_depend_on_those_before_it() -> None:
+    assert texts(SOURCE[:2], REFERENCE[:2])["URLs"].source == texts()["URLs"].source[:2]
+
+
+def test_scores_and_losses() -> None:
+    """The model of this test copies small letters, and gives nothing for anything else."""
+    asked: dict[str, Sequence[str]] = {}
+
+    def translate(lines: Sequence[str], variation: str) -> list[str]:
+        asked[variation] = lines
+        return ["" if variation == "uppercase" else line for line in lines]
+
+    source = ["a dog runs here now", "a cat sleeps there today"]
+    varied = list(varied_texts(source, [source], ("en", "de")))
+    found = measure("m", source, varied, translate, "de")
+    assert (found.system, found.tokenizer, found.lines) == ("m", "13a", 2)
+    clean, upper, title, lower, punctuation, typos, *_ = found.variations
+    assert (clean.bleu, clean.bleu_loss, clean.chrf_loss, clean.changed) == (pytest.approx(100), 0, 0, 0)
+    assert (upper.bleu, upper.chrf, upper.changed) == (0, 0, 2)
+    assert (upper.bleu_loss, upper.chrf_loss) == (clean.bleu, clean.chrf)
+    assert title.bleu == pytest.approx(100) and list(asked["titlecase"]) == varied[2].source
+    assert lower.changed == punctuation.changed == 0 and "lowercase" not in asked  # not translated again
+    assert lower.bleu == clean.bleu
+    assert typos.bleu == sacrebleu.corpus_bleu(list(varied[5].source), [source]).score < 100
+    assert typos.bleu_loss == clean.bleu - typos.bleu
+
+
+def test_lines_that_do_not_change_keep_their_translation() -> None:
+    def translate(lines: Sequence[str], variation: str) -> list[str]:
+        assert variation != "uppercase" or lines == ["A DOG"]
+        return ["EIN HUND" for _ in lines]
+
+    source, reference = ["A CAT", "a dog"], ["EINE KATZE", "ein Hund"]
+    varied = varied_texts(source, [reference], ("en", "de"))
+    found = measure("m", ["EINE KATZE", "ein Hund"], varied, translate, "de")
+    assert found.variations[1].changed == 1 and found.variations[1].chrf == pytest.approx(100)
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "in_source", "kept"),
+    [
+        ("1,000 and 1,000", "1.000 und 5", 2, 1),
+        ("5", "5 5", 1, 1),
+        ("5 6", "6 5", 2, 2),
+        ("no", "5", 0, 0),
+        ("12:30", "12.30 Uhr", 1, 1),
+        ("15", "1 5", 1, 0),
+    ],
+)
+def test_numbers_kept(source: str, translation: str, in_source: int, kept: int) -> None:
+    numbers, *others = count_kept([source, ""], [translation, source])
+    assert (numbers.kind, numbers.in_source, numbers.kept) == ("number", in_source, kept)
+    assert all(one.in_source == one.kept == 0 for one in others)
+
+
+def test_items_of_every_kind_kept() -> None:
+    line = "https://x.org/1 me@x.org {0} <b>👍</b> 7"
+    assert [(one.in_source, one.kept) for one in count_kept([line], [line])] == [
+        (1, 1), (1, 1), (1, 1), (1, 1), (3, 3),
+    ]  # fmt: skip
+    lost = count_kept([line], ["https://x.org/2 you@x.org {1} <i>👎</i> 8"])
+    assert [one.kept for one in lost] == [0] * 5

@@ -1,0 +1,118 @@
+"""Compressed files: their content comes out, and a damaged one is refused with its name."""
+
+import builtins
+import io
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.compressed import COMPRESS
+
+from nmt.errors import NmtError
+from nmt.files import compression
+from nmt.files.text import file_digest, opened, read_lines
+
+LINES = [f"{number} größer 😀" for number in range(3000)]
+CONTENT = "".join(f"{line}\n" for line in LINES).encode()
+KINDS = {".gz": "gzip", ".xz": "xz", ".zst": "Zstandard"}
+
+
+def test_the_endings_are_those_that_are_tested() -> None:
+    assert set(compression.ENDINGS) == set(COMPRESS) == set(KINDS)
+
+
+@pytest.mark.parametrize("ending", COMPRESS)
+def test_lines_and_digest(tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the content is longer than a block, and if the file is several streams, as parallel compressors write."""
+    monkeypatch.setattr(compression, "BLOCK_BYTES", 1000)
+    path = tmp_path / f"text{ending}"
+    for cuts in ([], [0], [1], [5000, 5000], [len(CONTENT)]):
+        parts = [CONTENT[a:b] for a, b in zip([0, *cuts], [*cuts, len(CONTENT)], strict=True)]
+        path.write_bytes(b"".join(map(COMPRESS[ending], parts)))
+        digests: dict[Path, str] = {}
+        assert list(read_lines(path, digests)) == LINES
+        assert digests == {path: file_digest(path)}
+
+
+def test_padding_between_streams_of_xz(tmp_path: Path) -> None:
+    path = tmp_path / "text.xz"
+    path.write_bytes(COMPRESS[".xz"](CONTENT) + bytes(8) + COMPRESS[".xz"](b"more") + bytes(4))
+    assert list(read_lines(path)) == [*LINES, "more"]
+
+
+def damages(whole: bytes) -> dict[str, bytes]:
+    half = len(whole) // 2
+    return {
+        "truncated": whole[:half],
+        "without its end": whole[:-1],
+        "a byte changed": whole[:half] + bytes([whole[half] ^ 255]) + whole[half + 1 :],
+        "another kind": b"plain text\n" * 100,
+        "followed by something else": whole + b"plain text\n" * 100,
+        "followed by a truncated stream": whole + whole[:half],
+        "followed by a damaged stream": whole + bytes([whole[0] ^ 255]) + whole[1:],
+    }
+
+
+@pytest.mark.parametrize("damage", damages(CONTENT))
+@pytest.mark.parametrize("ending", COMPRESS)
+def test_damaged_files_are_refused(tmp_path: Path, ending: str, damage: str) -> None:
+    random_text = random.Random(1).randbytes(3000).hex().encode()
+    path = tmp_path / f"text{ending}"
+    path.write_bytes(damages(COMPRESS[ending](random_text))[damage])
+    with pytest.raises(NmtError, match=f"text{ending}: damaged {KINDS[ending]} file .*: download or compress") as error:
+        list(read_lines(path))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("ending", [".xz", ".zst"])
+def test_memory_is_bounded(tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small file of a large content is decompressed in parts, not at once."""
+    path = tmp_path / f"bomb{ending}"
+    path.write_bytes(COMPRESS[ending](bytes(50_000_000)))
+    largest = 0
+    real: Callable[..., Any] = compression._library
+
+    def measured(path: Path) -> Any:
+        new, error_type = real(path)
+
+        class Measured:
+            def __init__(self) -> None:
+                self._inner = new()
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(self._inner, name)
+
+            def decompress(self, *arguments: Any) -> bytes:
+                nonlocal largest
+                data: bytes = self._inner.decompress(*arguments)
+                largest = max(largest, len(data))
+                return data
+
+        return Measured, error_type
+
+    monkeypatch.setattr(compression, "_library", measured)
+    with opened(path) as stream:
+        assert sum(len(block) for block in iter(lambda: stream.read(100_000), b"")) == 50_000_000
+    assert 0 < largest <= compression.BLOCK_BYTES
+
+
+@pytest.mark.parametrize(("ending", "hint"), [(".zst", "pip install backports.zstd"), (".xz", "Python with lzma")])
+def test_library_that_is_not_installed(ending: str, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = builtins.__import__
+
+    def without(name: str, *arguments: Any, **named: Any) -> Any:
+        if name in ("backports", "compression", "lzma"):
+            raise ModuleNotFoundError(f"No module named {name!r}")
+        return original(name, *arguments, **named)
+
+    for name in ("backports", "compression", "lzma"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(builtins, "__import__", without)
+    with (
+        pytest.raises(NmtError, match=f"text{ending}: reading {ending} files needs .*{hint}"),
+        compression.decompressed(io.BytesIO(), Path(f"text{ending}")),
+    ):
+        pass
