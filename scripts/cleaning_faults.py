@@ -23,7 +23,7 @@ from typing import NamedTuple
 import make_demo_corpus
 import numpy as np
 
-from nmt.config.sections import CleaningConfig
+from nmt.config.schema import CleaningConfig
 from nmt.data.cleaning import SeenPairs
 from nmt.data.rules.judge import judge, rules_of
 from nmt.data.rules.near_duplicates import folded_hashes

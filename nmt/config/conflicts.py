@@ -4,14 +4,14 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from nmt.config import sections
+from nmt.config import data_section, sections
 from nmt.config.data_section import LONGEST_OUTPUT
 
 # Not the names of SentencePiece's own subwords: <pad>, <unk>, <s>, </s>, and bytes such as <0x0A>.
 _TAG = r"<(?!(pad|unk|s|0x[0-9A-Fa-f]{2})>)[A-Za-z0-9][A-Za-z0-9_-]{0,39}>"
 
 
-def of_data(data: sections.DataConfig) -> Iterator[str]:
+def of_data(data: data_section.DataConfig) -> Iterator[str]:
     if not data.train:
         yield "data.train is empty: name at least one corpus"
     for i, corpus in enumerate(data.train):
@@ -32,7 +32,7 @@ def of_data(data: sections.DataConfig) -> Iterator[str]:
     yield from of_augment(data.augment)
 
 
-def of_corpus(corpus: sections.Corpus, key: str) -> Iterator[str]:
+def of_corpus(corpus: data_section.Corpus, key: str) -> Iterator[str]:
     """`key` is where the corpus stands in the settings."""
     given = {
         "source + target": corpus.source or corpus.target,
@@ -60,12 +60,12 @@ def of_corpus(corpus: sections.Corpus, key: str) -> Iterator[str]:
                 yield f"{key}.{name} is only for {key}.{kind}: delete it"
 
 
-def of_augment(augment: sections.AugmentConfig) -> Iterator[str]:
+def of_augment(augment: data_section.AugmentConfig) -> Iterator[str]:
     cases = {"uppercase": augment.uppercase, "titlecase": augment.titlecase, "lowercase": augment.lowercase}
     for key, given in {**cases, "remove_end_punctuation": augment.remove_end_punctuation}.items():
-        if isinstance(given, sections.Variation) and not given.rate:
+        if isinstance(given, data_section.Variation) and not given.rate:
             yield f"data.augment.{key} has sides and no rate: give {{rate: 0.05, sides: {given.sides}}}, or delete it"
-    rates = [given.rate if isinstance(given, sections.Variation) else given for given in cases.values()]
+    rates = [given.rate if isinstance(given, data_section.Variation) else given for given in cases.values()]
     if sum(rates) > 1 + 1e-9:
         yield (
             f"data.augment: {', '.join(cases)} add up to {sum(rates):g}, and a pair gets at most one of them: lower "
@@ -79,7 +79,7 @@ def of_vocabulary(vocabulary: sections.VocabularyConfig) -> Iterator[str]:
 
 
 def of_model(
-    model: sections.ModelConfig, data: sections.DataConfig, vocabulary: sections.VocabularyConfig
+    model: sections.ModelConfig, data: data_section.DataConfig, vocabulary: sections.VocabularyConfig
 ) -> Iterator[str]:
     match model:
         case sections.TransformerConfig():
@@ -132,7 +132,7 @@ def of_recurrent_training(training: sections.TrainingConfig) -> Iterator[str]:
 
 
 def of_training(
-    training: sections.TrainingConfig, data: sections.DataConfig, model: sections.ModelConfig
+    training: sections.TrainingConfig, data: data_section.DataConfig, model: sections.ModelConfig
 ) -> Iterator[str]:
     if isinstance(model, sections.RecurrentConfig):
         yield from of_recurrent_training(training)

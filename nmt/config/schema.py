@@ -8,18 +8,18 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from nmt.config import conflicts, reader
+from nmt.config.data_section import AugmentConfig as AugmentConfig
+from nmt.config.data_section import CleaningConfig as CleaningConfig
+from nmt.config.data_section import Corpus as Corpus
+from nmt.config.data_section import DataConfig as DataConfig
+from nmt.config.data_section import Sides as Sides
+from nmt.config.data_section import Variation as Variation
 from nmt.config.declaration import required, section, setting
-from nmt.config.sections import AugmentConfig as AugmentConfig
-from nmt.config.sections import CleaningConfig as CleaningConfig
-from nmt.config.sections import Corpus as Corpus
-from nmt.config.sections import DataConfig as DataConfig
 from nmt.config.sections import DecodingConfig as DecodingConfig
 from nmt.config.sections import ModelConfig as ModelConfig
 from nmt.config.sections import RecurrentConfig as RecurrentConfig
-from nmt.config.sections import Sides as Sides
 from nmt.config.sections import TrainingConfig as TrainingConfig
 from nmt.config.sections import TransformerConfig as TransformerConfig
-from nmt.config.sections import Variation as Variation
 from nmt.config.sections import VocabularyConfig as VocabularyConfig
 from nmt.errors import NmtError
 
@@ -49,8 +49,12 @@ class Config:
     @property
     def versions(self) -> int:
         """How many times the training text is stored, each time varied or split into subwords in another way."""
-        several = self.vocabulary.bpe_dropout or self.data.augment.changes_text
-        return self.vocabulary.bpe_dropout_samples if several else 1
+        return self.vocabulary.bpe_dropout_samples if self.varies_text else 1
+
+    @property
+    def varies_text(self) -> bool:
+        """Whether training text is stored otherwise than it is written, by BPE-dropout or data.augment."""
+        return self.vocabulary.bpe_dropout > 0 or self.data.augment.changes_text
 
     def conflicts(self) -> list[str]:
         """The values that do not go together, each with the keys involved."""

@@ -7,12 +7,6 @@ checks which values do not go together, `nmt.config.reader` reads them strictly.
 from dataclasses import dataclass
 from typing import Literal
 
-from nmt.config.data_section import AugmentConfig as AugmentConfig
-from nmt.config.data_section import CleaningConfig as CleaningConfig
-from nmt.config.data_section import Corpus as Corpus
-from nmt.config.data_section import DataConfig as DataConfig
-from nmt.config.data_section import Sides as Sides
-from nmt.config.data_section import Variation as Variation
 from nmt.config.declaration import setting
 
 _WIDEST, _DEEPEST = 1_000_000, 1000  # of a model: no machine can hold more

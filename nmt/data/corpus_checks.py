@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from nmt.data.corpus import Pair
+from nmt.data.language_codes import base
 from nmt.data.report import REASONS, CorpusCounts
 
 SAMPLE = 5000  # pairs of each corpus that rules 2 and 3 look at
@@ -139,7 +140,7 @@ def _languages_are_swapped(sides: tuple[str, str], languages: tuple[str, str]) -
     """Whether each side shows far less of its own language than the other side does; unknown languages do not count."""
     shares = []
     for (own, other), language in zip((sides, sides[::-1]), languages, strict=True):
-        if share := _share_of(re.split("[-_]", language.lower())[0]):
+        if share := _share_of(base(language)):
             shares.append((share(own), share(other)))
     return bool(shares) and all(other > max(0.05, 4 * own) for own, other in shares)
 

@@ -23,7 +23,7 @@ def hashes(seed: int, epoch: int, numbers: npt.ArrayLike, purpose: str) -> npt.N
     """A random 64-bit number for each of `numbers` [n] ≥ 0. Other purposes give independent ones."""
     state = np.zeros(1, np.uint64)
     for part in (seed & _MASK, epoch, zlib.crc32(purpose.encode()), np.asarray(numbers)):
-        state = _mix(state + np.asarray(part).astype(np.uint64) + np.uint64(_STEP))
+        state = mixed(state + np.asarray(part).astype(np.uint64) + np.uint64(_STEP))
     return state
 
 
@@ -32,7 +32,8 @@ def uniform(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
     return (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def _mix(state: npt.NDArray[np.uint64]) -> npt.NDArray[Any]:
+def mixed(state: npt.NDArray[np.uint64]) -> npt.NDArray[Any]:
+    """Numbers of 64 bits [...] with their bits mixed, by which different ones stay different: SplitMix64."""
     state = (state ^ (state >> np.uint64(30))) * np.uint64(_FIRST)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(_SECOND)
     return state ^ (state >> np.uint64(31))

@@ -1,6 +1,6 @@
 """Text to ids: each pair becomes two sequences of subwords, and pairs that are too long are dropped."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import compress, count
 
 import numpy as np
@@ -31,7 +31,7 @@ def encode_text(
     way. Which pairs are dropped is decided without both, and only the first time is counted. Memory does not grow with
     the corpora, except for `SeenPairs`.
     """
-    data, threads = text.data, text.data.workers or usable_cores()
+    data, dropout, threads = text.data, config.vocabulary.bpe_dropout, text.data.workers or usable_cores()
     tags = [vocabulary.source.tag(one.tag) if one.tag else None for one in data.train]
     seen, seeds = None if data.drop_duplicates else SeenPairs(), count(1)
     for version in range(config.versions):
@@ -40,12 +40,12 @@ def encode_text(
             first = numbers[chunk.corpus]
             numbers[chunk.corpus] += len(chunk.pairs)
             pairs, ids, dropped = _drop_long(chunk.pairs, _encode(chunk.pairs, vocabulary, threads), data)
-            new = varied(pairs, (chunk.corpus, first), version, data)
-            if config.vocabulary.bpe_dropout:
-                drawn = _segment_randomly(new, vocabulary, config.vocabulary.bpe_dropout, seeds)
+            if config.varies_text:
+                new = varied(pairs, range(first, first + len(pairs)), chunk.corpus, version, data)
+                drawn = (
+                    _segment_randomly(new, vocabulary, dropout, seeds) if dropout else _encode(new, vocabulary, threads)
+                )
                 ids = _unless_too_long(drawn, ids, data.max_length)
-            elif data.augment.changes_text:
-                ids = _unless_too_long(_encode(new, vocabulary, threads), ids, data.max_length)
             if (tag := tags[chunk.corpus]) is not None:
                 ids = [[tag, *source] for source in ids[0]], ids[1]
             tokens, counts = _in_memory(ids, vocabulary), CorpusCounts()
@@ -54,15 +54,14 @@ def encode_text(
             yield chunk.corpus, tokens, counts
 
 
-def varied(pairs: list[Pair], place: tuple[int, int], version: int, data: schema.DataConfig) -> list[Pair]:
-    """The pairs as data.augment varies them in this version. place: the number of the corpus, and that of the first
-    pair there."""
+def varied(pairs: list[Pair], numbers: Sequence[int], corpus: int, version: int, data: schema.DataConfig) -> list[Pair]:
+    """The pairs as data.augment varies them in this version. numbers: of each pair in its corpus; corpus: its
+    number."""
     if not data.augment.changes_text:
         return pairs
-    corpus, first = place
-    numbers = (corpus << 40) + first + np.arange(len(pairs))
+    places = (corpus << 40) + np.asarray(numbers, np.int64)
     languages = data.source_language, data.target_language
-    return vary(pairs, numbers, epoch=version, seed=0, settings=data.augment, languages=languages)
+    return vary(pairs, places, epoch=version, seed=0, settings=data.augment, languages=languages)
 
 
 def _encode(pairs: list[Pair], vocabulary: Vocabulary, threads: int) -> IdLists:

@@ -10,6 +10,7 @@ from operator import ne
 from typing import Literal
 
 from nmt.data.copied_items import map_outside_verbatim
+from nmt.data.language_codes import base
 
 Case = Literal["uppercase", "titlecase", "lowercase"]
 
@@ -61,4 +62,4 @@ def titlecase(text: str, language: str) -> str:
 
 
 def _is_turkic(language: str) -> bool:
-    return re.split("[-_]", language, maxsplit=1)[0].lower() in _TURKIC
+    return base(language) in _TURKIC

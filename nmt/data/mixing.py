@@ -75,12 +75,10 @@ class Mix:
 
     def _ends(self, time: int) -> Iterator[int]:
         """For each corpus: the first time from `time` on at which it ends a pass."""
-        for given, size, share in zip(self.given(time), self.sizes, self.shares, strict=True):
-            if not size:
-                continue
-            passes = -(-given // size)
-            end = -(-passes * size * share.denominator // share.numerator)
-            yield end if end >= time else -(-(passes + 1) * size * share.denominator // share.numerator)
+        for given, size, share in zip(self.given(time - 1), self.sizes, self.shares, strict=True):
+            if share:
+                passes = given // size + 1
+                yield -(-passes * size * share.denominator // share.numerator)
 
     def draw(self, start: int, end: int, seed: int) -> Drawn:
         """The pairs from one time to another, those of each corpus together, in its order."""

@@ -28,7 +28,7 @@ from zipfile import BadZipFile, ZipFile
 from nmt.config import schema
 from nmt.errors import NmtError
 from nmt.files import atomic
-from nmt.files.download import NETWORK_ERRORS, cache_folder, discard, download, network_reason, open_url
+from nmt.files.download import NETWORK_ERRORS, cache_folder, discard, download, network_reason, open_url, record_of
 from nmt.files.text import aligned, decoded_lines, file_digest, reading
 
 log = logging.getLogger("nmt")
@@ -212,15 +212,11 @@ def _checked_digest(path: Path) -> str | None:
         return None
     digest = file_digest(path)
     with suppress(OSError, ValueError):
-        record = json.loads(_record_of(path).read_text(encoding="utf-8"))
+        record = json.loads(record_of(path).read_text(encoding="utf-8"))
         if isinstance(record, dict) and record.get("sha256") == digest:
             return digest
     log.warning("%s: damaged or incomplete: it is downloaded again", path)
     return None
-
-
-def _record_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}.json")
 
 
 def _remember(path: Path, version: str) -> None:
@@ -244,7 +240,7 @@ def _fetch(entry: Mapping[str, Any], languages: tuple[str, str], server: str, pa
         raise
     with atomic.reporting(path, "NMT_CACHE"):
         record = {"url": url, "version": entry["version"], "bytes": part.stat().st_size, "sha256": digest}
-        atomic.write_text(_record_of(path), json.dumps(record))  # before the file: a file without it counts as damaged
+        atomic.write_text(record_of(path), json.dumps(record))  # before the file: a file without it counts as damaged
         atomic.sync(part)
         part.replace(path)
         discard(part)

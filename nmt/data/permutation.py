@@ -10,6 +10,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from nmt.data.draws import mixed
+
 _ROUNDS = 6
 
 Numbers = npt.NDArray[np.int64]
@@ -33,14 +35,7 @@ def _through(numbers: Numbers, rows: int, columns: int, seeds: npt.NDArray[np.ui
     row, column = np.divmod(numbers.astype(np.uint64), np.uint64(columns))
     for i, seed in enumerate(seeds):
         if i % 2 == 0:
-            row = (row + _hash(column + seed) % np.uint64(rows)) % np.uint64(rows)
+            row = (row + mixed(column + seed) % np.uint64(rows)) % np.uint64(rows)
         else:
-            column = (column + _hash(row + seed) % np.uint64(columns)) % np.uint64(columns)
+            column = (column + mixed(row + seed) % np.uint64(columns)) % np.uint64(columns)
     return (row * np.uint64(columns) + column).astype(np.int64)
-
-
-def _hash(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The output function of SplitMix64 (Steele, Lea and Flood 2014)."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))

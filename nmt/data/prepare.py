@@ -11,10 +11,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain, groupby, islice
 from pathlib import Path
+from typing import TypeVar
 
 from nmt.config import reader, schema
 from nmt.data import corpus, corpus_checks, token_store, vocabulary
-from nmt.data.cleaning import TrainingText, without_empty
+from nmt.data.cleaning import CHUNK_PAIRS, TrainingText, without_empty
 from nmt.data.corpus import Pair
 from nmt.data.encoding import encode_pairs, encode_text, varied
 from nmt.data.mixing import mix_of
@@ -26,6 +27,8 @@ from nmt.files import atomic
 from nmt.files.text import content_key
 
 log = logging.getLogger("nmt")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -131,13 +134,7 @@ def _learned_vocabulary(
     if not any(kept):
         raise nothing_left(sum(counts, CorpusCounts()))
     sizes = sample_sizes(text.data, kept, settings.sample_sentences)
-    by_corpus = groupby(_varied_chunks(text), key=lambda chunk: chunk[0])
-    sample = (
-        pair[side]
-        for corpus, chunks in by_corpus
-        for pair in sample_evenly(chain.from_iterable(pairs for _, pairs in chunks), kept[corpus], sizes[corpus])
-        for side in sides
-    )
+    sample = (pair[side] for pair in _sample(text, kept, sizes) for side in sides)
     tokenizer = vocabulary.learn(sample, settings, tags)
     with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as unfinished:
         (unfinished / "subwords.model").write_bytes(tokenizer.proto)
@@ -150,14 +147,14 @@ def _learned_vocabulary(
     return tokenizer
 
 
-def _varied_chunks(text: TrainingText) -> Iterator[tuple[int, list[Pair]]]:
-    """The number of a corpus and some of its pairs, as data.augment varies them: a vocabulary of plain text would write
-    capitals letter by letter."""
-    numbers = [0] * len(text.data.train)
-    for chunk in text.chunks("learning"):
-        first = numbers[chunk.corpus]
-        numbers[chunk.corpus] += len(chunk.pairs)
-        yield chunk.corpus, varied(chunk.pairs, (chunk.corpus, first), 0, text.data)
+def _sample(text: TrainingText, kept: Sequence[int], sizes: Sequence[int]) -> Iterator[Pair]:
+    """`sizes` pairs of each corpus of those `kept`, as data.augment varies them: a vocabulary of plain text
+    would write capitals letter by letter."""
+    for number, chunks in groupby(text.chunks("learning"), key=lambda chunk: chunk.corpus):
+        pairs = enumerate(chain.from_iterable(chunk.pairs for chunk in chunks))
+        drawn = sample_evenly(pairs, kept[number], sizes[number])
+        while part := list(islice(drawn, CHUNK_PAIRS)):
+            yield from varied([pair for _, pair in part], [place for place, _ in part], number, 0, text.data)
 
 
 def sample_sizes(data: schema.DataConfig, kept: Sequence[int], most: int) -> list[int]:
@@ -178,9 +175,9 @@ def _check_tags(vocabulary_: Vocabulary, data: schema.DataConfig) -> None:
             )
 
 
-def sample_evenly(pairs: Iterable[Pair], total: int, size: int) -> Iterator[Pair]:
-    """`size` of `total` pairs, at equal distances."""
-    return (pair for number, pair in enumerate(pairs) if number * size % total < size)
+def sample_evenly(items: Iterable[T], total: int, size: int) -> Iterator[T]:
+    """`size` of `total` items, at equal distances."""
+    return (item for number, item in enumerate(items) if number * size % total < size)
 
 
 def _find_tokens(
@@ -192,7 +189,7 @@ def _find_tokens(
     encoded_with: list[object] = [
         data.max_length,
         data.max_length_ratio,
-        *([dropout, versions] if versions > 1 else []),
+        *([dropout, versions] if config.varies_text else []),
     ]
     encoded_with += [reader.to_dict(data.augment)] if data.augment.changes_text else []
     encoded_with += [[one.tag for one in data.train]] if data.tags else []

@@ -1,42 +1,55 @@
-"""The test sets of sacreBLEU (Post 2018), as corpora to validate on. sacreBLEU downloads them, to $SACREBLEU or
-~/.sacrebleu."""
+"""The test sets of sacreBLEU (Post 2018), to validate on and to evaluate with. sacreBLEU downloads them, to $SACREBLEU
+or ~/.sacrebleu."""
 
 import difflib
+import logging
 from pathlib import Path
 
 from nmt.config import schema
 from nmt.errors import NmtError
 
+log = logging.getLogger("nmt")
+
 
 def sacrebleu_files(corpus: schema.Corpus, data: schema.DataConfig) -> tuple[Path, Path]:
-    """The text files of a test set: its source, and the first of its references, aligned line by line.
+    """The text files of a corpus that is a test set: its source, and the first of its references, aligned line by line.
 
     Raises NmtError if the test set or its pair of languages does not exist, or if it cannot be downloaded.
+    """
+    assert corpus.sacrebleu
+    pair = f"{corpus.source_column or data.source_language}-{corpus.target_column or data.target_language}"
+    other_pair = ", choose another test set, or give its codes as source_column and target_column"
+    source, references = find_files(corpus.sacrebleu, pair, corpus.label, f"{corpus.label}, {pair}", other_pair)
+    return source, references[0]
+
+
+def find_files(name: str, pair: str, name_shown: str, pair_shown: str, other_pair: str = "") -> tuple[Path, list[Path]]:
+    """The source and the references of a test set, for a pair such as `en-de`.
+
+    name_shown, pair_shown: what errors begin with; other_pair: how else to fix a pair that the set does not have.
+    Raises NmtError as `sacrebleu_files` does.
     """
     from sacrebleu import utils
     from sacrebleu.dataset import DATASETS
 
-    assert corpus.sacrebleu
-    name = corpus.sacrebleu
     if name not in DATASETS:
         near = difflib.get_close_matches(name, DATASETS, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else "`sacrebleu --list` shows them"
-        raise NmtError(f"{corpus.label}: sacreBLEU has no test set of this name: {hint}")
+        raise NmtError(f"{name_shown}: sacreBLEU knows no such test set: {hint}")
     pairs = DATASETS[name].langpairs
-    pair = f"{corpus.source_column or data.source_language}-{corpus.target_column or data.target_language}"
     if pair not in pairs:
-        raise NmtError(
-            f"{corpus.label}: no {pair}; there is {', '.join(sorted(pairs))}: choose another test set, or "
-            "give its codes as source_column and target_column"
-        )
+        raise NmtError(f"{pair_shown}: {name} does not have it: choose from {', '.join(sorted(pairs))}{other_pair}")
+    folder = Path(utils.SACREBLEU_DIR, name)
     try:
-        source_file, reference_file = utils.get_source_file(name, pair), utils.get_reference_files(name, pair)[0]
+        if not any(folder.glob(f"*.{pair}.src")):
+            log.info("%s: downloading to %s", name, folder)
+        source, references = utils.get_source_file(name, pair), utils.get_reference_files(name, pair)
     # The library raises exceptions of many kinds; for a wrong checksum it ends the process.
     except (Exception, SystemExit) as error:
         stopped = isinstance(error, SystemExit)
         reason = "sacreBLEU has said why" if stopped else " ".join(str(error).split()) or type(error).__name__
         raise NmtError(
-            f"{corpus.label}: cannot be downloaded ({reason}): check the network, or delete "
-            f"{Path(utils.SACREBLEU_DIR, name)} if a download was interrupted"
+            f"{name_shown}: cannot be downloaded ({reason}): check the network, and delete {folder} if a download was "
+            "interrupted; or give the text files instead"
         ) from error
-    return Path(source_file), Path(reference_file)
+    return Path(source), [Path(reference) for reference in references]

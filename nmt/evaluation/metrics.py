@@ -7,6 +7,7 @@ from sacrebleu import utils
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.ter import TER
 
+from nmt.data.language_codes import base
 from nmt.errors import NmtError
 
 
@@ -20,7 +21,7 @@ def bleu_metric(language: str, *, tokenizer: str | None = None, quiet: bool = Fa
     if tokenizer is not None:
         return BLEU(tokenize=tokenizer, force=quiet or tokenizer == "none", effective_order=sentences)
     try:
-        return BLEU(trg_lang=_base(language), force=quiet, effective_order=sentences)
+        return BLEU(trg_lang=base(language), force=quiet, effective_order=sentences)
     except RuntimeError:  # the package of the language's tokenizer is not installed
         return BLEU(tokenize="char", force=quiet, effective_order=sentences)
 
@@ -44,10 +45,5 @@ def check_tokenizer(name: str) -> None:
 
 def ter_metric(target_language: str) -> TER:
     """TER by words; by characters for Chinese and Japanese, which have no spaces between words."""
-    by_characters = _base(target_language) in ("zh", "ja")
+    by_characters = base(target_language) in ("zh", "ja")
     return TER(normalized=by_characters, asian_support=by_characters)
-
-
-def _base(language: str) -> str:
-    """`zh` of `zh-CN` or `zh_TW`."""
-    return language.replace("_", "-").partition("-")[0].lower()

@@ -81,7 +81,7 @@ def download(url: str, path: Path) -> None:
 
 def discard(path: Path) -> None:
     """Remove what `download` wrote at `path`."""
-    for one in (path, _record_of(path)):
+    for one in (path, record_of(path)):
         one.unlink(missing_ok=True)
 
 
@@ -112,7 +112,7 @@ def _transfer(url: str, path: Path) -> None:
                 done = 0
                 with atomic.reporting(path, "NMT_CACHE"):
                     record = {"url": url, "version": version, "bytes": total}
-                    atomic.write_text(_record_of(path), json.dumps(record))
+                    atomic.write_text(record_of(path), json.dumps(record))
             _copy(response, file, path, done, total)
 
 
@@ -150,14 +150,15 @@ def _continues(response: Any, done: int, total: int | None, record: Mapping[str,
     return begins and total == record["bytes"] and _version(response) in (None, record["version"])
 
 
-def _record_of(path: Path) -> Path:
+def record_of(path: Path) -> Path:
+    """The file beside a download that says what it is: JSON."""
     return path.with_name(f"{path.name}.json")
 
 
 def _read_record(path: Path, url: str) -> dict[str, Any] | None:
     """The record of an interrupted download, if it can be continued: the server must have named the file's version."""
     with suppress(OSError, ValueError):
-        record = json.loads(_record_of(path).read_text(encoding="utf-8"))
+        record = json.loads(record_of(path).read_text(encoding="utf-8"))
         if isinstance(record, dict) and record.get("url") == url and record.get("version") and "bytes" in record:
             return record
     return None

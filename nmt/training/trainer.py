@@ -204,7 +204,7 @@ class Trainer:
                     self.profile.step(self.model.training_flops(step.sentences, step.source_tokens, step.target_tokens))
                 bar.update()
                 if shown and progress.step % 10 == 0:  # seldom, as reading the loss waits for the device
-                    loss, _, speed = self._interval_means()
+                    loss, _, speed = self._interval()
                     bar.show(loss, self._learning_rate(), speed)
                 if logged:
                     self._log_interval(run_log, bar)
@@ -249,15 +249,12 @@ class Trainer:
             return f"{progress.without_best} validations without a new best (training.patience)"
         return None
 
-    def _interval_means(self) -> tuple[float, float, float]:
-        """Since the last logged row, over all ranks: loss and -log p per target token, target tokens per second."""
+    def _interval(self) -> tuple[float, list[float], float]:
+        """Since the last logged row, over all ranks: the loss per target token, the sum of -log p for each corpus,
+        target tokens per second."""
         tokens, seconds = self.progress.interval_target_tokens, self.progress.interval_seconds
         loss, *nll = self.ranks.all_reduce_sum(self.train_step.losses).tolist()
-        return loss / tokens, sum(nll) / tokens, tokens / max(seconds, 1e-9)
-
-    def _interval_nll(self) -> list[float]:
-        """The sum of -log p since the last logged row, over all ranks, for each corpus."""
-        return self.ranks.all_reduce_sum(self.train_step.losses).tolist()[1:]
+        return loss / tokens, nll, tokens / max(seconds, 1e-9)
 
     def _log_interval(self, run_log: RunLog, bar: ProgressBar) -> None:
         """Write a row of metrics about the steps since the last row, and start a new interval."""
@@ -265,15 +262,15 @@ class Trainer:
         progress, train_step = self.progress, self.train_step
         sentences, source = progress.interval_sentences, progress.interval_source_tokens
         target, seconds = progress.interval_target_tokens, max(progress.interval_seconds, 1e-9)
-        loss, nll, speed = self._interval_means()
+        loss, nll, speed = self._interval()
         norm = train_step.gradient_norm  # of this step; not finite if float16 overflowed in it
         row = {
             "step": progress.step,
             "epoch": progress.epoch + 1,
             "loss": loss,
-            "nll": nll,
+            "nll": sum(nll) / target,
             "learning_rate": self._learning_rate(),
-            **({"corpora": progress.corpora(self.mix.sizes, self._interval_nll())} if len(self.mix.sizes) > 1 else {}),
+            **({"corpora": progress.corpora(self.mix.sizes, nll)} if len(self.mix.sizes) > 1 else {}),
             **({"gradient_norm": float(norm)} if norm is not None and norm.isfinite() else {}),
             "target_tokens": progress.target_tokens,
             "target_tokens_per_second": round(speed, 1),

@@ -168,6 +168,8 @@ def test_bpe_dropout_keeps_the_vocabulary_and_stores_each_segmentation(run: Conf
     assert len(dropped.train) == 3 * len(plain.train)
     for other in ({"bpe_dropout": 0.2, "bpe_dropout_samples": 3}, {"bpe_dropout": 0.1, "bpe_dropout_samples": 2}):
         assert prepare(changed(run, vocabulary=other)).data_key != dropped.data_key
+    once = prepare(changed(run, vocabulary={"bpe_dropout": 0.1, "bpe_dropout_samples": 1}))
+    assert len(once.train) == len(plain.train) and once.data_key != plain.data_key
     assert prepare(changed(run, vocabulary={"bpe_dropout_samples": 3})).data_key == plain.data_key, (
         "nothing without dropout"
     )

@@ -67,10 +67,10 @@ def test_fingerprint_follows_the_content(folder: Path) -> None:
 
 
 def test_unknown_names(folder: Path) -> None:
-    assert "sacreBLEU has no test set of this name: did you mean wmt14/full" in error("wmt14/ful")
+    assert "sacreBLEU knows no such test set: did you mean wmt14/full" in error("wmt14/ful")
     assert "`sacrebleu --list` shows them" in error("?")
     said = error("wmt14/full", settings("en", "xx"))
-    assert "no en-xx; there is cs-en, de-en, en-cs, en-de, " in said
+    assert "en-xx: wmt14/full does not have it: choose from cs-en, de-en, en-cs, en-de, " in said
     assert "source_column and target_column" in said
 
 

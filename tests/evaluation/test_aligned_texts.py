@@ -41,7 +41,7 @@ def test_a_set_that_is_there(folder: Path) -> None:
 
 def test_a_set_that_cannot_be_downloaded(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "nmt")
-    with pytest.raises(NmtError, match=r"^--test-set wmt14: cannot be downloaded .*no network.*--source") as error:
+    with pytest.raises(NmtError, match=r"^--test-set wmt14: cannot be downloaded .*no network.*text files") as error:
         load_test_set("wmt14", "en-de")
     assert "\n" not in str(error.value) and str(folder) in str(error.value)
     assert f"wmt14: downloading to {folder}" in caplog.text

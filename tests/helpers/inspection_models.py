@@ -63,12 +63,5 @@ def new_checkpoint(
     return Checkpoint(settings, vocabularies, model_file.weights_of(new), {})
 
 
-def new_inspector(
-    source: str = "en",
-    target: str = "de",
-    decoding: Any = None,
-    of: schema.ModelConfig = SETTINGS.model,
-    **model: Any,
-) -> Inspector:
-    found = new_checkpoint(source, target, decoding, of, **model)
-    return Inspector("model.safetensors", found.config, found.vocabulary, found.build())
+def inspector_of(checkpoint: Checkpoint) -> Inspector:
+    return Inspector("model.safetensors", checkpoint.config, checkpoint.vocabulary, checkpoint.build())

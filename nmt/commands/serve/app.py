@@ -20,6 +20,7 @@ from nmt.commands.html_page import content_policy
 from nmt.commands.serve.batching import AnswerTooLarge, BatchingQueue, NBest, QueueFull
 from nmt.commands.serve.hosts import AllowedHosts, HostCheck
 from nmt.commands.serve.requests import Languages, Limits, RequestError, TranslationRequest, parse
+from nmt.data.language_codes import base
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
@@ -190,7 +191,7 @@ def _policy(page: str) -> str:
 
 def name_of(code: str) -> str:
     """The English name of a language: by the first part of the code, so `pt-BR` is Portuguese. Else the code itself."""
-    return _NAMES.get(code.lower().replace("_", "-").partition("-")[0], code)
+    return _NAMES.get(base(code), code)
 
 
 class RequestMetrics:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from helpers.chromium import WIDTHS, Browser, contrast
-from helpers.inspection_models import RECURRENT, SENTENCES, new_inspector
+from helpers.inspection_models import RECURRENT, SENTENCES, inspector_of, new_checkpoint
 
 from nmt.commands.inspect.inspect import Inspection
 from nmt.commands.inspect.output_folder import page
@@ -17,7 +17,7 @@ PAIRS = [("en", "de"), ("ar", "ja"), ("zh", "he"), ("ko", "en")]
 
 
 def inspection(source: str = "en", target: str = "de") -> Inspection:
-    return new_inspector(source, target).inspect(SENTENCES[source], SENTENCES[target])
+    return inspector_of(new_checkpoint(source, target)).inspect(SENTENCES[source], SENTENCES[target])
 
 
 def show(window: Browser, folder: Path, seen: Inspection, width: int = 1200, dark: bool = False) -> None:
@@ -147,7 +147,7 @@ def visible(window: Browser, id: str) -> bool:
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_where_local_and_hard_attention_look(browser: Browser, tmp_path: Path, dark: bool) -> None:
     of = {"attention_span": "local-p", "attention_window": 3, "attention_choice": "hard"}
-    seen = new_inspector(of=RECURRENT, **of).inspect(SENTENCES["en"], SENTENCES["de"])
+    seen = inspector_of(new_checkpoint(of=RECURRENT, **of)).inspect(SENTENCES["en"], SENTENCES["de"])
     centers, chosen = seen.inside.centers, seen.inside.chosen
     assert centers is not None and chosen is not None
     show(browser, tmp_path, seen, dark=dark)
@@ -177,7 +177,7 @@ def test_where_local_and_hard_attention_look(browser: Browser, tmp_path: Path, d
 
 
 def test_a_model_without_attention_shows_its_beam(browser: Browser, tmp_path: Path) -> None:
-    seen = new_inspector(of=RECURRENT, attention="none", input_feeding=False).inspect(SENTENCES["en"])
+    seen = inspector_of(new_checkpoint(of=RECURRENT, attention="none", input_feeding=False)).inspect(SENTENCES["en"])
     show(browser, tmp_path, seen)
     for id in ("attention", "aligned", "encodings"):
         assert not visible(browser, id)
@@ -219,7 +219,7 @@ def test_all_scripts_at_all_widths(
 def test_very_long_words_push_nothing_away(browser: Browser, tmp_path: Path, width: str) -> None:
     """Beside the map they end in an ellipsis; what shows them whole scrolls by itself."""
     word = "https://www.example.org/" + "a-folder/" * 12
-    seen = new_inspector(max_positions=300).inspect(f"the street {word}", f"die Straße {word}")
+    seen = inspector_of(new_checkpoint(max_positions=300)).inspect(f"the street {word}", f"die Straße {word}")
     show(browser, tmp_path, seen, WIDTHS[width])
     browser.js("document.querySelector('details').open = true")
     assert browser.js("return document.documentElement.scrollWidth <= innerWidth"), "the page scrolls sideways"
@@ -238,7 +238,7 @@ def test_very_long_words_push_nothing_away(browser: Browser, tmp_path: Path, wid
 def test_text_is_text(browser: Browser, tmp_path: Path) -> None:
     """Whatever the sentence: nothing of it becomes part of the page, or of its script."""
     text = "</script><img src=x onerror=alert(1)><b>it</b> {script} {data} $x$"
-    show(browser, tmp_path, new_inspector().inspect(text))
+    show(browser, tmp_path, inspector_of(new_checkpoint()).inspect(text))
     assert browser.texts("#source") == [text]
     assert browser.js("return document.querySelectorAll('img, main b').length") == 0
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.inspection_models import SENTENCES, new_checkpoint, new_inspector
+from helpers.inspection_models import SENTENCES, inspector_of, new_checkpoint
 from helpers.model_files import make_checkpoint
 
 from nmt.checkpoints import model_file
@@ -30,7 +30,7 @@ VARIANTS: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module", params=VARIANTS, ids=str)
 def pair(request: pytest.FixtureRequest) -> tuple[Inspector, Inspection]:
-    inspector = new_inspector(**request.param)
+    inspector = inspector_of(new_checkpoint(**request.param))
     return inspector, inspector.inspect(SOURCE, TARGET)
 
 
@@ -93,7 +93,7 @@ def test_the_translation_is_the_translators(decoding: schema.DecodingConfig, tmp
 
 
 def test_a_given_target_has_its_score() -> None:
-    inspector = new_inspector()
+    inspector = inspector_of(new_checkpoint())
     seen = inspector.inspect(SOURCE, TARGET)
     [expected] = inspector.translator.score([SOURCE], [TARGET])
     assert seen.given and seen.translation == expected and seen.target.text == TARGET
@@ -103,12 +103,12 @@ def test_a_given_target_has_its_score() -> None:
 
 def test_positions() -> None:
     for layout in ("interleaved", "concatenated"):
-        seen = new_inspector(positions=layout).inspect("street")
+        seen = inspector_of(new_checkpoint(positions=layout)).inspect("street")
         assert list(seen.inside.positions) == ["interleaved", "concatenated"]
         for name, table in seen.inside.positions.items():
             assert torch.equal(table, sinusoids(100, 16, name))  # type: ignore[arg-type]
             assert position_title(name, layout).endswith("as this model has them") == (name == layout)
-    inspector = new_inspector(positions="learned")
+    inspector = inspector_of(new_checkpoint(positions="learned"))
     seen = inspector.inspect("street")
     assert torch.equal(seen.inside.positions["source"], inspector.model.source_positions(0, 80))
     assert torch.equal(seen.inside.positions["target"], inspector.model.target_positions(0, 80))
@@ -133,16 +133,18 @@ def test_data_is_json_of_what_was_seen(pair: tuple[Inspector, Inspection]) -> No
 
 
 def test_what_is_printed() -> None:
-    seen = new_inspector().inspect(SOURCE, TARGET)
+    seen = inspector_of(new_checkpoint()).inspect(SOURCE, TARGET)
     printed = to_text(seen).split("\n")
     assert printed[:2] == [f"source       {SOURCE}", f"given        {TARGET}"]
     assert sum(" ← " in line for line in printed) == len(seen.target.words) - 1
     assert [line.split()[0] for line in printed[-3:]] == [f"{one.score:.4f}" for one in seen.hypotheses]
-    assert "mean of 4 heads\n  none: the translation is empty\n\n" in to_text(new_inspector().inspect(SOURCE, ""))
+    assert "mean of 4 heads\n  none: the translation is empty\n\n" in to_text(
+        inspector_of(new_checkpoint()).inspect(SOURCE, "")
+    )
 
 
 def test_what_cannot_be_looked_into(tmp_path: Path) -> None:
-    inspector = new_inspector(positions="learned")
+    inspector = inspector_of(new_checkpoint(positions="learned"))
     for text in ("", " \n"):
         with pytest.raises(NmtError, match="source text is empty"):
             inspector.inspect(text)

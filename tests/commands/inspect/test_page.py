@@ -8,7 +8,7 @@ from importlib import resources
 
 import pytest
 from helpers.html_elements import Elements
-from helpers.inspection_models import SENTENCES, new_inspector
+from helpers.inspection_models import SENTENCES, inspector_of, new_checkpoint
 
 from nmt.commands.inspect.inspect import Inspection
 from nmt.commands.inspect.output_folder import page
@@ -22,7 +22,7 @@ SCRIPT = "".join(
 
 @pytest.fixture(scope="module")
 def seen() -> Inspection:
-    return new_inspector("ar", "ja").inspect("</script> & <b> {data} {script}", SENTENCES["ja"])
+    return inspector_of(new_checkpoint("ar", "ja")).inspect("</script> & <b> {data} {script}", SENTENCES["ja"])
 
 
 def test_it_is_whole_and_needs_nothing_from_elsewhere(seen: Inspection) -> None:

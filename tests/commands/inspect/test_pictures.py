@@ -9,7 +9,7 @@ from pathlib import Path
 
 import matplotlib
 import pytest
-from helpers.inspection_models import SENTENCES, new_checkpoint, new_inspector
+from helpers.inspection_models import SENTENCES, inspector_of, new_checkpoint
 from typer.testing import CliRunner
 
 from nmt.checkpoints import model_file
@@ -32,7 +32,9 @@ def warned(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixtur
 
 @pytest.fixture(scope="module")
 def seen() -> Inspection:
-    return new_inspector("ar", "de", encoder_layers=3).inspect(SENTENCES["ar"], "Das kostet $5 und $6_x^2, </s> .")
+    return inspector_of(new_checkpoint("ar", "de", encoder_layers=3)).inspect(
+        SENTENCES["ar"], "Das kostet $5 und $6_x^2, </s> ."
+    )
 
 
 def size_of(path: Path) -> tuple[int, int]:
@@ -63,7 +65,7 @@ def test_labels_are_those_of_the_model(seen: Inspection) -> None:
 
 
 def test_an_overview_holds_every_head() -> None:
-    seen = new_inspector(layers=3, heads=2).inspect("the street")
+    seen = inspector_of(new_checkpoint(layers=3, heads=2)).inspect("the street")
     weights = seen.inside.attention["cross"]
     (panel, _) = pictures._overview("cross", weights).axes
     drawn = panel.images[0].get_array()
@@ -81,7 +83,7 @@ def test_an_overview_holds_every_head() -> None:
 )
 def test_very_long_words_are_shortened_and_have_room(word: str) -> None:
     """matplotlib lays the picture out, and every label and the title lie within it."""
-    seen = new_inspector(max_positions=600).inspect(f"the street {word}", word)
+    seen = inspector_of(new_checkpoint(max_positions=600)).inspect(f"the street {word}", word)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")

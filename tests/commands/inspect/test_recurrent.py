@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.inspection_models import RECURRENT, SENTENCES, new_checkpoint, new_inspector
+from helpers.inspection_models import RECURRENT, SENTENCES, inspector_of, new_checkpoint
 from typer.testing import CliRunner
 
 from nmt.checkpoints import model_file
@@ -29,7 +29,7 @@ KINDS: list[dict[str, Any]] = [
 
 
 def seen_in(**settings: Any) -> tuple[RecurrentModel, Inspection]:
-    inspector = new_inspector(of=RECURRENT, **settings)
+    inspector = inspector_of(new_checkpoint(of=RECURRENT, **settings))
     assert isinstance(inspector.model, RecurrentModel)
     return inspector.model, inspector.inspect(SOURCE, TARGET)
 

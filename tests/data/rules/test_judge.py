@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nmt.config import reader
-from nmt.config.sections import CleaningConfig
+from nmt.config.schema import CleaningConfig
 from nmt.data.rules.judge import MEANINGS, judge, not_checked, rules_of
 from nmt.errors import NmtError
 

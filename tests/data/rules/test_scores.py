@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.config.sections import CleaningConfig
+from nmt.config.schema import CleaningConfig
 from nmt.data.rules import scores
 from nmt.data.rules.characters import Lines
 
