@@ -56,6 +56,9 @@ class Corpus:
     weight: float | None = setting(
         None, "its share of the pairs that are trained on, relative to other corpora; null: by size", above=0
     )
+    scores: str | None = setting(
+        None, "for `data.clean.score`: file that `nmt score` wrote for this corpus, a line for each pair", path=True
+    )
 
     @property
     def label(self) -> str:
@@ -71,9 +74,13 @@ class Corpus:
 
 @dataclass(frozen=True)
 class CleaningConfig:
-    """Rules that drop training pairs which are no translations of each other, or no sentences. A rule gives each pair
-    a score, and drops it if the score is above the rule's setting; `null` switches a rule off. [The rules in
-    detail](../docs/cleaning.md)."""
+    """`data.clean`: rules that drop training pairs which are no translations of each other, or no sentences.
+
+        clean: {}
+        clean: {digits: null, symbols: 0.6}
+
+    A rule gives each pair a score, and drops it if the score is above the rule's setting; `null` switches a rule off.
+    [The rules in detail](../docs/cleaning.md)."""
 
     language: float | None = setting(
         1.0, "the other language is more likely; 1: surely, on short lines too; 0: hardly", at_least=0
@@ -90,9 +97,8 @@ class CleaningConfig:
         True, "drop pairs that equal an earlier one but for case, accents, digits, punctuation, spaces"
     )
     score: float | None = setting(
-        None, "drop pairs that a model scores below this, per subword, as `nmt score`; null: none"
+        None, "drop pairs whose log-probability per subword, in `scores` of their corpus, is below this, such as -5"
     )
-    examples: int = setting(5, "pairs that the report shows for each rule: dropped, and nearly dropped", at_least=0)
 
 
 Sides = Literal["both", "source"]
@@ -154,6 +160,10 @@ class DataConfig:
     )
     drop_duplicates: bool = setting(False, "drop training pairs seen before (both sides equal)")
     drop_copies: bool = setting(False, "drop training pairs whose source equals their target")
+    clean: CleaningConfig | None = setting(
+        None,
+        "rules that drop pairs in a wrong language, with HTML and other faults; `{}`: all with defaults; null: none",
+    )
     augment: AugmentConfig = section(
         AugmentConfig,
         "Training pairs as users write them: the share of the pairs that each kind changes, other ones in each epoch.",

@@ -1,18 +1,26 @@
-"""The text that is trained on: pairs without an empty side, and on request without copies and duplicates."""
+"""The text that is trained on: which pairs of the corpora are kept, and how many are dropped for each reason."""
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import compress, islice
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from nmt.config import schema
+from nmt.config import reader, schema
+from nmt.data import pair_scores
 from nmt.data.corpus import Pair, read_pairs
 from nmt.data.report import CorpusCounts
+from nmt.data.rules import judge
+from nmt.data.rules.examples import DropExamples
+from nmt.data.rules.near_duplicates import folded_hashes
+
+log = logging.getLogger("nmt")
 
 CHUNK_PAIRS = 4096  # pairs that are cleaned, encoded and written together: this bounds the memory
 
@@ -25,43 +33,137 @@ class Chunk(NamedTuple):
     counts: CorpusCounts  # of the pairs read for it
 
 
+class Decision(NamedTuple):
+    """Which pairs of a chunk are kept."""
+
+    bits: bytes  # one for each pair
+    counts: CorpusCounts
+
+    def kept(self, pairs: list[Pair]) -> list[Pair]:
+        return list(compress(pairs, np.unpackbits(np.frombuffer(self.bits, np.uint8), count=len(pairs)).tolist()))
+
+
 @dataclass(frozen=True)
 class TrainingText:
-    """The training corpora, read and cleaned each time that their chunks are iterated over."""
+    """The training corpora. They are read each time that their chunks are iterated over; which pairs are kept is
+    decided the first time, and remembered: a bit per pair."""
 
     data: schema.DataConfig
     fingerprints: tuple[str, ...]  # of the corpora: reading one with another fingerprint is an error
+    # Of what data.clean drops of each corpus; empty until all chunks were read.
+    examples: list[DropExamples] = field(default_factory=list, init=False, compare=False)
+    _decisions: list[Decision] = field(default_factory=list, init=False, compare=False)  # of each chunk
 
     @property
     def key(self) -> list[object]:
         """What decides which pairs there are."""
         data = self.data
-        return [self.fingerprints, data.source_language, data.target_language, data.drop_copies, data.drop_duplicates]
+        rules = [judge.FORMAT, reader.to_dict(data.clean)] if data.clean else []
+        names = data.source_language, data.target_language
+        return [self.fingerprints, *names, data.drop_copies, data.drop_duplicates, *rules]
 
     def chunks(self, progress: str) -> Iterator[Chunk]:
-        """The pairs in their order. `progress` heads the progress bar. Raises NmtError as `read_pairs` does."""
-        seen = SeenPairs() if self.data.drop_duplicates else None
+        """The pairs in their order. `progress` heads the progress bar. Raises NmtError as `read_pairs` does, and where
+        a rule cannot be used."""
+        cleaner = None if self._decisions else Cleaner(self.data)
+        decided, known = list[Decision](), iter(self._decisions)
         with tqdm(desc=progress, unit=" pairs", unit_scale=True, disable=None, leave=False) as bar:
-            for number, (corpus, expected) in enumerate(zip(self.data.train, self.fingerprints, strict=True)):
-                pairs = read_pairs(corpus, self.data, "train", expected)
-                while chunk := list(islice(pairs, CHUNK_PAIRS)):
-                    bar.update(len(chunk))
-                    yield Chunk(number, *clean(chunk, self.data.drop_copies, seen))
+            for corpus, pairs, scores in self._read(with_scores=cleaner is not None):
+                bar.update(len(pairs))
+                if cleaner:
+                    decision = cleaner.decide(corpus, pairs, scores)
+                    decided.append(decision)
+                else:  # `read_pairs` raises an error at the end of a corpus that has become longer
+                    decision = next(known, Decision(b"", CorpusCounts()))
+                yield Chunk(corpus, decision.kept(pairs), decision.counts)
+        if cleaner:
+            cleaner.report_unscored()
+            self._decisions[:], self.examples[:] = decided, cleaner.examples
+
+    def _read(self, with_scores: bool) -> Iterator[tuple[int, list[Pair], list[float] | None]]:
+        """Chunks of pairs: the number of the corpus, the pairs, and their scores if the corpus has some."""
+        for number, (corpus, expected) in enumerate(zip(self.data.train, self.fingerprints, strict=True)):
+            pairs = read_pairs(corpus, self.data, "train", expected)
+            scores = pair_scores.read_scores(Path(corpus.scores)) if corpus.scores and with_scores else None
+            while True:
+                chunk = list(islice(pairs, CHUNK_PAIRS))
+                given = None if scores is None else pair_scores.next_scores(scores, len(chunk), corpus)
+                if not chunk:
+                    break
+                yield number, chunk, given
 
 
-def clean(pairs: list[Pair], drop_copies: bool, seen: "SeenPairs | None") -> tuple[list[Pair], CorpusCounts]:
-    """The pairs that are kept, and how many were read and dropped. seen: the pairs that came before, to which these
-    are added; None keeps duplicates."""
-    full = without_empty(pairs)
-    different = [pair for pair in full if pair[0] != pair[1]] if drop_copies else full
-    kept = different if seen is None else list(compress(different, seen.add(different)))
-    dropped = (len(pairs) - len(full), len(full) - len(different), len(different) - len(kept))
-    return kept, CorpusCounts(len(pairs), *dropped)
+class Cleaner:
+    """Decides which pairs are kept, chunk by chunk in the order of the corpora. A pair that is dropped counts for the
+    first reason: an empty side, data.drop_copies, data.drop_duplicates, the rules of data.clean, its near-duplicates.
+
+    Logs a warning for what the rules cannot check. Raises NmtError for a language code that they cannot use."""
+
+    def __init__(self, data: schema.DataConfig) -> None:
+        self.data, clean = data, data.clean
+        languages = data.source_language, data.target_language
+        self.rules = judge.rules_of(clean, languages) if clean else ()
+        self.seen = SeenPairs() if data.drop_duplicates else None
+        self.seen_folded = SeenPairs() if clean and clean.near_duplicates else None
+        self.examples = [DropExamples() for _ in data.train] if clean else []  # of each corpus
+        self._unscored = [0] * len(data.train)  # pairs of each corpus whose score is not a number
+        for problem in judge.not_checked(self.rules, languages):
+            log.warning("%s", problem)
+
+    def decide(self, corpus: int, pairs: list[Pair], scores: Sequence[float] | None = None) -> Decision:
+        """corpus: its number. scores: of the pairs, for data.clean.score."""
+        full = [place for place, pair in enumerate(pairs) if is_full(pair)]
+        left = [place for place in full if pairs[place][0] != pairs[place][1]] if self.data.drop_copies else full
+        empty, copies, duplicates = len(pairs) - len(full), len(full) - len(left), 0
+        if self.seen is not None:
+            new = list(compress(left, self.seen.add([pairs[place] for place in left])))
+            left, duplicates = new, len(left) - len(new)
+        places, rules = np.array(left, np.int64), dict[str, int]()
+        if self.data.clean:
+            given = None if scores is None else np.array(scores, np.float32)[places]
+            fine, rules = self._apply_rules(corpus, [pairs[place] for place in left], given)
+            places = places[fine]
+        kept = np.zeros(len(pairs), np.bool_)
+        kept[places] = True
+        return Decision(np.packbits(kept).tobytes(), CorpusCounts(len(pairs), empty, copies, duplicates, rules=rules))
+
+    def _apply_rules(
+        self, corpus: int, pairs: list[Pair], scores: npt.NDArray[np.float32] | None
+    ) -> tuple[npt.NDArray[np.bool_], dict[str, int]]:
+        """Which pairs the rules of data.clean keep, and how many each of them drops."""
+        judgement, examples = judge.judge(pairs, self.rules, scores), self.examples[corpus]
+        examples.add(pairs, judgement)
+        dropped = {rule.name: int((judgement.dropped_by == number).sum()) for number, rule in enumerate(self.rules)}
+        kept = judgement.kept
+        if scores is not None:
+            self._unscored[corpus] += int(np.isnan(scores).sum())
+        if self.seen_folded is not None:
+            left = np.flatnonzero(kept)
+            again = left[~self.seen_folded.add_hashes(folded_hashes([pairs[place] for place in left]))]
+            examples.add_dropped("near_duplicates", [pairs[place] for place in again])
+            kept[again], dropped["near_duplicates"] = False, len(again)
+        return kept, dropped
+
+    def report_unscored(self) -> None:
+        """Log how many pairs of each corpus have no score, if there is a rule on scores."""
+        if self.data.clean is None or self.data.clean.score is None:
+            return
+        for corpus, unscored in zip(self.data.train, self._unscored, strict=True):
+            if corpus.scores is None:
+                log.warning("data.clean.score: %s has no scores: it is not checked", corpus.label)
+            elif unscored:
+                what = f"{unscored:,} pairs have the score nan"
+                log.warning("data.clean.score: %s: %s: they are not checked", corpus.scores, what)
 
 
 def without_empty(pairs: list[Pair]) -> list[Pair]:
     """The pairs with text on both sides; white space is no text."""
-    return [pair for pair in pairs if pair[0].strip() and pair[1].strip()]
+    return [pair for pair in pairs if is_full(pair)]
+
+
+def is_full(pair: Pair) -> bool:
+    """Whether both sides have text."""
+    return bool(pair[0].strip() and pair[1].strip())
 
 
 def count_repeats(pairs: list[Pair], seen: "SeenPairs | None") -> CorpusCounts:

@@ -12,6 +12,7 @@ from nmt.data.corpus import Pair
 from nmt.data.rules.judge import MEANINGS, Judgement
 
 LONGEST = 500  # characters of a side that an example shows
+MOST = 10  # examples of each kind that are kept of a rule and a corpus
 
 
 @dataclass(frozen=True, order=True)
@@ -21,7 +22,7 @@ class Example:
     rank: tuple[float, int]  # the score for those nearly dropped, highest first; then a hash of the pair
     source: str
     target: str
-    score: float | None  # None: the rule has none
+    score: float | None  # as the rule's setting is compared with it; None: the rule has none
 
 
 @dataclass
@@ -38,7 +39,7 @@ class DropExamples:
     process collects its own, and `merge` joins them.
     """
 
-    def __init__(self, most: int = 5) -> None:
+    def __init__(self, most: int = MOST) -> None:
         self.most = most
         self.rules: dict[str, RuleExamples] = {}  # by the rule's name
 
@@ -47,12 +48,13 @@ class DropExamples:
         for number, rule in enumerate(judgement.rules):
             scores = judgement.scores[number]
             dropped = np.flatnonzero(judgement.dropped_by == number)
-            self.add_dropped(rule.name, [pairs[place] for place in dropped.tolist()], scores[dropped].tolist())
-            mine = self.rules[rule.name]
-            mine.nearly_dropped = self._first(mine.nearly_dropped, self._nearly_dropped(pairs, scores, judgement.kept))
+            shown = (rule.sign * scores[dropped]).tolist()
+            self.add_dropped(rule.name, [pairs[place] for place in dropped.tolist()], shown)
+            mine, near = self.rules[rule.name], self._nearly_dropped(pairs, scores, judgement.kept, rule.sign)
+            mine.nearly_dropped = self._first(mine.nearly_dropped, near)
 
     def _nearly_dropped(
-        self, pairs: Sequence[Pair], scores: npt.NDArray[np.float32], kept: npt.NDArray[np.bool_]
+        self, pairs: Sequence[Pair], scores: npt.NDArray[np.float32], kept: npt.NDArray[np.bool_], sign: int
     ) -> list[Example]:
         """The kept pairs with the highest scores: as many different ones as are shown, and all that are tied with the
         last one. A score of 0 or less speaks for the pair, so it is not near to the threshold."""
@@ -64,7 +66,7 @@ class DropExamples:
             if len(found) >= self.most and score < lowest:
                 break
             lowest = score
-            found.setdefault(pairs[place], _example(pairs[place], score, near=True))
+            found.setdefault(pairs[place], _example(pairs[place], sign * score, rank=-score))
         return list(found.values())
 
     def add_dropped(self, rule: str, pairs: Sequence[Pair], scores: Sequence[float | None] | None = None) -> None:
@@ -100,11 +102,10 @@ class DropExamples:
         return examples
 
 
-def _example(pair: Pair, score: float | None, near: bool = False) -> Example:
+def _example(pair: Pair, score: float | None, rank: float = 0.0) -> Example:
     digest = hashlib.blake2b("\n".join(pair).encode("utf-8", "surrogatepass"), digest_size=6).digest()
-    rank = (-score if near and score is not None else 0.0, int.from_bytes(digest, "big"))
     source, target = (side if len(side) <= LONGEST else side[:LONGEST] + "…" for side in pair)
-    return Example(rank, source, target, score)
+    return Example((rank, int.from_bytes(digest, "big")), source, target, score)
 
 
 def _from_json(row: Mapping[str, Any]) -> Example:

@@ -17,6 +17,10 @@ from nmt.errors import NmtError
 
 Score = Callable[[Lines, Lines], Scores]
 
+# Part of the key by which prepared data is found: increase it when the same settings drop other pairs, as after a
+# change to a rule or to the model of languages. Stored text is then prepared anew.
+FORMAT = 1
+
 MEANINGS = {  # of the rules, in the order in which they are asked: a pair counts for the first that drops it
     "encoding": "wrong encoding",
     "markup": "HTML",
@@ -36,6 +40,7 @@ class Rule(NamedTuple):
     name: str  # a key of MEANINGS
     threshold: float  # pairs with a score above it are dropped
     score: Score | None  # None: the scores come from elsewhere
+    sign: int = 1  # -1: the setting is a lower bound; threshold and scores here are negated
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,8 @@ def rules_of(settings: schema.CleaningConfig, languages: tuple[str, str]) -> tup
     for name, score in known.items():
         threshold: float | None = getattr(settings, name)
         if threshold is not None:
-            rules.append(Rule(name, -threshold if name == "score" else threshold, score))
+            sign = -1 if name == "score" else 1
+            rules.append(Rule(name, sign * threshold, score, sign))
     return tuple(rules)
 
 
@@ -92,7 +98,7 @@ def not_checked(rules: tuple[Rule, ...], languages: tuple[str, str]) -> Iterator
             yield f"data.clean.script: the script of {code} is not known: it is not checked"
 
 
-def judge(pairs: Sequence[Pair], rules: tuple[Rule, ...], given: Sequence[float] | None = None) -> Judgement:
+def judge(pairs: Sequence[Pair], rules: tuple[Rule, ...], given: npt.ArrayLike | None = None) -> Judgement:
     """Score pairs by each rule and say which are dropped. A pair's judgement does not depend on the other pairs.
 
     given: for the rule `score` the score of each pair, such as log P(target | source) per subword, the last column of
@@ -104,7 +110,7 @@ def judge(pairs: Sequence[Pair], rules: tuple[Rule, ...], given: Sequence[float]
         if rule.score is not None:
             row[:] = rule.score(sources, targets)
         elif given is not None:
-            row[:] = -np.asarray(given, np.float32)
+            row[:] = rule.sign * np.asarray(given, np.float32)
         else:
             row[:] = np.nan
     beyond = table > np.array([rule.threshold for rule in rules], np.float32)[:, None]
