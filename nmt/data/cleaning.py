@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import compress, islice
 from pathlib import Path
@@ -18,7 +18,9 @@ from nmt.data.corpus import Pair, read_pairs
 from nmt.data.report import CorpusCounts
 from nmt.data.rules import judge
 from nmt.data.rules.examples import DropExamples
-from nmt.data.rules.near_duplicates import folded_hashes
+from nmt.data.rules.judge import not_checked, rules_of
+from nmt.data.rules.verdicts import Job, verdicts
+from nmt.device import usable_cores
 
 log = logging.getLogger("nmt")
 
@@ -33,11 +35,26 @@ class Chunk(NamedTuple):
     counts: CorpusCounts  # of the pairs read for it
 
 
+class Read(NamedTuple):
+    """Pairs of one corpus as they were read."""
+
+    corpus: int
+    pairs: list[Pair]
+    scores: list[float] | None  # of the pairs; None: the corpus has none
+
+
 class Decision(NamedTuple):
     """Which pairs of a chunk are kept."""
 
     bits: bytes  # one for each pair
     counts: CorpusCounts
+
+    @classmethod
+    def of(cls, places: npt.NDArray[np.int64], counts: CorpusCounts) -> "Decision":
+        """places: of the pairs that are kept."""
+        kept = np.zeros(counts.read, np.bool_)
+        kept[places] = True
+        return cls(np.packbits(kept).tobytes(), counts)
 
     def kept(self, pairs: list[Pair]) -> list[Pair]:
         return list(compress(pairs, np.unpackbits(np.frombuffer(self.bits, np.uint8), count=len(pairs)).tolist()))
@@ -65,23 +82,25 @@ class TrainingText:
     def chunks(self, progress: str) -> Iterator[Chunk]:
         """The pairs in their order. `progress` heads the progress bar. Raises NmtError as `read_pairs` does, and where
         a rule cannot be used."""
-        cleaner = None if self._decisions else Cleaner(self.data)
-        decided, known = list[Decision](), iter(self._decisions)
         with tqdm(desc=progress, unit=" pairs", unit_scale=True, disable=None, leave=False) as bar:
-            for corpus, pairs, scores in self._read(with_scores=cleaner is not None):
+            for corpus, pairs, decision in self._remembered() if self._decisions else self._decided():
                 bar.update(len(pairs))
-                if cleaner:
-                    decision = cleaner.decide(corpus, pairs, scores)
-                    decided.append(decision)
-                else:  # `read_pairs` raises an error at the end of a corpus that has become longer
-                    decision = next(known, Decision(b"", CorpusCounts()))
                 yield Chunk(corpus, decision.kept(pairs), decision.counts)
-        if cleaner:
-            cleaner.report_unscored()
-            self._decisions[:], self.examples[:] = decided, cleaner.examples
 
-    def _read(self, with_scores: bool) -> Iterator[tuple[int, list[Pair], list[float] | None]]:
-        """Chunks of pairs: the number of the corpus, the pairs, and their scores if the corpus has some."""
+    def _decided(self) -> Iterator[tuple[int, list[Pair], Decision]]:
+        cleaner, decisions = Cleaner(self.data), list[Decision]()
+        for corpus, pairs, decision in cleaner.decisions(self._read(with_scores=True)):
+            decisions.append(decision)
+            yield corpus, pairs, decision
+        self._decisions[:], self.examples[:] = decisions, cleaner.examples
+
+    def _remembered(self) -> Iterator[tuple[int, list[Pair], Decision]]:
+        known = iter(self._decisions)
+        for corpus, pairs, _ in self._read(with_scores=False):
+            # A corpus that has become longer has none for its last chunks; `read_pairs` raises an error at its end.
+            yield corpus, pairs, next(known, Decision(b"", CorpusCounts()))
+
+    def _read(self, with_scores: bool) -> Iterator[Read]:
         for number, (corpus, expected) in enumerate(zip(self.data.train, self.fingerprints, strict=True)):
             pairs = read_pairs(corpus, self.data, "train", expected)
             scores = pair_scores.read_scores(Path(corpus.scores)) if corpus.scores and with_scores else None
@@ -90,64 +109,69 @@ class TrainingText:
                 given = None if scores is None else pair_scores.next_scores(scores, len(chunk), corpus)
                 if not chunk:
                     break
-                yield number, chunk, given
+                yield Read(number, chunk, given)
 
 
 class Cleaner:
     """Decides which pairs are kept, chunk by chunk in the order of the corpora. A pair that is dropped counts for the
-    first reason: an empty side, data.drop_copies, data.drop_duplicates, the rules of data.clean, its near-duplicates.
+    first reason: an empty side, data.drop_copies, data.drop_duplicates, the rules of data.clean, near-duplicates.
 
     Logs a warning for what the rules cannot check. Raises NmtError for a language code that they cannot use."""
 
     def __init__(self, data: schema.DataConfig) -> None:
-        self.data, clean = data, data.clean
-        languages = data.source_language, data.target_language
-        self.rules = judge.rules_of(clean, languages) if clean else ()
+        self.data, self.languages = data, (data.source_language, data.target_language)
         self.seen = SeenPairs() if data.drop_duplicates else None
-        self.seen_folded = SeenPairs() if clean and clean.near_duplicates else None
-        self.examples = [DropExamples() for _ in data.train] if clean else []  # of each corpus
+        self.seen_folded = SeenPairs()  # by their letters alone
+        self.examples = [DropExamples() for _ in data.train] if data.clean else []  # of each corpus
         self._unscored = [0] * len(data.train)  # pairs of each corpus whose score is not a number
-        for problem in judge.not_checked(self.rules, languages):
-            log.warning("%s", problem)
+        if data.clean:
+            for problem in not_checked(rules_of(data.clean, self.languages), self.languages):
+                log.warning("%s", problem)
 
-    def decide(self, corpus: int, pairs: list[Pair], scores: Sequence[float] | None = None) -> Decision:
-        """corpus: its number. scores: of the pairs, for data.clean.score."""
-        full = [place for place, pair in enumerate(pairs) if is_full(pair)]
-        left = [place for place in full if pairs[place][0] != pairs[place][1]] if self.data.drop_copies else full
-        empty, copies, duplicates = len(pairs) - len(full), len(full) - len(left), 0
-        if self.seen is not None:
-            new = list(compress(left, self.seen.add([pairs[place] for place in left])))
-            left, duplicates = new, len(left) - len(new)
-        places, rules = np.array(left, np.int64), dict[str, int]()
-        if self.data.clean:
-            given = None if scores is None else np.array(scores, np.float32)[places]
-            fine, rules = self._apply_rules(corpus, [pairs[place] for place in left], given)
-            places = places[fine]
-        kept = np.zeros(len(pairs), np.bool_)
-        kept[places] = True
-        return Decision(np.packbits(kept).tobytes(), CorpusCounts(len(pairs), empty, copies, duplicates, rules=rules))
-
-    def _apply_rules(
-        self, corpus: int, pairs: list[Pair], scores: npt.NDArray[np.float32] | None
-    ) -> tuple[npt.NDArray[np.bool_], dict[str, int]]:
-        """Which pairs the rules of data.clean keep, and how many each of them drops."""
-        judgement, examples = judge.judge(pairs, self.rules, scores), self.examples[corpus]
-        examples.add(pairs, judgement)
-        dropped = {rule.name: int((judgement.dropped_by == number).sum()) for number, rule in enumerate(self.rules)}
-        kept = judgement.kept
-        if scores is not None:
-            self._unscored[corpus] += int(np.isnan(scores).sum())
-        if self.seen_folded is not None:
-            left = np.flatnonzero(kept)
-            again = left[~self.seen_folded.add_hashes(folded_hashes([pairs[place] for place in left]))]
-            examples.add_dropped("near_duplicates", [pairs[place] for place in again])
-            kept[again], dropped["near_duplicates"] = False, len(again)
-        return kept, dropped
-
-    def report_unscored(self) -> None:
-        """Log how many pairs of each corpus have no score, if there is a rule on scores."""
-        if self.data.clean is None or self.data.clean.score is None:
+    def decisions(self, chunks: Iterable[Read]) -> Iterator[tuple[int, list[Pair], Decision]]:
+        """The decision on each chunk, after its corpus and its pairs."""
+        clean, processes = self.data.clean, self.data.workers or usable_cores()
+        if clean is None:
+            for chunk in chunks:
+                places, counts = self._without_repeats(chunk.pairs)
+                yield chunk.corpus, chunk.pairs, Decision.of(places, counts)
             return
+        for (chunk, places, counts), found in verdicts(self._jobs(chunks, clean), processes):
+            fine, examples = places[found.kept], self.examples[chunk.corpus]
+            examples.merge(found.examples)
+            rules = found.dropped
+            if clean.near_duplicates:
+                new = self.seen_folded.add_hashes(found.hashes)
+                examples.add_dropped("near_duplicates", [chunk.pairs[place] for place in fine[~new]])
+                fine, rules = fine[new], {**rules, "near_duplicates": int((~new).sum())}
+            yield chunk.corpus, chunk.pairs, Decision.of(fine, counts + CorpusCounts(rules=rules))
+        if clean.score is not None:
+            self._report_unscored()
+
+    def _without_repeats(self, pairs: list[Pair]) -> tuple[npt.NDArray[np.int64], CorpusCounts]:
+        """The places of the pairs that are not empty, nor copies or duplicates where those are dropped."""
+        full = [place for place, pair in enumerate(pairs) if is_full(pair)]
+        different = [place for place in full if pairs[place][0] != pairs[place][1]] if self.data.drop_copies else full
+        new = different
+        if self.seen is not None:
+            new = list(compress(different, self.seen.add([pairs[place] for place in different])))
+        dropped = (len(pairs) - len(full), len(full) - len(different), len(different) - len(new))
+        return np.array(new, np.int64), CorpusCounts(len(pairs), *dropped)
+
+    def _jobs(
+        self, chunks: Iterable[Read], clean: schema.CleaningConfig
+    ) -> Iterator[tuple[tuple[Read, npt.NDArray[np.int64], CorpusCounts], Job]]:
+        """For the rules: each chunk, the places of its pairs to look at, and the counts of the others."""
+        for chunk in chunks:
+            places, counts = self._without_repeats(chunk.pairs)
+            scores = None if chunk.scores is None else np.array(chunk.scores, np.float32)[places]
+            if scores is not None:
+                self._unscored[chunk.corpus] += int(np.isnan(scores).sum())
+            job = Job([chunk.pairs[place] for place in places], scores, clean, self.languages)
+            yield (chunk, places, counts), job
+
+    def _report_unscored(self) -> None:
+        """Log how many pairs of each corpus have no score."""
         for corpus, unscored in zip(self.data.train, self._unscored, strict=True):
             if corpus.scores is None:
                 log.warning("data.clean.score: %s has no scores: it is not checked", corpus.label)
