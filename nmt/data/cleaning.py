@@ -18,7 +18,6 @@ from nmt.data.corpus import Pair, read_pairs
 from nmt.data.report import CorpusCounts
 from nmt.data.rules import judge
 from nmt.data.rules.examples import DropExamples
-from nmt.data.rules.judge import not_checked, rules_of
 from nmt.data.rules.verdicts import Job, verdicts
 from nmt.device import usable_cores
 
@@ -41,6 +40,18 @@ class Read(NamedTuple):
     corpus: int
     pairs: list[Pair]
     scores: list[float] | None  # of the pairs; None: the corpus has none
+
+
+class Left(NamedTuple):
+    """What is left of a chunk without the pairs that are empty, and copies and duplicates where those are dropped."""
+
+    chunk: Read
+    places: npt.NDArray[np.int64]  # of the pairs that are left
+    counts: CorpusCounts
+
+    @property
+    def pairs(self) -> list[Pair]:
+        return [self.chunk.pairs[place] for place in self.places]
 
 
 class Decision(NamedTuple):
@@ -125,50 +136,44 @@ class Cleaner:
         self.examples = [DropExamples() for _ in data.train] if data.clean else []  # of each corpus
         self._unscored = [0] * len(data.train)  # pairs of each corpus whose score is not a number
         if data.clean:
-            for problem in not_checked(rules_of(data.clean, self.languages), self.languages):
+            for problem in judge.not_checked(judge.rules_of(data.clean, self.languages), self.languages):
                 log.warning("%s", problem)
 
     def decisions(self, chunks: Iterable[Read]) -> Iterator[tuple[int, list[Pair], Decision]]:
         """The decision on each chunk, after its corpus and its pairs."""
         clean, processes = self.data.clean, self.data.workers or usable_cores()
+        left = map(self._without_repeats, chunks)
         if clean is None:
-            for chunk in chunks:
-                places, counts = self._without_repeats(chunk.pairs)
-                yield chunk.corpus, chunk.pairs, Decision.of(places, counts)
+            yield from ((chunk.corpus, chunk.pairs, Decision.of(places, counts)) for chunk, places, counts in left)
             return
-        for (chunk, places, counts), found in verdicts(self._jobs(chunks, clean), processes):
-            fine, examples = places[found.kept], self.examples[chunk.corpus]
+        jobs = ((one, self._job(one, clean)) for one in left)
+        for (chunk, places, counts), found in verdicts(jobs, processes):
+            kept, rules, examples = places[found.kept], found.dropped, self.examples[chunk.corpus]
             examples.merge(found.examples)
-            rules = found.dropped
             if clean.near_duplicates:
                 new = self.seen_folded.add_hashes(found.hashes)
-                examples.add_dropped("near_duplicates", [chunk.pairs[place] for place in fine[~new]])
-                fine, rules = fine[new], {**rules, "near_duplicates": int((~new).sum())}
-            yield chunk.corpus, chunk.pairs, Decision.of(fine, counts + CorpusCounts(rules=rules))
+                examples.add_dropped("near_duplicates", [chunk.pairs[place] for place in kept[~new]])
+                kept, rules = kept[new], {**rules, "near_duplicates": int((~new).sum())}
+            yield chunk.corpus, chunk.pairs, Decision.of(kept, counts + CorpusCounts(rules=rules))
         if clean.score is not None:
             self._report_unscored()
 
-    def _without_repeats(self, pairs: list[Pair]) -> tuple[npt.NDArray[np.int64], CorpusCounts]:
-        """The places of the pairs that are not empty, nor copies or duplicates where those are dropped."""
+    def _without_repeats(self, chunk: Read) -> Left:
+        pairs = chunk.pairs
         full = [place for place, pair in enumerate(pairs) if is_full(pair)]
         different = [place for place in full if pairs[place][0] != pairs[place][1]] if self.data.drop_copies else full
         new = different
         if self.seen is not None:
             new = list(compress(different, self.seen.add([pairs[place] for place in different])))
         dropped = (len(pairs) - len(full), len(full) - len(different), len(different) - len(new))
-        return np.array(new, np.int64), CorpusCounts(len(pairs), *dropped)
+        return Left(chunk, np.array(new, np.int64), CorpusCounts(len(pairs), *dropped))
 
-    def _jobs(
-        self, chunks: Iterable[Read], clean: schema.CleaningConfig
-    ) -> Iterator[tuple[tuple[Read, npt.NDArray[np.int64], CorpusCounts], Job]]:
-        """For the rules: each chunk, the places of its pairs to look at, and the counts of the others."""
-        for chunk in chunks:
-            places, counts = self._without_repeats(chunk.pairs)
-            scores = None if chunk.scores is None else np.array(chunk.scores, np.float32)[places]
-            if scores is not None:
-                self._unscored[chunk.corpus] += int(np.isnan(scores).sum())
-            job = Job([chunk.pairs[place] for place in places], scores, clean, self.languages)
-            yield (chunk, places, counts), job
+    def _job(self, left: Left, clean: schema.CleaningConfig) -> Job:
+        """What the rules are to look at."""
+        scores = None if left.chunk.scores is None else np.array(left.chunk.scores, np.float32)[left.places]
+        if scores is not None:
+            self._unscored[left.chunk.corpus] += int(np.isnan(scores).sum())
+        return Job(left.pairs, scores, clean, self.languages)
 
     def _report_unscored(self) -> None:
         """Log how many pairs of each corpus have no score."""
@@ -176,8 +181,9 @@ class Cleaner:
             if corpus.scores is None:
                 log.warning("data.clean.score: %s has no scores: it is not checked", corpus.label)
             elif unscored:
-                what = f"{unscored:,} pairs have the score nan"
-                log.warning("data.clean.score: %s: %s: they are not checked", corpus.scores, what)
+                log.warning(
+                    "data.clean.score: %s: pairs not checked, as their score is nan: %d", corpus.scores, unscored
+                )
 
 
 def without_empty(pairs: list[Pair]) -> list[Pair]:
