@@ -40,7 +40,7 @@ FAULTS: dict[str, list[Pair]] = {
     "near_duplicates": [(GOOD[3][0].upper(), GOOD[3][1]), (f"- {GOOD[4][0]}!", GOOD[4][1])],
 }
 COUNTS = {rule: len(pairs) for rule, pairs in FAULTS.items()}
-PLANTED = [*GOOD, *(pair for pairs in FAULTS.values() for pair in pairs)]
+PLANTED = [("", "leer"), *GOOD, *(pair for pairs in FAULTS.values() for pair in pairs)]
 
 
 def write_corpus(folder: Path, name: str, pairs: list[Pair]) -> Corpus:
@@ -93,7 +93,7 @@ def test_planted_faults_are_dropped_counted_and_shown(run: Config) -> None:
     prepared = prepare(run)
     first, second = prepared.report.counts
     assert first.rules == COUNTS
-    assert (first.read, first.kept, first.empty) == (len(PLANTED), len(GOOD), 0)
+    assert (first.read, first.kept, first.empty) == (len(PLANTED), len(GOOD), 1)
     assert second.rules == {**dict.fromkeys(COUNTS, 0), "near_duplicates": 5}
     assert (second.read, second.kept, second.empty) == (6, 0, 1)
     assert all(one.read == one.kept + sum(one.dropped.values()) for one in prepared.report.counts)
@@ -122,7 +122,7 @@ def test_examples_are_kept_with_the_store(run: Config) -> None:
 
 def test_without_clean_nothing_is_dropped_and_nothing_is_said(run: Config) -> None:
     prepared = prepare(changed(run, clean=None))
-    assert [one.kept for one in prepared.report.counts] == [len(PLANTED), 5]
+    assert [one.kept for one in prepared.report.counts] == [len(PLANTED) - 1, 5]
     assert [one.rules for one in prepared.report.counts] == [{}, {}]
     assert len(prepared.report.tables()) == 2 and "rules" not in str(prepared.report)
     folder = Path(run.run_dir) / "data" / prepared.data_key
@@ -179,7 +179,7 @@ def test_each_pair_is_judged_once(run: Config, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(cleaning, "read_pairs", read)
     dropout = dataclasses.replace(run.vocabulary, bpe_dropout=0.1, bpe_dropout_samples=2)
     prepared = prepare(dataclasses.replace(run, vocabulary=dropout))
-    assert judged == Counter([*PLANTED, *GOOD[:5]])
+    assert judged == Counter([*PLANTED[1:], *GOOD[:5]])
     assert Counter(passes) == dict.fromkeys([one.label for one in run.data.train], 4)
     assert texts(prepared) == GOOD * 2
 
@@ -290,7 +290,7 @@ from nmt.data.rules import verdicts
 
 verdicts.FIRST_CHUNKS = 1
 job = verdicts.Job([("A dog.", "Ein Hund.")] * 9, None, CleaningConfig(language=None), ("en", "de"))
-jobs = ((number, job) for number in range(9))
+jobs = ((number, job) for number in range(20_000))
 if __name__ == "__main__":
     for number, _ in verdicts.verdicts(jobs, 2):
         if number == 2:
@@ -361,21 +361,21 @@ SCORES = [f"-9.5\t-20.25\t{-4 if number % 4 else -6 - number / 100:.6f}" for num
 
 
 def test_scores_of_a_model_drop_pairs(run: Config, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    run = scored(run, tmp_path, ["nan\tnan\tnan", "", *SCORES[2:]])
+    run = scored(run, tmp_path, [SCORES[0], "", *SCORES[2:]])
     with pytest.raises(NmtError, match=r"faulty.scores:2: expected a score in the last column.*; found ''"):
         prepare(run)
-    run = scored(run, tmp_path, ["nan\tnan\tnan", *SCORES[1:]])
+    run = scored(run, tmp_path, [*SCORES[:4], "nan\tnan\tnan", *SCORES[5:]])
     prepared = prepare(run)
-    expected = [pair for number, pair in enumerate(GOOD) if number % 4 or number == 0]
-    assert [pair for pair in texts(prepared) if pair in expected] == expected
-    others = [pair for pair in PLANTED[::4][1:] if pair in [*GOOD, *FAULTS["near_duplicates"]]]
+    expected = [pair for number, pair in enumerate(PLANTED) if pair in GOOD and (number % 4 or number == 4)]
+    assert [pair for pair in texts(prepared) if pair in GOOD[5:]] == expected[5:]  # the first are in both corpora
+    others = [pair for pair in PLANTED[8::4] if pair in [*GOOD, *FAULTS["near_duplicates"]]]
     assert prepared.report.counts[0].rules["score"] == len(others) > 5
     assert warnings(caplog) == [
         f"data.clean.score: {tmp_path}/faulty.scores: pairs not checked, as their score is nan: 1",
         f"data.clean.score: {run.data.train[1].label} has no scores: it is not checked",
     ]
     found = token_store.examples(Path(run.run_dir) / "data" / prepared.data_key)[0].rules["score"]
-    assert max(one.score for one in found.dropped_examples if one.score is not None) == pytest.approx(-6.04)
+    assert max(one.score for one in found.dropped_examples if one.score is not None) == pytest.approx(-6.08)
     assert {one.score for one in found.nearly_dropped} == {-4.0}  # as the setting is written
 
 
