@@ -29,7 +29,19 @@ def of_data(data: data_section.DataConfig) -> Iterator[str]:
             yield "data.validation.weight has no meaning: delete it"
         if data.validation.tag is not None:
             yield "data.validation.tag has no meaning, as translation gives no tag: delete it"
+        if data.validation.scores is not None:
+            yield "data.validation.scores has no meaning, as validation text is not cleaned: delete it"
+    yield from of_scores(data)
     yield from of_augment(data.augment)
+
+
+def of_scores(data: data_section.DataConfig) -> Iterator[str]:
+    scored = [i for i, corpus in enumerate(data.train) if corpus.scores is not None]
+    threshold = data.clean.score if data.clean else None
+    if scored and threshold is None:
+        yield f"data.train[{scored[0]}].scores is only for data.clean.score: set it, such as -5, or delete the scores"
+    if threshold is not None and not scored:
+        yield "data.clean.score needs scores of pairs: give data.train[0].scores, a file that nmt score wrote"
 
 
 def of_corpus(corpus: data_section.Corpus, key: str) -> Iterator[str]:

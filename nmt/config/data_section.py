@@ -56,6 +56,9 @@ class Corpus:
     weight: float | None = setting(
         None, "its share of the pairs that are trained on, relative to other corpora; null: by size", above=0
     )
+    scores: str | None = setting(
+        None, "for `data.clean.score`: file that `nmt score` wrote for this corpus, a line for each pair", path=True
+    )
 
     @property
     def label(self) -> str:
@@ -67,6 +70,35 @@ class Corpus:
         if self.sacrebleu:
             return f"sacrebleu/{self.sacrebleu}"
         return self.file or f"{self.source} + {self.target}"
+
+
+@dataclass(frozen=True)
+class CleaningConfig:
+    """`data.clean`: rules that drop training pairs which are no translations of each other, or no sentences.
+
+        clean: {}
+        clean: {digits: null, symbols: 0.6}
+
+    A rule gives each pair a score, and drops it if the score is above the rule's setting; `null` switches a rule off.
+    [The rules in detail](../docs/cleaning.md)."""
+
+    language: float | None = setting(
+        1.0, "the other language is more likely; 1: surely, on short lines too; 0: hardly", at_least=0
+    )
+    script: float | None = setting(0.5, "share of letters in another script than the language's", at_least=0, at_most=1)
+    digits: float | None = setting(0.5, "share of numbers that only one side has", at_least=0, at_most=1)
+    symbols: float | None = setting(0.4, "share of characters that are no letters or digits", at_least=0, at_most=1)
+    repetition: float | None = setting(24.0, "characters in a row that repeat those before: `ha ha ha ha`", at_least=0)
+    copies: float | None = setting(0.65, "share of words that are the same on both sides", at_least=0, at_most=1)
+    addresses: float | None = setting(0.5, "share of characters in web and mail addresses", at_least=0, at_most=1)
+    markup: float | None = setting(0.5, "HTML tags and entities, such as `&amp;`", at_least=0)
+    encoding: float | None = setting(0.5, "wrongly decoded characters, such as `Ã¤`", at_least=0)
+    near_duplicates: bool = setting(
+        True, "drop pairs that equal an earlier one but for case, accents, digits, punctuation, spaces"
+    )
+    score: float | None = setting(
+        None, "drop pairs whose log-probability per subword, in `scores` of their corpus, is below this, such as -5"
+    )
 
 
 Sides = Literal["both", "source"]
@@ -128,6 +160,10 @@ class DataConfig:
     )
     drop_duplicates: bool = setting(False, "drop training pairs seen before (both sides equal)")
     drop_copies: bool = setting(False, "drop training pairs whose source equals their target")
+    clean: CleaningConfig | None = setting(
+        None,
+        "rules that drop pairs in a wrong language, with HTML and other faults; `{}`: all with defaults; null: none",
+    )
     augment: AugmentConfig = section(
         AugmentConfig,
         "Training pairs as users write them: the share of the pairs that each kind changes, other ones in each epoch.",

@@ -197,7 +197,7 @@ def _find_tokens(
     start, found = time.perf_counter(), folder.exists()
     if not found:
         with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as unfinished:
-            token_store.write(unfinished, encode_text(text, subwords, config))
+            token_store.write(unfinished, encode_text(text, subwords, config), text.examples)
     tokens, counts = token_store.load(folder)
     kept, where = f"{len(tokens) // versions:,}", f"{folder}, in {versions} versions" if versions > 1 else f"{folder}"
     if found:
