@@ -408,7 +408,7 @@ def test_an_epoch_without_the_step_to_resume_at_is_an_error(make_config: MakeCon
     started = trainer(make_config("training.validation_bleu=false"))
     started.progress.step_in_epoch = started.batches.steps_in_epoch(0)
     with pytest.raises(NmtError, match=r"was saved after step .* of epoch 1, which has no more steps now"):
-        next(started._steps())
+        next(started.curriculum.steps(started.progress))
 
 
 def test_rows_of_metrics_hold_what_was_trained_on(make_config: MakeConfig, tmp_path: Path) -> None:
