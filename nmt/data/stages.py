@@ -65,6 +65,14 @@ def _stage(data: schema.DataConfig, sizes: Sequence[int], stage: schema.Stage) -
     return StagedMix(mix, stage.steps, given[0] if given else None, stage.patience)
 
 
+def mix_of(stage: schema.Stage) -> str:
+    """The mix of the stage, as the settings give it, in words."""
+    if stage.weights is not None:
+        total = sum(stage.weights.values())
+        return ", ".join(f"{name} {weight / total:.1%}" for name, weight in stage.weights.items() if weight)
+    return "by size" if stage.temperature is None else f"temperature {stage.temperature:g}"
+
+
 def end_of(stage: schema.Stage) -> str:
     """When the stage ends, in words."""
     if stage.steps is not None:

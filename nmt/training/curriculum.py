@@ -58,9 +58,9 @@ class Curriculum:
                 _end_pool(progress, mix.part_of(progress.epoch)[1], mix)  # none of the pairs until then fits in a batch
 
     def announce(self, progress: Progress) -> None:
-        """Log the present stage, if there are several."""
+        """Log the present stage, if there are any in the settings."""
         settings, mix = self._config.data, self.mix(progress)
-        if len(self._stages) == 1:
+        if not settings.stages:
             return
         corpora = zip(settings.train, mix.shares, strict=True)
         shares = ", ".join(f"{one.label} {float(share):.1%}" for one, share in corpora if share)
@@ -72,7 +72,7 @@ class Curriculum:
 
     def metrics(self, progress: Progress) -> dict[str, int]:
         """What a row of metrics tells about the stage; nothing without stages."""
-        if len(self._stages) == 1:
+        if not self._config.data.stages:
             return {}
         return {"stage": progress.stage + 1, "stage_step": progress.step - progress.stage_step}
 
