@@ -151,7 +151,8 @@ def step_of(label: str) -> float:
 
 def test_stages_are_marked_on_the_curves(browser: Browser, tmp_path: Path) -> None:
     show(browser, tmp_path, [new_run("plain"), new_run("staged", seed=2, staged=True)])
-    browser.shot("stages")
+    browser.js("document.querySelector('#charts').scrollIntoView()")
+    browser.shot("report-stages")
     assert browser.texts("#stages tbody td") == [
         *("1", "0", "crawled 75.0%, clean 25.0%", "for 850 steps"),
         *("2", "850", "temperature 5", "until 3 validations without a new best"),
