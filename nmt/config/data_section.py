@@ -1,5 +1,6 @@
 """The section `data` of a run's settings; see nmt.config.sections."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,7 +19,7 @@ class Corpus:
         {source: train.en, target: train.de}
         {file: train.tsv.gz, source_column: "2", target_column: "3"}
         {file: memory.tmx, target_column: de-AT}
-        {hub: wmt/wmt14, name: de-en}
+        {hub: wmt/wmt14, subset: de-en}
         {opus: Tatoeba, version: latest}
 
     Text files, .tsv, .jsonl and .tmx may be compressed: their names then end in .gz, .xz or .zst.
@@ -32,7 +33,7 @@ class Corpus:
         None, "file of both sides: .tsv, .jsonl, .parquet, or .tmx (a translation memory)", path=True
     )
     hub: str | None = setting(None, "dataset on the Hugging Face hub, or a local folder in its formats", path=True)
-    name: str | None = setting(None, "with `hub`: the dataset's configuration, such as `de-en`")
+    subset: str | None = setting(None, "with `hub`: the dataset's configuration, such as `de-en`")
     split: str | None = setting(None, "with `hub`: the split; `train` for training corpora, `validation` otherwise")
     revision: str | None = setting(None, "with `hub`: branch, tag or commit")
     streaming: bool = setting(False, "with `hub`: not downloaded; preparation reads it over the network three times")
@@ -50,6 +51,7 @@ class Corpus:
         "language code, such as `de-AT`; null: `de` or the first `de-…`",
     )
 
+    name: str | None = setting(None, "its name in `data.stages` and in reports, such as `europarl`")
     tag: str | None = setting(
         None, "token before each source, such as `<bt>` for back-translated text: a subword that text cannot produce"
     )
@@ -63,8 +65,10 @@ class Corpus:
     @property
     def label(self) -> str:
         """The corpus in a few words, for reports and messages."""
+        if self.name:
+            return self.name
         if self.hub:
-            return "/".join(part for part in (self.hub, self.name, self.split) if part)
+            return "/".join(part for part in (self.hub, self.subset, self.split) if part)
         if self.opus:
             return "/".join(part for part in ("opus", self.opus, self.version) if part)
         if self.sacrebleu:
@@ -98,6 +102,32 @@ class CleaningConfig:
     )
     score: float | None = setting(
         None, "drop pairs whose log-probability per subword, in `scores` of their corpus, is below this, such as -5"
+    )
+
+
+@dataclass(frozen=True)
+class Stage:
+    """An entry of `data.stages`: a mix of the corpora, by their names, and when it ends.
+
+        {weights: {europarl: 1, crawled: 3}, steps: 20000}
+        {weights: {europarl: 1, crawled: 1}, passes: {europarl: 2}}
+        {temperature: 5, patience: 4}
+        {weights: {europarl: 1}}
+
+    Without weights and temperature, corpora are mixed by size. Each stage has one of `steps`, `passes` and `patience`,
+    which count from its beginning; the last stage has none, and lasts until the end of training."""
+
+    weights: Mapping[str, float] | None = setting(
+        None, "share of the pairs of each corpus, relative to others, by name; corpora without one are not used",
+        at_least=0,
+    )  # fmt: skip
+    temperature: float | None = setting(None, "instead of weights: as `data.temperature`", at_least=1)
+    steps: int | None = setting(None, "the stage ends after this many optimizer steps", at_least=1)
+    passes: Mapping[str, float] | None = setting(
+        None, "the stage ends after this many passes over a corpus, such as `{europarl: 2}`", above=0
+    )
+    patience: int | None = setting(
+        None, "the stage ends after this many validations without a new best, at the end of a pool", at_least=1
     )
 
 
@@ -149,6 +179,9 @@ class DataConfig:
     train: tuple[Corpus, ...] = required("the corpora to train on")
     temperature: float | None = setting(
         None, "weight of each corpus = its number of pairs ^ (1 / temperature): 1 as null, 100 all equal", at_least=1
+    )
+    stages: tuple[Stage, ...] = setting(
+        (), "mixes that follow one another in training, such as noisy text first; see [Stage](#stage)"
     )
     validation: Corpus | None = setting(None, "the held-out corpus, by which the best checkpoint is chosen; null: none")
     store_dir: str | None = setting(None, "folder of prepared data; runs can share it; null: `RUN/data`", path=True)

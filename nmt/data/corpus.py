@@ -88,7 +88,7 @@ def fingerprint(
 
     content: list[str | None] = [corpus.source_column, corpus.target_column]
     if corpus.hub:
-        content += [corpus.name, corpus.split or default_split, *arrow_tables.hub_content(corpus)]
+        content += [corpus.subset, corpus.split or default_split, *arrow_tables.hub_content(corpus)]
     elif corpus.opus:
         content += opus.opus_content(corpus, data)
     elif corpus.file:
