@@ -44,6 +44,8 @@ Ensemble = Annotated[
     list[Path] | None,
     file("Another model with the same vocabulary, to translate together; repeatable.", metavar="MODEL"),
 ]
+To = Annotated[str | None, typer.Option("--to", metavar="LANGUAGE", help="Of a model of several pairs: into this.")]
+From = Annotated[str | None, typer.Option("--from", metavar="LANGUAGE", help="The language of the source, if needed.")]
 Output = Annotated[
     Path | None,
     typer.Option(

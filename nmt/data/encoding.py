@@ -17,9 +17,10 @@ from nmt.device import usable_cores
 IdLists = tuple[list[list[int]], list[list[int]]]  # of sources and of targets, without EOS
 
 
-def encode_pairs(pairs: list[Pair], vocabulary: Vocabulary) -> TokenStore:
-    """The pairs as a token store in memory; none is dropped."""
-    return _in_memory(_encode(pairs, vocabulary, threads=1), vocabulary)
+def encode_pairs(pairs: list[Pair], vocabulary: Vocabulary, tags: Sequence[str] = ()) -> TokenStore:
+    """The pairs as a token store in memory, with these tags before each source; none is dropped."""
+    ids = _encode(pairs, vocabulary, threads=1)
+    return _in_memory(_tagged(ids, vocabulary.source.tags(tags)), vocabulary)
 
 
 def encode_text(
@@ -32,7 +33,7 @@ def encode_text(
     the corpora, except for `SeenPairs`.
     """
     data, dropout, threads = text.data, config.vocabulary.bpe_dropout, text.data.workers or usable_cores()
-    tags = [vocabulary.source.tag(one.tag) if one.tag else None for one in data.train]
+    tags = [vocabulary.source.tags(data.tags_of(one)) for one in data.train]
     seen, seeds = None if data.drop_duplicates else SeenPairs(), count(1)
     for version in range(config.versions):
         numbers = [0] * len(data.train)  # of each corpus: the pairs before a chunk
@@ -46,9 +47,7 @@ def encode_text(
                     _segment_randomly(new, vocabulary, dropout, seeds) if dropout else _encode(new, vocabulary, threads)
                 )
                 ids = _unless_too_long(drawn, ids, data.max_length)
-            if (tag := tags[chunk.corpus]) is not None:
-                ids = [[tag, *source] for source in ids[0]], ids[1]
-            tokens, counts = _in_memory(ids, vocabulary), CorpusCounts()
+            tokens, counts = _in_memory(_tagged(ids, tags[chunk.corpus]), vocabulary), CorpusCounts()
             if version == 0:
                 counts = chunk.counts + dropped + count_repeats(pairs, seen) + _count_text(pairs, tokens)
             yield chunk.corpus, tokens, counts
@@ -60,8 +59,13 @@ def varied(pairs: list[Pair], numbers: Sequence[int], corpus: int, version: int,
     if not data.augment.changes_text:
         return pairs
     places = (corpus << 40) + np.asarray(numbers, np.int64)
-    languages = data.source_language, data.target_language
+    languages = data.pair_of(data.train[corpus])
     return vary(pairs, places, epoch=version, seed=0, settings=data.augment, languages=languages)
+
+
+def _tagged(ids: IdLists, tags: list[int]) -> IdLists:
+    """With these tags before each source."""
+    return ([tags + source for source in ids[0]], ids[1]) if tags else ids
 
 
 def _encode(pairs: list[Pair], vocabulary: Vocabulary, threads: int) -> IdLists:

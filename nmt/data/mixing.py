@@ -7,6 +7,7 @@ shares are exact at any time, but for one pair. An epoch is as long as all corpo
 share of its size, each epoch is one pass over all.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.config import schema
+from nmt.config.language_pairs import LanguagePair
 from nmt.data.permutation import permuted
 from nmt.errors import NmtError
 
@@ -97,9 +99,20 @@ class Mix:
 
 def mix_of(data: schema.DataConfig, sizes: Sequence[int]) -> Mix:
     """Of the training corpora with these numbers of pairs, as their weights or data.temperature want it. Raises
-    NmtError for an empty corpus that should have a share."""
+    NmtError for an empty corpus that should have a share.
+
+    With several pairs of languages the temperature is that of the pairs (Arivazhagan et al. 2019, section 4.2), and
+    the corpora of one pair share its weight by size."""
     weights = [one.weight for one in data.train]
     if 0 in sizes and (data.temperature is not None or any(weights)):
         empty = data.train[sizes.index(0)].label
         raise NmtError(f"{empty}: no pair is left, so that it has no share of the mix: remove it from data.train")
+    if data.temperature is not None and data.language_pairs.several:
+        pairs, together = list(map(data.pair_of, data.train)), Counter[LanguagePair]()
+        for pair, size in zip(pairs, sizes, strict=True):
+            together[pair] += size
+        mixed = Mix.of(list(together.values()), temperature=data.temperature)
+        shares = dict(zip(together, mixed.shares, strict=True))
+        of_pair = (Fraction(size, together[pair]) for pair, size in zip(pairs, sizes, strict=True))
+        return Mix(tuple(sizes), tuple(shares[pair] * share for pair, share in zip(pairs, of_pair, strict=True)))
     return Mix.of(sizes, [weight or 0 for weight in weights] if any(weights) else None, data.temperature)
