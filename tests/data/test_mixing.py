@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.data.mixing import Mix
+from nmt.config.schema import Corpus, DataConfig
+from nmt.data.mixing import Mix, mix_of
 
 SIZES = st.lists(st.integers(0, 60), min_size=1, max_size=5).filter(any)
 WEIGHTS = st.floats(0.01, 100, allow_nan=False)
@@ -93,3 +94,14 @@ def test_where_no_pass_is_too_short_no_pool_has_pairs_of_two_passes(mix: Mix, ep
 
 def test_by_size_pools_are_equal_parts_of_an_epoch() -> None:
     assert list(Mix.of([900, 100]).pools(1, 400, 50)) == [(1000, 1334), (1334, 1667), (1667, 2000)]
+
+
+def test_the_temperature_is_that_of_pairs_of_languages_where_there_are_several() -> None:
+    """Two corpora of one pair share its weight by size."""
+    of_german = (Corpus(file="a.tsv"), Corpus(file="b.tsv"))
+    data = DataConfig("en", "de", (*of_german, Corpus(file="c.tsv", languages=("en", "fr"))), temperature=4.0)
+    first, second, other = mix_of(data, [54, 27, 1]).shares
+    assert float(first + second) == pytest.approx(0.75) and float(other) == pytest.approx(0.25)
+    assert first == 2 * second and first + second + other == 1
+    one_pair = DataConfig("en", "de", of_german, temperature=4.0)
+    assert mix_of(one_pair, [81, 1]).shares == Mix.of([81, 1], temperature=4.0).shares

@@ -108,7 +108,8 @@ class Service:
 def service(
     translator: Translator, limits: Limits | None = None, log_requests: bool = False, hosts: AllowedHosts | None = None
 ) -> Iterator[tuple[Service, BatchingQueue]]:
-    """A service of a translator, from `en` into `de` unless it says otherwise, in a thread of this process, and its queue.
+    """A service of a translator, from `en` into `de` unless it knows other languages, in a thread of this process, and
+    its queue.
 
     At the end it has a few seconds to answer what is under way: one that hangs fails the test.
     """

@@ -119,6 +119,14 @@ def test_a_disk_that_refuses(tmp_path: Path) -> None:
     assert (tmp_path / "metrics.jsonl").read_text().startswith('{"step": 1}\n')
 
 
+def test_numbers_in_lists_have_names_of_their_own_in_tensorboard() -> None:
+    row = {"step": 3, "bleu": 1.5, "corpora": [{"share": 0.5, "nll": None}, {"share": 0.25}]}
+    row["validation"] = [{"name": "en-de", "bleu": 2.5}]
+    assert dict(run_log._scalars(row)) == {
+        "bleu": 1.5, "corpora/0/share": 0.5, "corpora/1/share": 0.25, "validation/en-de/bleu": 2.5,
+    }  # fmt: skip
+
+
 def test_tensorboard_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(NmtError, match=r"training\.tensorboard: true needs TensorBoard: pip install"):

@@ -102,7 +102,10 @@ def test_forms(content_type: str, body: bytes) -> None:
     [
         ([], "the body is not a JSON object"),
         ({}, "text is missing: give a text or a list of texts"),
-        ({"text": "a", "beam": 2}, "beam: unknown field: use text, n_best and alignment, or q, source and target"),
+        (
+            {"text": "a", "beam": 2},
+            "beam: unknown field: use text, to, from, n_best and alignment, or q, source and target",
+        ),
         ({"text": 1}, "text: expected a text or a list of texts, not 1"),
         ({"text": ["a", None]}, "text: expected a text or a list of texts, not null"),
         ({"text": "\ud800"}, "the body has half of a surrogate pair, which is not a character"),
