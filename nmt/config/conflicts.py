@@ -31,6 +31,7 @@ def of_data(data: data_section.DataConfig) -> Iterator[str]:
 
 def of_validation(data: data_section.DataConfig) -> Iterator[str]:
     single, names = isinstance(data.validation, data_section.Corpus), data.held_out_names
+    known = data.language_pairs
     for i, (corpus, name) in enumerate(zip(data.held_out, names, strict=True)):
         key = "data.validation" if single else f"data.validation[{i}]"
         yield from of_corpus(corpus, key)
@@ -40,7 +41,7 @@ def of_validation(data: data_section.DataConfig) -> Iterator[str]:
             yield f"{key}.tag has no meaning, as translation gives no tag: delete it"
         if names.index(name) < i:
             yield f"{key} and data.validation[{names.index(name)}] are both called {name}: give each another name"
-        pair, known = data.pair_of(corpus), data.language_pairs
+        pair = data.pair_of(corpus)
         if data.train and (pair.target not in known.targets or pair.source not in known.sources):
             yield (
                 f"{key} is from {pair.source} into {pair.target}, and data.train has {', '.join(map(str, known.pairs))}"
@@ -126,7 +127,7 @@ def of_model(
     if model.tie == "all" and not vocabulary.shared:
         yield "model.tie=all needs vocabulary.shared=true: set model.tie=target, or share the vocabulary"
     longest = model.longest_position
-    tags = max((len(data.tags_of(corpus)) for corpus in data.train), default=0)
+    tags = max(map(len, data.tags_of(data.train)), default=0)
     if longest is not None and longest < data.max_length + 1 + tags:
         more = f" + {tags} (tokens before the source)" if tags else ""
         yield (

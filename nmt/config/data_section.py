@@ -200,11 +200,12 @@ class DataConfig:
         source, target = corpus.languages
         return replace(self, source_language=source, target_language=target)
 
-    def tags_of(self, corpus: Corpus) -> tuple[str, ...]:
-        """The tokens before each source of a corpus: those of its languages, then its own."""
-        return self.language_pairs.tags(self.pair_of(corpus)) + ((corpus.tag,) if corpus.tag else ())
+    def tags_of(self, corpora: tuple[Corpus, ...]) -> list[tuple[str, ...]]:
+        """The tokens before each source of these corpora: those of the languages, then that of the corpus."""
+        pairs = self.language_pairs
+        return [pairs.tags(self.pair_of(one)) + ((one.tag,) if one.tag else ()) for one in corpora]
 
     @property
     def tags(self) -> tuple[str, ...]:
         """Those of all training corpora, sorted."""
-        return tuple(sorted({tag for corpus in self.train for tag in self.tags_of(corpus)}))
+        return tuple(sorted({tag for tags in self.tags_of(self.train) for tag in tags}))

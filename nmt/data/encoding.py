@@ -33,7 +33,7 @@ def encode_text(
     the corpora, except for `SeenPairs`.
     """
     data, dropout, threads = text.data, config.vocabulary.bpe_dropout, text.data.workers or usable_cores()
-    tags = [vocabulary.source.tags(data.tags_of(one)) for one in data.train]
+    tags = list(map(vocabulary.source.tags, data.tags_of(data.train)))
     seen, seeds = None if data.drop_duplicates else SeenPairs(), count(1)
     for version in range(config.versions):
         numbers = [0] * len(data.train)  # of each corpus: the pairs before a chunk

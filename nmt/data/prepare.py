@@ -98,8 +98,8 @@ def validation_sets(
 ) -> tuple[ValidationSet, ...]:
     """The sets of data.validation; held_out: the pairs of each."""
     found = []
-    for one, name, pairs in zip(data.held_out, data.held_out_names, held_out, strict=True):
-        tags = data.tags_of(one)
+    every_tags = data.tags_of(data.held_out)
+    for one, name, tags, pairs in zip(data.held_out, data.held_out_names, every_tags, held_out, strict=True):
         found.append(ValidationSet(name, data.pair_of(one), tags, pairs, encode_pairs(pairs, vocabulary_, tags)))
     return tuple(found)
 
@@ -190,8 +190,8 @@ def sample_sizes(data: schema.DataConfig, kept: Sequence[int], most: int) -> lis
 
 def _check_tags(vocabulary_: Vocabulary, data: schema.DataConfig) -> None:
     """Raise NmtError for a tag that the vocabulary does not have."""
-    for i, one in enumerate(data.train):
-        for tag in data.tags_of(one):
+    for i, (one, tags) in enumerate(zip(data.train, data.tags_of(data.train), strict=True)):
+        for tag in tags:
             if vocabulary_.source.tag(tag) is None:
                 key = "tag" if tag == one.tag else "languages"
                 raise NmtError(
@@ -217,7 +217,7 @@ def _find_tokens(
         *([dropout, versions] if config.varies_text else []),
     ]
     encoded_with += [reader.to_dict(data.augment)] if data.augment.changes_text else []
-    encoded_with += [list(map(_tags_key, map(data.tags_of, data.train)))] if data.tags else []
+    encoded_with += [list(map(_tags_key, data.tags_of(data.train)))] if data.tags else []
     folder = store / f"tokens-{content_key(token_store.FORMAT, text.key, models, encoded_with)}"
     start, found = time.perf_counter(), folder.exists()
     if not found:

@@ -176,7 +176,7 @@ def test_score_and_evaluate(run: Path, texts: Path, tmp_path: Path) -> None:
             *("--output", output, "--json"),
         )
         assert_in(to, list(read_lines(output)))
-        chrf[to] = next(one["value"] for one in json.loads(found.stdout) if one["name"] == "chrF")
+        chrf[to] = next(one["value"] for one in json.loads(found.stdout) if one["name"] == "chrF2")
     by_set = {one["name"]: one["chrf"] for one in rows_of(run / "metrics.jsonl")[-1]["validation"]}
     assert chrf == {"de": pytest.approx(by_set["en-de"], abs=3), "fr": pytest.approx(by_set["en-fr"], abs=3)}
 

@@ -236,7 +236,7 @@ def _write_tokenizer(folder: Path, loaded: Checkpoint) -> None:
         pad_token=pad,
         unk_token=unknown,
         eos_token=end,
-        model_max_length=settings.longest_source + 1,
+        model_max_length=settings.longest_source + 1 + pairs.most_tags,
         clean_up_tokenization_spaces=False,
     ).save_pretrained(folder)
 

@@ -182,9 +182,14 @@ def _libretranslate(fields: Mapping[str, Any], languages: LanguagePairs, beam_si
         texts=[re.split("\r\n|\r|\n", text) for text in texts],
         is_list=is_list,
         n_best=min(1 + alternatives, beam_size),  # clients accept fewer than they ask for
-        detected=(pair.source if pair else "") or languages.sources[0] if source == "auto" else None,
+        detected=_first_source(languages, pair) if source == "auto" else None,
         languages=pair,
     )
+
+
+def _first_source(languages: LanguagePairs, pair: LanguagePair | None) -> str:
+    """The only source of the pair's target, or the first."""
+    return next(one.source for one in languages.pairs if pair is None or one.target == pair.target)
 
 
 def _texts(name: str, value: Any) -> tuple[list[str], bool]:
