@@ -119,6 +119,14 @@ def test_the_token_is_a_subword_of_the_source_and_not_counted_in_lengths(transla
     assert translator.longest_source == 256
 
 
+def test_learned_positions_have_room_for_the_token(texts: Path, tmp_path: Path) -> None:
+    learned = ("model.positions=learned", "model.max_positions=22", "data.max_length=20", "training.max_steps=1")
+    train(config_of(texts, tmp_path / "run", *learned, "data.validation=null"), "cpu")
+    translator = nmt.load(tmp_path / "run", "cpu", overrides=["decoding.max_source_tokens=50"])
+    assert translator.longest_source == 20
+    assert len(translator.translate(["seven " * 30], to="fr")) == 1
+
+
 def test_a_model_of_one_pair_takes_its_own_languages_only(texts: Path, tmp_path: Path) -> None:
     one = f"data.train=[{{source: {texts}/train.en, target: {texts}/train.fr, languages: [en, fr]}}]"
     config = config_of(texts, tmp_path / "run", one, "data.validation=null", "training.max_steps=5")
