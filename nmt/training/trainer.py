@@ -330,10 +330,12 @@ class Trainer:
         eager = torch.compiler.set_stance("force_eager") if self.train_step.compiled else nullcontext()
         with eager:
             found = validate(self.train_step, self.validation, self.data.translate_validation)
+        several = len(found.names) > 1
         for name, translated in zip(found.names, found.translated, strict=False):
-            run_log.samples(progress.step, translated.samples, name if len(found.names) > 1 else None)
+            run_log.samples(progress.step, translated.samples, name if several else None)
             for sample in translated.samples:
-                log.info("\n  source       %s\n  reference    %s\n  translation  %s", *sample)
+                head = f"{name}:" if several else ""
+                log.info("%s\n  source       %s\n  reference    %s\n  translation  %s", head, *sample)
         run_log.metrics({"step": progress.step, **found.row})
         value = -found.scores[metric] if metric == "validation_loss" else found.scores[metric]
         progress.without_best += 1

@@ -1,6 +1,7 @@
 """One model of several pairs of languages, trained for seconds: every command that takes text uses the right ones."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -137,6 +138,19 @@ def test_a_model_of_one_pair_takes_its_own_languages_only(texts: Path, tmp_path:
     assert found.source_pieces is not None and not found.source_pieces[0].startswith("<2")
     with pytest.raises(NmtError, match="language 'de': this model translates into fr"):
         translator.translate(["one"], to="de")
+
+
+def test_an_ensemble_needs_models_of_the_same_pairs(run: Path, texts: Path, tmp_path: Path) -> None:
+    loaded = model_file.load(run / model_file.BEST)
+    fewer = dataclasses.replace(loaded.config.data, train=loaded.config.data.train[:2], validation=None)
+    other = dataclasses.replace(loaded, config=dataclasses.replace(loaded.config, data=fewer))
+    model_file.save(tmp_path / "other.safetensors", other)
+    with pytest.raises(
+        NmtError, match=r"other\.safetensors: its pairs of languages, en-de, de-en, or their tags differ"
+    ):
+        nmt.load(run, "cpu", ensemble=[tmp_path / "other.safetensors"])
+    twice = nmt.load(run, "cpu", ensemble=[run])
+    assert_in("fr", twice.translate(lines_of(texts, "en"), to="fr"))
 
 
 # --------------------------------------------------------------------------- commands
