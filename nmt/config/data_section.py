@@ -237,7 +237,12 @@ class DataConfig:
     )
     over_budget: Literal["skip", "error"] = setting("skip", "a pair larger than a batch: skip it and count it, or stop")
     pool_pairs: int = setting(1_000_000, "number of pairs that are shuffled and sorted by length together", at_least=1)
-    workers: int | None = setting(None, "threads that encode text; null: one per core", at_least=1, at_most=1024)
+    workers: int | None = setting(
+        None,
+        "threads that encode text, and processes for the rules of `clean`; null: one per core",
+        at_least=1,
+        at_most=1024,
+    )
     prefetch: int = setting(8, "batches that are prepared ahead of training", at_least=1, at_most=1000)
 
     @property
