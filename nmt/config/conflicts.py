@@ -1,8 +1,9 @@
 """Values of settings that do not go together, each named with the keys involved and with what to change."""
 
+import difflib
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from nmt.config import data_section, sections
 from nmt.config.data_section import LONGEST_OUTPUT
@@ -24,8 +25,10 @@ def of_data(data: data_section.DataConfig) -> Iterator[str]:
         yield f"data.train[{weighted.index(False)}] has no weight, but others have: give every corpus one, or none"
     if any(weighted) and data.temperature is not None:
         yield "data.temperature does not go with data.train[0].weight: give weights, or the temperature"
+    yield from of_stages(data)
     yield from of_validation(data)
     yield from of_languages(data)
+    yield from of_scores(data)
     yield from of_augment(data.augment)
 
 
@@ -39,6 +42,8 @@ def of_validation(data: data_section.DataConfig) -> Iterator[str]:
             yield f"{key}.weight has no meaning: delete it"
         if corpus.tag is not None:
             yield f"{key}.tag has no meaning, as translation gives no tag: delete it"
+        if corpus.scores is not None:
+            yield f"{key}.scores has no meaning, as validation text is not cleaned: delete it"
         if names.index(name) < i:
             yield f"{key} and data.validation[{names.index(name)}] are both called {name}: give each another name"
         pair = data.pair_of(corpus)
@@ -68,6 +73,15 @@ def of_languages(data: data_section.DataConfig) -> Iterator[str]:
             yield f"languages {by_normal[normal(code)]} and {code} differ only in how they are written: choose one"
 
 
+def of_scores(data: data_section.DataConfig) -> Iterator[str]:
+    scored = [i for i, corpus in enumerate(data.train) if corpus.scores is not None]
+    threshold = data.clean.score if data.clean else None
+    if scored and threshold is None:
+        yield f"data.train[{scored[0]}].scores is only for data.clean.score: set it, such as -5, or delete the scores"
+    if threshold is not None and not scored:
+        yield "data.clean.score needs scores of pairs: give data.train[0].scores, a file that nmt score wrote"
+
+
 def of_corpus(corpus: data_section.Corpus, key: str) -> Iterator[str]:
     """`key` is where the corpus stands in the settings."""
     given = {
@@ -94,6 +108,55 @@ def of_corpus(corpus: data_section.Corpus, key: str) -> Iterator[str]:
         for name in names:
             if getattr(corpus, name) and not getattr(corpus, kind):
                 yield f"{key}.{name} is only for {key}.{kind}: delete it"
+
+
+def of_stages(data: data_section.DataConfig) -> Iterator[str]:
+    if not data.stages:
+        return
+    names = [corpus.called for corpus in data.train]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"data.train has more than one corpus of the name {name}: data.stages needs different names"
+    for i, corpus in enumerate(data.train):
+        if corpus.weight is not None:
+            yield f"data.train[{i}].weight does not go with data.stages: give the weights in the stages"
+    if data.temperature is not None:
+        yield "data.temperature does not go with data.stages: give the temperature in the stages"
+    for i, stage in enumerate(data.stages):
+        key, last = f"data.stages[{i}]", i == len(data.stages) - 1
+        for setting, given in {"weights": stage.weights, "passes": stage.passes}.items():
+            for name in given or {}:
+                if name not in names:
+                    yield f"{key}.{setting}.{name}: no corpus in data.train has this name{_meant(name, names)}"
+        if stage.weights is not None and not any(stage.weights.values()):
+            yield f"{key}.weights: no corpus has a weight above 0: give at least one"
+        if stage.weights is not None and stage.temperature is not None:
+            yield f"{key} has weights and a temperature: give one of them"
+        for name in stage.passes or {}:
+            if stage.weights is not None and not stage.weights.get(name):
+                yield f"{key}.passes.{name} is never reached, as {name} has no weight in this stage: give it one"
+        if stage.passes is not None and len(stage.passes) != 1:
+            yield f"{key}.passes: a stage ends after passes over one corpus, not {len(stage.passes)}: name one"
+        yield from of_end(stage, key, last=last)
+        if stage.patience is not None and not data.held_out:
+            yield f"{key}.patience needs data.validation: it counts validations without a new best"
+
+
+def of_end(stage: data_section.Stage, key: str, *, last: bool) -> Iterator[str]:
+    """When a stage ends: every stage but the last has one of three settings for it."""
+    ends = [name for name in ("steps", "passes", "patience") if getattr(stage, name) is not None]
+    if last and ends:
+        yield f"{key}.{ends[0]}: the last stage lasts until the end of training: delete it, or add another stage"
+    elif len(ends) > 1:
+        yield f"{key} ends by {' and '.join(ends)}: give one of them"
+    elif not last and not ends:
+        yield f"{key} never ends, so that the next stage cannot begin: give it steps, passes or patience"
+
+
+def _meant(name: str, names: Sequence[str]) -> str:
+    """What an unknown name of a corpus may mean."""
+    if close := difflib.get_close_matches(name, names, n=1):
+        return f"; did you mean {close[0]}?"
+    return f"; names: {', '.join(names)}"
 
 
 def of_augment(augment: data_section.AugmentConfig) -> Iterator[str]:
@@ -192,6 +255,12 @@ def of_training(
         yield f"{training.best_metric=!s} needs training.validation_bleu=true, which translates the validation set"
     if training.patience is not None and not data.held_out:
         yield "training.patience needs data.validation: it counts validations without a new best"
+    for i, stage in enumerate(data.stages):
+        if stage.patience is not None and training.patience is not None and stage.patience >= training.patience:
+            yield (
+                f"data.stages[{i}].patience={stage.patience} is not below {training.patience=}, by which training ends "
+                "first: lower the one or raise the other"
+            )
     yield from of_schedule(training)
 
 

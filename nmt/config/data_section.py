@@ -1,5 +1,6 @@
 """The section `data` of a run's settings; see nmt.config.sections."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -35,7 +36,9 @@ class Corpus:
         None, "file of both sides: .tsv, .jsonl, .parquet, or .tmx (a translation memory)", path=True
     )
     hub: str | None = setting(None, "dataset on the Hugging Face hub, or a local folder in its formats", path=True)
-    name: str | None = setting(None, "its name in reports; with `hub`: the dataset's configuration, such as `de-en`")
+    name: str | None = setting(
+        None, "its name in reports and `data.stages`; with `hub`: the dataset's configuration, such as `de-en`"
+    )
     split: str | None = setting(None, "with `hub`: the split; `train` for training corpora, `validation` otherwise")
     revision: str | None = setting(None, "with `hub`: branch, tag or commit")
     streaming: bool = setting(False, "with `hub`: not downloaded; preparation reads it over the network three times")
@@ -65,6 +68,9 @@ class Corpus:
     weight: float | None = setting(
         None, "its share of the pairs that are trained on, relative to other corpora; null: by size", above=0
     )
+    scores: str | None = setting(
+        None, "for `data.clean.score`: file that `nmt score` wrote for this corpus, a line for each pair", path=True
+    )
 
     @property
     def label(self) -> str:
@@ -77,6 +83,11 @@ class Corpus:
         return None if self.hub else self.name
 
     @property
+    def called(self) -> str:
+        """Its name in data.stages: its own, or else its label."""
+        return self.own_name or self.label
+
+    @property
     def _label(self) -> str:
         if self.own_name:
             return self.own_name
@@ -87,6 +98,61 @@ class Corpus:
         if self.sacrebleu:
             return f"sacrebleu/{self.sacrebleu}"
         return self.file or f"{self.source} + {self.target}"
+
+
+@dataclass(frozen=True)
+class CleaningConfig:
+    """`data.clean`: rules that drop training pairs which are no translations of each other, or no sentences.
+
+        clean: {}
+        clean: {digits: null, symbols: 0.6}
+
+    A rule gives each pair a score, and drops it if the score is above the rule's setting; `null` switches a rule off.
+    [The rules in detail](../docs/cleaning.md)."""
+
+    language: float | None = setting(
+        1.0, "the other language is more likely; 1: surely, on short lines too; 0: hardly", at_least=0
+    )
+    script: float | None = setting(0.5, "share of letters in another script than the language's", at_least=0, at_most=1)
+    digits: float | None = setting(0.5, "share of numbers that only one side has", at_least=0, at_most=1)
+    symbols: float | None = setting(0.4, "share of characters that are no letters or digits", at_least=0, at_most=1)
+    repetition: float | None = setting(24.0, "characters in a row that repeat those before: `ha ha ha ha`", at_least=0)
+    copies: float | None = setting(0.65, "share of words that are the same on both sides", at_least=0, at_most=1)
+    addresses: float | None = setting(0.5, "share of characters in web and mail addresses", at_least=0, at_most=1)
+    markup: float | None = setting(0.5, "HTML tags and entities, such as `&amp;`", at_least=0)
+    encoding: float | None = setting(0.5, "wrongly decoded characters, such as `Ã¤`", at_least=0)
+    near_duplicates: bool = setting(
+        True, "drop pairs that equal an earlier one but for case, accents, digits, punctuation, spaces"
+    )
+    score: float | None = setting(
+        None, "drop pairs whose log-probability per subword, in `scores` of their corpus, is below this, such as -5"
+    )
+
+
+@dataclass(frozen=True)
+class Stage:
+    """An entry of `data.stages`: a mix of the corpora, by their names, and when it ends.
+
+        {weights: {europarl: 1, crawled: 3}, steps: 20000}
+        {weights: {europarl: 1, crawled: 1}, passes: {europarl: 2}}
+        {temperature: 5, patience: 4}
+        {weights: {europarl: 1}}
+
+    Without weights and temperature, corpora are mixed by size. Each stage has one of `steps`, `passes` and `patience`,
+    which count from its beginning; the last stage has none, and lasts until the end of training."""
+
+    weights: Mapping[str, float] | None = setting(
+        None, "share of the pairs of each corpus, relative to others, by name; corpora without one are not used",
+        at_least=0,
+    )  # fmt: skip
+    temperature: float | None = setting(None, "instead of weights: as `data.temperature`", at_least=1)
+    steps: int | None = setting(None, "the stage ends after this many optimizer steps", at_least=1)
+    passes: Mapping[str, float] | None = setting(
+        None, "the stage ends after this many passes over a corpus, such as `{europarl: 2}`", above=0
+    )
+    patience: int | None = setting(
+        None, "the stage ends after this many validations without a new best, at the end of a pool", at_least=1
+    )
 
 
 Sides = Literal["both", "source"]
@@ -149,6 +215,9 @@ class DataConfig:
     validation: tuple[Corpus, ...] | Corpus | None = setting(
         None, "the held-out corpus, by which the best checkpoint is chosen, or a list of several; null: none"
     )
+    stages: tuple[Stage, ...] = setting(
+        (), "mixes that follow one another in training, such as noisy text first; see [Stage](#stage)"
+    )
     store_dir: str | None = setting(None, "folder of prepared data; runs can share it; null: `RUN/data`", path=True)
     max_length: int = setting(
         256, "drop training pairs with more subwords than this on a side", at_least=1, at_most=LONGEST_OUTPUT // 10
@@ -158,6 +227,10 @@ class DataConfig:
     )
     drop_duplicates: bool = setting(False, "drop training pairs seen before (both sides equal)")
     drop_copies: bool = setting(False, "drop training pairs whose source equals their target")
+    clean: CleaningConfig | None = setting(
+        None,
+        "rules that drop pairs in a wrong language, with HTML and other faults; `{}`: all with defaults; null: none",
+    )
     augment: AugmentConfig = section(
         AugmentConfig,
         "Training pairs as users write them: the share of the pairs that each kind changes, other ones in each epoch.",

@@ -77,8 +77,8 @@ def fingerprint(
     default_split: str,
     digests: Mapping[Path, str] | None = None,
 ) -> str:
-    """A hash of the corpus's content and of how it is read: with the languages of `data`, it changes if and only if
-    they change.
+    """A hash of the corpus's content, of its scores, and of how it is read: with the languages of `data`, it changes if
+    and only if they change.
 
     The content of files is hashed (about one second per gigabyte), so a copied or touched file is the same corpus, and
     an edited one is not. For a hub dataset the commit of its revision is hashed; the library gets it from the hub,
@@ -100,4 +100,6 @@ def fingerprint(
         content.append(digest(Path(corpus.file)))
     else:
         content += map(digest, _text_files(corpus, data.as_read(corpus)))
+    if corpus.scores:
+        content.append(digest(Path(corpus.scores)))
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -15,11 +15,10 @@ from typing import TypeVar
 
 from nmt.config import reader, schema
 from nmt.config.language_pairs import LanguagePair
-from nmt.data import corpus, corpus_checks, token_store, vocabulary
+from nmt.data import corpus, corpus_checks, stages, token_store, vocabulary
 from nmt.data.cleaning import CHUNK_PAIRS, TrainingText, without_empty
 from nmt.data.corpus import Pair
 from nmt.data.encoding import encode_pairs, encode_text, varied
-from nmt.data.mixing import mix_of
 from nmt.data.report import CorpusCounts, DataReport, nothing_left
 from nmt.data.token_store import TokenStore
 from nmt.data.vocabulary import Tokenizer, Vocabulary
@@ -69,7 +68,7 @@ def prepare(config: schema.Config) -> PreparedData:
         subwords = _find_vocabulary(text, config.vocabulary, store)
         _check_tags(subwords, data)
         data_key, tokens, counts = _find_tokens(text, subwords, config, store)
-    for problem in _problems(data, counts, held_out):
+    for problem in chain(_problems(data, counts, held_out), stages.problems(data, config.training.max_steps)):
         log.warning("%s", problem)
     return PreparedData(
         vocabulary=subwords,
@@ -142,6 +141,7 @@ def _learned_vocabulary(
     tags = text.data.tags if 0 in sides else ()
     weights = [one.weight for one in text.data.train]
     mixed = [*([tags] if tags else []), *([weights] if any(weights) else []), text.data.temperature or 0.0]
+    mixed += [[stages.weights(text.data, stage), stage.temperature] for stage in text.data.stages]
     mixed += [reader.to_dict(text.data.augment)] if text.data.augment.changes_text else []
     del learned_with["bpe_dropout"], learned_with["bpe_dropout_samples"]  # which change the encoding alone
     folder = store / f"vocabulary-{content_key(vocabulary.FORMAT, text.key, learned_with, sides, mixed)}"
@@ -185,7 +185,7 @@ def sample_sizes(data: schema.DataConfig, kept: Sequence[int], most: int) -> lis
     the mix. A corpus with fewer pairs than its share gives all of them, once."""
     if sum(kept) <= most:
         return list(kept)
-    return [min(size, round(most * share)) for size, share in zip(kept, mix_of(data, kept).shares, strict=True)]
+    return [min(size, round(most * share)) for size, share in zip(kept, stages.shares(data, kept), strict=True)]
 
 
 def _check_tags(vocabulary_: Vocabulary, data: schema.DataConfig) -> None:
@@ -222,7 +222,7 @@ def _find_tokens(
     start, found = time.perf_counter(), folder.exists()
     if not found:
         with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as unfinished:
-            token_store.write(unfinished, encode_text(text, subwords, config))
+            token_store.write(unfinished, encode_text(text, subwords, config), text.examples)
     tokens, counts = token_store.load(folder)
     kept, where = f"{len(tokens) // versions:,}", f"{folder}, in {versions} versions" if versions > 1 else f"{folder}"
     if found:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.config.schema import Corpus, DataConfig
-from nmt.data.mixing import Mix, mix_of
+from nmt.data.mixing import Mix
 
 SIZES = st.lists(st.integers(0, 60), min_size=1, max_size=5).filter(any)
 WEIGHTS = st.floats(0.01, 100, allow_nan=False)
@@ -77,7 +76,7 @@ def test_passes_and_corpora_and_seeds_have_orders_of_their_own() -> None:
 
 @given(MIXES, st.integers(0, 3), st.integers(1, 80), st.integers(1, 20))
 def test_pools_cover_an_epoch_and_end_with_passes(mix: Mix, epoch: int, most: int, least: int) -> None:
-    pools = list(mix.pools(epoch, most, least))
+    pools = list(mix.pools(*mix.part_of(epoch), most, least))
     assert pools[0][0] == epoch * mix.epoch and pools[-1][1] == (epoch + 1) * mix.epoch
     assert all(one[1] == other[0] for one, other in pairwise(pools))
     assert all(0 < end - start <= most for start, end in pools)
@@ -85,7 +84,7 @@ def test_pools_cover_an_epoch_and_end_with_passes(mix: Mix, epoch: int, most: in
 
 @given(MIXES, st.integers(0, 3))
 def test_where_no_pass_is_too_short_no_pool_has_pairs_of_two_passes(mix: Mix, epoch: int) -> None:
-    for start, end in mix.pools(epoch, 10**6, 1):
+    for start, end in mix.pools(*mix.part_of(epoch), 10**6, 1):
         corpora, _, passes = mix.draw(start, end, seed=0)
         for corpus, (size, share) in enumerate(zip(mix.sizes, mix.shares, strict=True)):
             if size and size / share >= 1:
@@ -93,15 +92,4 @@ def test_where_no_pass_is_too_short_no_pool_has_pairs_of_two_passes(mix: Mix, ep
 
 
 def test_by_size_pools_are_equal_parts_of_an_epoch() -> None:
-    assert list(Mix.of([900, 100]).pools(1, 400, 50)) == [(1000, 1334), (1334, 1667), (1667, 2000)]
-
-
-def test_the_temperature_is_that_of_pairs_of_languages_where_there_are_several() -> None:
-    """Two corpora of one pair share its weight by size."""
-    of_german = (Corpus(file="a.tsv"), Corpus(file="b.tsv"))
-    data = DataConfig("en", "de", (*of_german, Corpus(file="c.tsv", languages=("en", "fr"))), temperature=4.0)
-    first, second, other = mix_of(data, [54, 27, 1]).shares
-    assert float(first + second) == pytest.approx(0.75) and float(other) == pytest.approx(0.25)
-    assert first == 2 * second and first + second + other == 1
-    one_pair = DataConfig("en", "de", of_german, temperature=4.0)
-    assert mix_of(one_pair, [81, 1]).shares == Mix.of([81, 1], temperature=4.0).shares
+    assert list(Mix.of([900, 100]).pools(1000, 2000, 400, 50)) == [(1000, 1334), (1334, 1667), (1667, 2000)]

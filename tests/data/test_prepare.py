@@ -422,7 +422,7 @@ def test_lock_is_held_by_one_at_a_time(tmp_path: Path, caplog: pytest.LogCapture
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing(run: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(folder: Path, chunks: object) -> None:
+    def full(folder: Path, *_: object) -> None:
         (folder / "source.ids").write_bytes(b"half")
         raise OSError(28, "No space left on device")
 

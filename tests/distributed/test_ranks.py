@@ -340,6 +340,36 @@ def test_two_ranks_give_the_weights_of_one(
             assert row[key] == pytest.approx(other[key], rel=1e-9), (row["step"], key)
 
 
+def test_stages_go_on_with_two_ranks_and_with_one_again(two_ranks: RankProcesses, corpus: Path, tmp_path: Path) -> None:
+    corpora = [f"{{source: {corpus}/{name}.en, target: {corpus}/{name}.de, name: {name}}}"
+               for name in ("train", "validation")]  # fmt: skip
+    stages = (
+        "{weights: {train: 3, validation: 1}, steps: 14}, {weights: {validation: 1}, passes: {validation: 2.5}}, "
+        "{temperature: 5, steps: 11}, {weights: {train: 1, validation: 1}}"
+    )
+    settings = (
+        *FIFTY, f"data.train=[{', '.join(corpora)}]", f"data.stages=[{stages}]",
+        "training.batch_tokens=300", "data.pool_pairs=100", "model.dropout=0",
+    )  # fmt: skip
+    steps, _, whole = run_of(ALONE, config_of(corpus, tmp_path / "whole", *settings))
+    first, second, third = (
+        config_of(corpus, tmp_path / "parts", *settings, f"training.max_steps={most}") for most in (14, 22, 50)
+    )
+    run_of(ALONE, first)  # until the end of the first stage
+    two_ranks(run_of, second)
+    their_steps, _, theirs_ = run_of(ALONE, third)
+    assert their_steps == steps == 50
+    assert_close(whole, theirs_, 1e-9)
+    ours, theirs = (
+        [(row["step"], row["stage"], row["corpora"]) for row in rows_without_clock(tmp_path / run) if "loss" in row]
+        for run in ("whole", "parts")
+    )
+    assert {stage for _, stage, _ in ours} == {1, 2, 3, 4}
+    for (*place, corpora_), (*other, others) in zip(ours, theirs, strict=True):
+        assert place == other
+        assert [one["share"] for one in corpora_] == [one["share"] for one in others]
+
+
 def stopped_run(ranks: Ranks, config: Config) -> tuple[int, int]:
     """The second rank alone is sent SIGTERM, in its third step: what all agreed on, and where this one stopped."""
     stopped = trainer(config, ranks)

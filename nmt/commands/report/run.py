@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.checkpoints import model_file
-from nmt.commands.report.curves import PROGRESS, Curves, curves, is_number, is_scores, with_sets
+from nmt.commands.report.curves import PROGRESS, Curves, curves, is_number, is_scores, stage_starts, with_sets
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.data import token_store
@@ -54,6 +54,7 @@ class Run:
     config: Config
     training: Curves
     validation: Curves
+    stages: Curves  # where the stages of data.stages began, by their `number`
     totals: dict[str, float]  # the last logged values of PROGRESS; the step is at least that of the newest model
     samples: Samples
     sessions: list[Session]
@@ -140,6 +141,7 @@ class _Reader:
             config,
             training,
             validation,
+            stage_starts(metrics, len(config.data.stages)),
             _totals(metrics, saved),
             _samples(self._rows("samples.jsonl", _SAMPLE)),
             sessions,
