@@ -1,10 +1,11 @@
 """The section `data` of a run's settings; see nmt.config.sections."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from nmt.config.declaration import required, section, setting
+from nmt.config.language_pairs import LanguagePair, LanguagePairs
 
 # In subwords. Up to this length, length penalties and scores are finite in float32 for every allowed α.
 LONGEST_OUTPUT = 1_000_000
@@ -19,8 +20,10 @@ class Corpus:
         {source: train.en, target: train.de}
         {file: train.tsv.gz, source_column: "2", target_column: "3"}
         {file: memory.tmx, target_column: de-AT}
-        {hub: wmt/wmt14, subset: de-en}
+        {hub: wmt/wmt14, name: de-en}
         {opus: Tatoeba, version: latest}
+        {source: train.en, target: train.fr, languages: [en, fr]}
+        {source: train.en, target: train.fr, languages: [en, fr], reversed: true}
 
     Text files, .tsv, .jsonl and .tmx may be compressed: their names then end in .gz, .xz or .zst.
 
@@ -33,7 +36,9 @@ class Corpus:
         None, "file of both sides: .tsv, .jsonl, .parquet, or .tmx (a translation memory)", path=True
     )
     hub: str | None = setting(None, "dataset on the Hugging Face hub, or a local folder in its formats", path=True)
-    subset: str | None = setting(None, "with `hub`: the dataset's configuration, such as `de-en`")
+    name: str | None = setting(
+        None, "its name in reports and `data.stages`; with `hub`: the dataset's configuration, such as `de-en`"
+    )
     split: str | None = setting(None, "with `hub`: the split; `train` for training corpora, `validation` otherwise")
     revision: str | None = setting(None, "with `hub`: branch, tag or commit")
     streaming: bool = setting(False, "with `hub`: not downloaded; preparation reads it over the network three times")
@@ -51,26 +56,77 @@ class Corpus:
         "language code, such as `de-AT`; null: `de` or the first `de-…`",
     )
 
-    name: str | None = setting(None, "its name in `data.stages` and in reports, such as `europarl`")
+    languages: tuple[str, str] | None = setting(
+        None, "of source and target, such as `[en, fr]`; null: `data.source_language` and `data.target_language`"
+    )
+    reversed: bool = setting(
+        False, "exchange the sides: `{source: a.en, target: a.de, reversed: true}` is German to English"
+    )
     tag: str | None = setting(
         None, "token before each source, such as `<bt>` for back-translated text: a subword that text cannot produce"
     )
     weight: float | None = setting(
         None, "its share of the pairs that are trained on, relative to other corpora; null: by size", above=0
     )
+    scores: str | None = setting(
+        None, "for `data.clean.score`: file that `nmt score` wrote for this corpus, a line for each pair", path=True
+    )
 
     @property
     def label(self) -> str:
         """The corpus in a few words, for reports and messages."""
-        if self.name:
-            return self.name
+        return f"{self._label}, reversed" if self.reversed else self._label
+
+    @property
+    def own_name(self) -> str | None:
+        """The name that the user gave it; that of a hub dataset is a part of the dataset's."""
+        return None if self.hub else self.name
+
+    @property
+    def called(self) -> str:
+        """Its name in data.stages: its own, or else its label."""
+        return self.own_name or self.label
+
+    @property
+    def _label(self) -> str:
+        if self.own_name:
+            return self.own_name
         if self.hub:
-            return "/".join(part for part in (self.hub, self.subset, self.split) if part)
+            return "/".join(part for part in (self.hub, self.name, self.split) if part)
         if self.opus:
             return "/".join(part for part in ("opus", self.opus, self.version) if part)
         if self.sacrebleu:
             return f"sacrebleu/{self.sacrebleu}"
         return self.file or f"{self.source} + {self.target}"
+
+
+@dataclass(frozen=True)
+class CleaningConfig:
+    """`data.clean`: rules that drop training pairs which are no translations of each other, or no sentences.
+
+        clean: {}
+        clean: {digits: null, symbols: 0.6}
+
+    A rule gives each pair a score, and drops it if the score is above the rule's setting; `null` switches a rule off.
+    [The rules in detail](../docs/cleaning.md)."""
+
+    language: float | None = setting(
+        1.0, "the other language is more likely; 1: surely, on short lines too; 0: hardly", at_least=0
+    )
+    script: float | None = setting(0.5, "share of letters in another script than the language's", at_least=0, at_most=1)
+    digits: float | None = setting(0.5, "share of numbers that only one side has", at_least=0, at_most=1)
+    symbols: float | None = setting(0.4, "share of characters that are no letters or digits", at_least=0, at_most=1)
+    repetition: float | None = setting(24.0, "characters in a row that repeat those before: `ha ha ha ha`", at_least=0)
+    copies: float | None = setting(0.65, "share of words that are the same on both sides", at_least=0, at_most=1)
+    addresses: float | None = setting(0.5, "share of characters in web and mail addresses", at_least=0, at_most=1)
+    markup: float | None = setting(0.5, "HTML tags and entities, such as `&amp;`", at_least=0)
+    encoding: float | None = setting(0.5, "wrongly decoded characters, such as `Ã¤`", at_least=0)
+    near_duplicates: bool = setting(
+        True, "drop pairs that equal an earlier one but for case, accents, digits, punctuation, spaces"
+    )
+    score: float | None = setting(
+        None, "drop pairs whose log-probability per subword, in `scores` of their corpus, is below this, such as -5"
+    )
 
 
 @dataclass(frozen=True)
@@ -142,16 +198,26 @@ class AugmentConfig:
 
 @dataclass(frozen=True)
 class DataConfig:
-    source_language: str = required("code of the language to translate from, such as `en`")
-    target_language: str = required("code of the language to translate into, such as `de`")
+    source_language: str = required(
+        "code of the language to translate from, such as `en`: that of each corpus without `languages`"
+    )
+    target_language: str = required("code of the language to translate into, such as `de`; the same")
     train: tuple[Corpus, ...] = required("the corpora to train on")
     temperature: float | None = setting(
-        None, "weight of each corpus = its number of pairs ^ (1 / temperature): 1 as null, 100 all equal", at_least=1
+        None,
+        "weight of each corpus, or with several pairs of languages of each of these = its number of pairs ^ "
+        "(1 / temperature): 1 as null, 100 all equal",
+        at_least=1,
+    )
+    language_tags: Literal["target", "both"] = setting(
+        "target", "tokens before each source, if there are several pairs of languages: `<2de>`; or both `<en>` `<2de>`"
+    )
+    validation: tuple[Corpus, ...] | Corpus | None = setting(
+        None, "the held-out corpus, by which the best checkpoint is chosen, or a list of several; null: none"
     )
     stages: tuple[Stage, ...] = setting(
         (), "mixes that follow one another in training, such as noisy text first; see [Stage](#stage)"
     )
-    validation: Corpus | None = setting(None, "the held-out corpus, by which the best checkpoint is chosen; null: none")
     store_dir: str | None = setting(None, "folder of prepared data; runs can share it; null: `RUN/data`", path=True)
     max_length: int = setting(
         256, "drop training pairs with more subwords than this on a side", at_least=1, at_most=LONGEST_OUTPUT // 10
@@ -161,16 +227,63 @@ class DataConfig:
     )
     drop_duplicates: bool = setting(False, "drop training pairs seen before (both sides equal)")
     drop_copies: bool = setting(False, "drop training pairs whose source equals their target")
+    clean: CleaningConfig | None = setting(
+        None,
+        "rules that drop pairs in a wrong language, with HTML and other faults; `{}`: all with defaults; null: none",
+    )
     augment: AugmentConfig = section(
         AugmentConfig,
         "Training pairs as users write them: the share of the pairs that each kind changes, other ones in each epoch.",
     )
     over_budget: Literal["skip", "error"] = setting("skip", "a pair larger than a batch: skip it and count it, or stop")
     pool_pairs: int = setting(1_000_000, "number of pairs that are shuffled and sorted by length together", at_least=1)
-    workers: int | None = setting(None, "threads that encode text; null: one per core", at_least=1, at_most=1024)
+    workers: int | None = setting(
+        None,
+        "threads that encode text, and processes for the rules of `clean`; null: one per core",
+        at_least=1,
+        at_most=1024,
+    )
     prefetch: int = setting(8, "batches that are prepared ahead of training", at_least=1, at_most=1000)
 
     @property
+    def held_out(self) -> tuple[Corpus, ...]:
+        """The corpora to validate on."""
+        if isinstance(self.validation, Corpus):
+            return (self.validation,)
+        return self.validation or ()
+
+    @property
+    def held_out_names(self) -> tuple[str, ...]:
+        """The name of each of them: its own, or its languages if no other has the same, or its label."""
+        pairs = [str(self.pair_of(one)) for one in self.held_out]
+        return tuple(
+            one.own_name or (pair if pairs.count(pair) == 1 else one.label)
+            for one, pair in zip(self.held_out, pairs, strict=True)
+        )
+
+    def pair_of(self, corpus: Corpus) -> LanguagePair:
+        """The languages that a corpus is translated from and into."""
+        pair = LanguagePair(*(corpus.languages or (self.source_language, self.target_language)))
+        return LanguagePair(pair.target, pair.source) if corpus.reversed else pair
+
+    @property
+    def language_pairs(self) -> LanguagePairs:
+        """Those of the training corpora."""
+        return LanguagePairs.of(map(self.pair_of, self.train), self.language_tags)
+
+    def as_read(self, corpus: Corpus) -> "DataConfig":
+        """The same with the languages of a corpus in place of those for all: by them its columns are found."""
+        if corpus.languages is None:
+            return self
+        source, target = corpus.languages
+        return replace(self, source_language=source, target_language=target)
+
+    def tags_of(self, corpora: tuple[Corpus, ...]) -> list[tuple[str, ...]]:
+        """The tokens before each source of these corpora: those of the languages, then that of the corpus."""
+        pairs = self.language_pairs
+        return [pairs.tags(self.pair_of(one)) + ((one.tag,) if one.tag else ()) for one in corpora]
+
+    @property
     def tags(self) -> tuple[str, ...]:
-        """Those of the training corpora, sorted."""
-        return tuple(sorted({corpus.tag for corpus in self.train if corpus.tag}))
+        """Those of all training corpora, sorted."""
+        return tuple(sorted({tag for tags in self.tags_of(self.train) for tag in tags}))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nmt.config import conflicts, reader
 from nmt.config.data_section import AugmentConfig as AugmentConfig
+from nmt.config.data_section import CleaningConfig as CleaningConfig
 from nmt.config.data_section import Corpus as Corpus
 from nmt.config.data_section import DataConfig as DataConfig
 from nmt.config.data_section import Sides as Sides

@@ -69,7 +69,7 @@ def _hub_tables(corpus: schema.Corpus, default_split: str) -> "Iterator[pyarrow.
     datasets = _datasets_library(corpus)
     which = {"split": corpus.split or default_split, "revision": corpus.revision}
     with _library_reason(corpus):
-        dataset = datasets.load_dataset(corpus.hub, corpus.subset, **which, streaming=corpus.streaming)
+        dataset = datasets.load_dataset(corpus.hub, corpus.name, **which, streaming=corpus.streaming)
         yield from dataset.with_format("arrow").iter(batch_size=BATCH_ROWS)
 
 
@@ -106,4 +106,4 @@ def hub_content(corpus: schema.Corpus) -> list[str]:
         return [corpus.hub, corpus.revision]
     datasets = _datasets_library(corpus)
     with _library_reason(corpus):
-        return [corpus.hub, datasets.load_dataset_builder(corpus.hub, corpus.subset, revision=corpus.revision).hash]
+        return [corpus.hub, datasets.load_dataset_builder(corpus.hub, corpus.name, revision=corpus.revision).hash]

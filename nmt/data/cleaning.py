@@ -1,18 +1,27 @@
-"""The text that is trained on: pairs without an empty side, and on request without copies and duplicates."""
+"""The text that is trained on: which pairs of the corpora are kept, and how many are dropped for each reason."""
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import compress, islice
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain, compress, islice
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from nmt.config import schema
+from nmt.config import reader, schema
+from nmt.data import pair_scores
 from nmt.data.corpus import Pair, read_pairs
 from nmt.data.report import CorpusCounts
+from nmt.data.rules import judge
+from nmt.data.rules.examples import DropExamples
+from nmt.data.rules.verdicts import Job, verdicts
+from nmt.device import usable_cores
+
+log = logging.getLogger("nmt")
 
 CHUNK_PAIRS = 4096  # pairs that are cleaned, encoded and written together: this bounds the memory
 
@@ -25,43 +34,167 @@ class Chunk(NamedTuple):
     counts: CorpusCounts  # of the pairs read for it
 
 
+class Read(NamedTuple):
+    """Pairs of one corpus as they were read."""
+
+    corpus: int
+    pairs: list[Pair]
+    scores: list[float] | None  # of the pairs; None: the corpus has none
+
+
+class Left(NamedTuple):
+    """What is left of a chunk without the pairs that are empty, and copies and duplicates where those are dropped."""
+
+    chunk: Read
+    places: npt.NDArray[np.int64]  # of the pairs that are left
+    counts: CorpusCounts
+
+    @property
+    def pairs(self) -> list[Pair]:
+        return [self.chunk.pairs[place] for place in self.places]
+
+
+class Decision(NamedTuple):
+    """Which pairs of a chunk are kept."""
+
+    bits: bytes  # one for each pair
+    counts: CorpusCounts
+
+    @classmethod
+    def of(cls, places: npt.NDArray[np.int64], counts: CorpusCounts) -> "Decision":
+        """places: of the pairs that are kept."""
+        kept = np.zeros(counts.read, np.bool_)
+        kept[places] = True
+        return cls(np.packbits(kept).tobytes(), counts)
+
+    def kept(self, pairs: list[Pair]) -> list[Pair]:
+        return list(compress(pairs, np.unpackbits(np.frombuffer(self.bits, np.uint8), count=len(pairs)).tolist()))
+
+
 @dataclass(frozen=True)
 class TrainingText:
-    """The training corpora, read and cleaned each time that their chunks are iterated over."""
+    """The training corpora. They are read each time that their chunks are iterated over; which pairs are kept is
+    decided the first time, and remembered: a bit per pair."""
 
     data: schema.DataConfig
     fingerprints: tuple[str, ...]  # of the corpora: reading one with another fingerprint is an error
+    # Of what data.clean drops of each corpus; empty until all chunks were read.
+    examples: list[DropExamples] = field(default_factory=list, init=False, compare=False)
+    _decisions: list[Decision] = field(default_factory=list, init=False, compare=False)  # of each chunk
 
     @property
     def key(self) -> list[object]:
         """What decides which pairs there are."""
         data = self.data
-        return [self.fingerprints, data.source_language, data.target_language, data.drop_copies, data.drop_duplicates]
+        rules = [judge.FORMAT, reader.to_dict(data.clean)] if data.clean else []
+        names = data.source_language, data.target_language
+        return [self.fingerprints, *names, data.drop_copies, data.drop_duplicates, *rules]
 
     def chunks(self, progress: str) -> Iterator[Chunk]:
-        """The pairs in their order. `progress` heads the progress bar. Raises NmtError as `read_pairs` does."""
-        seen = SeenPairs() if self.data.drop_duplicates else None
+        """The pairs in their order. `progress` heads the progress bar. Raises NmtError as `read_pairs` does, and where
+        a rule cannot be used."""
         with tqdm(desc=progress, unit=" pairs", unit_scale=True, disable=None, leave=False) as bar:
-            for number, (corpus, expected) in enumerate(zip(self.data.train, self.fingerprints, strict=True)):
-                pairs = read_pairs(corpus, self.data, "train", expected)
-                while chunk := list(islice(pairs, CHUNK_PAIRS)):
-                    bar.update(len(chunk))
-                    yield Chunk(number, *clean(chunk, self.data.drop_copies, seen))
+            for corpus, pairs, decision in self._remembered() if self._decisions else self._decided():
+                bar.update(len(pairs))
+                yield Chunk(corpus, decision.kept(pairs), decision.counts)
+
+    def _decided(self) -> Iterator[tuple[int, list[Pair], Decision]]:
+        cleaner, decisions = Cleaner(self.data), list[Decision]()
+        for corpus, pairs, decision in cleaner.decisions(self._read(with_scores=True)):
+            decisions.append(decision)
+            yield corpus, pairs, decision
+        self._decisions[:], self.examples[:] = decisions, cleaner.examples
+
+    def _remembered(self) -> Iterator[tuple[int, list[Pair], Decision]]:
+        known = iter(self._decisions)
+        for corpus, pairs, _ in self._read(with_scores=False):
+            # A corpus that has become longer has none for its last chunks; `read_pairs` raises an error at its end.
+            yield corpus, pairs, next(known, Decision(b"", CorpusCounts()))
+
+    def _read(self, with_scores: bool) -> Iterator[Read]:
+        for number, (corpus, expected) in enumerate(zip(self.data.train, self.fingerprints, strict=True)):
+            pairs = read_pairs(corpus, self.data, "train", expected)
+            scores = pair_scores.read_scores(Path(corpus.scores)) if corpus.scores and with_scores else None
+            while True:
+                chunk = list(islice(pairs, CHUNK_PAIRS))
+                given = None if scores is None else pair_scores.next_scores(scores, len(chunk), corpus)
+                if not chunk:
+                    break
+                yield Read(number, chunk, given)
 
 
-def clean(pairs: list[Pair], drop_copies: bool, seen: "SeenPairs | None") -> tuple[list[Pair], CorpusCounts]:
-    """The pairs that are kept, and how many were read and dropped. seen: the pairs that came before, to which these
-    are added; None keeps duplicates."""
-    full = without_empty(pairs)
-    different = [pair for pair in full if pair[0] != pair[1]] if drop_copies else full
-    kept = different if seen is None else list(compress(different, seen.add(different)))
-    dropped = (len(pairs) - len(full), len(full) - len(different), len(different) - len(kept))
-    return kept, CorpusCounts(len(pairs), *dropped)
+class Cleaner:
+    """Decides which pairs are kept, chunk by chunk in the order of the corpora. A pair that is dropped counts for the
+    first reason: an empty side, data.drop_copies, data.drop_duplicates, the rules of data.clean, near-duplicates.
+
+    Logs a warning for what the rules cannot check. Raises NmtError for a language code that they cannot use."""
+
+    def __init__(self, data: schema.DataConfig) -> None:
+        self.data = data
+        self.seen = SeenPairs() if data.drop_duplicates else None
+        self.seen_folded = SeenPairs()  # by their letters alone
+        self.examples = [DropExamples() for _ in data.train] if data.clean else []  # of each corpus
+        self._unscored = [0] * len(data.train)  # pairs of each corpus whose score is not a number
+        pairs = dict.fromkeys(map(data.pair_of, data.train)) if data.clean else {}
+        not_checked = (judge.not_checked(judge.rules_of(data.clean, pair), pair) for pair in pairs if data.clean)
+        for problem in dict.fromkeys(chain.from_iterable(not_checked)):  # each is said once
+            log.warning("%s", problem)
+
+    def decisions(self, chunks: Iterable[Read]) -> Iterator[tuple[int, list[Pair], Decision]]:
+        """The decision on each chunk, after its corpus and its pairs."""
+        clean, processes = self.data.clean, self.data.workers or usable_cores()
+        left = map(self._without_repeats, chunks)
+        if clean is None:
+            yield from ((chunk.corpus, chunk.pairs, Decision.of(places, counts)) for chunk, places, counts in left)
+            return
+        jobs = ((one, self._job(one, clean)) for one in left)
+        for (chunk, places, counts), found in verdicts(jobs, processes):
+            kept, rules, examples = places[found.kept], found.dropped, self.examples[chunk.corpus]
+            examples.merge(found.examples)
+            if clean.near_duplicates:
+                new = self.seen_folded.add_hashes(found.hashes)
+                examples.add_dropped("near_duplicates", [chunk.pairs[place] for place in kept[~new]])
+                kept, rules = kept[new], {**rules, "near_duplicates": int((~new).sum())}
+            yield chunk.corpus, chunk.pairs, Decision.of(kept, counts + CorpusCounts(rules=rules))
+        if clean.score is not None:
+            self._report_unscored()
+
+    def _without_repeats(self, chunk: Read) -> Left:
+        pairs = chunk.pairs
+        full = [place for place, pair in enumerate(pairs) if is_full(pair)]
+        different = [place for place in full if pairs[place][0] != pairs[place][1]] if self.data.drop_copies else full
+        new = different
+        if self.seen is not None:
+            new = list(compress(different, self.seen.add([pairs[place] for place in different])))
+        dropped = (len(pairs) - len(full), len(full) - len(different), len(different) - len(new))
+        return Left(chunk, np.array(new, np.int64), CorpusCounts(len(pairs), *dropped))
+
+    def _job(self, left: Left, clean: schema.CleaningConfig) -> Job:
+        """What the rules are to look at."""
+        scores = None if left.chunk.scores is None else np.array(left.chunk.scores, np.float32)[left.places]
+        if scores is not None:
+            self._unscored[left.chunk.corpus] += int(np.isnan(scores).sum())
+        return Job(left.pairs, scores, clean, self.data.pair_of(self.data.train[left.chunk.corpus]))
+
+    def _report_unscored(self) -> None:
+        """Log how many pairs of each corpus have no score."""
+        for corpus, unscored in zip(self.data.train, self._unscored, strict=True):
+            if corpus.scores is None:
+                log.warning("data.clean.score: %s has no scores: it is not checked", corpus.label)
+            elif unscored:
+                log.warning(
+                    "data.clean.score: %s: pairs not checked, as their score is nan: %d", corpus.scores, unscored
+                )
 
 
 def without_empty(pairs: list[Pair]) -> list[Pair]:
     """The pairs with text on both sides; white space is no text."""
-    return [pair for pair in pairs if pair[0].strip() and pair[1].strip()]
+    return [pair for pair in pairs if is_full(pair)]
+
+
+def is_full(pair: Pair) -> bool:
+    """Whether both sides have text."""
+    return bool(pair[0].strip() and pair[1].strip())
 
 
 def count_repeats(pairs: list[Pair], seen: "SeenPairs | None") -> CorpusCounts:
@@ -82,7 +215,10 @@ class SeenPairs:
         if not pairs:
             return np.zeros(0, dtype=np.bool_)
         digests = [hashlib.blake2b("\n".join(pair).encode(), digest_size=8).digest() for pair in pairs]
-        hashes = np.frombuffer(b"".join(digests), dtype=np.uint64)
+        return self.add_hashes(np.frombuffer(b"".join(digests), dtype=np.uint64))
+
+    def add_hashes(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+        """The same for pairs that are given by their hashes."""
         new = np.zeros(len(hashes), dtype=np.bool_)
         new[np.unique(hashes, return_index=True)[1]] = True  # the first of those that are equal here
         for array in self.arrays:

@@ -19,23 +19,26 @@ def read_pairs(
 ) -> Iterator[Pair]:
     """The corpus's pairs in its order, unchanged, streamed.
 
-    Columns that the corpus does not name are found by the languages of `data`; `default_split` is the split of a hub
-    dataset that names none. A line feed, tab or carriage return in a field of a table becomes a space, and a missing
-    text (null) becomes an empty one. expected: the fingerprint that the corpus must have, because results are stored
-    under it.
+    Columns that the corpus does not name are found by its languages, or those of `data`; `default_split` is the split
+    of a hub dataset that names none. The sides of a corpus with `reversed` are exchanged. A line feed, tab or carriage
+    return in a field of a table becomes a space, and a missing text (null) becomes an empty one. expected: the
+    fingerprint that the corpus must have, because results are stored under it.
 
     Raises NmtError for a corpus that is missing, misaligned, damaged, not UTF-8, or empty; after the last pair if the
     content that was read does not have the expected fingerprint.
     """
     digests: Digests = {}
+    read_as = data.as_read(corpus)
     if corpus.hub:
-        pairs = arrow_tables.hub_pairs(corpus, data, default_split)
+        pairs = arrow_tables.hub_pairs(corpus, read_as, default_split)
     elif corpus.opus:
-        pairs = opus.opus_pairs(corpus, data)
+        pairs = opus.opus_pairs(corpus, read_as)
     elif corpus.file:
-        pairs = _file_pairs(Path(corpus.file), corpus, data, digests)
+        pairs = _file_pairs(Path(corpus.file), corpus, read_as, digests)
     else:
-        pairs = line_pairs(*_text_files(corpus, data), digests)
+        pairs = line_pairs(*_text_files(corpus, read_as), digests)
+    if corpus.reversed:
+        pairs = ((target, source) for source, target in pairs)
     first = next(pairs, None)
     if first is None:
         raise NmtError(f"{corpus.label}: has no sentence pairs: choose a corpus that has some")
@@ -74,8 +77,8 @@ def fingerprint(
     default_split: str,
     digests: Mapping[Path, str] | None = None,
 ) -> str:
-    """A hash of the corpus's content and of how it is read: with the languages of `data`, it changes if and only if
-    they change.
+    """A hash of the corpus's content, of its scores, and of how it is read: with the languages of `data`, it changes if
+    and only if they change.
 
     The content of files is hashed (about one second per gigabyte), so a copied or touched file is the same corpus, and
     an edited one is not. For a hub dataset the commit of its revision is hashed; the library gets it from the hub,
@@ -87,12 +90,16 @@ def fingerprint(
         return (digests or {}).get(file) or file_digest(file)
 
     content: list[str | None] = [corpus.source_column, corpus.target_column]
+    content += [*corpus.languages] if corpus.languages else []
+    content += ["reversed"] if corpus.reversed else []
     if corpus.hub:
-        content += [corpus.subset, corpus.split or default_split, *arrow_tables.hub_content(corpus)]
+        content += [corpus.name, corpus.split or default_split, *arrow_tables.hub_content(corpus)]
     elif corpus.opus:
-        content += opus.opus_content(corpus, data)
+        content += opus.opus_content(corpus, data.as_read(corpus))
     elif corpus.file:
         content.append(digest(Path(corpus.file)))
     else:
-        content += map(digest, _text_files(corpus, data))
+        content += map(digest, _text_files(corpus, data.as_read(corpus)))
+    if corpus.scores:
+        content.append(digest(Path(corpus.scores)))
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -24,7 +24,7 @@ import numpy as np
 
 from nmt.data.corpus import Pair
 from nmt.data.language_codes import base
-from nmt.data.report import REASONS, CorpusCounts
+from nmt.data.report import CorpusCounts
 
 SAMPLE = 5000  # pairs of each corpus that rules 2 and 3 look at
 _FEWEST = 300  # pairs that rules 2 and 3 need
@@ -35,11 +35,10 @@ def mostly_dropped(label: str, counts: CorpusCounts) -> Iterator[str]:
     """Rule 1."""
     dropped = counts.read - counts.kept
     if counts.read >= _FEWEST_READ and 2 * dropped > counts.read:
-        most = max(REASONS, key=lambda name: getattr(counts, name))
-        yield (
-            f"{label}: {dropped:,} of {counts.read:,} pairs are dropped ({dropped / counts.read:.0%}), most of them "
-            f"because they are {REASONS[most]}"
-        )
+        reasons = counts.dropped
+        most = max(reasons, key=reasons.__getitem__)
+        share = f"{dropped:,} of {counts.read:,} pairs are dropped ({dropped / counts.read:.0%})"
+        yield f"{label}: {share}, most of them: {most}"
 
 
 def text_problems(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from nmt.config import reader, schema
+from nmt.config.language_pairs import LanguagePair
 from nmt.data import corpus, corpus_checks, stages, token_store, vocabulary
 from nmt.data.cleaning import CHUNK_PAIRS, TrainingText, without_empty
 from nmt.data.corpus import Pair
@@ -31,14 +32,25 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
+class ValidationSet:
+    """A corpus to validate on. pairs: as text, without those that have an empty side; tags: the tokens that tell its
+    languages, before each source; ids: the same pairs encoded, with the tags."""
+
+    name: str
+    languages: LanguagePair
+    tags: tuple[str, ...]
+    pairs: list[Pair]
+    ids: TokenStore
+
+
+@dataclass(frozen=True)
 class PreparedData:
     """All that training needs from the data."""
 
     vocabulary: Vocabulary
     train: TokenStore
     data_key: str  # the same for the same pairs, cleaned and encoded in the same way
-    validation: list[Pair] | None  # as text, without pairs that have an empty side
-    validation_ids: TokenStore | None  # the same pairs encoded
+    validation: tuple[ValidationSet, ...]
     report: DataReport  # on the training data
 
 
@@ -49,35 +61,46 @@ def prepare(config: schema.Config) -> PreparedData:
     Logs a warning for each problem that `corpus_checks` finds. Raises NmtError for those that make the data unusable.
     """
     data = config.data
-    validation = _read_validation(data)
+    held_out = [read_validation(one, data) for one in data.held_out]
     store = Path(data.store_dir or Path(config.run_dir) / "data")
     with locked(store):
         text = TrainingText(data, tuple(corpus.fingerprint(one, data, "train") for one in data.train))
         subwords = _find_vocabulary(text, config.vocabulary, store)
         _check_tags(subwords, data)
         data_key, tokens, counts = _find_tokens(text, subwords, config, store)
-    for problem in chain(_problems(data, counts, validation), stages.problems(data, config.training.max_steps)):
+    for problem in chain(_problems(data, counts, held_out), stages.problems(data, config.training.max_steps)):
         log.warning("%s", problem)
     return PreparedData(
         vocabulary=subwords,
         train=tokens,
         data_key=data_key,
-        validation=validation,
-        validation_ids=encode_pairs(validation, subwords) if validation else None,
-        report=DataReport((data.source_language, data.target_language), tuple(one.label for one in data.train), counts),
+        validation=validation_sets(data, held_out, subwords),
+        report=DataReport(data.language_pairs.sides, tuple(one.label for one in data.train), counts),
     )
 
 
-def _read_validation(data: schema.DataConfig) -> list[Pair] | None:
-    if data.validation is None:
-        return None
-    pairs = list(corpus.read_pairs(data.validation, data, "validation"))
+def read_validation(one: schema.Corpus, data: schema.DataConfig) -> list[Pair]:
+    """The pairs of a corpus of data.validation without those that have an empty side. Raises NmtError if none is
+    left."""
+    pairs = list(corpus.read_pairs(one, data, "validation"))
     full = without_empty(pairs)
     left_out = f", {len(pairs) - len(full):,} with an empty side left out" if len(full) < len(pairs) else ""
-    log.info("validation: %s pairs%s", f"{len(full):,}", left_out)
+    which = f", {data.held_out_names[data.held_out.index(one)]}" if len(data.held_out) > 1 else ""
+    log.info("validation%s: %s pairs%s", which, f"{len(full):,}", left_out)
     if not full:
-        raise NmtError(f"{data.validation.label}: every pair has an empty side: data.validation needs some text")
+        raise NmtError(f"{one.label}: every pair has an empty side: data.validation needs some text")
     return full
+
+
+def validation_sets(
+    data: schema.DataConfig, held_out: Sequence[list[Pair]], vocabulary_: Vocabulary
+) -> tuple[ValidationSet, ...]:
+    """The sets of data.validation; held_out: the pairs of each."""
+    found = []
+    every_tags = data.tags_of(data.held_out)
+    for one, name, tags, pairs in zip(data.held_out, data.held_out_names, every_tags, held_out, strict=True):
+        found.append(ValidationSet(name, data.pair_of(one), tags, pairs, encode_pairs(pairs, vocabulary_, tags)))
+    return tuple(found)
 
 
 @contextmanager
@@ -167,12 +190,14 @@ def sample_sizes(data: schema.DataConfig, kept: Sequence[int], most: int) -> lis
 
 def _check_tags(vocabulary_: Vocabulary, data: schema.DataConfig) -> None:
     """Raise NmtError for a tag that the vocabulary does not have."""
-    for i, one in enumerate(data.train):
-        if one.tag and vocabulary_.source.tag(one.tag) is None:
-            raise NmtError(
-                f"data.train[{i}].tag: {one.tag}: vocabulary.source_model has no such control symbol: add it when you "
-                "train that model, or let nmt learn the vocabulary"
-            )
+    for i, (one, tags) in enumerate(zip(data.train, data.tags_of(data.train), strict=True)):
+        for tag in tags:
+            if vocabulary_.source.tag(tag) is None:
+                key = "tag" if tag == one.tag else "languages"
+                raise NmtError(
+                    f"data.train[{i}].{key}: {tag}: vocabulary.source_model has no such control symbol: add it when "
+                    "you train that model, or let nmt learn the vocabulary"
+                )
 
 
 def sample_evenly(items: Iterable[T], total: int, size: int) -> Iterator[T]:
@@ -192,12 +217,12 @@ def _find_tokens(
         *([dropout, versions] if config.varies_text else []),
     ]
     encoded_with += [reader.to_dict(data.augment)] if data.augment.changes_text else []
-    encoded_with += [[one.tag for one in data.train]] if data.tags else []
+    encoded_with += [list(map(_tags_key, data.tags_of(data.train)))] if data.tags else []
     folder = store / f"tokens-{content_key(token_store.FORMAT, text.key, models, encoded_with)}"
     start, found = time.perf_counter(), folder.exists()
     if not found:
         with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as unfinished:
-            token_store.write(unfinished, encode_text(text, subwords, config))
+            token_store.write(unfinished, encode_text(text, subwords, config), text.examples)
     tokens, counts = token_store.load(folder)
     kept, where = f"{len(tokens) // versions:,}", f"{folder}, in {versions} versions" if versions > 1 else f"{folder}"
     if found:
@@ -208,14 +233,24 @@ def _find_tokens(
     return folder.name, tokens, counts
 
 
-def _problems(data: schema.DataConfig, counts: Sequence[CorpusCounts], validation: list[Pair] | None) -> Iterator[str]:
-    """What looks wrong with the data."""
-    languages, held_out = (data.source_language, data.target_language), (validation or [])[: corpus_checks.SAMPLE]
+def _tags_key(tags: tuple[str, ...]) -> object:
+    """Tags in the key of a store, where none is None and one is itself, as in stores of a time with at most one."""
+    return tags if len(tags) > 1 else next(iter(tags), None)
+
+
+def _problems(
+    data: schema.DataConfig, counts: Sequence[CorpusCounts], held_out: Sequence[Sequence[Pair]]
+) -> Iterator[str]:
+    """What looks wrong with the data. held_out: the pairs of each corpus of data.validation."""
     for one, count in zip(data.train, counts, strict=True):
         yield from corpus_checks.mostly_dropped(one.label, count)
-    if data.validation is not None:
-        yield from corpus_checks.text_problems(f"data.validation, {data.validation.label}", held_out, languages)
+    samples: dict[LanguagePair, Sequence[Pair]] = {}
+    for one, pairs in zip(data.held_out, held_out, strict=True):
+        sample, languages = pairs[: corpus_checks.SAMPLE], data.pair_of(one)
+        samples.setdefault(languages, sample)
+        yield from corpus_checks.text_problems(f"data.validation, {one.label}", sample, languages)
     for one in data.train:
         if not one.hub:  # its columns have names, and it may come over the network
             pairs = without_empty(list(islice(corpus.read_pairs(one, data, "train"), corpus_checks.SAMPLE)))
-            yield from corpus_checks.text_problems(one.label, pairs, languages, held_out)
+            languages = data.pair_of(one)
+            yield from corpus_checks.text_problems(one.label, pairs, languages, samples.get(languages, ()))

@@ -1,9 +1,10 @@
 """What the training data holds and what was dropped from it: the counts of each corpus, and the report on them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+from nmt.data.rules.judge import MEANINGS
 from nmt.errors import NmtError
 from nmt.files.table import table
 
@@ -25,8 +26,9 @@ class SideCounts:
 
 @dataclass(frozen=True)
 class CorpusCounts:
-    """The pairs of a corpus, or of a part of it: read, dropped for each reason (in the order of the checks), and kept.
+    """The pairs of a corpus, or of a part of it: read, dropped for each reason, and kept.
 
+    The reasons are checked in the order empty, copies, duplicates, rules, too_long, ratio; a pair counts for the first.
     Counts of several parts can be added. kept_copies and kept_duplicates are None in a token store that an earlier
     version wrote, which did not count them.
     """
@@ -41,26 +43,36 @@ class CorpusCounts:
     kept_duplicates: int | None = 0  # kept pairs that equal an earlier one
     source: SideCounts = SideCounts()
     target: SideCounts = SideCounts()
+    rules: Mapping[str, int] = field(default_factory=dict)  # data.clean: dropped by each of its rules, by name
 
     @property
     def kept(self) -> int:
-        return self.read - self.empty - self.copies - self.duplicates - self.too_long - self.ratio
+        return self.read - sum(self.dropped.values())
+
+    @property
+    def by_rules(self) -> int:
+        """Pairs dropped by all rules of data.clean."""
+        return sum(self.rules.values())
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """The pairs dropped for each reason, in words, in the order of the checks."""
+        return {
+            "empty on a side": self.empty,
+            "copies (data.drop_copies)": self.copies,
+            "duplicates (data.drop_duplicates)": self.duplicates,
+            **{f"{MEANINGS.get(rule, rule)} (data.clean.{rule})": number for rule, number in self.rules.items()},
+            "too long (data.max_length)": self.too_long,
+            "too different in length (data.max_length_ratio)": self.ratio,
+        }
 
     def __add__(self, other: "CorpusCounts") -> "CorpusCounts":
+        rules = {name: self.rules.get(name, 0) + other.rules.get(name, 0) for name in {**self.rules, **other.rules}}
         sums: dict[str, Any] = {}
-        for name in (one.name for one in fields(self)):
+        for name in (one.name for one in fields(self) if one.name != "rules"):
             mine, its = getattr(self, name), getattr(other, name)
             sums[name] = None if mine is None or its is None else mine + its
-        return CorpusCounts(**sums)
-
-
-REASONS = {  # why pairs are dropped, by the name of their count
-    "empty": "empty on a side",
-    "copies": "copies (data.drop_copies)",
-    "duplicates": "duplicates (data.drop_duplicates)",
-    "too_long": "too long (data.max_length)",
-    "ratio": "too different in length (data.max_length_ratio)",
-}
+        return CorpusCounts(**sums, rules=rules)
 
 
 def counts_from(rows: Sequence[Mapping[str, Any]]) -> tuple[CorpusCounts, ...]:
@@ -74,13 +86,13 @@ def counts_from(rows: Sequence[Mapping[str, Any]]) -> tuple[CorpusCounts, ...]:
 
 def nothing_left(counts: CorpusCounts) -> NmtError:
     """The error of training data of which no pair is kept: how many pairs were dropped for which reason."""
-    dropped = ", ".join(f"{number:,} {why}" for name, why in REASONS.items() if (number := getattr(counts, name)))
+    dropped = ", ".join(f"{number:,} {why}" for why, number in counts.dropped.items() if number)
     return NmtError(f"data.train: none of the {counts.read:,} pairs can be used for training: {dropped}")
 
 
 @dataclass(frozen=True)
 class DataReport:
-    """What the training data holds and what was dropped from it. As text: two tables."""
+    """What the training data holds and what was dropped from it. As text: two tables, or three with data.clean."""
 
     languages: tuple[str, str]
     labels: tuple[str, ...]
@@ -94,22 +106,28 @@ class DataReport:
     def __str__(self) -> str:
         return "\n\n".join(map(table, self.tables()))
 
-    def tables(self) -> tuple[list[list[str]], list[list[str]]]:
-        """The pairs of each corpus that were read, dropped and kept; the text of each side. First rows: headings."""
+    def tables(self) -> tuple[list[list[str]], ...]:
+        """The pairs of each corpus that were read, dropped and kept; those dropped by each rule of data.clean, if there
+        are any; the text of each side. First rows: headings."""
         total = sum(self.counts, CorpusCounts())
         rows = [*zip(self.labels, self.counts, strict=True), *([("all", total)] if len(self.counts) > 1 else [])]
-        reasons = ["dropped: empty", "copies", "duplicates", "too long", "length ratio"]  # in the order of REASONS
-        kept = ["kept", "kept copies", "kept duplicates"]
-        corpora = [["corpus", "pairs", *reasons, *kept]]
+        corpora, rules = [self._headings(total)], [["dropped by the rules", *total.rules]]
         for label, one in rows:
-            dropped = [getattr(one, reason) for reason in REASONS]
+            dropped = [one.empty, one.copies, one.duplicates, *[one.by_rules] * bool(total.rules)]
+            dropped += [one.too_long, one.ratio]
             corpora.append([label, *_grouped([one.read, *dropped, one.kept, one.kept_copies, one.kept_duplicates])])
+            rules.append([label, *_grouped(one.rules.get(rule, 0) for rule in total.rules)])
         sides = [["side", "words", "characters", "subwords", "unknown", "longest", "mean"]]
         for name, language in zip(("source", "target"), self.languages, strict=True):
             side: SideCounts = getattr(total, name)
             numbers = _grouped([side.words, side.characters, side.subwords, side.unknown, side.longest])
             sides.append([f"{name} ({language})", *numbers, f"{side.subwords / total.kept:.1f}"])
-        return corpora, sides
+        return (corpora, rules, sides) if total.rules else (corpora, sides)
+
+    @staticmethod
+    def _headings(total: CorpusCounts) -> list[str]:
+        reasons = ["empty", "copies", "duplicates", *["rules"] * bool(total.rules), "too long", "length ratio"]
+        return ["corpus", "pairs", f"dropped: {reasons[0]}", *reasons[1:], "kept", "kept copies", "kept duplicates"]
 
 
 def _grouped(numbers: Iterable[int | None]) -> list[str]:

@@ -5,12 +5,14 @@ present pass. So no pair is seen twice before its whole corpus was seen once, al
 follows from the seed and from the times at which the stages began; a saved state holds that of its own stage.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 
 from nmt.config import schema
+from nmt.config.language_pairs import LanguagePair
 from nmt.data.mixing import Mix
 from nmt.errors import NmtError
 
@@ -58,7 +60,7 @@ def shares(data: schema.DataConfig, sizes: Sequence[int]) -> list[Fraction]:
 
 
 def _stage(data: schema.DataConfig, sizes: Sequence[int], stage: schema.Stage) -> StagedMix:
-    names = [one.name for one in data.train]
+    names = [one.called for one in data.train]
     given = [(names.index(name), ceil(Fraction(passes) * sizes[names.index(name)]))
              for name, passes in (stage.passes or {}).items()]  # fmt: skip
     mix = _mix(data, sizes, weights(data, stage), stage.temperature)
@@ -88,17 +90,28 @@ def end_of(stage: schema.Stage) -> str:
 def weights(data: schema.DataConfig, stage: schema.Stage) -> list[float | None]:
     """Of each training corpus in a stage; None for all if the stage has no weights."""
     given: Mapping[str, float] | None = stage.weights
-    return [None if given is None else given.get(one.name or "", 0.0) for one in data.train]
+    return [None if given is None else given.get(one.called, 0.0) for one in data.train]
 
 
 def _mix(
     data: schema.DataConfig, sizes: Sequence[int], weights: Sequence[float | None], temperature: float | None
 ) -> Mix:
+    """With several pairs of languages the temperature is that of the pairs, and the corpora of one pair share its
+    weight by size (Arivazhagan et al. 2019, section 4.2)."""
     weighted = any(weights)
     for one, size, weight in zip(data.train, sizes, weights, strict=True):
         if not size and (weight or temperature is not None):
-            remedy = "remove it from data.train"
-            raise NmtError(f"{one.label}: no pair is left, so that it has no share of the mix: {remedy}")
+            raise NmtError(
+                f"{one.label}: no pair is left, so that it has no share of the mix: remove it from data.train"
+            )
+    if temperature is not None and data.language_pairs.several:
+        pairs, together = list(map(data.pair_of, data.train)), Counter[LanguagePair]()
+        for pair, size in zip(pairs, sizes, strict=True):
+            together[pair] += size
+        mixed = Mix.of(list(together.values()), temperature=temperature)
+        share = dict(zip(together, mixed.shares, strict=True))
+        shares = (share[pair] * Fraction(size, together[pair]) for pair, size in zip(pairs, sizes, strict=True))
+        return Mix(tuple(sizes), tuple(shares), (0,) * len(sizes))
     return Mix.of(sizes, [weight or 0 for weight in weights] if weighted else None, temperature)
 
 

@@ -2,12 +2,12 @@
 
 A store's folder holds for each side its subwords one after another (`source.ids`, uint16 or uint32), where each
 sentence begins (`source.offsets`, int64, one more than there are pairs) and how long it is (`source.lengths`, int32);
-and `meta.json`. Numbers are little-endian. Every sequence ends in EOS. With BPE-dropout the store holds all pairs
-several times, one segmentation of the corpora after the other.
+and `meta.json`, with sizes, counts, and examples of what was dropped. Numbers are little-endian. Every sequence ends in
+EOS. With BPE-dropout the store holds all pairs several times, one segmentation of the corpora after the other.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import chain
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.data.report import CorpusCounts, counts_from, nothing_left
+from nmt.data.rules.examples import DropExamples
 from nmt.data.vocabulary import EOS
 from nmt.errors import NmtError
 
@@ -58,10 +59,11 @@ class FlatSequences:
         places = np.arange(offsets[-1]) + np.repeat(self.offsets[numbers] - offsets[:-1], lengths)
         return FlatSequences(self.ids[places], offsets, lengths)
 
-    def after(self, token: int) -> "FlatSequences":
-        """The sequences with this token before each."""
-        ids = np.insert(self.ids, self.offsets[:-1], token)
-        return FlatSequences(ids, self.offsets + np.arange(len(self.offsets)), self.lengths + np.int32(1))
+    def after(self, tokens: list[int]) -> "FlatSequences":
+        """The sequences with these tokens before each."""
+        count, sequences = len(tokens), len(self.lengths)
+        ids = np.insert(self.ids, np.repeat(self.offsets[:-1], count), tokens * sequences)
+        return FlatSequences(ids, self.offsets + count * np.arange(sequences + 1), self.lengths + np.int32(count))
 
     def take(self, indices: Integers) -> list[Integers]:
         """The ids of the sequences of these numbers [n], in that order: views."""
@@ -93,9 +95,12 @@ class TokenStore:
         return TokenStore(self.source.pick(numbers), self.target.pick(numbers))
 
 
-def write(folder: Path, chunks: Iterable[tuple[int, TokenStore, CorpusCounts]]) -> None:
+def write(
+    folder: Path, chunks: Iterable[tuple[int, TokenStore, CorpusCounts]], examples: Sequence[DropExamples] = ()
+) -> None:
     """Write chunks of pairs one after the other into files in an empty folder. chunks: the number of the corpus, the
-    pairs, and the counts of each chunk. Raises NmtError if there is no pair."""
+    pairs, and the counts of each chunk. examples: of what data.clean dropped in each corpus; read after the last chunk.
+    Raises NmtError if there is no pair."""
     totals: dict[int, CorpusCounts] = {}
     with _Writer(folder, "source") as source, _Writer(folder, "target") as target:
         for corpus, tokens, counted in chunks:
@@ -110,8 +115,10 @@ def write(folder: Path, chunks: Iterable[tuple[int, TokenStore, CorpusCounts]]) 
         "source": {"dtype": source.dtype, "subwords": source.subwords},
         "target": {"dtype": target.dtype, "subwords": target.subwords},
         "counts": [asdict(counted) for counted in totals.values()],
+        **({"examples": [one.to_json() for one in examples]} if examples else {}),
     }
-    (folder / "meta.json").write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(meta, indent=1, ensure_ascii=False) + "\n"
+    (folder / "meta.json").write_text(text, encoding="utf-8", errors="backslashreplace")  # which is JSON too
 
 
 class _Writer(ExitStack):
@@ -153,6 +160,15 @@ def counts(folder: Path) -> tuple[CorpusCounts, ...]:
     try:
         return counts_from(_meta(folder)["counts"])
     except (OSError, ValueError, KeyError, TypeError) as error:
+        raise NmtError(f"{folder / 'meta.json'}: damaged ({error})") from error
+
+
+def examples(folder: Path) -> tuple[DropExamples, ...]:
+    """Examples of what data.clean dropped and nearly dropped in each corpus; none if the text was not cleaned. Raises
+    NmtError if their file is damaged or missing."""
+    try:
+        return tuple(map(DropExamples.from_json, _meta(folder).get("examples", [])))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise NmtError(f"{folder / 'meta.json'}: damaged ({error})") from error
 
 

@@ -30,6 +30,7 @@ FORMAT = "nmt-state"
 _FIXED_SETTINGS = (
     "model.", "vocabulary.", "seed", "training.batch_tokens", "training.best_metric", "data.pool_pairs",
     "data.source_language", "data.target_language", "data.max_length", "data.drop_copies", "data.drop_duplicates",
+    "data.language_tags",
 )  # fmt: skip
 _MIXED_BY = ("data.train", "data.temperature", "data.stages")
 _FREE_SETTINGS = ("model.dropout", "model.attention_dropout", "model.activation_dropout")

@@ -14,6 +14,7 @@ from nmt.checkpoints import model_file, run_folder
 from nmt.config.schema import Config
 from nmt.data.batching import Batches
 from nmt.data.mixing import Mix
+from nmt.data.prepare import ValidationSet
 from nmt.data.stages import stages_of
 from nmt.data.token_store import TokenStore
 from nmt.device import explaining_out_of_memory
@@ -71,8 +72,7 @@ class Trainer:
         packed = self.train_step.objective.packed
         self.batches = self._batches(prepared.train, *sizes, config.versions, packed=packed, mix=stages[0].mix)
         self.curriculum = Curriculum(config, stages, self.batches)
-        ids = prepared.validation_ids
-        self.validation = None if ids is None else self._validation_batches(ids)
+        self.validation = [(one.name, self._validation_batches(one)) for one in prepared.validation]
         # The batches depend on all of it.
         mixed = "; ".join(stage.key for stage in stages)
         data_key = f"{prepared.data_key}, {self.batches.skipped} pairs skipped, mixed {mixed}"
@@ -302,39 +302,43 @@ class Trainer:
         )
 
     def _validate(self, run_log: RunLog) -> dict[str, Any]:
-        """Score the model on the validation set, log the scores and compare them with the best so far.
+        """Score the model on the validation sets, log the scores and compare their means with the best so far.
 
         Returns the scores by name and `signatures`, those of BLEU and chrF; nothing without a validation set.
         """
-        if self.validation is None:
+        if not self.validation:
             return {}
         progress, metric = self.progress, self.config.training.best_metric
         # Uncompiled: padded batches have many shapes, each of which would be compiled.
         eager = torch.compiler.set_stance("force_eager") if self.train_step.compiled else nullcontext()
         with eager:
-            scores, translated = validate(self.train_step, self.validation, self.data.translate_validation)
-        line = f"validation_loss {scores['validation_loss']:.4f}"
-        if translated:
-            line += f"  BLEU {translated.bleu:.2f}  chrF {translated.chrf:.2f}"
-            run_log.samples(progress.step, translated.samples)
+            found = validate(self.train_step, self.validation, self.data.translate_validation)
+        several = len(found.names) > 1
+        for name, translated in zip(found.names, found.translated, strict=False):
+            run_log.samples(progress.step, translated.samples, name if several else None)
             for sample in translated.samples:
-                log.info("\n  source       %s\n  reference    %s\n  translation  %s", *sample)
-        run_log.metrics({"step": progress.step, **self.curriculum.metrics(progress), **scores})
-        value = -scores[metric] if metric == "validation_loss" else scores[metric]
+                head = f"{name}:" if several else ""
+                log.info("%s\n  source       %s\n  reference    %s\n  translation  %s", head, *sample)
+        run_log.metrics({"step": progress.step, **self.curriculum.metrics(progress), **found.row})
+        value = -found.scores[metric] if metric == "validation_loss" else found.scores[metric]
         progress.without_best += 1
+        line, *of_sets = found.lines()
         if progress.best is None or value > progress.best:
             progress.best, progress.best_step, progress.without_best = value, progress.step, 0
             line += f"  (best {metric})"
         log.info("step %s  %s", f"{progress.step:,}", line)
-        return {**scores, "signatures": translated.signatures if translated else {}}
+        for line in of_sets:
+            log.info("  %s", line)
+        return {**found.row, "signatures": found.signatures}
 
-    def _validation_batches(self, pairs: TokenStore) -> Batches:
-        """Batches of the complete validation set, of any length. Raises NmtError for a pair too long to score."""
+    def _validation_batches(self, of: ValidationSet) -> Batches:
+        """Batches of a complete validation set, of any length. Raises NmtError for a pair too long to score."""
+        pairs = of.ids
         longest, limit = int(max(pairs.source.lengths.max(), pairs.target.lengths.max())), self.model.longest_position
         if limit is not None and longest > limit:
             raise NmtError(
-                f"data.validation: a sentence has {longest} subwords, and these model settings allow at most {limit} "
-                "positions: remove the sentence, or choose model settings that allow longer ones"
+                f"data.validation, {of.name}: a sentence has {longest} subwords, and these model settings allow at "
+                f"most {limit} positions: remove the sentence, or choose model settings that allow longer ones"
             )
         tokens = max(longest, self.micro_batch_tokens)
         return self._batches(pairs, tokens * self.ranks.size, tokens)

@@ -215,7 +215,7 @@ def test_the_examples_in_the_reference_work(script: ModuleType) -> None:
     text = f"{before}  train: {named}\n  validation: {{file: c.tsv}}\n  stages: [{', '.join(stages)}]\n"
     assert len(schema.parse(text, "stages").data.stages) == 4
     kinds = [corpus.source or corpus.file or corpus.hub or corpus.opus for corpus in loaded.data.train]
-    assert kinds == ["train.en", "train.tsv.gz", "memory.tmx", "wmt/wmt14", "Tatoeba"]
+    assert kinds == ["train.en", "train.tsv.gz", "memory.tmx", "wmt/wmt14", "Tatoeba", "train.en", "train.en"]
 
 
 def test_the_error_in_the_reference_is_what_is_shown(script: ModuleType) -> None:

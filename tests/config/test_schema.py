@@ -69,9 +69,9 @@ def test_load_reads_a_file_and_lays_overrides_over_it(tmp_path: Path) -> None:
 
 
 def test_one_key_of_the_validation_corpus_can_be_overridden() -> None:
-    whole = "data.validation={hub: wmt/wmt14, subset: de-en, split: test}"
+    whole = "data.validation={hub: wmt/wmt14, name: de-en, split: test}"
     assert read(whole, "data.validation.split=validation").data.validation == Corpus(
-        hub="wmt/wmt14", subset="de-en", split="validation"
+        hub="wmt/wmt14", name="de-en", split="validation"
     )
     assert read(whole, "data.validation=null").data.validation is None
 
@@ -162,7 +162,7 @@ IMPOSSIBLE = [  # overrides, and what the one message names
     ),
     (
         ["data.train=[{file: a.tsv}]", "data.stages=[{weights: {a: 1}}]"],
-        ["data.stages[0].weights.a: no corpus", "no corpus there has a name: add them"],
+        ["data.stages[0].weights.a: no corpus", "names: a.tsv"],
     ),
     (["data.train=[]"], ["data.train is empty"]),
     (
@@ -178,6 +178,32 @@ IMPOSSIBLE = [  # overrides, and what the one message names
         ["data.train=[{file: a.tsv}, {file: b.tsv, weight: 1}]"],
         ["data.train[0] has no weight, but others have"],
     ),
+    (
+        ["data.train=[{file: a.tsv}, {file: a.tsv, languages: [en, fr], tag: <2fr>}]"],
+        ["data.train: <2fr> is the token of a language: give that corpus another tag"],
+    ),
+    (
+        ["data.train=[{file: a.tsv}, {file: a.tsv, languages: [en, 'new norse']}]"],
+        ["language 'new norse': no token <2new norse> can be made of it"],
+    ),
+    (
+        ["data.language_tags=both", "data.train=[{file: a.tsv}, {file: a.tsv, languages: [unk, no]}]"],
+        ["language 'unk': no token <unk> can be made of it"],
+    ),
+    (["data.train=[{file: a.tsv}, {file: a.tsv, languages: [EN, sv]}]"], ["languages en and EN differ only in how"]),
+    (
+        ["data.validation=[{file: a.tsv}, {file: a.tsv, languages: [en, fr]}]"],
+        ["data.validation[1] is from en into fr, and data.train has en-no: change its languages"],
+    ),
+    (
+        ["data.validation=[{file: a.tsv, name: news}, {file: b.tsv, name: news}]"],
+        ["data.validation[1] and data.validation[0] are both called news: give each another name"],
+    ),
+    (["data.validation=[{file: a.tsv}, {file: b.tsv, weight: 2}]"], ["data.validation[1].weight has no meaning"]),
+    (
+        ["model.positions=learned", "model.max_positions=257", "data.train=[{file: a.tsv, tag: <bt>}]"],
+        ["model.max_positions=257 is below data.max_length=256 + 1 (end of sentence) + 1 (tokens before the source)"],
+    ),
     (["data.train=[{}]"], ["data.train[0]", "source + target, file, hub, opus, sacrebleu", "none of them"]),
     (["data.train=[{source: a, target: b, hub: c}]"], ["data.train[0]", "source + target and hub"]),
     (["data.train=[{file: a.tsv, hub: c}]"], ["data.train[0]", "file and hub"]),
@@ -192,7 +218,7 @@ IMPOSSIBLE = [  # overrides, and what the one message names
     (["data.validation={source: a, target: b, target_column: c}"],
      ["data.validation.target_column", "data.validation.source"]),
     *[([f"data.validation={{file: a.tsv, {name}: {value}}}"], [f"data.validation.{name}", "data.validation.hub"])
-      for name, value in {"subset": "a", "split": "a", "revision": "a", "streaming": "true"}.items()],
+      for name, value in {"split": "a", "revision": "a", "streaming": "true"}.items()],
     (["vocabulary.target_model=a"], ["vocabulary.target_model", "vocabulary.shared=false", "vocabulary.source_model"]),
     (["model.heads=7"], ["model.d_model=512", "model.heads=7", "model.key_size and value_size"]),
     (["model.heads=7", "model.key_size=4"], ["model.d_model=512", "model.heads=7"]),
@@ -286,7 +312,7 @@ def test_augmentation_that_cannot_be(override: str, problem: str) -> None:
     [
         ["decoding.max_source_tokens=20000", "decoding.max_length_ratio=60", "decoding.max_length=1000000"],
         ["decoding.beam_size=900", "vocabulary.size=500", "vocabulary.source_model=a"],
-        ["data.train=[{file: a.tsv, source_column: '1', target_column: '2'}, {hub: a, subset: b, streaming: true}]"],
+        ["data.train=[{file: a.tsv, source_column: '1', target_column: '2'}, {hub: a, name: b, streaming: true}]"],
         ["vocabulary.source_model=a", "vocabulary.target_model=a"],
         ["vocabulary.shared=false", "vocabulary.target_model=a", "model.tie=target"],
         ["model.heads=7", "model.key_size=4", "model.value_size=4"],
@@ -297,6 +323,9 @@ def test_augmentation_that_cannot_be(override: str, problem: str) -> None:
         ["training.schedule=cosine", "training.learning_rate=1", "training.final_learning_rate=0.1"],
         ["training.schedule=linear", "training.learning_rate=1", "training.warmup_steps=49", "training.max_steps=50"],
         ["training.best_metric=bleu", "data.validation={file: a.tsv}", "training.patience=3"],
+        ["data.validation=[{file: a.tsv}, {file: b.tsv}]", "training.patience=3"],
+        ["data.train=[{file: a.tsv}, {file: a.tsv, languages: [de, no]}]", "data.language_tags=both"],
+        ["data.train=[{file: a.tsv, languages: [unk, 'new norse']}]"],  # one pair has no tokens
     ],
 )
 def test_what_is_next_to_impossible_is_possible(overrides: list[str]) -> None:

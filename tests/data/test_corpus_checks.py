@@ -130,8 +130,7 @@ def test_more_than_half_dropped(count: CorpusCounts, warned: bool) -> None:
 
 def test_what_was_dropped_most_is_named() -> None:
     assert list(corpus_checks.mostly_dropped("corpus", CorpusCounts(read=10_000, duplicates=6000, too_long=1000))) == [
-        "corpus: 7,000 of 10,000 pairs are dropped (70%), most of them because they are duplicates "
-        "(data.drop_duplicates)"
+        "corpus: 7,000 of 10,000 pairs are dropped (70%), most of them: duplicates (data.drop_duplicates)"
     ]
 
 

@@ -142,3 +142,15 @@ def test_the_mix_of_a_stage_in_words() -> None:
 )
 def test_when_a_stage_ends_in_words(stage: Stage, words: str) -> None:
     assert stages.end_of(stage) == words
+
+
+def test_the_temperature_is_that_of_pairs_of_languages_where_there_are_several() -> None:
+    """Two corpora of one pair share its weight by size."""
+    of_german = (Corpus(file="a.tsv"), Corpus(file="b.tsv"))
+    data = DataConfig("en", "de", (*of_german, Corpus(file="c.tsv", languages=("en", "fr"))), temperature=4.0)
+    [stage] = stages_of(data, [54, 27, 1])
+    first, second, other = stage.mix.shares
+    assert float(first + second) == pytest.approx(0.75) and float(other) == pytest.approx(0.25)
+    assert first == 2 * second and first + second + other == 1
+    [of_one_pair] = stages_of(DataConfig("en", "de", of_german, temperature=4.0), [81, 1])
+    assert of_one_pair.mix == Mix.of([81, 1], temperature=4.0)

@@ -454,20 +454,22 @@ def learned(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def validation_of(ranks: Ranks, config: Config, model: Path) -> tuple[dict[str, float], list[tuple[str, str, str]]]:
     validating = trainer(config, ranks)
     model_file.load_weights(validating.model, model_file.load(model).weights)
-    assert validating.validation is not None
-    scores, translated = validate(validating.train_step, validating.validation, validating.data.translate_validation)
-    assert translated is not None
-    return scores, translated.samples
+    found = validate(validating.train_step, validating.validation, validating.data.translate_validation)
+    return found.scores, [sample for of_set in found.translated for sample in of_set.samples]
 
 
-@pytest.mark.parametrize("sentences", [20, 19, 1])
+@pytest.mark.parametrize(("sentences", "sets"), [(20, 1), (19, 1), (1, 1), (7, 2)])
 def test_two_ranks_validate_as_one_does(
-    two_ranks: RankProcesses, corpus: Path, tmp_path: Path, learned: Path, sentences: int
+    two_ranks: RankProcesses, corpus: Path, tmp_path: Path, learned: Path, sentences: int, sets: int
 ) -> None:
-    several = (f"training.validation_sentences={sentences}", "training.validation_samples=20")
+    several = [f"training.validation_sentences={sentences}", "training.validation_samples=20"]
+    if sets == 2:
+        files = "{{source: {0}/{1}.en, target: {0}/{1}.de, name: {1}}}"
+        both = ", ".join(files.format(corpus, name) for name in ("validation", "train"))
+        several.append(f"data.validation=[{both}]")
     config = config_of(corpus, tmp_path / "run", *several)
     scores, samples = validation_of(ALONE, config, learned)
-    assert len(samples) == sentences and scores["chrf"] > 0
+    assert len(samples) == sentences * sets and scores["chrf"] > 0
     for their_scores, their_samples in two_ranks(validation_of, config, learned):
         assert their_samples == samples
         assert (their_scores["bleu"], their_scores["chrf"]) == (scores["bleu"], scores["chrf"])

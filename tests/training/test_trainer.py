@@ -529,13 +529,13 @@ def test_no_validation_pair_is_left_out_of_the_loss(make_config: MakeConfig) -> 
     )
     assert whole.validation and tight.validation
     assert max(max(whole.data.prepared.train.source.lengths), max(whole.data.prepared.train.target.lengths)) > 12
-    for batches in (whole.validation, tight.validation):
+    for [(_, batches)] in (whole.validation, tight.validation):
         assert sum(step.sentences for step in batches.epoch(0)) == 20
 
 
 def test_a_validation_pair_beyond_the_learned_positions_is_refused_at_the_start(make_config: MakeConfig) -> None:
     config = make_config("model.positions=learned", "model.max_positions=12", "data.max_length=11")
-    with pytest.raises(NmtError, match=r"data\.validation: a sentence has \d+ subwords.* at most 12 positions"):
+    with pytest.raises(NmtError, match=r"data\.validation, en-de: a sentence has \d+ subwords.* at most 12 positions"):
         trainer(config)
 
 

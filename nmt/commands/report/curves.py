@@ -71,6 +71,17 @@ def _columns(points: Sequence[Mapping[str, Any]], rows_a_point: int, rows: Seque
     )  # fmt: skip
 
 
+def with_sets(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row, with the scores of each validation set under names of their own, such as `bleu, en-de`."""
+    of_sets = {f"{key}, {one['name']}": one[key] for one in row.get("validation", ()) for key in one if key != "name"}
+    return {key: value for key, value in row.items() if key != "validation"} | of_sets
+
+
+def is_scores(value: object) -> bool:
+    """Whether it is a list of the scores of validation sets, each with its name."""
+    return isinstance(value, list) and all(isinstance(one, dict) and isinstance(one.get("name"), str) for one in value)
+
+
 def _interpolated(known: Sequence[tuple[int, float]], step: int) -> float | None:
     """The value at a step: linear from 0 through the known points, and after the last one at the mean rate so far."""
     if not known or not known[-1][0]:

@@ -58,11 +58,17 @@ def _run(run: Run) -> dict[str, Any]:
     return {
         "name": run.name,
         "notes": run.notes,
-        "languages": [run.config.data.source_language, run.config.data.target_language],
+        "languages": _only_pair(run.config),
         "training": dataclasses.asdict(run.training),
         "validation": dataclasses.asdict(run.validation),
         "stages": dataclasses.asdict(run.stages),
     }
+
+
+def _only_pair(config: Config) -> list[str]:
+    """The languages of a run of one pair; empty for others, whose sentences are in several."""
+    pairs = config.data.language_pairs
+    return ["", ""] if pairs.several else list(pairs.pairs[0])
 
 
 def _summary(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
@@ -150,8 +156,11 @@ def _incomparable(runs: Sequence[Run]) -> str:
 
 def _validated(title: str, steps: list[int | None], scores: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """A table of scores on the validation set, if there are scores."""
-    shown = [(name, label) for name, label in _SCORES.items() if any(name in of for of in scores)]
-    rows = [_row(label, [_score(label, of.get(name)) for of in scores]) for name, label in shown]
+    shown = [(name, label, label) for name, label in _SCORES.items() if any(name in of for of in scores)]
+    for name, label, _ in list(shown):  # of several validation sets: see `with_sets`
+        of_sets = dict.fromkeys(key for of in scores for key in of if key.startswith(f"{name}, "))
+        shown += [(key, label, key.replace(name, label, 1)) for key in of_sets]
+    rows = [_row(title, [_score(label, of.get(name)) for of in scores]) for name, label, title in shown]
     if shown:
         yield {"title": title, "rows": [_row("step", [_count(step) for step in steps]), *rows]}
 

@@ -1,0 +1,1 @@
+"""Rules that find pairs which are not a sentence and its translation."""

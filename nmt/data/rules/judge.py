@@ -1,0 +1,117 @@
+"""The rules that a config asks for, and which pairs they drop."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nmt.config import schema
+from nmt.data.corpus import Pair
+from nmt.data.rules import scores
+from nmt.data.rules.characters import Lines
+from nmt.data.rules.languages import identifier, language, scripts
+from nmt.data.rules.scores import Scores, on_worse_side
+from nmt.errors import NmtError
+
+Score = Callable[[Lines, Lines], Scores]
+
+# Part of the key by which prepared data is found: increase it when the same settings drop other pairs, as after a
+# change to a rule or to the model of languages. Stored text is then prepared anew.
+FORMAT = 1
+
+MEANINGS = {  # of the rules, in the order in which they are asked: a pair counts for the first that drops it
+    "encoding": "wrong encoding",
+    "markup": "HTML",
+    "addresses": "mostly web addresses",
+    "symbols": "mostly symbols",
+    "repetition": "repetition",
+    "script": "wrong script",
+    "copies": "a side copied into the other",
+    "digits": "different numbers",
+    "language": "wrong language",
+    "score": "low score of the model",
+    "near_duplicates": "near-duplicates",  # found by `folded_hashes`: it needs the pairs that came before
+}
+
+
+class Rule(NamedTuple):
+    name: str  # a key of MEANINGS
+    threshold: float  # pairs with a score above it are dropped
+    score: Score | None  # None: the scores come from elsewhere
+    sign: int = 1  # -1: the setting is a lower bound; threshold and scores here are negated
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the rules say of a chunk of pairs."""
+
+    rules: tuple[Rule, ...]
+    scores: npt.NDArray[np.float32]  # [rules, pairs]
+    dropped_by: npt.NDArray[np.int64]  # [pairs]: the number of the first rule that drops it; -1: kept
+
+    @property
+    def kept(self) -> npt.NDArray[np.bool_]:
+        return self.dropped_by < 0
+
+
+def rules_of(settings: schema.CleaningConfig, languages: tuple[str, str]) -> tuple[Rule, ...]:
+    """The rules whose threshold is not null. languages: the codes of source and target.
+
+    Raises NmtError for a code of no language, if a rule needs it."""
+    source, target = languages
+    if settings.language is not None or settings.script is not None:
+        for side, code in (("source", source), ("target", target)):
+            try:
+                language(code)
+            except NmtError as error:
+                raise NmtError(f"the {side} language {error}, or set data.clean.language and script to null") from None
+    known: dict[str, Score | None] = {
+        "encoding": on_worse_side(scores.encoding),
+        "markup": on_worse_side(scores.markup),
+        "addresses": on_worse_side(scores.addresses),
+        "symbols": on_worse_side(scores.symbols),
+        "repetition": on_worse_side(scores.repetition),
+        "script": lambda one, other: np.maximum(scores.script(one, source), scores.script(other, target)),
+        "copies": scores.copies,
+        "digits": scores.digits,
+        "language": lambda one, other: scores.language(one, other, languages),
+        "score": None,
+    }
+    rules = []
+    for name, score in known.items():
+        threshold: float | None = getattr(settings, name)
+        if threshold is not None:
+            sign = -1 if name == "score" else 1
+            rules.append(Rule(name, sign * threshold, score, sign))
+    return tuple(rules)
+
+
+def not_checked(rules: tuple[Rule, ...], languages: tuple[str, str]) -> Iterator[str]:
+    """What the rules cannot say of these languages, one line each."""
+    names = {rule.name for rule in rules}
+    for code in languages:
+        if "language" in names and not identifier().knows(code):
+            yield f"data.clean.language: {code} is not among the languages that can be identified: it is not checked"
+        if "script" in names and not scripts(code):
+            yield f"data.clean.script: the script of {code} is not known: it is not checked"
+
+
+def judge(pairs: Sequence[Pair], rules: tuple[Rule, ...], given: npt.ArrayLike | None = None) -> Judgement:
+    """Score pairs by each rule and say which are dropped. A pair's judgement does not depend on the other pairs.
+
+    given: for the rule `score` the score of each pair, such as log P(target | source) per subword, the last column of
+    `nmt score`. A pair whose score is NaN is kept, and without scores that rule drops nothing.
+    """
+    sources, targets = (Lines.of([pair[side] for pair in pairs]) for side in (0, 1))
+    table = np.zeros((len(rules), len(pairs)), np.float32)
+    for row, rule in zip(table, rules, strict=True):
+        if rule.score is not None:
+            row[:] = rule.score(sources, targets)
+        elif given is not None:
+            row[:] = rule.sign * np.asarray(given, np.float32)
+        else:
+            row[:] = np.nan
+    beyond = table > np.array([rule.threshold for rule in rules], np.float32)[:, None]
+    return Judgement(rules, table, np.where(beyond.any(axis=0), beyond.argmax(axis=0) if rules else 0, -1))

@@ -1,0 +1,83 @@
+"""The identifier gives what its library gives, for many lines at once; codes of languages and their scripts."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from py3langid.langid import LanguageIdentifier as Library
+
+from nmt.data.rules.languages import LONGEST, identifier, language, scripts
+from nmt.errors import NmtError
+
+ROWS = (Path(__file__).parents[3] / "scripts" / "cleaning_sentences.tsv").read_text(encoding="utf-8").split("\n")
+NAMES, *SENTENCES = [row.split("\t") for row in ROWS if row]
+LINES = [text for row in SENTENCES for text in row]
+ODD = ["", " ", "12 34", "!", "GUTEN MORGEN, LIEBE LEUTE", "e\u0301te\u0301", "\ud800", "x" * 1000]
+
+
+def test_scores_are_those_of_the_library() -> None:
+    library = Library.from_model_file("data/model.npz.xz")
+    scores, lengths = identifier().scores([*LINES, *ODD[:-1]])
+    for line, ours, length in zip([*LINES, *ODD[:-1]], scores, lengths, strict=True):
+        assert length == len(library._encode(line)) <= LONGEST
+        theirs = library._raw_score(library._encode(line))
+        if theirs.min() > -1e30:  # else the library found nothing in the line, and we have the priors
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4)
+
+
+def test_a_lines_scores_do_not_depend_on_the_other_lines() -> None:
+    together, lengths = identifier().scores([*ODD, *LINES])
+    for line, expected, length in zip([*ODD, *LINES], together, lengths, strict=True):
+        (alone,), (length_alone,) = identifier().scores([line])
+        assert length_alone == length
+        assert (alone == expected).all()
+    assert identifier().scores([])[0].shape == (0, len(identifier().languages))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_languages_are_found(name: str) -> None:
+    texts = [row[NAMES.index(name)] for row in SENTENCES]
+    scores, lengths = identifier().scores(texts)
+    assert identifier().doubt(scores, lengths, name).max() < 1
+    assert identifier().names(scores).count(name) >= 30
+    for other in set(NAMES) - {name}:
+        doubt = identifier().doubt(scores, lengths, other)
+        assert np.mean(doubt > 1) > 0.8
+        assert np.mean(doubt > 0) > 0.9
+
+
+def test_nothing_is_said_of_lines_without_text() -> None:
+    assert identifier().doubt(*identifier().scores(["", "12", "?!"]), "de").max() < 1
+
+
+@pytest.mark.parametrize(
+    ("code", "expected", "written"),
+    [
+        ("en", "en", ("Latn",)),
+        ("deu_Latn", "de", ("Latn",)),
+        ("pt-BR", "pt", ("Latn",)),
+        ("sr", "sr", ("Latn", "Cyrl")),
+        ("sr-Cyrl", "sr", ("Cyrl",)),
+        ("zho-TW", "zh", ("Hani", "Bopo")),
+        ("ja", "ja", ("Hira", "Kana", "Hani")),
+        ("iw", "he", ("Hebr",)),
+        ("fil", "tl", ("Latn",)),
+    ],
+)
+def test_codes(code: str, expected: str, written: tuple[str, ...]) -> None:
+    assert language(code) == expected
+    assert scripts(code) == written
+
+
+@pytest.mark.parametrize("code", ["xx", "english please", "12", ""])
+def test_codes_of_no_language(code: str) -> None:
+    with pytest.raises(NmtError, match="no language has this code"):
+        language(code)
+
+
+def test_languages_that_are_much_alike_count_as_one() -> None:
+    assert identifier().knows("nb")
+    assert identifier().knows("hr")
+    assert not identifier().knows("tlh")  # Klingon
+    croatian = identifier().scores(["Djeca trče po livadi iza kuće i smiju se."])
+    assert identifier().doubt(*croatian, "sr").max() < 0
