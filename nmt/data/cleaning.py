@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, islice
 from pathlib import Path
@@ -19,6 +19,7 @@ from nmt.data.report import CorpusCounts
 from nmt.data.rules import judge
 from nmt.data.rules.examples import DropExamples
 from nmt.data.rules.near_duplicates import folded_hashes
+from nmt.data.validation_overlap import Overlap, OverlapSearch
 
 log = logging.getLogger("nmt")
 
@@ -50,8 +51,11 @@ class TrainingText:
 
     data: schema.DataConfig
     fingerprints: tuple[str, ...]  # of the corpora: reading one with another fingerprint is an error
-    # Of what data.clean drops of each corpus; empty until all chunks were read.
+    held_out: Sequence[Sequence[Pair]] = ()  # the pairs of each validation set
+    # Of what is dropped of each corpus, and what each validation set has in common with the pairs that are kept; empty
+    # until all chunks were read.
     examples: list[DropExamples] = field(default_factory=list, init=False, compare=False)
+    overlaps: list[Overlap] = field(default_factory=list, init=False, compare=False)
     _decisions: list[Decision] = field(default_factory=list, init=False, compare=False)  # of each chunk
 
     @property
@@ -66,6 +70,7 @@ class TrainingText:
         """The pairs in their order. `progress` heads the progress bar. Raises NmtError as `read_pairs` does, and where
         a rule cannot be used."""
         cleaner = None if self._decisions else Cleaner(self.data)
+        search = OverlapSearch(self.held_out, len(self.data.train))
         decided, known = list[Decision](), iter(self._decisions)
         with tqdm(desc=progress, unit=" pairs", unit_scale=True, disable=None, leave=False) as bar:
             for corpus, pairs, scores in self._read(with_scores=cleaner is not None):
@@ -75,10 +80,13 @@ class TrainingText:
                     decided.append(decision)
                 else:  # `read_pairs` raises an error at the end of a corpus that has become longer
                     decision = next(known, Decision(b"", CorpusCounts()))
-                yield Chunk(corpus, decision.kept(pairs), decision.counts)
+                kept = decision.kept(pairs)
+                if cleaner:
+                    search.add(corpus, kept)
+                yield Chunk(corpus, kept, decision.counts)
         if cleaner:
             cleaner.report_unscored()
-            self._decisions[:], self.examples[:] = decided, cleaner.examples
+            self._decisions[:], self.examples[:], self.overlaps[:] = decided, cleaner.examples, search.overlaps()
 
     def _read(self, with_scores: bool) -> Iterator[tuple[int, list[Pair], list[float] | None]]:
         """Chunks of pairs: the number of the corpus, the pairs, and their scores if the corpus has some."""
@@ -105,19 +113,29 @@ class Cleaner:
         self.rules = judge.rules_of(clean, languages) if clean else ()
         self.seen = SeenPairs() if data.drop_duplicates else None
         self.seen_folded = SeenPairs() if clean and clean.near_duplicates else None
-        self.examples = [DropExamples() for _ in data.train] if clean else []  # of each corpus
+        self.examples = [DropExamples() for _ in data.train]  # of each corpus
         self._unscored = [0] * len(data.train)  # pairs of each corpus whose score is not a number
         for problem in judge.not_checked(self.rules, languages):
             log.warning("%s", problem)
 
     def decide(self, corpus: int, pairs: list[Pair], scores: Sequence[float] | None = None) -> Decision:
         """corpus: its number. scores: of the pairs, for data.clean.score."""
-        full = [place for place, pair in enumerate(pairs) if is_full(pair)]
-        left = [place for place in full if pairs[place][0] != pairs[place][1]] if self.data.drop_copies else full
-        empty, copies, duplicates = len(pairs) - len(full), len(full) - len(left), 0
+        left = list(range(len(pairs)))
+
+        def drop(reason: str, keeps: Iterable[bool]) -> int:
+            """Keep some of the pairs that are left; returns how many are dropped."""
+            nonlocal left
+            kept = list(keeps)
+            dropped = [pairs[place] for place, keep in zip(left, kept, strict=True) if not keep]
+            left = list(compress(left, kept))
+            self.examples[corpus].add_dropped(reason, dropped)
+            return len(dropped)
+
+        empty, copies, duplicates = drop("empty", map(is_full, pairs)), 0, 0
+        if self.data.drop_copies:
+            copies = drop("drop_copies", (pairs[place][0] != pairs[place][1] for place in left))
         if self.seen is not None:
-            new = list(compress(left, self.seen.add([pairs[place] for place in left])))
-            left, duplicates = new, len(left) - len(new)
+            duplicates = drop("drop_duplicates", self.seen.add([pairs[place] for place in left]).tolist())
         places, rules = np.array(left, np.int64), dict[str, int]()
         if self.data.clean:
             given = None if scores is None else np.array(scores, np.float32)[places]

@@ -9,6 +9,9 @@ from nmt.config import schema
 from nmt.data.cleaning import SeenPairs, TrainingText, count_repeats
 from nmt.data.corpus import Pair
 from nmt.data.report import CorpusCounts, SideCounts
+from nmt.data.rules.examples import DropExamples
+from nmt.data.rules.judge import Judgement, Rule
+from nmt.data.statistics import Statistics
 from nmt.data.token_store import FlatSequences, TokenStore
 from nmt.data.variation import vary
 from nmt.data.vocabulary import UNK, Vocabulary
@@ -23,9 +26,10 @@ def encode_pairs(pairs: list[Pair], vocabulary: Vocabulary) -> TokenStore:
 
 
 def encode_text(
-    text: TrainingText, vocabulary: Vocabulary, config: schema.Config
+    text: TrainingText, vocabulary: Vocabulary, config: schema.Config, statistics: Statistics | None = None
 ) -> Iterator[tuple[int, TokenStore, CorpusCounts]]:
-    """Encode the training text chunk by chunk: the number of its corpus, its tokens, and its counts.
+    """Encode the training text chunk by chunk: the number of its corpus, its tokens, and its counts. The statistics, if
+    given, get each pair once.
 
     With BPE-dropout or data.augment all chunks come `config.versions` times, each time segmented or varied in another
     way. Which pairs are dropped is decided without both, and only the first time is counted. Memory does not grow with
@@ -39,16 +43,21 @@ def encode_text(
         for chunk in text.chunks("encoding"):
             first = numbers[chunk.corpus]
             numbers[chunk.corpus] += len(chunk.pairs)
-            pairs, ids, dropped = _drop_long(chunk.pairs, _encode(chunk.pairs, vocabulary, threads), data)
+            examples = statistics.corpora[chunk.corpus].examples if statistics and version == 0 else None
+            pairs, plain, dropped = _drop_long(chunk.pairs, _encode(chunk.pairs, vocabulary, threads), data, examples)
+            ids, tokens, counts = plain, _in_memory(plain, vocabulary), CorpusCounts()
+            if statistics and version == 0:
+                statistics.add(chunk.corpus, pairs, tokens)
             if config.varies_text:
                 new = varied(pairs, range(first, first + len(pairs)), chunk.corpus, version, data)
                 drawn = (
                     _segment_randomly(new, vocabulary, dropout, seeds) if dropout else _encode(new, vocabulary, threads)
                 )
-                ids = _unless_too_long(drawn, ids, data.max_length)
+                ids = _unless_too_long(drawn, plain, data.max_length)
             if (tag := tags[chunk.corpus]) is not None:
                 ids = [[tag, *source] for source in ids[0]], ids[1]
-            tokens, counts = _in_memory(ids, vocabulary), CorpusCounts()
+            if ids is not plain:
+                tokens = _in_memory(ids, vocabulary)
             if version == 0:
                 counts = chunk.counts + dropped + count_repeats(pairs, seen) + _count_text(pairs, tokens)
             yield chunk.corpus, tokens, counts
@@ -69,18 +78,26 @@ def _encode(pairs: list[Pair], vocabulary: Vocabulary, threads: int) -> IdLists:
     return vocabulary.source.encode(sources, threads), vocabulary.target.encode(targets, threads)
 
 
-def _drop_long(pairs: list[Pair], ids: IdLists, data: schema.DataConfig) -> tuple[list[Pair], IdLists, CorpusCounts]:
-    """The pairs within data.max_length and data.max_length_ratio, their ids, and the counts of the others."""
-    source, target = ids
-    lengths = np.array([list(map(len, source)), list(map(len, target))], np.int64)  # [2, pairs]
-    shorter, longer = lengths.min(axis=0, initial=2**62), lengths.max(axis=0, initial=0)
-    full = shorter > 0  # a tokenizer's normalization can remove all characters of a line
-    short = full & (longer <= data.max_length)
-    keep = short if data.max_length_ratio is None else short & (longer <= data.max_length_ratio * shorter)
-    empty, too_long, ratio = (int(dropped.sum()) for dropped in (~full, full & ~short, short & ~keep))
-    kept: list[bool] = keep.tolist()
-    kept_ids = list(compress(source, kept)), list(compress(target, kept))
-    return list(compress(pairs, kept)), kept_ids, CorpusCounts(empty=empty, too_long=too_long, ratio=ratio)
+def _drop_long(
+    pairs: list[Pair], ids: IdLists, data: schema.DataConfig, examples: DropExamples | None
+) -> tuple[list[Pair], IdLists, CorpusCounts]:
+    """The pairs within data.max_length and data.max_length_ratio, their ids, and the counts of the others. Adds to the
+    examples of what is dropped."""
+    lengths = np.array([list(map(len, side)) for side in ids], np.int64)  # [2, pairs]
+    full = lengths.min(axis=0, initial=2**62) > 0  # a tokenizer's normalization can remove all characters of a line
+    shorter, longer = lengths[:, full].min(axis=0, initial=2**62), lengths[:, full].max(axis=0, initial=0)
+    most, ratio = data.max_length, np.inf if data.max_length_ratio is None else data.max_length_ratio
+    dropped_by = np.where(longer > most, 0, np.where(longer > ratio * shorter, 1, -1))
+    rules = Rule("max_length", most, None), Rule("max_length_ratio", ratio, None)
+    judgement = Judgement(rules, np.array([longer, longer / shorter], np.float32), dropped_by)
+    if examples is not None:
+        examples.add_dropped("empty", list(compress(pairs, (~full).tolist())))
+        examples.add(list(compress(pairs, full.tolist())), judgement)
+    too_long, different = (int((dropped_by == number).sum()) for number in (0, 1))
+    dropped = CorpusCounts(empty=int((~full).sum()), too_long=too_long, ratio=different)
+    full[full] = judgement.kept
+    kept: list[bool] = full.tolist()
+    return list(compress(pairs, kept)), (list(compress(ids[0], kept)), list(compress(ids[1], kept))), dropped
 
 
 def _segment_randomly(pairs: list[Pair], vocabulary: Vocabulary, dropout: float, seeds: Iterator[int]) -> IdLists:

@@ -6,6 +6,7 @@ are made from, and reused when they exist.
 import hashlib
 import logging
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -14,13 +15,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from nmt.config import reader, schema
-from nmt.data import corpus, corpus_checks, token_store, vocabulary
+from nmt.data import corpus, corpus_checks, token_store, validation_overlap, vocabulary
 from nmt.data.cleaning import CHUNK_PAIRS, TrainingText, without_empty
 from nmt.data.corpus import Pair
 from nmt.data.encoding import encode_pairs, encode_text, varied
 from nmt.data.mixing import mix_of
 from nmt.data.report import CorpusCounts, DataReport, nothing_left
+from nmt.data.statistics import Statistics
 from nmt.data.token_store import TokenStore
+from nmt.data.validation_overlap import Overlap
 from nmt.data.vocabulary import Tokenizer, Vocabulary
 from nmt.errors import NmtError
 from nmt.files import atomic
@@ -41,23 +44,31 @@ class PreparedData:
     validation: list[Pair] | None  # as text, without pairs that have an empty side
     validation_ids: TokenStore | None  # the same pairs encoded
     report: DataReport  # on the training data
+    folder: Path  # of the token store
+    overlaps: tuple[Overlap, ...]  # what the validation set, if there is one, has in common with the training data
+    problems: tuple[str, ...]  # what looks wrong with the data
 
 
 def prepare(config: schema.Config) -> PreparedData:
     """Learn the vocabulary and encode the training data, or find both in `data.store_dir` (or `RUN/data`), where an
     earlier run stored them. Processes that prepare data there at the same time wait for one another.
 
-    Logs a warning for each problem that `corpus_checks` finds. Raises NmtError for those that make the data unusable.
+    Logs a warning for each problem that `corpus_checks` finds. Raises NmtError for those that make the data unusable,
+    and for a validation set of which too many pairs are training pairs, unless data.validation_in_training allows it.
     """
     data = config.data
     validation = _read_validation(data)
     store = Path(data.store_dir or Path(config.run_dir) / "data")
     with locked(store):
-        text = TrainingText(data, tuple(corpus.fingerprint(one, data, "train") for one in data.train))
+        fingerprints = tuple(corpus.fingerprint(one, data, "train") for one in data.train)
+        text = TrainingText(data, fingerprints, held_out=[validation] if validation else [])
         subwords = _find_vocabulary(text, config.vocabulary, store)
         _check_tags(subwords, data)
+        _find_overlaps(text, store, now=False)  # an error is said before the text is encoded
         data_key, tokens, counts = _find_tokens(text, subwords, config, store)
-    for problem in _problems(data, counts, validation):
+        overlaps = _find_overlaps(text, store, now=True)
+    problems = tuple(_problems(data, counts, validation, overlaps))
+    for problem in problems:
         log.warning("%s", problem)
     return PreparedData(
         vocabulary=subwords,
@@ -66,7 +77,29 @@ def prepare(config: schema.Config) -> PreparedData:
         validation=validation,
         validation_ids=encode_pairs(validation, subwords) if validation else None,
         report=DataReport((data.source_language, data.target_language), tuple(one.label for one in data.train), counts),
+        folder=store / data_key,
+        overlaps=overlaps,
+        problems=problems,
     )
+
+
+def _find_overlaps(text: TrainingText, store: Path, *, now: bool) -> tuple[Overlap, ...]:
+    """What the validation sets have in common with the training text: found by an earlier run or in the first pass over
+    the text; if there was none, in a pass now, or not at all. Raises NmtError if it is too much."""
+    if not text.held_out:
+        return ()
+    path = store / f"overlap-{content_key(validation_overlap.FORMAT, text.key, text.held_out)}.json"
+    if path.exists():
+        overlaps = validation_overlap.read(path)
+    elif text.overlaps or now:
+        if not text.overlaps:
+            deque(text.chunks("comparing"), maxlen=0)
+        overlaps = tuple(text.overlaps)
+        validation_overlap.write(path, overlaps)
+    else:
+        return ()
+    validation_overlap.check(overlaps, text.data)
+    return overlaps
 
 
 def _read_validation(data: schema.DataConfig) -> list[Pair] | None:
@@ -197,7 +230,9 @@ def _find_tokens(
     start, found = time.perf_counter(), folder.exists()
     if not found:
         with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as unfinished:
-            token_store.write(unfinished, encode_text(text, subwords, config), text.examples)
+            statistics = Statistics(len(data.train), subwords)
+            token_store.write(unfinished, encode_text(text, subwords, config, statistics), text.examples)
+            statistics.write(unfinished)
     tokens, counts = token_store.load(folder)
     kept, where = f"{len(tokens) // versions:,}", f"{folder}, in {versions} versions" if versions > 1 else f"{folder}"
     if found:
@@ -208,11 +243,17 @@ def _find_tokens(
     return folder.name, tokens, counts
 
 
-def _problems(data: schema.DataConfig, counts: Sequence[CorpusCounts], validation: list[Pair] | None) -> Iterator[str]:
+def _problems(
+    data: schema.DataConfig,
+    counts: Sequence[CorpusCounts],
+    validation: list[Pair] | None,
+    overlaps: Sequence[Overlap],
+) -> Iterator[str]:
     """What looks wrong with the data."""
     languages, held_out = (data.source_language, data.target_language), (validation or [])[: corpus_checks.SAMPLE]
     for one, count in zip(data.train, counts, strict=True):
         yield from corpus_checks.mostly_dropped(one.label, count)
+    yield from validation_overlap.problems(overlaps, data)
     if data.validation is not None:
         yield from corpus_checks.text_problems(f"data.validation, {data.validation.label}", held_out, languages)
     for one in data.train:
