@@ -125,9 +125,10 @@ def problems(overlaps: Sequence[Overlap], data: schema.DataConfig) -> Iterator[s
 
 def _common_pairs(overlap: Overlap, data: schema.DataConfig) -> str:
     most = max(range(len(data.train)), key=lambda corpus: overlap.by_corpus[corpus][0])
+    where = f", most of them in {data.train[most].label}" if len(data.train) > 1 else ""
     return (
         f"data.validation, {_label(data)}: {overlap.pairs:,} of {overlap.total:,} pairs "
-        f"({overlap.pairs / overlap.total:.1%}) are training pairs too, most of them of {data.train[most].label}"
+        f"({overlap.pairs / overlap.total:.1%}) are training pairs too{where}"
     )
 
 
