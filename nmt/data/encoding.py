@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import compress, count
 
 import numpy as np
+import numpy.typing as npt
 
 from nmt.config import schema
 from nmt.data.cleaning import SeenPairs, TrainingText, count_repeats
@@ -15,14 +16,16 @@ from nmt.data.statistics import Statistics
 from nmt.data.token_store import FlatSequences, TokenStore
 from nmt.data.variation import vary
 from nmt.data.vocabulary import UNK, Vocabulary
+from nmt.data.word_encoding import WordEncoder
 from nmt.device import usable_cores
 
-IdLists = tuple[list[list[int]], list[list[int]]]  # of sources and of targets, without EOS
+Lengths = npt.NDArray[np.int64]
+Encoders = tuple[WordEncoder, WordEncoder]  # of the source and of the target
 
 
 def encode_pairs(pairs: list[Pair], vocabulary: Vocabulary) -> TokenStore:
     """The pairs as a token store in memory; none is dropped."""
-    return _in_memory(_encode(pairs, vocabulary, threads=1), vocabulary)
+    return _encode(pairs, _encoders(vocabulary, threads=1))
 
 
 def encode_text(
@@ -35,7 +38,8 @@ def encode_text(
     way. Which pairs are dropped is decided without both, and only the first time is counted. Memory does not grow with
     the corpora, except for `SeenPairs`.
     """
-    data, dropout, threads = text.data, config.vocabulary.bpe_dropout, text.data.workers or usable_cores()
+    data, dropout = text.data, config.vocabulary.bpe_dropout
+    encoders = _encoders(vocabulary, data.workers or usable_cores())
     tags = [vocabulary.source.tag(one.tag) if one.tag else None for one in data.train]
     seen, seeds = None if data.drop_duplicates else SeenPairs(), count(1)
     for version in range(config.versions):
@@ -44,20 +48,16 @@ def encode_text(
             first = numbers[chunk.corpus]
             numbers[chunk.corpus] += len(chunk.pairs)
             examples = statistics.corpora[chunk.corpus].examples if statistics and version == 0 else None
-            pairs, plain, dropped = _drop_long(chunk.pairs, _encode(chunk.pairs, vocabulary, threads), data, examples)
-            ids, tokens, counts = plain, _in_memory(plain, vocabulary), CorpusCounts()
+            pairs, tokens, dropped = _drop_long(chunk.pairs, _encode(chunk.pairs, encoders), data, examples)
             if statistics and version == 0:
                 statistics.add(chunk.corpus, pairs, tokens)
             if config.varies_text:
                 new = varied(pairs, range(first, first + len(pairs)), chunk.corpus, version, data)
-                drawn = (
-                    _segment_randomly(new, vocabulary, dropout, seeds) if dropout else _encode(new, vocabulary, threads)
-                )
-                ids = _unless_too_long(drawn, plain, data.max_length)
+                drawn = _segment_randomly(new, vocabulary, dropout, seeds) if dropout else _encode(new, encoders)
+                tokens = _unless_too_long(drawn, tokens, data.max_length)
             if (tag := tags[chunk.corpus]) is not None:
-                ids = [[tag, *source] for source in ids[0]], ids[1]
-            if ids is not plain:
-                tokens = _in_memory(ids, vocabulary)
+                tokens = TokenStore(tokens.source.after(tag), tokens.target)
+            counts = CorpusCounts()
             if version == 0:
                 counts = chunk.counts + dropped + count_repeats(pairs, seen) + _count_text(pairs, tokens)
             yield chunk.corpus, tokens, counts
@@ -73,54 +73,58 @@ def varied(pairs: list[Pair], numbers: Sequence[int], corpus: int, version: int,
     return vary(pairs, places, epoch=version, seed=0, settings=data.augment, languages=languages)
 
 
-def _encode(pairs: list[Pair], vocabulary: Vocabulary, threads: int) -> IdLists:
-    sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
-    return vocabulary.source.encode(sources, threads), vocabulary.target.encode(targets, threads)
+def _encoders(vocabulary: Vocabulary, threads: int) -> Encoders:
+    source = WordEncoder(vocabulary.source, threads)
+    return source, source if vocabulary.shared else WordEncoder(vocabulary.target, threads)
+
+
+def _encode(pairs: list[Pair], encoders: Encoders) -> TokenStore:
+    source, target = encoders
+    return TokenStore(source.encode([pair[0] for pair in pairs]), target.encode([pair[1] for pair in pairs]))
 
 
 def _drop_long(
-    pairs: list[Pair], ids: IdLists, data: schema.DataConfig, examples: DropExamples | None
-) -> tuple[list[Pair], IdLists, CorpusCounts]:
-    """The pairs within data.max_length and data.max_length_ratio, their ids, and the counts of the others. Adds to the
-    examples of what is dropped."""
-    lengths = np.array([list(map(len, side)) for side in ids], np.int64)  # [2, pairs]
-    full = lengths.min(axis=0, initial=2**62) > 0  # a tokenizer's normalization can remove all characters of a line
-    shorter, longer = lengths[:, full].min(axis=0, initial=2**62), lengths[:, full].max(axis=0, initial=0)
-    most, ratio = data.max_length, np.inf if data.max_length_ratio is None else data.max_length_ratio
-    dropped_by = np.where(longer > most, 0, np.where(longer > ratio * shorter, 1, -1))
-    rules = Rule("max_length", most, None), Rule("max_length_ratio", ratio, None)
-    judgement = Judgement(rules, np.array([longer, longer / shorter], np.float32), dropped_by)
+    pairs: list[Pair], tokens: TokenStore, data: schema.DataConfig, examples: DropExamples | None
+) -> tuple[list[Pair], TokenStore, CorpusCounts]:
+    """The pairs within data.max_length and data.max_length_ratio, their tokens, and the counts of the others. Adds to
+    the examples of what is dropped."""
+    shorter, longer = _shorter_and_longer(tokens)
+    full = shorter > 0  # a tokenizer's normalization can remove all characters of a line
+    short = full & (longer <= data.max_length)
+    keep = short if data.max_length_ratio is None else short & (longer <= data.max_length_ratio * shorter)
+    empty, too_long, ratio = (int(dropped.sum()) for dropped in (~full, full & ~short, short & ~keep))
     if examples is not None:
         examples.add_dropped("empty", list(compress(pairs, (~full).tolist())))
-        examples.add(list(compress(pairs, full.tolist())), judgement)
-    too_long, different = (int((dropped_by == number).sum()) for number in (0, 1))
-    dropped = CorpusCounts(empty=int((~full).sum()), too_long=too_long, ratio=different)
-    full[full] = judgement.kept
-    kept: list[bool] = full.tolist()
-    return list(compress(pairs, kept)), (list(compress(ids[0], kept)), list(compress(ids[1], kept))), dropped
+        rules = Rule("max_length", data.max_length, None), Rule("max_length_ratio", data.max_length_ratio or np.inf, None)
+        scores = np.array([longer[full], longer[full] / shorter[full]], np.float32)
+        dropped_by = np.where(keep, -1, np.where(short, 1, 0))[full]
+        examples.add(list(compress(pairs, full.tolist())), Judgement(rules, scores, dropped_by))
+    counts = CorpusCounts(empty=empty, too_long=too_long, ratio=ratio)
+    return list(compress(pairs, keep.tolist())), tokens.pick(np.flatnonzero(keep)), counts
 
 
-def _segment_randomly(pairs: list[Pair], vocabulary: Vocabulary, dropout: float, seeds: Iterator[int]) -> IdLists:
+def _shorter_and_longer(tokens: TokenStore) -> tuple[Lengths, Lengths]:
+    """The lengths of each pair's shorter and longer side in subwords, without EOS, both [pairs]."""
+    source, target = (side.lengths.astype(np.int64) - 1 for side in (tokens.source, tokens.target))
+    return np.minimum(source, target), np.maximum(source, target)
+
+
+def _segment_randomly(pairs: list[Pair], vocabulary: Vocabulary, dropout: float, seeds: Iterator[int]) -> TokenStore:
     """The pairs encoded with BPE-dropout."""
 
-    def segment(side: int) -> list[list[int]]:
+    def segment(side: int) -> FlatSequences:
         tokenizer = (vocabulary.source, vocabulary.target)[side]
-        return tokenizer.sample([pair[side] for pair in pairs], dropout, next(seeds))
+        return FlatSequences.of(tokenizer.sample([pair[side] for pair in pairs], dropout, next(seeds)), len(tokenizer))
 
-    return segment(0), segment(1)
-
-
-def _unless_too_long(new: IdLists, plain: IdLists, max_length: int) -> IdLists:
-    """The new ids; for a pair with a side that is empty now, or longer than max_length, the plain ones."""
-    fits = [all(0 < len(side) <= max_length for side in pair) for pair in zip(*new, strict=True)]
-    source, target = (
-        [mine if fit else its for mine, its, fit in zip(new[side], plain[side], fits, strict=True)] for side in (0, 1)
-    )
-    return source, target
+    return TokenStore(segment(0), segment(1))
 
 
-def _in_memory(ids: IdLists, vocabulary: Vocabulary) -> TokenStore:
-    return TokenStore(*map(FlatSequences.of, ids, (len(vocabulary.source), len(vocabulary.target))))
+def _unless_too_long(new: TokenStore, plain: TokenStore, max_length: int) -> TokenStore:
+    """The new tokens; for a pair with a side that is empty now, or longer than max_length, the plain ones."""
+    shorter, longer = _shorter_and_longer(new)
+    both = TokenStore(FlatSequences.joined(new.source, plain.source), FlatSequences.joined(new.target, plain.target))
+    numbers = np.arange(len(new))
+    return both.pick(np.where((shorter > 0) & (longer <= max_length), numbers, numbers + len(new)))
 
 
 def _count_text(pairs: list[Pair], tokens: TokenStore) -> CorpusCounts:

@@ -29,7 +29,7 @@ from nmt.config import schema
 from nmt.errors import NmtError
 from nmt.files import atomic
 from nmt.files.download import NETWORK_ERRORS, cache_folder, discard, download, network_reason, open_url, record_of
-from nmt.files.text import aligned, decoded_lines, file_digest, reading
+from nmt.files.text import aligned, blocks_of_lines, decoded_lines, file_digest, reading
 
 log = logging.getLogger("nmt")
 
@@ -61,7 +61,9 @@ def opus_pairs(corpus: schema.Corpus, data: schema.DataConfig) -> Iterator[tuple
         names = _members(archive, release.languages, release.path)
         streams = (opened.enter_context(archive.open(name)) for name in names)
         lines = [
-            decoded_lines(io.BufferedReader(cast(io.RawIOBase, stream), _BLOCK_BYTES), f"{release.path}: {name}")
+            decoded_lines(
+                blocks_of_lines(io.BufferedReader(cast(io.RawIOBase, stream), _BLOCK_BYTES)), f"{release.path}: {name}"
+            )
             for stream, name in zip(streams, names, strict=True)
         ]
         yield from aligned(lines[0], lines[1], f"{release.path}: {names[0]}", names[1])

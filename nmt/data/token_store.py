@@ -34,17 +34,44 @@ class FlatSequences:
     offsets: npt.NDArray[np.int64]  # [pairs + 1]
     lengths: npt.NDArray[np.int32]  # [pairs]; EOS counted
 
+    def __len__(self) -> int:
+        """The number of sequences."""
+        return len(self.lengths)
+
     @classmethod
-    def of(cls, sequences: list[list[int]], vocabulary_size: int) -> "FlatSequences":
-        """From sequences without EOS."""
-        lengths = np.fromiter(map(len, sequences), np.int32, len(sequences)) + np.int32(1)
-        offsets = np.append(np.int64(0), lengths.cumsum(dtype=np.int64))
-        ids = chain.from_iterable(chain.from_iterable((sequence, (EOS,)) for sequence in sequences))
-        return cls(np.fromiter(ids, "<u2" if vocabulary_size <= 2**16 else "<u4", int(offsets[-1])), offsets, lengths)
+    def of(cls, sequences: list[list[int]], vocabulary_size: int, end: bool = True) -> "FlatSequences":
+        """From sequences without EOS, which is added to each unless `end` is False."""
+        lengths = np.fromiter(map(len, sequences), np.int32, len(sequences)) + np.int32(end)
+        ids = chain.from_iterable(chain.from_iterable((each, (EOS,)) for each in sequences) if end else sequences)
+        dtype = "<u2" if vocabulary_size <= 2**16 else "<u4"
+        return cls(np.fromiter(ids, dtype, int(lengths.sum(dtype=np.int64))), _offsets(lengths), lengths)
+
+    @classmethod
+    def joined(cls, first: "FlatSequences", second: "FlatSequences") -> "FlatSequences":
+        """Those of the first, then those of the second."""
+        lengths = np.concatenate((first.lengths, second.lengths))
+        return cls(np.concatenate((first.ids, second.ids)), _offsets(lengths), lengths)
+
+    def pick(self, numbers: Integers) -> "FlatSequences":
+        """The sequences of these numbers [n], in that order: a copy."""
+        lengths = self.lengths[numbers]
+        offsets = _offsets(lengths)
+        places = np.arange(offsets[-1]) + np.repeat(self.offsets[numbers] - offsets[:-1], lengths)
+        return FlatSequences(self.ids[places], offsets, lengths)
+
+    def after(self, token: int) -> "FlatSequences":
+        """The sequences with this token before each."""
+        ids = np.insert(self.ids, self.offsets[:-1], token)
+        return FlatSequences(ids, self.offsets + np.arange(len(self.offsets)), self.lengths + np.int32(1))
 
     def take(self, indices: Integers) -> list[Integers]:
+        """The ids of the sequences of these numbers [n], in that order: views."""
         starts, ends = self.offsets[indices].tolist(), self.offsets[indices + 1].tolist()
         return [self.ids[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+def _offsets(lengths: Integers) -> npt.NDArray[np.int64]:
+    return np.append(np.int64(0), lengths.cumsum(dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -56,11 +83,15 @@ class TokenStore:
 
     def __len__(self) -> int:
         """The number of pairs."""
-        return len(self.source.lengths)
+        return len(self.source)
 
     def pairs(self, indices: Integers) -> tuple[list[Integers], list[Integers]]:
         """The source and the target ids of the pairs of these numbers [n], in that order: views, not copies."""
         return self.source.take(indices), self.target.take(indices)
+
+    def pick(self, numbers: Integers) -> "TokenStore":
+        """The pairs of these numbers [n], in that order: a copy in memory."""
+        return TokenStore(self.source.pick(numbers), self.target.pick(numbers))
 
 
 def write(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nmt")
 
+_BLOCK_OF_LINES = 1 << 16  # bytes, at least
 Digests = dict[Path, str]  # SHA-256 of the bytes that were read from each file
 
 
@@ -41,7 +42,7 @@ def read_lines(path: Path, digests: Digests | None = None) -> Iterator[str]:
     missing, damaged or not UTF-8.
     """
     with opened(path, digests) as stream:
-        yield from decoded_lines(stream, str(path))
+        yield from decoded_lines(blocks_of_lines(stream), str(path))
 
 
 @contextmanager
@@ -92,22 +93,34 @@ def aligned(
         yield line, translation
 
 
+def blocks_of_lines(stream: BinaryIO) -> Iterator[bytes]:
+    """The content of a stream in parts that end where a line ends, as large as is fast to decode."""
+    return iter(lambda: b"".join(stream.readlines(_BLOCK_OF_LINES)), b"")
+
+
 def decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
-    """The lines of a binary stream such as `sys.stdin.buffer`, without line ends (`\\n` or `\\r\\n`).
+    """The lines of a binary stream such as `sys.stdin.buffer`, or of `blocks_of_lines`, without line ends (`\\n` or
+    `\\r\\n`).
 
     The last line needs no line end. A byte order mark at the start is removed. Raises NmtError, with `name` for the
     stream, for bytes that are not UTF-8.
     """
-    for number, line in enumerate(stream, start=1):
-        if number == 1:
-            line = line.removeprefix(codecs.BOM_UTF8)
-        if line.endswith(b"\n"):
-            line = line[:-2] if line.endswith(b"\r\n") else line[:-1]
+    number = 0
+    for block in stream:
+        block = block if number else block.removeprefix(codecs.BOM_UTF8)
+        wrong: int | None = None
         try:
-            text = line.decode("utf-8")
+            text = block.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise NmtError(f"{name}:{number}: byte {error.start + 1} is not UTF-8: convert the file to UTF-8") from None
-        yield text
+            wrong = error.start - (block.rfind(b"\n", 0, error.start) + 1)  # its place in its line
+            text = block[: error.start - wrong].decode("utf-8")
+        lines = text.replace("\r\n", "\n").split("\n")
+        if text.endswith("\n") or wrong is not None:
+            lines.pop()
+        yield from lines
+        number += len(lines)
+        if wrong is not None:
+            raise NmtError(f"{name}:{number + 1}: byte {wrong + 1} is not UTF-8: convert the file to UTF-8")
 
 
 @contextmanager

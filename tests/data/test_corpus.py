@@ -21,7 +21,7 @@ from nmt.data import corpus as corpora
 from nmt.data.arrow_tables import BATCH_ROWS
 from nmt.data.corpus import read_pairs
 from nmt.errors import NmtError
-from nmt.files.text import decoded_lines, read_lines
+from nmt.files.text import blocks_of_lines, decoded_lines, read_lines
 
 PAIRS = [("a dog runs .", "ein Hund rennt ."), ("", "leer"), ("größer 😀", "\u2028\u0085\x0c\x1c\v\r mitten")]
 # What other ways of splitting lines would stumble over; of control characters, "\n" alone ends a line.
@@ -44,7 +44,10 @@ def fingerprint(corpus: Corpus, default_split: str) -> str:
 
 
 def lines_of(content: bytes) -> list[str]:
-    return list(decoded_lines(io.BytesIO(content), "a file"))
+    """The lines, which are the same if many are decoded together."""
+    lines = list(decoded_lines(io.BytesIO(content), "a file"))
+    assert list(decoded_lines(blocks_of_lines(io.BytesIO(content)), "a file")) == lines
+    return lines
 
 
 def write(path: Path, content: bytes) -> str:
@@ -103,6 +106,16 @@ def test_lines_end_at_line_feeds_alone(content: bytes, lines: list[str]) -> None
 def test_bytes_that_are_not_utf8_are_placed() -> None:
     with pytest.raises(NmtError, match=r"a file:3: byte 2 is not UTF-8"):
         lines_of(b"one\n\ntw\xffo\n".replace(b"tw", b"t"))
+
+
+@pytest.mark.parametrize("place", [0, 1, 7_001, 29_999])
+def test_bytes_that_are_not_utf8_are_placed_in_large_files(place: int) -> None:
+    lines = [f"line {number} ä".encode() for number in range(30_000)]
+    lines[place] = b"\xc3\xa4b\xff"
+    found = list[str]()
+    with pytest.raises(NmtError, match=rf"a file:{place + 1}: byte 4 is not UTF-8"):
+        found.extend(decoded_lines(blocks_of_lines(io.BytesIO(b"\r\n".join(lines))), "a file"))
+    assert len(found) == place and found[-1:] == [f"line {place - 1} ä"][:place]
 
 
 @settings(deadline=None, max_examples=60)
