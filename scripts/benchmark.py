@@ -4,7 +4,7 @@
     python scripts/benchmark.py translate MODEL INPUT [decoding.key=value …] [--beside MODEL …] [--nproc-per-node N]
     python scripts/benchmark.py process MODEL INPUT [decoding.key=value …] [--rounds 5]
     python scripts/benchmark.py loss [--vocabulary 32000]
-    python scripts/benchmark.py prepare [--pairs 10000000]
+    python scripts/benchmark.py prepare [section.key=value …] [--pairs 10000000]
 
 `train` runs `nmt train` for some steps, on the CPU or a GPU, with one rank or several. With --against it alternates
 with another command, which must print `target_tokens_per_second=NUMBER`, with --beside with nmt in another setting
@@ -355,9 +355,9 @@ def prepare(arguments: argparse.Namespace) -> None:
     print(f"{arguments.pairs:,} pairs, {size:.2f} GiB of text in {folder}")
     print("what                        seconds  peak GiB")
     for what, command in (
-        ("prepare", ["prepare", str(config)]),
-        ("prepare again (reused)", ["prepare", str(config)]),
-        ("train 20 steps", ["train", str(config), "training.max_steps=20"]),
+        ("prepare", ["prepare", str(config), *arguments.overrides]),
+        ("prepare again (reused)", ["prepare", str(config), *arguments.overrides]),
+        ("train 20 steps", ["train", str(config), *arguments.overrides, "training.max_steps=20"]),
     ):
         seconds, memory, _ = measured([*NMT, *command])
         print(f"{what:26s}  {seconds:7.1f}  {memory:8.2f}", flush=True)
@@ -417,6 +417,7 @@ def main() -> None:
     losing.add_argument("--vocabulary", type=int, default=32_000)
     losing.set_defaults(run=loss)
     preparing = commands.add_parser("prepare", help="seconds and memory of preparing a large corpus")
+    preparing.add_argument("overrides", nargs="*", metavar="section.key=value")
     preparing.add_argument("--pairs", type=int, default=10_000_000)
     preparing.add_argument("--folder", help="where to keep the corpus and the run; default: a new temporary folder")
     preparing.set_defaults(run=prepare)

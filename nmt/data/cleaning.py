@@ -18,8 +18,9 @@ from nmt.data.corpus import Pair, read_pairs
 from nmt.data.report import CorpusCounts
 from nmt.data.rules import judge
 from nmt.data.rules.examples import DropExamples
-from nmt.data.rules.near_duplicates import folded_hashes
+from nmt.data.rules.verdicts import Job, verdicts
 from nmt.data.validation_overlap import Overlap, OverlapSearch
+from nmt.device import usable_cores
 
 log = logging.getLogger("nmt")
 
@@ -34,11 +35,38 @@ class Chunk(NamedTuple):
     counts: CorpusCounts  # of the pairs read for it
 
 
+class Read(NamedTuple):
+    """Pairs of one corpus as they were read."""
+
+    corpus: int
+    pairs: list[Pair]
+    scores: list[float] | None  # of the pairs; None: the corpus has none
+
+
+class Left(NamedTuple):
+    """What is left of a chunk without the pairs that are empty, and copies and duplicates where those are dropped."""
+
+    chunk: Read
+    places: npt.NDArray[np.int64]  # of the pairs that are left
+    counts: CorpusCounts
+
+    @property
+    def pairs(self) -> list[Pair]:
+        return [self.chunk.pairs[place] for place in self.places]
+
+
 class Decision(NamedTuple):
     """Which pairs of a chunk are kept."""
 
     bits: bytes  # one for each pair
     counts: CorpusCounts
+
+    @classmethod
+    def of(cls, places: npt.NDArray[np.int64], counts: CorpusCounts) -> "Decision":
+        """places: of the pairs that are kept."""
+        kept = np.zeros(counts.read, np.bool_)
+        kept[places] = True
+        return cls(np.packbits(kept).tobytes(), counts)
 
     def kept(self, pairs: list[Pair]) -> list[Pair]:
         return list(compress(pairs, np.unpackbits(np.frombuffer(self.bits, np.uint8), count=len(pairs)).tolist()))
@@ -69,27 +97,27 @@ class TrainingText:
     def chunks(self, progress: str) -> Iterator[Chunk]:
         """The pairs in their order. `progress` heads the progress bar. Raises NmtError as `read_pairs` does, and where
         a rule cannot be used."""
-        cleaner = None if self._decisions else Cleaner(self.data)
-        search = OverlapSearch(self.held_out, len(self.data.train))
-        decided, known = list[Decision](), iter(self._decisions)
         with tqdm(desc=progress, unit=" pairs", unit_scale=True, disable=None, leave=False) as bar:
-            for corpus, pairs, scores in self._read(with_scores=cleaner is not None):
+            for corpus, pairs, decision in self._remembered() if self._decisions else self._decided():
                 bar.update(len(pairs))
-                if cleaner:
-                    decision = cleaner.decide(corpus, pairs, scores)
-                    decided.append(decision)
-                else:  # `read_pairs` raises an error at the end of a corpus that has become longer
-                    decision = next(known, Decision(b"", CorpusCounts()))
-                kept = decision.kept(pairs)
-                if cleaner:
-                    search.add(corpus, kept)
-                yield Chunk(corpus, kept, decision.counts)
-        if cleaner:
-            cleaner.report_unscored()
-            self._decisions[:], self.examples[:], self.overlaps[:] = decided, cleaner.examples, search.overlaps()
+                yield Chunk(corpus, decision.kept(pairs), decision.counts)
 
-    def _read(self, with_scores: bool) -> Iterator[tuple[int, list[Pair], list[float] | None]]:
-        """Chunks of pairs: the number of the corpus, the pairs, and their scores if the corpus has some."""
+    def _decided(self) -> Iterator[tuple[int, list[Pair], Decision]]:
+        cleaner, decisions = Cleaner(self.data), list[Decision]()
+        search = OverlapSearch(self.held_out, len(self.data.train))
+        for corpus, pairs, decision in cleaner.decisions(self._read(with_scores=True)):
+            decisions.append(decision)
+            search.add(corpus, decision.kept(pairs))
+            yield corpus, pairs, decision
+        self._decisions[:], self.examples[:], self.overlaps[:] = decisions, cleaner.examples, search.overlaps()
+
+    def _remembered(self) -> Iterator[tuple[int, list[Pair], Decision]]:
+        known = iter(self._decisions)
+        for corpus, pairs, _ in self._read(with_scores=False):
+            # A corpus that has become longer has none for its last chunks; `read_pairs` raises an error at its end.
+            yield corpus, pairs, next(known, Decision(b"", CorpusCounts()))
+
+    def _read(self, with_scores: bool) -> Iterator[Read]:
         for number, (corpus, expected) in enumerate(zip(self.data.train, self.fingerprints, strict=True)):
             pairs = read_pairs(corpus, self.data, "train", expected)
             scores = pair_scores.read_scores(Path(corpus.scores)) if corpus.scores and with_scores else None
@@ -98,80 +126,80 @@ class TrainingText:
                 given = None if scores is None else pair_scores.next_scores(scores, len(chunk), corpus)
                 if not chunk:
                     break
-                yield number, chunk, given
+                yield Read(number, chunk, given)
 
 
 class Cleaner:
     """Decides which pairs are kept, chunk by chunk in the order of the corpora. A pair that is dropped counts for the
-    first reason: an empty side, data.drop_copies, data.drop_duplicates, the rules of data.clean, its near-duplicates.
+    first reason: an empty side, data.drop_copies, data.drop_duplicates, the rules of data.clean, near-duplicates.
 
     Logs a warning for what the rules cannot check. Raises NmtError for a language code that they cannot use."""
 
     def __init__(self, data: schema.DataConfig) -> None:
-        self.data, clean = data, data.clean
-        languages = data.source_language, data.target_language
-        self.rules = judge.rules_of(clean, languages) if clean else ()
+        self.data, self.languages = data, (data.source_language, data.target_language)
         self.seen = SeenPairs() if data.drop_duplicates else None
-        self.seen_folded = SeenPairs() if clean and clean.near_duplicates else None
+        self.seen_folded = SeenPairs()  # by their letters alone
         self.examples = [DropExamples() for _ in data.train]  # of each corpus
         self._unscored = [0] * len(data.train)  # pairs of each corpus whose score is not a number
-        for problem in judge.not_checked(self.rules, languages):
-            log.warning("%s", problem)
+        if data.clean:
+            for problem in judge.not_checked(judge.rules_of(data.clean, self.languages), self.languages):
+                log.warning("%s", problem)
 
-    def decide(self, corpus: int, pairs: list[Pair], scores: Sequence[float] | None = None) -> Decision:
-        """corpus: its number. scores: of the pairs, for data.clean.score."""
-        left = list(range(len(pairs)))
+    def decisions(self, chunks: Iterable[Read]) -> Iterator[tuple[int, list[Pair], Decision]]:
+        """The decision on each chunk, after its corpus and its pairs."""
+        clean, processes = self.data.clean, self.data.workers or usable_cores()
+        left = map(self._without_repeats, chunks)
+        if clean is None:
+            yield from ((chunk.corpus, chunk.pairs, Decision.of(places, counts)) for chunk, places, counts in left)
+            return
+        jobs = ((one, self._job(one, clean)) for one in left)
+        for (chunk, places, counts), found in verdicts(jobs, processes):
+            kept, rules, examples = places[found.kept], found.dropped, self.examples[chunk.corpus]
+            examples.merge(found.examples)
+            if clean.near_duplicates:
+                new = self.seen_folded.add_hashes(found.hashes)
+                examples.add_dropped("near_duplicates", [chunk.pairs[place] for place in kept[~new]])
+                kept, rules = kept[new], {**rules, "near_duplicates": int((~new).sum())}
+            yield chunk.corpus, chunk.pairs, Decision.of(kept, counts + CorpusCounts(rules=rules))
+        if clean.score is not None:
+            self._report_unscored()
+
+    def _without_repeats(self, chunk: Read) -> Left:
+        pairs, examples, left = chunk.pairs, self.examples[chunk.corpus], list(range(len(chunk.pairs)))
 
         def drop(reason: str, keeps: Iterable[bool]) -> int:
             """Keep some of the pairs that are left; returns how many are dropped."""
             nonlocal left
-            kept = list(keeps)
-            dropped = [pairs[place] for place, keep in zip(left, kept, strict=True) if not keep]
-            left = list(compress(left, kept))
-            self.examples[corpus].add_dropped(reason, dropped)
-            return len(dropped)
+            before, kept = left, list(keeps)
+            left = list(compress(before, kept))
+            if len(left) < len(before):
+                dropped = [pairs[place] for place, keep in zip(before, kept, strict=True) if not keep]
+                examples.add_dropped(reason, dropped)
+            return len(before) - len(left)
 
         empty, copies, duplicates = drop("empty", map(is_full, pairs)), 0, 0
         if self.data.drop_copies:
-            copies = drop("drop_copies", (pairs[place][0] != pairs[place][1] for place in left))
+            copies = drop("drop_copies", [pairs[place][0] != pairs[place][1] for place in left])
         if self.seen is not None:
             duplicates = drop("drop_duplicates", self.seen.add([pairs[place] for place in left]).tolist())
-        places, rules = np.array(left, np.int64), dict[str, int]()
-        if self.data.clean:
-            given = None if scores is None else np.array(scores, np.float32)[places]
-            fine, rules = self._apply_rules(corpus, [pairs[place] for place in left], given)
-            places = places[fine]
-        kept = np.zeros(len(pairs), np.bool_)
-        kept[places] = True
-        return Decision(np.packbits(kept).tobytes(), CorpusCounts(len(pairs), empty, copies, duplicates, rules=rules))
+        return Left(chunk, np.array(left, np.int64), CorpusCounts(len(pairs), empty, copies, duplicates))
 
-    def _apply_rules(
-        self, corpus: int, pairs: list[Pair], scores: npt.NDArray[np.float32] | None
-    ) -> tuple[npt.NDArray[np.bool_], dict[str, int]]:
-        """Which pairs the rules of data.clean keep, and how many each of them drops."""
-        judgement, examples = judge.judge(pairs, self.rules, scores), self.examples[corpus]
-        examples.add(pairs, judgement)
-        dropped = {rule.name: int((judgement.dropped_by == number).sum()) for number, rule in enumerate(self.rules)}
-        kept = judgement.kept
+    def _job(self, left: Left, clean: schema.CleaningConfig) -> Job:
+        """What the rules are to look at."""
+        scores = None if left.chunk.scores is None else np.array(left.chunk.scores, np.float32)[left.places]
         if scores is not None:
-            self._unscored[corpus] += int(np.isnan(scores).sum())
-        if self.seen_folded is not None:
-            left = np.flatnonzero(kept)
-            again = left[~self.seen_folded.add_hashes(folded_hashes([pairs[place] for place in left]))]
-            examples.add_dropped("near_duplicates", [pairs[place] for place in again])
-            kept[again], dropped["near_duplicates"] = False, len(again)
-        return kept, dropped
+            self._unscored[left.chunk.corpus] += int(np.isnan(scores).sum())
+        return Job(left.pairs, scores, clean, self.languages)
 
-    def report_unscored(self) -> None:
-        """Log how many pairs of each corpus have no score, if there is a rule on scores."""
-        if self.data.clean is None or self.data.clean.score is None:
-            return
+    def _report_unscored(self) -> None:
+        """Log how many pairs of each corpus have no score."""
         for corpus, unscored in zip(self.data.train, self._unscored, strict=True):
             if corpus.scores is None:
                 log.warning("data.clean.score: %s has no scores: it is not checked", corpus.label)
             elif unscored:
-                what = f"{unscored:,} pairs have the score nan"
-                log.warning("data.clean.score: %s: %s: they are not checked", corpus.scores, what)
+                log.warning(
+                    "data.clean.score: %s: pairs not checked, as their score is nan: %d", corpus.scores, unscored
+                )
 
 
 def without_empty(pairs: list[Pair]) -> list[Pair]:

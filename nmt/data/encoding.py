@@ -95,7 +95,10 @@ def _drop_long(
     empty, too_long, ratio = (int(dropped.sum()) for dropped in (~full, full & ~short, short & ~keep))
     if examples is not None:
         examples.add_dropped("empty", list(compress(pairs, (~full).tolist())))
-        rules = Rule("max_length", data.max_length, None), Rule("max_length_ratio", data.max_length_ratio or np.inf, None)
+        rules = (
+            Rule("max_length", data.max_length, None),
+            Rule("max_length_ratio", data.max_length_ratio or np.inf, None),
+        )
         scores = np.array([longer[full], longer[full] / shorter[full]], np.float32)
         dropped_by = np.where(keep, -1, np.where(short, 1, 0))[full]
         examples.add(list(compress(pairs, full.tolist())), Judgement(rules, scores, dropped_by))

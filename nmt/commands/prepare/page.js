@@ -152,9 +152,9 @@ function vocabularyOf(one) {
   const parts = [make("h3", {textContent: `${count(one.size)} subwords for ${one.languages}`}),
     make("p", {textContent: `Of ${count(one.subwords)} subwords that stand for text, ${percent(one.enough, one.subwords)} occur ${one.often} times or more, and ${count(one.unused)} never.`}),
     note("Models learn rare subwords badly. A vocabulary of which less than 95 % occur 100 times or more may be too large for the text (Gowda and May 2020). Byte-pair encoding always leaves some subwords unused: parts of longer ones.")];
-  for (const {language, characters, distinct, missing, missing_distinct, examples} of one.characters) {
+  for (const {language, characters, distinct, missing, missing_distinct, most_frequent_missing} of one.characters) {
     parts.push(make("p", {textContent: `${language}: ${percent(characters - missing, characters)} of ${count(characters)} characters are in the vocabulary; of ${count(distinct)} different ones, ${count(missing_distinct)} are not.`}));
-    if (examples.length) parts.push(make("ul", {className: "pieces"}, ...examples.map(({character, name, times}) => make("li", {title: name}, make("bdi", {textContent: visible(character)}), make("small", {textContent: `${name} ${count(times)}`})))));
+    if (most_frequent_missing.length) parts.push(make("ul", {className: "pieces"}, ...most_frequent_missing.map(([character, name, times]) => make("li", {title: name}, make("bdi", {textContent: visible(character)}), make("small", {textContent: `${name} ${count(times)}`})))));
   }
   for (const [title, found] of [["Longest", one.longest], ["Rarest that are used", one.rarest], ["Unused", one.unused_examples.map(piece => [piece])]])
     if (found.length) parts.push(make("h4", {textContent: title}), pieces(found));

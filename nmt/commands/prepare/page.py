@@ -4,7 +4,6 @@ Numbers that do not need the text are computed here; what needs it was counted w
 store (`nmt.data.statistics`, `nmt.data.rules.examples`, `nmt.data.validation_overlap`).
 """
 
-import dataclasses
 import datetime
 import unicodedata
 from collections import Counter
@@ -19,7 +18,7 @@ from nmt.data.mixing import mix_of
 from nmt.data.prepare import PreparedData
 from nmt.data.report import CorpusCounts, SideCounts
 from nmt.data.rules import languages
-from nmt.data.rules.examples import Example, RuleExamples
+from nmt.data.rules.examples import DropExamples, Example, RuleExamples
 from nmt.data.rules.judge import MEANINGS
 from nmt.data.suspicious import SCORES, SUSPICIONS
 from nmt.errors import NmtError
@@ -89,12 +88,10 @@ def _examples(
     if cleaned:
         yield cleaned[number].rules
     if mine is not None:
-        yield statistics.DropExamples.from_json(mine["examples"]).rules
+        yield DropExamples.from_json(mine["examples"]).rules
 
 
-def _drops(
-    data: schema.DataConfig, counts: CorpusCounts, examples: Mapping[str, RuleExamples]
-) -> list[dict[str, Any]]:
+def _drops(data: schema.DataConfig, counts: CorpusCounts, examples: Mapping[str, RuleExamples]) -> list[dict[str, Any]]:
     """Each reason for which pairs can be dropped: its setting, how many were, and examples."""
     names = ["empty", "drop_copies", "drop_duplicates", *counts.rules, "max_length", "max_length_ratio"]
     rows = []
@@ -147,8 +144,9 @@ def _overlaps(data: schema.DataConfig, prepared: PreparedData) -> list[dict[str,
     labels = [one.label for one in data.train]
     shown = []
     for overlap in prepared.overlaps:
+        counts = [(f"{pairs:,}", f"{sources:,}") for pairs, sources in overlap.by_corpus]
         table = [["training corpus", "its pairs that are validation pairs", "its sources that are validation sources"]]
-        table += [[name, f"{one:,}", f"{other:,}"] for name, (one, other) in zip(labels, overlap.by_corpus, strict=True)]
+        table += [[name, *numbers] for name, numbers in zip(labels, counts, strict=True)]
         shown.append(
             {
                 "label": label,
@@ -167,8 +165,9 @@ def _guess_languages(sample: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
     found = []
     for number in (0, 1):
         lines = [pair[number] for pair in sample if len(pair[number]) >= _CLEAR]
-        names = Counter(languages.identifier().names(languages.identifier().scores(lines)[0]) if lines else [])
-        found.append({"lines": len(lines), "names": sorted(names.items(), key=lambda one: (-one[1], one[0]))[:_LANGUAGES]})
+        names = languages.identifier().names(languages.identifier().scores(lines)[0]) if lines else []
+        most = sorted(Counter(names).items(), key=lambda one: (-one[1], one[0]))[:_LANGUAGES]
+        found.append({"lines": len(lines), "names": most})
     return found
 
 
@@ -215,20 +214,16 @@ def _vocabularies(config: schema.Config, counted: Mapping[str, Any]) -> list[dic
     shown = []
     for number, one in enumerate(counted["vocabularies"]):
         sides = (0, 1) if shared else (number,)
-        covers = [
-            {
-                "language": codes[side],
-                **{name: value for name, value in counted["characters"][side].items() if name != "most_frequent_missing"},
-                "examples": [
-                    {"character": character, "name": _name(character), "times": times}
-                    for character, times in counted["characters"][side]["most_frequent_missing"]
-                ],
-            }
-            for side in sides
-        ]
+        covers = [{"language": codes[side], **_coverage(counted["characters"][side])} for side in sides]
         languages_ = " and ".join(codes[side] for side in sides)
         shown.append({"languages": languages_, **one, "often": statistics.ENOUGH, "characters": covers})
     return shown
+
+
+def _coverage(characters: Mapping[str, Any]) -> dict[str, Any]:
+    """`nmt.data.statistics.coverage` with the names of the characters that it lists."""
+    missing = characters["most_frequent_missing"]
+    return {**characters, "most_frequent_missing": [(one, _name(one), times) for one, times in missing]}
 
 
 def _name(character: str) -> str:
@@ -237,7 +232,7 @@ def _name(character: str) -> str:
 
 def _settings(config: schema.Config) -> list[list[str]]:
     """A table: the settings of data and vocabulary that are not at their defaults."""
-    default = reader.defaults(config)
-    settings = {path: value for path, value in reader.flatten(config).items() if path.startswith(("data.", "vocabulary."))}
+    default, sections = reader.defaults(config), ("data.", "vocabulary.")
+    settings = {path: value for path, value in reader.flatten(config).items() if path.startswith(sections)}
     changed = [[path, value, default[path] or "required"] for path, value in settings.items() if value != default[path]]
     return [["setting", "value", "default"], *changed]

@@ -1,0 +1,428 @@
+"""data.clean from the settings to the prepared data: what the rules drop is counted, shown, and dropped once."""
+
+import dataclasses
+import json
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nmt.config import reader, schema
+from nmt.config.schema import CleaningConfig, Config, Corpus, DataConfig
+from nmt.data import cleaning, token_store
+from nmt.data.cleaning import TrainingText
+from nmt.data.corpus import Pair, fingerprint, read_pairs
+from nmt.data.prepare import PreparedData, prepare
+from nmt.data.rules import judge, verdicts
+from nmt.errors import NmtError
+
+ROWS = (Path(__file__).parents[2] / "scripts" / "cleaning_sentences.tsv").read_text(encoding="utf-8").split("\n")
+GOOD = [(row.split("\t")[0], row.split("\t")[1]) for row in ROWS[1:] if row]  # English and German
+FAULTS: dict[str, list[Pair]] = {
+    "encoding": [(GOOD[1][0], GOOD[1][1].replace("ß", "ÃŸ").replace("ö", "Ã¶"))],
+    "markup": [(f"<p>{GOOD[3][0]}</p>", GOOD[3][1]), (f"{GOOD[4][0]}<br/>", f"{GOOD[4][1]}<br/>")],
+    "addresses": [("https://www.example.com/news/index.html", "https://www.example.com/aktuelles/index.html")],
+    "symbols": [("| * ~ # = _ ^ / | * ~ # = _ ^ / one", "| * ~ # = _ ^ / | * ~ # = _ ^ / eins")],
+    "repetition": [(f"{GOOD[5][0]} {'ha ' * 30}", GOOD[5][1])],
+    "script": [("Привет, как у вас сегодня дела?", "Hallo, wie geht es Ihnen denn heute?")],
+    "copies": [("Home News Shop Contact Login About", "Home News Shop Contact Login About us")],
+    "digits": [(f"{GOOD[3][0]} 4711", f"{GOOD[3][1]} 815")],
+    "language": [GOOD[2][::-1], GOOD[4][::-1], GOOD[7][::-1]],
+    "near_duplicates": [(GOOD[3][0].upper(), GOOD[3][1]), (f"- {GOOD[4][0]}!", GOOD[4][1])],
+}
+COUNTS = {rule: len(pairs) for rule, pairs in FAULTS.items()}
+PLANTED = [("", "leer"), *GOOD, *(pair for pairs in FAULTS.values() for pair in pairs)]
+
+
+def write_corpus(folder: Path, name: str, pairs: list[Pair]) -> Corpus:
+    folder.mkdir(exist_ok=True)
+    files = [folder / f"{name}.{side}" for side in ("en", "de")]
+    for side, file in enumerate(files):
+        file.write_text("".join(f"{pair[side]}\n" for pair in pairs), encoding="utf-8")
+    return Corpus(source=str(files[0]), target=str(files[1]))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Config:
+    """A run on a corpus with planted faults and one that has nothing new."""
+    train = (write_corpus(tmp_path, "faulty", PLANTED), write_corpus(tmp_path, "again", [("", "leer"), *GOOD[:5]]))
+    data = DataConfig("en", "de", train, clean=CleaningConfig())
+    return Config(run_dir=str(tmp_path / "run"), data=data, vocabulary=schema.VocabularyConfig(size=400))
+
+
+def changed(run: Config, **data: Any) -> Config:
+    return dataclasses.replace(run, data=dataclasses.replace(run.data, **data))
+
+
+def with_rules(run: Config, **rules: Any) -> Config:
+    assert run.data.clean
+    return changed(run, clean=dataclasses.replace(run.data.clean, **rules))
+
+
+def texts(prepared: PreparedData) -> list[Pair]:
+    sides = prepared.train.pairs(np.arange(len(prepared.train)))
+    both = (prepared.vocabulary.source, prepared.vocabulary.target)
+    lines = [model.decode([ids.tolist() for ids in side]) for model, side in zip(both, sides, strict=True)]
+    return list(zip(*lines, strict=True))
+
+
+def stored(run: Config, prepared: PreparedData) -> dict[str, Any]:
+    """Everything in the folder of the token store."""
+    folder = Path(run.run_dir) / "data" / prepared.data_key
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture(autouse=True)
+def info(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="nmt")
+
+
+# --------------------------------------------------------------------------- what is dropped
+
+
+def test_planted_faults_are_dropped_counted_and_shown(run: Config) -> None:
+    prepared = prepare(run)
+    first, second = prepared.report.counts
+    assert first.rules == COUNTS
+    assert (first.read, first.kept, first.empty) == (len(PLANTED), len(GOOD), 1)
+    assert second.rules == {**dict.fromkeys(COUNTS, 0), "near_duplicates": 5}
+    assert (second.read, second.kept, second.empty) == (6, 0, 1)
+    assert all(one.read == one.kept + sum(one.dropped.values()) for one in prepared.report.counts)
+    assert texts(prepared) == GOOD
+    heading, *rows = prepared.report.tables()[1]
+    assert [heading[1:], [int(cell) for cell in rows[0][1:]]] == [list(COUNTS), list(COUNTS.values())]
+    assert [row[0] for row in rows] == [*prepared.report.labels, "all"]
+
+
+def test_examples_are_kept_with_the_store(run: Config) -> None:
+    key = prepare(run).data_key
+    first, second = token_store.examples(Path(run.run_dir) / "data" / key)
+    shown = {rule: {(one.source, one.target) for one in found.dropped_examples} for rule, found in first.rules.items()}
+    assert len(shown.pop("empty")) == 1
+    assert shown == {rule: set(pairs) for rule, pairs in FAULTS.items()}
+    assert {rule: found.dropped for rule, found in first.rules.items()} == {"empty": 1, **COUNTS}
+    assert len(second.rules["near_duplicates"].dropped_examples) == 5
+    for rule, found in first.rules.items():
+        assert {(one.source, one.target) for one in found.nearly_dropped} <= set(GOOD) | set(FAULTS["near_duplicates"])
+        near = [one.score for one in found.nearly_dropped]
+        assert near == sorted(near, reverse=True) and len(near) <= 10
+        assert bool(near) == (rule in ("addresses", "symbols", "script", "copies", "digits", "language") and bool(near))
+    assert first.rules["symbols"].nearly_dropped and first.rules["copies"].nearly_dropped
+    text = (Path(run.run_dir) / "data" / key / "meta.json").read_text(encoding="utf-8")
+    assert "Ã¶" in text and json.loads(text)["examples"]  # readable as it is
+
+
+def test_without_clean_nothing_is_dropped_and_nothing_is_said(run: Config) -> None:
+    prepared = prepare(changed(run, clean=None))
+    assert [one.kept for one in prepared.report.counts] == [len(PLANTED) - 1, 5]
+    assert [one.rules for one in prepared.report.counts] == [{}, {}]
+    assert len(prepared.report.tables()) == 2 and "rules" not in str(prepared.report)
+    folder = Path(run.run_dir) / "data" / prepared.data_key
+    assert [{rule: found.dropped for rule, found in one.rules.items()} for one in token_store.examples(folder)] == [
+        {"empty": 1},
+        {"empty": 1},
+    ]
+
+
+def test_duplicates_and_copies_count_before_the_rules(run: Config, tmp_path: Path) -> None:
+    pairs = [*GOOD, GOOD[3], ("Home News Shop", "Home News Shop"), ("", "leer"), (GOOD[4][0].upper(), GOOD[4][1])]
+    one = changed(run, train=(write_corpus(tmp_path, "one", pairs),), drop_duplicates=True, drop_copies=True)
+    [counts] = prepare(one).report.counts
+    assert (counts.empty, counts.copies, counts.duplicates) == (1, 1, 1)
+    assert counts.rules == {**dict.fromkeys(COUNTS, 0), "near_duplicates": 1}
+    assert counts.kept == len(GOOD)
+
+
+def test_a_corpus_that_is_mostly_dropped_says_by_which_rule(
+    run: Config, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    swapped = FAULTS["language"] * 40
+    prepare(changed(run, train=(*run.data.train, write_corpus(tmp_path, "swapped", swapped))))
+    assert "most of them: wrong language (data.clean.language)" in caplog.text
+    with pytest.raises(NmtError, match=r"none of the 120 pairs can be used .* wrong language \(data.clean.language\)"):
+        prepare(changed(run, train=(write_corpus(tmp_path, "swapped", swapped),)))
+
+
+# --------------------------------------------------------------------------- decided once
+
+
+def test_chunks_and_processes_change_nothing(run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dice = random.Random(1)
+    many = [dice.choice(PLANTED) for _ in range(300)]
+    run = changed(run, train=(write_corpus(tmp_path, "many", many), *run.data.train), drop_duplicates=True, workers=1)
+    whole = prepare(run)
+    content = stored(run, whole)
+    for name, chunk, workers in (("small chunks", 7, 1), ("processes", 16, 2)):
+        monkeypatch.setattr(cleaning, "CHUNK_PAIRS", chunk)
+        monkeypatch.setattr(verdicts, "FIRST_CHUNKS", 3)
+        other = dataclasses.replace(changed(run, workers=workers), run_dir=str(tmp_path / name))
+        assert stored(other, prepare(other)) == content, name
+
+
+def test_each_pair_is_judged_once(run: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged, passes, real, reading = Counter[Pair](), list[str](), judge.judge, read_pairs
+
+    def count(pairs: list[Pair], *more: Any) -> judge.Judgement:
+        judged.update(pairs)
+        return real(pairs, *more)
+
+    def read(corpus: Corpus, *more: Any) -> Any:
+        passes.append(corpus.label)
+        return reading(corpus, *more)
+
+    monkeypatch.setattr(verdicts, "judge", count)
+    monkeypatch.setattr(cleaning, "read_pairs", read)
+    dropout = dataclasses.replace(run.vocabulary, bpe_dropout=0.1, bpe_dropout_samples=2)
+    prepared = prepare(dataclasses.replace(run, vocabulary=dropout))
+    assert judged == Counter([*PLANTED[1:], *GOOD[:5]])
+    assert Counter(passes) == dict.fromkeys([one.label for one in run.data.train], 4)
+    assert texts(prepared) == GOOD * 2
+
+
+@pytest.mark.parametrize("reading", [2, 3], ids=["learning", "encoding"])
+@pytest.mark.parametrize("lines", [5, 200], ids=["shorter", "longer"])
+def test_a_corpus_that_changes_after_it_was_judged(
+    run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reading: int, lines: int
+) -> None:
+    one, times, real = changed(run, train=run.data.train[:1]), [0], read_pairs
+    monkeypatch.setattr(cleaning, "CHUNK_PAIRS", 8)
+
+    def change_once(*arguments: Any) -> Any:
+        times[0] += 1
+        write_corpus(tmp_path, "faulty", (PLANTED * 10)[:lines] if times[0] == reading else PLANTED)
+        return real(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cleaning, "read_pairs", change_once)
+        with pytest.raises(NmtError, match="has changed while it was read: run the command again"):
+            prepare(one)
+    write_corpus(tmp_path, "faulty", PLANTED)
+    assert texts(prepare(one)) == GOOD
+
+
+def test_text_that_was_not_read_to_its_end_is_judged_again(run: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleaning, "CHUNK_PAIRS", 8)
+    text = TrainingText(run.data, tuple(fingerprint(one, run.data, "train") for one in run.data.train))
+    next(text.chunks("a part"))
+    assert text.examples == []
+    for _ in range(2):
+        assert [pair for chunk in text.chunks("all") for pair in chunk.pairs] == GOOD
+    assert sum(found.dropped for one in text.examples for found in one.rules.values()) == sum(COUNTS.values()) + 7
+
+
+# --------------------------------------------------------------------------- found again
+
+
+def prepared_anew(run: Config, caplog: pytest.LogCaptureFixture) -> bool:
+    caplog.clear()
+    prepare(run)
+    assert ("token store: " in caplog.text) and ("learned" in caplog.text) == ("kept in" in caplog.text)
+    return "kept in" in caplog.text
+
+
+def test_the_rules_are_a_part_of_what_prepared_data_is_found_by(
+    run: Config, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert prepared_anew(run, caplog)
+    assert not prepared_anew(run, caplog)
+    for other in (
+        with_rules(run, symbols=0.41),
+        with_rules(run, digits=None),
+        with_rules(run, near_duplicates=False),
+        changed(run, clean=None),
+    ):
+        assert prepared_anew(other, caplog), other.data.clean
+        assert not prepared_anew(other, caplog)
+    monkeypatch.setattr(judge, "FORMAT", 0)
+    assert prepared_anew(run, caplog)
+    assert not prepared_anew(changed(run, clean=None), caplog)  # which they do not concern
+
+
+KILLED = """
+import os, signal, sys
+from nmt.config import reader
+from nmt.config.schema import Config
+from nmt.data import cleaning, prepare, token_store
+from nmt.data.rules import verdicts
+
+def killed(*arguments):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+cleaning.CHUNK_PAIRS = 8
+when = sys.argv[2]
+if when == "judging":
+    real, left = verdicts.verdict, [2]
+    def judged(job):
+        left[0] -= 1
+        return real(job) if left[0] else killed()
+    verdicts.verdict = judged
+elif when == "writing":
+    token_store.asdict = killed
+prepare.prepare(reader.parse(Config, sys.argv[1], "config"))
+"""
+
+
+@pytest.mark.parametrize("when", ["judging", "writing"])
+def test_killed_preparation_leaves_nothing_half_done(
+    run: Config, tmp_path: Path, caplog: pytest.LogCaptureFixture, when: str
+) -> None:
+    undisturbed = dataclasses.replace(run, run_dir=str(tmp_path / "undisturbed"))
+    content = stored(undisturbed, prepare(undisturbed))
+    killed = subprocess.run([sys.executable, "-c", KILLED, reader.to_yaml(run), when], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert not list((Path(run.run_dir) / "data").glob("tokens-*"))
+    assert stored(run, prepare(run)) == content
+    assert sorted(path.name.split("-")[0] for path in (Path(run.run_dir) / "data").iterdir()) == [
+        ".nmt", "tokens", "vocabulary"
+    ]  # fmt: skip
+
+
+PROCESSES = """
+import os, signal, sys
+from multiprocessing import active_children
+from nmt.config.schema import CleaningConfig
+from nmt.data.rules import verdicts
+
+verdicts.FIRST_CHUNKS = 1
+job = verdicts.Job([("A dog.", "Ein Hund.")] * 9, None, CleaningConfig(language=None), ("en", "de"))
+jobs = ((number, job) for number in range(20_000))
+if __name__ == "__main__":
+    for number, _ in verdicts.verdicts(jobs, 2):
+        if number == 2:
+            print(*(child.pid for child in active_children()), flush=True)
+            os.kill(os.getpid() if sys.argv[1] == "parent" else active_children()[0].pid, signal.SIGKILL)
+"""
+
+
+def test_processes_end_with_a_killed_parent(tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(PROCESSES)
+    done = subprocess.run([sys.executable, str(script), "parent"], check=False, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    children = [int(word) for word in done.stdout.split()]
+    assert len(children) == 2
+    deadline = time.monotonic() + 60
+    while any(map(is_running, children)):
+        assert time.monotonic() < deadline, "they run on"
+        time.sleep(0.05)
+
+
+def is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{process}/stat")  # an ended process stays until its new parent asks for its status
+    return not (state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z")
+
+
+def test_a_killed_process_is_an_error(tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(PROCESSES)
+    done = subprocess.run([sys.executable, str(script), "child"], check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "NmtError: data.clean: a process that applies the rules was killed" in done.stderr
+
+
+# --------------------------------------------------------------------------- what cannot be checked
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    found = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    return [message for message in found if message.startswith("data.clean")]
+
+
+def test_a_language_that_cannot_be_checked_is_said_once(run: Config, caplog: pytest.LogCaptureFixture) -> None:
+    prepare(changed(run, source_language="tlh"))
+    assert warnings(caplog) == [
+        "data.clean.language: tlh is not among the languages that can be identified: it is not checked"
+    ]
+
+
+def test_a_code_of_no_language_stops_before_the_work(run: Config) -> None:
+    with pytest.raises(NmtError, match=r"data.source_language: xx: no language has this code.* or set data.clean"):
+        prepare(changed(run, source_language="xx"))
+
+
+def scored(run: Config, tmp_path: Path, lines: list[str], threshold: float | None = -5.0) -> Config:
+    path = tmp_path / "faulty.scores"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    first, second = run.data.train
+    train = (dataclasses.replace(first, scores=str(path)), second)
+    return with_rules(changed(run, train=train), score=threshold)
+
+
+SCORES = [f"-9.5\t-20.25\t{-4 if number % 4 else -6 - number / 100:.6f}" for number in range(len(PLANTED))]
+
+
+def test_scores_of_a_model_drop_pairs(run: Config, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run = scored(run, tmp_path, [SCORES[0], "", *SCORES[2:]])
+    with pytest.raises(NmtError, match=r"faulty.scores:2: expected a score in the last column.*; found ''"):
+        prepare(run)
+    run = scored(run, tmp_path, [*SCORES[:4], "nan\tnan\tnan", *SCORES[5:]])
+    prepared = prepare(run)
+    expected = [pair for number, pair in enumerate(PLANTED) if pair in GOOD and (number % 4 or number == 4)]
+    assert [pair for pair in texts(prepared) if pair in GOOD[5:]] == expected[5:]  # the first are in both corpora
+    others = [pair for pair in PLANTED[8::4] if pair in [*GOOD, *FAULTS["near_duplicates"]]]
+    assert prepared.report.counts[0].rules["score"] == len(others) > 5
+    assert warnings(caplog) == [
+        f"data.clean.score: {tmp_path}/faulty.scores: pairs not checked, as their score is nan: 1",
+        f"data.clean.score: {run.data.train[1].label} has no scores: it is not checked",
+    ]
+    found = token_store.examples(Path(run.run_dir) / "data" / prepared.data_key)[0].rules["score"]
+    assert max(one.score for one in found.dropped_examples if one.score is not None) == pytest.approx(-6.08)
+    assert {one.score for one in found.nearly_dropped} == {-4.0}  # as the setting is written
+
+
+def test_other_scores_are_other_data(run: Config, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert prepared_anew(scored(run, tmp_path, SCORES), caplog)
+    assert not prepared_anew(scored(run, tmp_path, SCORES), caplog)
+    assert prepared_anew(scored(run, tmp_path, SCORES[::-1]), caplog)
+
+
+@pytest.mark.parametrize("chunk", [4096, 8])
+@pytest.mark.parametrize(
+    ("lines", "message"), [(SCORES[:-1], "has fewer lines than"), ([*SCORES, "-1"], "has more lines than")]
+)
+def test_scores_of_other_text(
+    run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int, lines: list[str], message: str
+) -> None:
+    monkeypatch.setattr(cleaning, "CHUNK_PAIRS", chunk)
+    with pytest.raises(NmtError, match=rf"faulty.scores: {message} .* has pairs: score the same text"):
+        prepare(scored(run, tmp_path, lines))
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        ("train: [{file: a.tsv}], clean: {score: -5}", "data.clean.score needs scores of pairs: give data.train[0]"),
+        ("train: [{file: a.tsv}, {file: b.tsv, scores: c}], clean: {}", "data.train[1].scores is only for data.clean"),
+        ("train: [{file: b.tsv, scores: c}]", "data.train[0].scores is only for data.clean.score: set it"),
+        (
+            "train: [{file: b.tsv, scores: c}], clean: {score: -5}, validation: {file: d.tsv, scores: e}",
+            "data.validation.scores has no meaning",
+        ),
+        ("train: [{file: a.tsv}], clean: true", "data.clean: expected mapping; found true"),
+        ("train: [{file: a.tsv}], clean: {langauge: 1}", "data.clean.langauge: unknown setting"),
+    ],
+)
+def test_settings_that_do_not_go_together(data: str, problem: str) -> None:
+    with pytest.raises(NmtError) as error:
+        schema.parse(f"run_dir: r\ndata: {{source_language: en, target_language: de, {data}}}", "test")
+    assert problem in str(error.value)
+
+
+def test_clean_is_switched_on_by_any_of_its_settings() -> None:
+    text = "run_dir: r\ndata: {source_language: en, target_language: de, train: [{file: a.tsv}]}"
+    read = [reader.parse(Config, text, "test", overrides).data.clean for overrides in ([], ["data.clean={}"])]
+    assert read == [None, CleaningConfig()]
+    assert reader.parse(Config, text, "test", ["data.clean.digits=null"]).data.clean == CleaningConfig(digits=None)
