@@ -116,11 +116,11 @@ def read(folder: Path) -> dict[str, Any] | None:
     """What `Statistics.write` wrote; None for a store of an earlier version, which has none. Raises NmtError if the
     file is damaged."""
     try:
-        content: dict[str, Any] = json.loads((folder / FILE).read_text(encoding="ascii"))
-        return content
+        content = json.loads((folder / FILE).read_text(encoding="ascii"))
+        return {part: content[part] for part in ("corpora", "vocabularies", "characters")}
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise NmtError(f"{folder / FILE}: damaged ({error}): delete the folder to build it again") from error
 
 

@@ -100,5 +100,5 @@ def test_what_is_stored_is_read(tmp_path: Path) -> None:
     found.write(tmp_path)
     assert statistics.read(tmp_path) == json.loads(json.dumps(found.to_json()))
     (tmp_path / statistics.FILE).write_text("{")
-    with pytest.raises(NmtError, match="damaged .*: delete the folder to build it again"):
+    with pytest.raises(NmtError, match=r"damaged .*: delete the folder to build it again"):
         statistics.read(tmp_path)

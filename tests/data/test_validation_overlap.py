@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,7 @@ def test_a_few_pairs_are_chance(pairs: int, total: int, many: bool) -> None:
     (problem,) = validation_overlap.problems([overlap], data)
     assert problem.startswith(f"data.validation, held-out.tsv: {pairs} of {total:,} pairs (")
     if many:
-        with pytest.raises(NmtError, match="are training pairs too: .* or set data.validation_in_training: warn"):
+        with pytest.raises(NmtError, match=r"are training pairs too: .* or set data.validation_in_training: warn"):
             validation_overlap.check([overlap], data)
     else:
         validation_overlap.check([overlap], data)
@@ -77,7 +78,7 @@ def held_out_with(folder: Path, corpus: Path, number: int) -> str:
     """An override: a validation set with so many training pairs, and the usual ones."""
     folder.mkdir(exist_ok=True)
     for side in ("en", "de"):
-        lines = [*read_lines(corpus / f"train.{side}")][:number] + [*read_lines(corpus / f"validation.{side}")]
+        lines = [*islice(read_lines(corpus / f"train.{side}"), number), *read_lines(corpus / f"validation.{side}")]
         (folder / f"held-out.{side}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return f"data.validation={{source: {folder}/held-out.en, target: {folder}/held-out.de}}"
 

@@ -7,7 +7,7 @@ store (`nmt.data.statistics`, `nmt.data.rules.examples`, `nmt.data.validation_ov
 import datetime
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nmt import __version__
@@ -59,12 +59,11 @@ def _corpus(
 ) -> dict[str, Any]:
     """What is known of a corpus. Without statistics, which a store of an earlier version lacks, only its counts."""
     counts, mine = prepared.report.counts[number], None if counted is None else counted["corpora"][number]
-    examples = {name: one for found in _examples(prepared, mine, number) for name, one in found.items()}
     corpus: dict[str, Any] = {
         "label": config.data.train[number].label,
         "read": counts.read,
         "kept": counts.kept,
-        "drops": _drops(config.data, counts, examples),
+        "drops": _drops(config.data, counts, _examples(prepared, mine, number)),
     }
     if mine is not None:
         rest = {name: mine[name] for name in ("lengths", "ratios")}
@@ -80,15 +79,14 @@ def _corpus(
     return corpus
 
 
-def _examples(
-    prepared: PreparedData, mine: Mapping[str, Any] | None, number: int
-) -> Iterator[Mapping[str, RuleExamples]]:
+def _examples(prepared: PreparedData, mine: Mapping[str, Any] | None, number: int) -> Mapping[str, RuleExamples]:
     """Of what was dropped from a corpus when it was cleaned, and when it was encoded, by reason."""
-    cleaned = token_store.examples(prepared.folder)
-    if cleaned:
-        yield cleaned[number].rules
+    both = DropExamples()
+    for cleaned in token_store.examples(prepared.folder)[number : number + 1]:
+        both.merge(cleaned)
     if mine is not None:
-        yield DropExamples.from_json(mine["examples"]).rules
+        both.merge(DropExamples.from_json(mine["examples"]))
+    return both.rules
 
 
 def _drops(data: schema.DataConfig, counts: CorpusCounts, examples: Mapping[str, RuleExamples]) -> list[dict[str, Any]]:
