@@ -9,8 +9,8 @@ function percent(part, whole, digits = 2) {
 const note = textContent => make("p", {className: "note", textContent});
 
 /** Text as it is, with signs for control characters: text of corpora can hold any. */
-const visible = text => text.replace(/[\x00-\x1f]/g, c => String.fromCharCode(0x2400 + c.charCodeAt()))
-  .replace(/[\x7f-\x9f]/g, c => c === "\x7f" ? "\u2421" : `\\x${c.charCodeAt().toString(16)}`);
+const visible = text => text.replace(/[\x00-\x1f\x7f]/g, c => c === "\x7f" ? "\u2421" : String.fromCharCode(0x2400 + c.charCodeAt()))
+  .replace(/[\x80-\x9f\u202a-\u202e\u2066-\u2069]/g, c => `[U+${c.charCodeAt().toString(16).toUpperCase().padStart(4, "0")}]`);
 
 const sentence = (text, lang) => make("bdi", {dir: "auto", lang, textContent: visible(text)});
 

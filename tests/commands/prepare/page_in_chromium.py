@@ -72,7 +72,7 @@ def test_control_characters_are_shown_and_nothing_runs(browser: Browser, tmp_pat
     show(browser, tmp_path, five)
     open_all(browser)
     texts = browser.texts(".corpus .plain bdi")
-    assert any("</script><b>a</b> ␇\\x9b \u202eb <!-- ☃" in text for text in texts)
+    assert any("</script><b>a</b> ␇[U+009B] [U+202E]b <!-- ☃" in text for text in texts)
     assert browser.js("return document.querySelectorAll('main b').length") == 0
     assert browser.js("return getComputedStyle(document.querySelector('.plain bdi')).unicodeBidi") == "isolate"
     assert "☃" in "".join(browser.texts("#vocabularies .pieces li"))

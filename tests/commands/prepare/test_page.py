@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from helpers.html_elements import Elements
 from helpers.noisy_corpora import FIRST, GOOD, HELD_OUT, HOSTILE, config_of, write
+from typer.testing import CliRunner, Result
 
+from nmt.cli import app
 from nmt.commands.prepare.page import page, to_data
-from nmt.config import schema
+from nmt.config import reader, schema
 from nmt.config.schema import Config, Corpus
 from nmt.data import statistics
 from nmt.data.prepare import prepare
@@ -168,3 +170,28 @@ def test_what_the_script_names_is_there(one: Config) -> None:
     named = re.findall(r'\bat\("([a-z-]+)"\)', SCRIPT)
     assert len(named) > 15 and {*named, *elements.values("aria-labelledby")} <= elements.ids
     assert set(re.findall(r"\bdata\.([a-z]+)", SCRIPT)) - {"augment"} == to_data(one, prepared).keys()
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(app.app, ["prepare", *map(str, arguments)])
+
+
+def test_the_command_writes_the_page_and_says_where(one: Config, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(reader.to_yaml(one))
+    plain = invoke(tmp_path / "config.yaml")
+    done = invoke(tmp_path / "config.yaml", "--report", tmp_path / "data.html")
+    assert (done.exit_code, done.stdout) == (0, f"{plain.stdout}{tmp_path / 'data.html'}\n")
+    assert (tmp_path / "data.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize(
+    "report", ["no/folder.html", "/proc/data.html", ".", "first.jsonl", "config.yaml", "data.html.gz"]
+)
+def test_a_page_that_cannot_be_written_is_an_error_before_the_work(one: Config, tmp_path: Path, report: str) -> None:
+    (tmp_path / "config.yaml").write_text(reader.to_yaml(one))
+    before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    done = invoke(tmp_path / "config.yaml", "--report", tmp_path / report)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "another --report" in done.stderr or "output is not compressed" in done.stderr
+    assert not (tmp_path / "run").exists()
+    assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
