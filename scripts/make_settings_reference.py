@@ -30,6 +30,7 @@ A run is described by one YAML file. `nmt train` and `nmt prepare` read it, and 
 | [demo.yaml](demo.yaml) | English to German on a generated corpus, in minutes on two CPU cores |
 | [demo-recurrent.yaml](demo-recurrent.yaml) | the same by LSTMs with attention, the Transformer's predecessor |
 | [multi30k.yaml](multi30k.yaml) | English to German on 29,000 image captions, in less than an hour on two CPU cores |
+| [multi30k-both.yaml](multi30k-both.yaml) | the same captions in both directions, by one model |
 | [multi30k-tokenized.yaml](multi30k-tokenized.yaml) | the same corpus, lower-cased and tokenized, as papers score it |
 | [multi30k-recurrent.yaml](multi30k-recurrent.yaml) | the same captions by LSTMs with attention |
 | [wmt14-en-de-base.yaml](wmt14-en-de-base.yaml) | the base model of *Attention Is All You Need*, English to German |

@@ -16,13 +16,15 @@ Pairs = list[tuple[str, str]]  # source and reference
 
 
 def validation_pairs(of: Config) -> Pairs:
-    """The validation set without pairs that have an empty side. Raises NmtError if the config has none."""
+    """The validation set without pairs that have an empty side. Raises NmtError if the config has none, or several."""
     from nmt.data import corpus
     from nmt.data.cleaning import without_empty
 
     if of.data.validation is None:
         raise NmtError("data.validation: null: rows are compared on a validation set: set data.validation")
-    return without_empty(list(corpus.read_pairs(of.data.validation, of.data, "validation")))
+    if len(of.data.held_out) > 1 or of.data.language_pairs.several:
+        raise NmtError("data.validation: rows are compared on one validation set, of one pair of languages: give one")
+    return without_empty(list(corpus.read_pairs(of.data.held_out[0], of.data, "validation")))
 
 
 def test_pairs(files: tuple[Path, Path] | None) -> Pairs | None:
@@ -53,7 +55,7 @@ def scores(model: Path, pairs: Pairs, device: str, overrides: Sequence[str] = ()
     seconds = time.perf_counter() - start
     subwords = sum(map(len, translator.vocabulary.target.encode(translations)))
     references = [[reference for _, reference in pairs]]
-    bleu, chrf = bleu_metric(load_settings(model).data.target_language, quiet=True), CHRF()
+    bleu, chrf = bleu_metric(load_settings(model).data.language_pairs.targets[0], quiet=True), CHRF()
     found = [metric.corpus_score(translations, references).score for metric in (bleu, chrf)]
     signatures = [str(metric.get_signature()) for metric in (bleu, chrf)]
     return {

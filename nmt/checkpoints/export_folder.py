@@ -46,9 +46,10 @@ def load_vocabulary(folder: Path) -> Vocabulary:
 
 def longest_position(settings: Config) -> int:
     """The most positions of a sequence in an exported folder, EOS or BOS counted: the model's limit. Without one, the
-    length of the exported table of sinusoids: enough for the longest source and the longest output for it."""
+    length of the exported table of sinusoids: enough for the longest source, with the tokens of its languages, and the
+    longest output for it."""
     if settings.model.longest_position is not None:
         return settings.model.longest_position
     ratio = max(1.0, settings.decoding.max_length_ratio)
     decoding = replace(settings.decoding, max_length_ratio=ratio, max_length=None)
-    return decoding.longest_output(settings.longest_source) + 1
+    return decoding.longest_output(settings.longest_source) + 1 + settings.data.language_pairs.most_tags

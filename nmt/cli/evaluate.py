@@ -37,6 +37,8 @@ def evaluate(
     ] = None,
     language_pair: Annotated[str | None, typer.Option(help="Languages of --test-set, such as en-de.")] = None,
     outputs: Annotated[list[Path] | None, options.file("Write the translation; one per model.", "--output")] = None,
+    to: options.To = None,
+    from_: options.From = None,
     language: Annotated[
         str | None, typer.Option(help="Target language, for BLEU's tokenizer. Default: the model's or test set's.")
     ] = None,
@@ -91,6 +93,7 @@ def evaluate(
         )
 
     from nmt.commands import evaluate as evaluation
+    from nmt.commands.models import Languages
     from nmt.evaluation import report
 
     request = evaluation.Request(
@@ -101,6 +104,7 @@ def evaluate(
         references=references or (),
         test_set=test_set,
         language_pair=language_pair,
+        languages=Languages(to, from_),
         language=language,
         tokenizer=tokenizer,
         outputs=outputs or (),

@@ -16,6 +16,8 @@ def inspect(
     model: options.ModelOrRun,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="One sentence to translate.")],
     overrides: options.DecodingOverrides = None,
+    to: options.To = None,
+    from_: options.From = None,
     target: Annotated[str | None, typer.Option(help="Look at this translation instead of the model's own.")] = None,
     output: Annotated[Path | None, options.file("Folder for a page, pictures and numbers.", metavar="FOLDER")] = None,
     layer: Annotated[int | None, typer.Option(min=1, help="Layer that is drawn. Default: the alignment layer.")] = None,
@@ -50,8 +52,9 @@ def inspect(
             raise NmtError(f"{what}: not UTF-8: give text in UTF-8") from None
     with lines_out(None) as write:
         models.log_chosen_files(model)
+        models.choose_languages(model, models.Languages(to, from_))
         inspector = Inspector.load(model, device, options.decoding_overrides(overrides, beam_size, length_penalty))
-        seen = inspector.inspect(text, target)
+        seen = inspector.inspect(text, target, to=to, from_=from_)
         write(printing.to_text(seen))
     if output is not None:
         output_folder.write(seen, output, None if layer is None else layer - 1, pictures=pictures)

@@ -44,6 +44,14 @@ Ensemble = Annotated[
     list[Path] | None,
     file("Another model with the same vocabulary, to translate together; repeatable.", metavar="MODEL"),
 ]
+To = Annotated[
+    str | None,
+    typer.Option("--to", metavar="LANGUAGE", help="Language to translate into, if the model has several."),
+]
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="LANGUAGE", help="Language of the source, where the model needs it."),
+]
 Output = Annotated[
     Path | None,
     typer.Option(

@@ -47,7 +47,6 @@ def serve(
     overrides = options.decoding_overrides(overrides, beam_size, length_penalty)
     translator = models.load_translator(model, device, overrides)
     try:
-        languages = requests.Languages(data.source_language, data.target_language)
-        server.serve(translator, languages, host, port, limits, log_requests, allowed_host or ())
+        server.serve(translator, data.language_pairs, host, port, limits, log_requests, allowed_host or ())
     except KeyboardInterrupt:  # the service has told how it ended
         raise typer.Exit(130) from None

@@ -20,6 +20,8 @@ def translate(
     ] = None,
     overrides: options.DecodingOverrides = None,
     output: options.Output = None,
+    to: options.To = None,
+    from_: options.From = None,
     beam_size: options.BeamSize = None,
     length_penalty: options.LengthPenalty = None,
     n_best: Annotated[int | None, typer.Option(min=1, help="Number of translations per line, with scores.")] = None,
@@ -52,6 +54,7 @@ def translate(
     """
     terminate_with_launcher()
     from nmt.commands import translate as translation
+    from nmt.commands.models import Languages
     from nmt.commands.output_format import OutputFormat
     from nmt.files.tensors import NotAModelFile
 
@@ -66,6 +69,7 @@ def translate(
         source=source,
         output=output,
         format=OutputFormat(n_best, scores, format == "json"),
+        languages=Languages(to, from_),
         overrides=options.decoding_overrides(overrides, beam_size, length_penalty),
         ensemble=ensemble or (),
         glossary=glossary,
@@ -92,6 +96,8 @@ def score(
     source: Annotated[Path, options.file("Source text, a sentence per line.")],
     target: Annotated[Path, options.file("Its translation, line by line.")],
     output: options.Output = None,
+    to: options.To = None,
+    from_: options.From = None,
     format: Annotated[
         Literal["text", "json"], typer.Option(help="json: with token scores, an object per line.")
     ] = "text",
@@ -109,6 +115,7 @@ def score(
     Example: nmt score runs/demo --source data/demo/test.en --target data/demo/test.de
     """
     from nmt.commands import score as scoring
+    from nmt.commands.models import Languages
 
-    overrides = options.decoding_overrides(overrides, None, length_penalty)
-    scoring.score(model, source, target, output, format, ensemble or (), overrides, device)
+    overrides, languages = options.decoding_overrides(overrides, None, length_penalty), Languages(to, from_)
+    scoring.score(model, source, target, output, format, ensemble or (), overrides, device, languages)

@@ -7,11 +7,11 @@ import dataclasses
 import logging
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import torch
 from tqdm import tqdm
 
@@ -20,10 +20,9 @@ from nmt.checkpoints import averaging, model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.validate import Validator, recorded_text_key, text_key
 from nmt.config import schema
-from nmt.data import corpus
-from nmt.data.cleaning import without_empty
-from nmt.data.corpus import Pair
-from nmt.decoding.interface import batch_tokens
+from nmt.data.prepare import ValidationSet, read_validation, validation_sets
+from nmt.data.token_store import TokenStore
+from nmt.decoding.interface import Searcher, batch_tokens
 from nmt.errors import NmtError, current_folder
 from nmt.files import json_lines, outputs
 from nmt.files.table import table
@@ -77,14 +76,20 @@ def select(run: Path, device_name: str) -> tuple[Checkpoint, list[Candidate]]:
     device = devices.choose(device_name)
     among = candidates(run)
     newest = model_file.load(next(iter(among.values()))[-1])
-    pairs = _validation(run, schema.load(run / "config.yaml").data, newest.provenance)
+    sets = _validation(run, schema.load(run / "config.yaml").data, newest)
     config = newest.config
-    validator = Validator(pairs, newest.vocabulary, config.search, config.training, config.data.target_language)
-    log.info("%d candidates, each translates %s validation lines", len(among), f"{len(validator.sources):,}")
+    validators = [
+        Validator(
+            one.pairs, newest.vocabulary, config.search, config.training, one.languages, config.data.language_pairs
+        )
+        for one in sets
+    ]
+    lines = sum(len(validator.sources) for validator in validators)
+    log.info("%d candidates, each translates %s validation lines", len(among), f"{lines:,}")
     devices.prepare_memory()
     tried = []
     for name, paths in tqdm(among.items(), "validating", unit=" candidates", disable=None, leave=False):
-        tried.append(_score(name, paths, validator, pairs, device))
+        tried.append(_score(name, paths, validators, sets, device))
         log.info("%s: BLEU %.2f", name, tried[-1].bleu)
     best = min(tried, key=lambda one: (-one.bleu, len(one.paths)))
     mean = averaging.average(best.paths)
@@ -145,44 +150,53 @@ def to_text(tried: Sequence[Candidate], kept: str) -> str:
     return table(rows, mark=[one.name for one in tried].index(kept) + 1)
 
 
-def _validation(run: Path, data: schema.DataConfig, provenance: Mapping[str, Any]) -> list[Pair]:
-    """The pairs that the run was validated on; provenance: of its newest checkpoint.
+def _validation(run: Path, data: schema.DataConfig, newest: Checkpoint) -> tuple[ValidationSet, ...]:
+    """The sets that the run was validated on; newest: its newest checkpoint.
 
     Raises NmtError naming the setting where they cannot be read, or are different ones.
     """
-    given, place = data.validation, f"{run}/config.yaml: data.validation"
-    if given is None:
+    place = f"{run}/config.yaml: data.validation"
+    if not data.held_out:
         raise NmtError(f"{place} is not set: --select needs a text to validate on")
     sessions, _ = json_lines.read(run / "sessions.jsonl")
     folders = [f"{row['folder']}, " for row in sessions if isinstance(row.get("folder"), str)] or [""]
     how = f"run this command in the folder {folders[-1]}in which training was started, or correct the path there"
     try:
-        pairs = without_empty(list(corpus.read_pairs(given, data, "validation")))
+        sets = validation_sets(data, [read_validation(one, data) for one in data.held_out], newest.vocabulary)
     except NmtError as error:
         raise NmtError(f"{place}: {error}: {how}") from None
-    if not pairs:
-        raise NmtError(f"{place}: every pair has an empty side: --select needs a text to validate on")
-    recorded = recorded_text_key(provenance.get("validation_key", ""), provenance.get("best_metric", ""))
+    recorded = recorded_text_key(newest.provenance.get("validation_key", ""), newest.provenance.get("best_metric", ""))
+    labels = ", ".join(one.label for one in data.held_out)
     if recorded is None:
-        log.warning("%s: its checkpoints do not record the text they were validated on: using %s", run, given.label)
-    elif recorded != text_key(pairs):
+        log.warning("%s: its checkpoints do not record the text they were validated on: using %s", run, labels)
+    elif recorded != text_key(sets):
         raise NmtError(
-            f"{place}: {given.label}, read in {current_folder()}, is not the text that the newest checkpoint was "
+            f"{place}: {labels}, read in {current_folder()}, is not the text that the newest checkpoint was "
             f"validated on: {how}"
         )
-    return pairs
+    return sets
 
 
 def _score(
-    name: str, paths: Sequence[Path], validator: Validator, pairs: Sequence[Pair], device: torch.device
+    name: str,
+    paths: Sequence[Path],
+    validators: Sequence[Validator],
+    sets: Sequence[ValidationSet],
+    device: torch.device,
 ) -> Candidate:
-    """The loss over all pairs, as in training; BLEU and chrF over the first training.validation_sentences of them."""
+    """The means over the sets: the loss over all pairs, as in training; BLEU and chrF over the first
+    training.validation_sentences of them."""
     model = averaging.average(paths).build().to(device)
-    engine = validator.engine(model)
-    scores = validator.score(engine)
-    tokenizers = validator.vocabulary.source, validator.vocabulary.target
-    ids = [tokenizer.encode(list(side)) for tokenizer, side in zip(tokenizers, zip(*pairs, strict=True), strict=True)]
-    found = engine.score(list(zip(*ids, strict=True)), batch_tokens(engine, validator.search))
-    log_probabilities = [one for line in found for one in line]
-    loss = -math.fsum(log_probabilities) / len(log_probabilities)
-    return Candidate(name, paths, loss, scores.bleu, scores.chrf)
+    engine = validators[0].engine(model)
+    scores = [validator.score(engine) for validator in validators]
+    losses = [_loss(engine, one.ids, validators[0].search) for one in sets]
+    means = [math.fsum(each) / len(sets) for each in (losses, [of.bleu for of in scores], [of.chrf for of in scores])]
+    return Candidate(name, paths, *means)
+
+
+def _loss(engine: Searcher, ids: TokenStore, search: schema.DecodingConfig) -> float:
+    """The mean of -log p in nats per target token, EOS counted."""
+    sides = ids.pairs(np.arange(len(ids)))
+    pairs = [(source[:-1].tolist(), target[:-1].tolist()) for source, target in zip(*sides, strict=True)]
+    log_probabilities = [one for line in engine.score(pairs, batch_tokens(engine, search)) for one in line]
+    return -math.fsum(log_probabilities) / len(log_probabilities)

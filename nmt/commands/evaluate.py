@@ -10,7 +10,9 @@ from pathlib import Path
 from tqdm import tqdm
 
 from nmt.commands import models
+from nmt.commands.models import Languages
 from nmt.commands.progress import line_bar
+from nmt.config.language_pairs import LanguagePair
 from nmt.decoding.chunks import LineCounts, log_counts
 from nmt.decoding.model_loader import files_of, load_settings
 from nmt.decoding.translator import Translator
@@ -39,6 +41,7 @@ class Request:
     references: Sequence[Path] = ()
     test_set: str | None = None  # with language_pair, in place of source and references
     language_pair: str | None = None
+    languages: Languages = Languages()  # of models of several pairs; by default those of language_pair
     language: str | None = None  # of the references; chooses BLEU's tokenizer unless one is given
     tokenizer: str | None = None  # by its name in sacreBLEU
     outputs: Sequence[Path] = ()  # one per model, or none
@@ -69,8 +72,9 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None, list[Robust
     for text in (source, *hypotheses):  # before the work of translating
         if text is not None:
             check_aligned(text, references)
-    source_language, language = _languages(request)
-    translations, robust = _translations(request, source, references, (source_language, language))
+    languages = _languages(request)
+    language = languages.target
+    translations, robust = _translations(request, source, references, languages)
     systems = [*translations, *hypotheses]
     found = scores.score(systems, references, language, request.test_set, request.language_pair, request.tokenizer)
     if request.comet is not None:
@@ -78,7 +82,7 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None, list[Robust
         found += comet.score(request.comet, source, systems, references[0], request.device)
     if not (request.details or request.training_texts):
         return found, None, robust
-    return found, _details(request, source, source_language, systems, references, language), robust
+    return found, _details(request, source, systems, references, languages), robust
 
 
 def _check_outputs(request: Request) -> None:
@@ -96,15 +100,23 @@ def _check_outputs(request: Request) -> None:
         checked.add(place)
 
 
-def _languages(request: Request) -> tuple[str, str]:
+def _languages(request: Request) -> LanguagePair:
     """Of the source and the target: as given, or those of the test set or the models; empty where unknown."""
-    of_models = [load_settings(model).data for model in request.models]
+    of_models = [models.choose_languages(model, _languages_of(request, model)) for model in request.models]
     source, _, target = (request.language_pair or "").partition("-")
-    targets = dict.fromkeys(one.target_language for one in of_models)
+    targets = dict.fromkeys(one.target for one in of_models)
     target = request.language or target
     if not target and len(targets) > 1:
         raise NmtError(f"models with different target languages ({', '.join(targets)}): give --language")
-    return source or next((one.source_language for one in of_models), ""), target or next(iter(targets), "")
+    return LanguagePair(source or next((one.source for one in of_models), ""), target or next(iter(targets), ""))
+
+
+def _languages_of(request: Request, model: Path) -> Languages:
+    """What is said about the languages of a model: with a test set, one of several pairs translates its pair."""
+    if not any(request.languages) and request.language_pair and load_settings(model).data.language_pairs.several:
+        source, _, target = request.language_pair.partition("-")
+        return Languages(target, source)
+    return request.languages
 
 
 def _texts(request: Request) -> tuple[AlignedText | None, list[AlignedText]]:
@@ -119,7 +131,7 @@ def _read(path: Path) -> AlignedText:
 
 
 def _translations(
-    request: Request, source: AlignedText | None, references: Sequence[AlignedText], languages: tuple[str, str]
+    request: Request, source: AlignedText | None, references: Sequence[AlignedText], languages: LanguagePair
 ) -> tuple[list[AlignedText], list[Robustness]]:
     """Each model's translation of the source, also written to its output file where there is one; and its robustness,
     if requested."""
@@ -128,6 +140,7 @@ def _translations(
     for number, model in enumerate(request.models):
         assert source is not None
         translator = models.load_translator(model, request.device, request.overrides)
+        translator.languages.use(*_languages_of(request, model))
         what = "translating" if len(request.models) == 1 else f"translating, model {number + 1}"
         translate = partial(_translate, translator, what)
         texts = translate(source.lines)
@@ -140,7 +153,7 @@ def _translations(
         if request.robustness:
             translator.counts = LineCounts()  # those of the variations apart
             varied = varied_texts(source.lines, [one.lines for one in references], languages)
-            robust.append(measure(str(model), texts, varied, translate, languages[1], request.tokenizer))
+            robust.append(measure(str(model), texts, varied, translate, languages.target, request.tokenizer))
             log_counts(translator.counts, translator.longest_source)
     return found, robust
 
@@ -155,12 +168,13 @@ def _translate(translator: Translator, what: str, lines: Sequence[str], variatio
 def _details(
     request: Request,
     source: AlignedText | None,
-    source_language: str,
     systems: Sequence[AlignedText],
     references: Sequence[AlignedText],
-    language: str,
+    languages: LanguagePair,
 ) -> Details:
-    measured = [(references[0], language)] if source is None else [(source, source_language), (references[0], language)]
+    language = languages.target
+    measured = [] if source is None else [(source, languages.source)]
+    measured.append((references[0], language))
     scored = (systems, references, language, request.tokenizer)
     counted = ", ".join(map(str, request.training_texts)) or references[0].name
     text: Iterable[str] = references[0].lines

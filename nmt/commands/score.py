@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from nmt.commands import models
+from nmt.commands.models import Languages
 from nmt.commands.output_format import score_row
 from nmt.decoding.chunks import CHUNK_LINES
 from nmt.decoding.model_loader import files_of
@@ -25,6 +26,7 @@ def score(
     ensemble: Sequence[Path],
     overrides: Sequence[str],
     device: str,
+    languages: Languages,
 ) -> None:
     """Write the score of each line of `target` as a translation of that line of `source`; output None: standard output.
 
@@ -34,7 +36,9 @@ def score(
     if output is not None:
         check_output(output, read)  # before the work of loading
     models.log_chosen_files(model, *ensemble)
+    models.choose_languages(model, languages)
     translator = models.load_translator(model, device, overrides, ensemble)
+    translator.languages.use(*languages)
     with lines_out(output, read) as write:
         pairs, first = line_pairs(source, target), 1
         while chunk := list(islice(pairs, CHUNK_LINES)):

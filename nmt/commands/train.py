@@ -4,13 +4,14 @@ import hashlib
 import logging
 import os
 import time
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from nmt import __version__, device
 from nmt.checkpoints import run_folder
-from nmt.commands.validate import Validator, validation_key
+from nmt.commands.validate import Validator, score_all, validation_key
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.data import prepare
@@ -62,10 +63,13 @@ def training_data(config: Config, ranks: Ranks = Ranks()) -> TrainingData:  # no
     """The data to train and validate on, built unless it is there already. Logs the report on it."""
     prepared = prepare.prepare(config)
     log.info("%s", prepared.report)
-    training, validator = config.training, None
-    if prepared.validation and training.validation_bleu:
-        language = config.data.target_language
-        validator = Validator(prepared.validation, prepared.vocabulary, config.search, training, language, ranks)
+    training, sets, trained, translate = config.training, prepared.validation, config.data.language_pairs, None
+    if sets and training.validation_bleu:
+        validators = [
+            Validator(one.pairs, prepared.vocabulary, config.search, training, one.languages, trained, ranks)
+            for one in sets
+        ]
+        translate = partial(score_all, validators)
     digests = b"".join(hashlib.sha256(proto).digest() for proto in prepared.vocabulary.protos)
-    of_validation = validation_key(prepared.validation, training, config.decoding)
-    return TrainingData(prepared, validator, hashlib.sha256(digests).hexdigest(), of_validation)
+    of_validation = validation_key(sets, training, config.decoding)
+    return TrainingData(prepared, translate, hashlib.sha256(digests).hexdigest(), of_validation)

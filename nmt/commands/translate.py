@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nmt.commands import models
 from nmt.commands.file_job import FileJob
+from nmt.commands.models import Languages
 from nmt.commands.output_format import OutputFormat
 from nmt.commands.progress import following, line_bar
 from nmt.decoding.chunks import CHUNK_LINES, log_counts
@@ -28,6 +29,7 @@ class Request:
     source: Path | None = None  # None: standard input
     output: Path | None = None  # None: standard output
     format: OutputFormat = field(default_factory=OutputFormat)
+    languages: Languages = Languages()
     overrides: Sequence[str] = ()
     ensemble: Sequence[Path] = ()
     glossary: Path | None = None
@@ -49,8 +51,10 @@ class Request:
         return not any(map(outputs.is_special, (self.output, *self.texts)))
 
     def load(self, device: str) -> Translator:
-        """The translator on a device."""
-        return models.load_translator(self.model, device, self.overrides, self.ensemble, self.glossary)
+        """The translator on a device, for the languages."""
+        translator = models.load_translator(self.model, device, self.overrides, self.ensemble, self.glossary)
+        translator.languages.use(*self.languages)
+        return translator
 
 
 def translate(request: Request) -> int:
@@ -58,10 +62,12 @@ def translate(request: Request) -> int:
     if not request.from_file_to_file:
         _stream(request)
         return 0
-    load_settings(request.model)  # raises where it is not a model, before the input is read
+    # Raises where it is not a model, or does not know the languages, before the input is read.
+    load_settings(request.model).data.language_pairs.choose(*request.languages)
     job = job_of(request)
     if not is_launched():
         models.log_chosen_files(request.model, *request.ensemble)
+        models.choose_languages(request.model, request.languages)
     return run_job(job, request.load, request.format.texts, request.device, request.processes)
 
 
@@ -70,7 +76,9 @@ def job_of(request: Request) -> FileJob:
     assert request.source is not None and request.output is not None
     glossary = [] if request.glossary is None else [request.glossary]
     files = {"model": files_of(request.model, *request.ensemble), "glossary": glossary}
-    options = {"overrides": list(request.overrides), "format": asdict(request.format)}
+    options: dict[str, object] = {"overrides": list(request.overrides), "format": asdict(request.format)}
+    if (known := load_settings(request.model).data.language_pairs).several:
+        options["languages"] = known.choose(*request.languages)
     return FileJob.of(files, request.source, request.output, options, request.processes or 1, request.prefixes)
 
 
@@ -120,6 +128,7 @@ def _stream(request: Request) -> None:
     if request.output is not None:
         outputs.check_output(request.output, read)  # before the work of loading
     models.log_chosen_files(request.model, *request.ensemble)
+    models.choose_languages(request.model, request.languages)
     translator = request.load(request.device)
     lines, typed = text.lines_in(request.source)
     with text.lines_out(request.output, read) as write:

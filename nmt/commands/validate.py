@@ -1,6 +1,6 @@
 """BLEU and chrF of a model in training, with the search that users will run.
 
-Training gets a `Validator` as a function; it does not know about search.
+Training gets the validators as a function; it does not know about search.
 """
 
 import copy
@@ -10,7 +10,9 @@ import torch
 from sacrebleu.metrics.chrf import CHRF
 
 from nmt.config import reader
+from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.config.schema import DecodingConfig, TrainingConfig
+from nmt.data.prepare import ValidationSet
 from nmt.data.vocabulary import Vocabulary
 from nmt.decoding import model_loader
 from nmt.decoding.engine import PyTorchEngine
@@ -22,22 +24,24 @@ from nmt.models.interface import TranslationModel
 from nmt.training.data import TranslationScores
 
 
-def text_key(pairs: Sequence[tuple[str, str]] | None) -> str:
-    """A hash of the validation text, wherever it was read from."""
-    return content_key(pairs, [])
+def text_key(sets: Sequence[ValidationSet]) -> str:
+    """A hash of the validation text and its languages' tags, wherever it was read from."""
+    if len(sets) == 1 and not sets[0].tags:
+        return content_key(sets[0].pairs, [])
+    return content_key([[one.tags, one.pairs] for one in sets] or None, [])
 
 
-def validation_key(pairs: Sequence[tuple[str, str]] | None, training: TrainingConfig, decoding: DecodingConfig) -> str:
+def validation_key(sets: Sequence[ValidationSet], training: TrainingConfig, decoding: DecodingConfig) -> str:
     """A hash of everything that training.best_metric depends on: scores with different keys cannot be compared.
 
     It is the `text_key`; if the metric needs a search, `-` and a hash of the search's settings follow.
     """
     if training.best_metric == "validation_loss":
-        return text_key(pairs)
+        return text_key(sets)
     settings = reader.to_dict(decoding)
     del settings["engine"]  # validation always searches with PyTorch
     settings["batch_tokens"] = 16_000  # has no influence; keys of older runs have it
-    return f"{text_key(pairs)}-{content_key([settings, training.validation_sentences])}"
+    return f"{text_key(sets)}-{content_key([settings, training.validation_sentences])}"
 
 
 def recorded_text_key(key: str, best_metric: str) -> str | None:
@@ -51,7 +55,7 @@ def recorded_text_key(key: str, best_metric: str) -> str | None:
 
 
 class Validator:
-    """Translates the validation set with a model and scores the result; several ranks share the work."""
+    """Translates a validation set with a model and scores the result; several ranks share the work."""
 
     def __init__(
         self,
@@ -59,16 +63,19 @@ class Validator:
         vocabulary: Vocabulary,
         search: DecodingConfig,
         training: TrainingConfig,
-        target_language: str,
+        languages: LanguagePair,
+        trained: LanguagePairs | None = None,
         ranks: Ranks = Ranks(),  # noqa: B008 (frozen)
     ):
-        """pairs: source and reference as raw text; the first training.validation_sentences of them are used."""
+        """pairs: source and reference as raw text; the first training.validation_sentences of them are used.
+        languages: those of the text; trained: all that the model is trained on, None for a model of one pair."""
         pairs = pairs[: training.validation_sentences]
+        self.languages, self.trained = languages, trained
         self.vocabulary, self.search, self.ranks = vocabulary, search, ranks
         self.precision, self.samples = training.precision, training.validation_samples
         self.sources, self.references = [source for source, _ in pairs], [reference for _, reference in pairs]
         # quiet: a warning about tokenized text at every validation would tell nothing new.
-        self.metrics = {"bleu": bleu_metric(target_language, quiet=True), "chrf": CHRF()}
+        self.metrics = {"bleu": bleu_metric(languages.target, quiet=True), "chrf": CHRF()}
 
     def __call__(self, model: TranslationModel) -> TranslationScores:
         """Search on the model's device; the model stays as it is, and in its train or eval mode.
@@ -87,7 +94,9 @@ class Validator:
 
     def score(self, engine: PyTorchEngine) -> TranslationScores:
         """As `__call__`, with its engine."""
-        translator = Translator(engine, self.vocabulary, self.search)
+        translator = Translator(engine, self.vocabulary, self.search, self.trained)
+        if self.trained is not None:
+            translator.languages.use(self.languages.target, self.languages.source)
         # Ranks take turns in the order of the sentences, so that each gets its share of long ones.
         shares = self.ranks.all_gather(translator.translate(self.sources[self.ranks.rank :: self.ranks.size]))
         translations = [shares[i % self.ranks.size][i // self.ranks.size] for i in range(len(self.sources))]
@@ -95,3 +104,9 @@ class Validator:
         samples = list(zip(self.sources, self.references, translations, strict=True))[: self.samples]
         signatures = {name: str(metric.get_signature()) for name, metric in self.metrics.items()}
         return TranslationScores(bleu.score, chrf.score, samples, signatures)
+
+
+def score_all(validators: Sequence[Validator], model: TranslationModel) -> list[TranslationScores]:
+    """The scores of each validator, with one engine. Collective."""
+    engine = validators[0].engine(model)
+    return [one.score(engine) for one in validators]

@@ -1,11 +1,13 @@
 """Values of settings that do not go together, each named with the keys involved and with what to change."""
 
+import difflib
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from nmt.config import data_section, sections
 from nmt.config.data_section import LONGEST_OUTPUT
+from nmt.config.language_pairs import normal
 
 # Not the names of SentencePiece's own subwords: <pad>, <unk>, <s>, </s>, and bytes such as <0x0A>.
 _TAG = r"<(?!(pad|unk|s|0x[0-9A-Fa-f]{2})>)[A-Za-z0-9][A-Za-z0-9_-]{0,39}>"
@@ -23,16 +25,52 @@ def of_data(data: data_section.DataConfig) -> Iterator[str]:
         yield f"data.train[{weighted.index(False)}] has no weight, but others have: give every corpus one, or none"
     if any(weighted) and data.temperature is not None:
         yield "data.temperature does not go with data.train[0].weight: give weights, or the temperature"
-    if data.validation:
-        yield from of_corpus(data.validation, "data.validation")
-        if data.validation.weight is not None:
-            yield "data.validation.weight has no meaning: delete it"
-        if data.validation.tag is not None:
-            yield "data.validation.tag has no meaning, as translation gives no tag: delete it"
-        if data.validation.scores is not None:
-            yield "data.validation.scores has no meaning, as validation text is not cleaned: delete it"
+    yield from of_stages(data)
+    yield from of_validation(data)
+    yield from of_languages(data)
     yield from of_scores(data)
     yield from of_augment(data.augment)
+
+
+def of_validation(data: data_section.DataConfig) -> Iterator[str]:
+    single, names = isinstance(data.validation, data_section.Corpus), data.held_out_names
+    known = data.language_pairs
+    for i, (corpus, name) in enumerate(zip(data.held_out, names, strict=True)):
+        key = "data.validation" if single else f"data.validation[{i}]"
+        yield from of_corpus(corpus, key)
+        if corpus.weight is not None:
+            yield f"{key}.weight has no meaning: delete it"
+        if corpus.tag is not None:
+            yield f"{key}.tag has no meaning, as translation gives no tag: delete it"
+        if corpus.scores is not None:
+            yield f"{key}.scores has no meaning, as validation text is not cleaned: delete it"
+        if names.index(name) < i:
+            yield f"{key} and data.validation[{names.index(name)}] are both called {name}: give each another name"
+        pair = data.pair_of(corpus)
+        if data.train and (pair.target not in known.targets or pair.source not in known.sources):
+            yield (
+                f"{key} is from {pair.source} into {pair.target}, and data.train has {', '.join(map(str, known.pairs))}"
+                ": change its languages"
+            )
+
+
+def of_languages(data: data_section.DataConfig) -> Iterator[str]:
+    """Only where there are several pairs: then languages have tokens."""
+    pairs = data.language_pairs
+    if not pairs.several:
+        return
+    own = {corpus.tag for corpus in data.train}
+    for code in dict.fromkeys([*pairs.sources, *pairs.targets]):
+        tags = {f"<2{code}>", f"<{code}>"} if pairs.tagged == "both" else {f"<2{code}>"}
+        for tag in sorted(tags):
+            if not re.fullmatch(_TAG, tag):
+                yield f"language {code!r}: no token {tag} can be made of it: write a code such as en or pt-BR"
+            elif tag in own:
+                yield f"data.train: {tag} is the token of a language: give that corpus another tag"
+    by_normal: dict[str, str] = {}
+    for code in (*pairs.sources, *pairs.targets):
+        if by_normal.setdefault(normal(code), code) != code:
+            yield f"languages {by_normal[normal(code)]} and {code} differ only in how they are written: choose one"
 
 
 def of_scores(data: data_section.DataConfig) -> Iterator[str]:
@@ -66,10 +104,59 @@ def of_corpus(corpus: data_section.Corpus, key: str) -> Iterator[str]:
                 yield f"{key}.{column} does not go with {key}.source: plain text has no columns"
     if corpus.tag is not None and not re.fullmatch(_TAG, corpus.tag):
         yield f"{key}.tag: {corpus.tag!r}: must be a name in angle brackets, such as <bt>"
-    for kind, names in {"hub": ("name", "split", "revision", "streaming"), "opus": ("version",)}.items():
+    for kind, names in {"hub": ("split", "revision", "streaming"), "opus": ("version",)}.items():
         for name in names:
             if getattr(corpus, name) and not getattr(corpus, kind):
                 yield f"{key}.{name} is only for {key}.{kind}: delete it"
+
+
+def of_stages(data: data_section.DataConfig) -> Iterator[str]:
+    if not data.stages:
+        return
+    names = [corpus.called for corpus in data.train]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"data.train has more than one corpus of the name {name}: data.stages needs different names"
+    for i, corpus in enumerate(data.train):
+        if corpus.weight is not None:
+            yield f"data.train[{i}].weight does not go with data.stages: give the weights in the stages"
+    if data.temperature is not None:
+        yield "data.temperature does not go with data.stages: give the temperature in the stages"
+    for i, stage in enumerate(data.stages):
+        key, last = f"data.stages[{i}]", i == len(data.stages) - 1
+        for setting, given in {"weights": stage.weights, "passes": stage.passes}.items():
+            for name in given or {}:
+                if name not in names:
+                    yield f"{key}.{setting}.{name}: no corpus in data.train has this name{_meant(name, names)}"
+        if stage.weights is not None and not any(stage.weights.values()):
+            yield f"{key}.weights: no corpus has a weight above 0: give at least one"
+        if stage.weights is not None and stage.temperature is not None:
+            yield f"{key} has weights and a temperature: give one of them"
+        for name in stage.passes or {}:
+            if stage.weights is not None and not stage.weights.get(name):
+                yield f"{key}.passes.{name} is never reached, as {name} has no weight in this stage: give it one"
+        if stage.passes is not None and len(stage.passes) != 1:
+            yield f"{key}.passes: a stage ends after passes over one corpus, not {len(stage.passes)}: name one"
+        yield from of_end(stage, key, last=last)
+        if stage.patience is not None and not data.held_out:
+            yield f"{key}.patience needs data.validation: it counts validations without a new best"
+
+
+def of_end(stage: data_section.Stage, key: str, *, last: bool) -> Iterator[str]:
+    """When a stage ends: every stage but the last has one of three settings for it."""
+    ends = [name for name in ("steps", "passes", "patience") if getattr(stage, name) is not None]
+    if last and ends:
+        yield f"{key}.{ends[0]}: the last stage lasts until the end of training: delete it, or add another stage"
+    elif len(ends) > 1:
+        yield f"{key} ends by {' and '.join(ends)}: give one of them"
+    elif not last and not ends:
+        yield f"{key} never ends, so that the next stage cannot begin: give it steps, passes or patience"
+
+
+def _meant(name: str, names: Sequence[str]) -> str:
+    """What an unknown name of a corpus may mean."""
+    if close := difflib.get_close_matches(name, names, n=1):
+        return f"; did you mean {close[0]}?"
+    return f"; names: {', '.join(names)}"
 
 
 def of_augment(augment: data_section.AugmentConfig) -> Iterator[str]:
@@ -103,8 +190,13 @@ def of_model(
     if model.tie == "all" and not vocabulary.shared:
         yield "model.tie=all needs vocabulary.shared=true: set model.tie=target, or share the vocabulary"
     longest = model.longest_position
-    if longest is not None and longest < data.max_length + 1:
-        yield f"{model.max_positions=} is below {data.max_length=} + 1 (end of sentence): raise one or lower the other"
+    tags = max(map(len, data.tags_of(data.train)), default=0)
+    if longest is not None and longest < data.max_length + 1 + tags:
+        more = f" + {tags} (tokens before the source)" if tags else ""
+        yield (
+            f"{model.max_positions=} is below {data.max_length=} + 1 (end of sentence){more}: raise one or lower the "
+            "other"
+        )
 
 
 def of_transformer(model: sections.TransformerConfig) -> Iterator[str]:
@@ -161,8 +253,14 @@ def of_training(
             yield f"training.sharded does not go with training.{key}={getattr(training, key)}: remove one of them"
     if training.best_metric != "validation_loss" and not training.validation_bleu:
         yield f"{training.best_metric=!s} needs training.validation_bleu=true, which translates the validation set"
-    if training.patience is not None and data.validation is None:
+    if training.patience is not None and not data.held_out:
         yield "training.patience needs data.validation: it counts validations without a new best"
+    for i, stage in enumerate(data.stages):
+        if stage.patience is not None and training.patience is not None and stage.patience >= training.patience:
+            yield (
+                f"data.stages[{i}].patience={stage.patience} is not below {training.patience=}, by which training ends "
+                "first: lower the one or raise the other"
+            )
     yield from of_schedule(training)
 
 

@@ -1,9 +1,11 @@
 """The section `data` of a run's settings; see nmt.config.sections."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from nmt.config.declaration import required, section, setting
+from nmt.config.language_pairs import LanguagePair, LanguagePairs
 
 # In subwords. Up to this length, length penalties and scores are finite in float32 for every allowed α.
 LONGEST_OUTPUT = 1_000_000
@@ -20,6 +22,8 @@ class Corpus:
         {file: memory.tmx, target_column: de-AT}
         {hub: wmt/wmt14, name: de-en}
         {opus: Tatoeba, version: latest}
+        {source: train.en, target: train.fr, languages: [en, fr]}
+        {source: train.en, target: train.fr, languages: [en, fr], reversed: true}
 
     Text files, .tsv, .jsonl and .tmx may be compressed: their names then end in .gz, .xz or .zst.
 
@@ -32,7 +36,9 @@ class Corpus:
         None, "file of both sides: .tsv, .jsonl, .parquet, or .tmx (a translation memory)", path=True
     )
     hub: str | None = setting(None, "dataset on the Hugging Face hub, or a local folder in its formats", path=True)
-    name: str | None = setting(None, "with `hub`: the dataset's configuration, such as `de-en`")
+    name: str | None = setting(
+        None, "its name in reports and `data.stages`; with `hub`: the dataset's configuration, such as `de-en`"
+    )
     split: str | None = setting(None, "with `hub`: the split; `train` for training corpora, `validation` otherwise")
     revision: str | None = setting(None, "with `hub`: branch, tag or commit")
     streaming: bool = setting(False, "with `hub`: not downloaded; preparation reads it over the network three times")
@@ -50,6 +56,12 @@ class Corpus:
         "language code, such as `de-AT`; null: `de` or the first `de-…`",
     )
 
+    languages: tuple[str, str] | None = setting(
+        None, "of source and target, such as `[en, fr]`; null: `data.source_language` and `data.target_language`"
+    )
+    reversed: bool = setting(
+        False, "exchange the sides: `{source: a.en, target: a.de, reversed: true}` is German to English"
+    )
     tag: str | None = setting(
         None, "token before each source, such as `<bt>` for back-translated text: a subword that text cannot produce"
     )
@@ -63,6 +75,22 @@ class Corpus:
     @property
     def label(self) -> str:
         """The corpus in a few words, for reports and messages."""
+        return f"{self._label}, reversed" if self.reversed else self._label
+
+    @property
+    def own_name(self) -> str | None:
+        """The name that the user gave it; that of a hub dataset is a part of the dataset's."""
+        return None if self.hub else self.name
+
+    @property
+    def called(self) -> str:
+        """Its name in data.stages: its own, or else its label."""
+        return self.own_name or self.label
+
+    @property
+    def _label(self) -> str:
+        if self.own_name:
+            return self.own_name
         if self.hub:
             return "/".join(part for part in (self.hub, self.name, self.split) if part)
         if self.opus:
@@ -98,6 +126,32 @@ class CleaningConfig:
     )
     score: float | None = setting(
         None, "drop pairs whose log-probability per subword, in `scores` of their corpus, is below this, such as -5"
+    )
+
+
+@dataclass(frozen=True)
+class Stage:
+    """An entry of `data.stages`: a mix of the corpora, by their names, and when it ends.
+
+        {weights: {europarl: 1, crawled: 3}, steps: 20000}
+        {weights: {europarl: 1, crawled: 1}, passes: {europarl: 2}}
+        {temperature: 5, patience: 4}
+        {weights: {europarl: 1}}
+
+    Without weights and temperature, corpora are mixed by size. Each stage has one of `steps`, `passes` and `patience`,
+    which count from its beginning; the last stage has none, and lasts until the end of training."""
+
+    weights: Mapping[str, float] | None = setting(
+        None, "share of the pairs of each corpus, relative to others, by name; corpora without one are not used",
+        at_least=0,
+    )  # fmt: skip
+    temperature: float | None = setting(None, "instead of weights: as `data.temperature`", at_least=1)
+    steps: int | None = setting(None, "the stage ends after this many optimizer steps", at_least=1)
+    passes: Mapping[str, float] | None = setting(
+        None, "the stage ends after this many passes over a corpus, such as `{europarl: 2}`", above=0
+    )
+    patience: int | None = setting(
+        None, "the stage ends after this many validations without a new best, at the end of a pool", at_least=1
     )
 
 
@@ -144,13 +198,26 @@ class AugmentConfig:
 
 @dataclass(frozen=True)
 class DataConfig:
-    source_language: str = required("code of the language to translate from, such as `en`")
-    target_language: str = required("code of the language to translate into, such as `de`")
+    source_language: str = required(
+        "code of the language to translate from, such as `en`: that of each corpus without `languages`"
+    )
+    target_language: str = required("code of the language to translate into, such as `de`; the same")
     train: tuple[Corpus, ...] = required("the corpora to train on")
     temperature: float | None = setting(
-        None, "weight of each corpus = its number of pairs ^ (1 / temperature): 1 as null, 100 all equal", at_least=1
+        None,
+        "weight of each corpus, or with several pairs of languages of each of these = its number of pairs ^ "
+        "(1 / temperature): 1 as null, 100 all equal",
+        at_least=1,
     )
-    validation: Corpus | None = setting(None, "the held-out corpus, by which the best checkpoint is chosen; null: none")
+    language_tags: Literal["target", "both"] = setting(
+        "target", "tokens before each source, if there are several pairs of languages: `<2de>`; or both `<en>` `<2de>`"
+    )
+    validation: tuple[Corpus, ...] | Corpus | None = setting(
+        None, "the held-out corpus, by which the best checkpoint is chosen, or a list of several; null: none"
+    )
+    stages: tuple[Stage, ...] = setting(
+        (), "mixes that follow one another in training, such as noisy text first; see [Stage](#stage)"
+    )
     validation_in_training: Literal["error", "warn"] = setting(
         "error", "more than 1% of the validation pairs, and more than 10, are training pairs too: stop, or only warn"
     )
@@ -173,10 +240,53 @@ class DataConfig:
     )
     over_budget: Literal["skip", "error"] = setting("skip", "a pair larger than a batch: skip it and count it, or stop")
     pool_pairs: int = setting(1_000_000, "number of pairs that are shuffled and sorted by length together", at_least=1)
-    workers: int | None = setting(None, "threads that encode text; null: one per core", at_least=1, at_most=1024)
+    workers: int | None = setting(
+        None,
+        "threads that encode text, and processes for the rules of `clean`; null: one per core",
+        at_least=1,
+        at_most=1024,
+    )
     prefetch: int = setting(8, "batches that are prepared ahead of training", at_least=1, at_most=1000)
 
     @property
+    def held_out(self) -> tuple[Corpus, ...]:
+        """The corpora to validate on."""
+        if isinstance(self.validation, Corpus):
+            return (self.validation,)
+        return self.validation or ()
+
+    @property
+    def held_out_names(self) -> tuple[str, ...]:
+        """The name of each of them: its own, or its languages if no other has the same, or its label."""
+        pairs = [str(self.pair_of(one)) for one in self.held_out]
+        return tuple(
+            one.own_name or (pair if pairs.count(pair) == 1 else one.label)
+            for one, pair in zip(self.held_out, pairs, strict=True)
+        )
+
+    def pair_of(self, corpus: Corpus) -> LanguagePair:
+        """The languages that a corpus is translated from and into."""
+        pair = LanguagePair(*(corpus.languages or (self.source_language, self.target_language)))
+        return LanguagePair(pair.target, pair.source) if corpus.reversed else pair
+
+    @property
+    def language_pairs(self) -> LanguagePairs:
+        """Those of the training corpora."""
+        return LanguagePairs.of(map(self.pair_of, self.train), self.language_tags)
+
+    def as_read(self, corpus: Corpus) -> "DataConfig":
+        """The same with the languages of a corpus in place of those for all: by them its columns are found."""
+        if corpus.languages is None:
+            return self
+        source, target = corpus.languages
+        return replace(self, source_language=source, target_language=target)
+
+    def tags_of(self, corpora: tuple[Corpus, ...]) -> list[tuple[str, ...]]:
+        """The tokens before each source of these corpora: those of the languages, then that of the corpus."""
+        pairs = self.language_pairs
+        return [pairs.tags(self.pair_of(one)) + ((one.tag,) if one.tag else ()) for one in corpora]
+
+    @property
     def tags(self) -> tuple[str, ...]:
-        """Those of the training corpora, sorted."""
-        return tuple(sorted({corpus.tag for corpus in self.train if corpus.tag}))
+        """Those of all training corpora, sorted."""
+        return tuple(sorted({tag for tags in self.tags_of(self.train) for tag in tags}))

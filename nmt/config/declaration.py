@@ -115,6 +115,8 @@ def type_name(annotation: Any) -> str:
     if origin is tuple:
         count = "" if arguments[-1] is Ellipsis else f"{len(arguments)} "
         return f"list of {count}{type_name(arguments[0])}s"
+    if origin is Mapping:
+        return f"mapping of names to {type_name(arguments[1])}s"
     if dataclasses.is_dataclass(annotation):
         return "mapping"
     names = {str: "text", int: "whole number", float: "number", bool: "true | false", type(None): "null"}

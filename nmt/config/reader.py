@@ -157,7 +157,8 @@ class _Reader:
             return self._variant(setting, setting.choice, node, path)
         try:
             value = self._value(setting.type, node, path)
-            for number in value if isinstance(value, tuple) else (value,):
+            several = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
+            for number in several:
                 if isinstance(number, int | float) and not setting.allows(number):
                     raise _Mismatch
         except _Mismatch as mismatch:
@@ -193,6 +194,10 @@ class _Reader:
                 raise _Mismatch
             read = self._item if arguments[-1] is Ellipsis else self._value
             return tuple(read(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(value))
+        if origin is Mapping:
+            if not isinstance(value, dict):
+                raise _Mismatch
+            return {key: self._item(arguments[1], item, f"{path}.{key}") for key, item in value.items()}
         if origin is Literal:
             if value not in arguments:
                 raise _Mismatch
@@ -206,7 +211,7 @@ class _Reader:
         return value
 
     def _item(self, annotation: Any, node: Node, path: str) -> Any:
-        """An item of a list of any length: a message names the item, not the list."""
+        """An item of a list of any length, or of a mapping: a message names the item, not the whole."""
         try:
             return self._value(annotation, node, path)
         except _Mismatch as mismatch:
@@ -263,6 +268,8 @@ def to_dict(value: Any, *, defaults: bool = True) -> Any:
         return kept
     if isinstance(value, tuple):
         return [to_dict(item, defaults=defaults) for item in value]
+    if isinstance(value, dict):
+        return {key: to_dict(item, defaults=defaults) for key, item in value.items()}
     return value
 
 

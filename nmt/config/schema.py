@@ -13,6 +13,7 @@ from nmt.config.data_section import CleaningConfig as CleaningConfig
 from nmt.config.data_section import Corpus as Corpus
 from nmt.config.data_section import DataConfig as DataConfig
 from nmt.config.data_section import Sides as Sides
+from nmt.config.data_section import Stage as Stage
 from nmt.config.data_section import Variation as Variation
 from nmt.config.declaration import required, section, setting
 from nmt.config.sections import DecodingConfig as DecodingConfig

@@ -5,34 +5,31 @@ them, so padding counts. An epoch is planned from the lengths alone:
 
     draw a pool of pairs from the mix of corpora → sort them by length, cut them into batches, shuffle the batches
 
-The plan is a pure function of (seed, epoch): every rank computes the same plan without communication, and resuming
+The plan is a pure function of (seed, epoch, mix): every rank computes the same plan without communication, and resuming
 needs only the epoch and the step in it. Pools are planned one after the other, so that memory does not grow with the
 corpora. The number of ranks and the memory of a device decide only how a step is split. Each rank reads the token ids
 of its own share alone.
 """
 
-from bisect import bisect_left
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice, pairwise
-from typing import Any, Literal, NamedTuple, TypeVar
+from itertools import islice, starmap
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from nmt.data.micro_batches import split_evenly
 from nmt.data.mixing import Mix
 from nmt.data.packing import PackedBatch, pack, packed_length
+from nmt.data.read_ahead import read_ahead
 from nmt.data.token_store import Integers, TokenStore
 from nmt.data.vocabulary import EOS, PAD
 from nmt.errors import NmtError
-
-T = TypeVar("T")
 
 # Lengths are sorted with some noise, so that other sentences share a batch in every epoch: with this probability a side
 # counts as one subword longer than it is. With Multi30k in 120 batches, 46% of the sentences that share a batch in one
@@ -93,6 +90,7 @@ class Step:
     padded_tokens: int  # of both sides, padding counted
     pairs_of: tuple[int, ...] = (0,)  # by corpus: the sentence pairs, and their target tokens
     target_tokens_of: tuple[int, ...] = (0,)
+    pool_end: int | None = None  # of the last step of a pool: the time of the mix at which the pool ends
 
     def pinned(self) -> "Step":
         """The same step in page-locked memory."""
@@ -149,19 +147,27 @@ class Batches:
             self._packed_length = packed_length(batch_tokens, self._micro_batch_tokens, world_size, self._longest)
             self._collate = partial(pack, length=self._packed_length, longest=self._longest)
 
-    def steps_in_epoch(self, epoch: int) -> int:
-        """Optimizer steps in one epoch; in a long one, about. Planning takes a second per million pairs; no tokens are
-        read."""
-        pools = list(self._pools(epoch))
+    def steps_in_epoch(self, epoch: int, mix: Mix | None = None) -> int:
+        """Optimizer steps in one epoch; in a long one, or in one of which another mix has a part, about. Planning takes
+        a second per million pairs; no tokens are read. mix: as in `epoch`."""
+        mix = replace(mix or self._mix, end=None)
+        pools = list(self._pools(mix, *mix.part_of(epoch)))
         (first, _), (_, end) = pools[0], pools[-1]
         planned = pools if end - first <= _EXACT_PAIRS else pools[:1]
-        steps = sum(len(self._plan_pool(pool)) for pool in planned)
-        return round(steps * (end - first) / (planned[-1][1] - first))
+        steps = sum(len(self._plan_pool(mix, pool)) for pool in planned)
+        return round(steps * mix.epoch / (planned[-1][1] - first))
 
-    def epoch(self, epoch: int, first_step: int = 0) -> Iterator[Step]:
+    def epoch(
+        self, epoch: int, first_step: int = 0, mix: Mix | None = None, most_steps: int | None = None
+    ) -> Iterator[Step]:
         """The steps of one epoch in order, from `first_step` on; no tokens of the steps before it are read. Every pair
-        that fits is in exactly one step of the epoch."""
-        return map(self._step, islice(self._plan(epoch), first_step, None))
+        that fits is in exactly one step of the epoch.
+
+        mix: another than that of the constructor; then only the part of the epoch in which it holds. most_steps: end
+        this many steps after the beginning of that part, with pools as small as they must be, so that every pair given
+        until then is in a step. (A few steps more, if one batch cannot hold a pair of every corpus.)
+        """
+        return starmap(self._step, islice(self._plan(epoch, mix or self._mix, most_steps), first_step, None))
 
     def example(self) -> Batch | PackedBatch:
         """A small micro-batch for trying the compiler; if they are packed, of the shape that all of them have."""
@@ -179,7 +185,7 @@ class Batches:
             before = fitting
             for first in range(start, start + version, _LENGTHS_AT_ONCE):
                 part = np.arange(first, min(first + _LENGTHS_AT_ONCE, start + version))
-                longer = np.maximum(*self._lengths(part))
+                longer = self._longer(part)
                 fits = longer <= self._micro_batch_tokens
                 if over_budget == "error" and not fits.all():
                     bad = first + int(fits.argmin())
@@ -198,33 +204,59 @@ class Batches:
             raise NmtError(f"no batch can be made within {limit}: there are no pairs")
         return _Fitting(len(store) - fitting, longest, total / fitting)
 
-    def _plan(self, epoch: int) -> Iterator[Integers]:
-        """The pairs of each step [sentences], step after step, the same on every rank."""
+    def _plan(self, epoch: int, mix: Mix, most_steps: int | None) -> Iterator[tuple[Integers, int | None]]:
+        """The pairs of each step [sentences] and Step.pool_end, step after step, the same on every rank."""
+        last: tuple[Integers, int] | None = None  # step of a pool; a pool without any step belongs to the one before
         # Eight GPUs would train two hundred steps in the second that planning takes: the next pool is planned before.
-        with closing(read_ahead(map(self._plan_pool, self._pools(epoch)), 1)) as planned:
-            for steps in planned:
-                yield from steps
+        with closing(read_ahead(self._planned_pools(epoch, mix, most_steps), 1)) as planned:
+            for steps, end in planned:
+                if not steps:
+                    last = last and (last[0], end)
+                    continue
+                if last:
+                    yield last
+                yield from ((pairs, None) for pairs in steps[:-1])
+                last = steps[-1], end
+        if last:
+            yield last
 
-    def _pools(self, epoch: int) -> Iterator[tuple[int, int]]:
-        return self._mix.pools(epoch, self._pool_pairs, self._least_pool)
+    def _planned_pools(self, epoch: int, mix: Mix, most_steps: int | None) -> Iterator[tuple[list[Integers], int]]:
+        """The pairs of each step of a pool, and when the pool ends; the last pools have no more steps than are left."""
+        time, end = mix.part_of(epoch)
+        left = float("inf") if most_steps is None else most_steps
+        pools = self._pools(mix, time, end)
+        while left > 0 and (pool := next(pools, None)):
+            steps = self._plan_pool(mix, pool)
+            while len(steps) > left and pool[1] - pool[0] > 1:  # a smaller pool, and after it others for what is left
+                pool = pool[0], pool[0] + max(1, int((pool[1] - pool[0]) * left / len(steps)))
+                pools = self._pools(mix, pool[1], end)
+                steps = self._plan_pool(mix, pool)
+            if len(steps) > left:  # a pair of each corpus at most: in one batch, unless that is too small for them
+                every = np.concatenate(steps)
+                steps = [every] if len(every) * self._longer(every).max() <= self._batch_tokens else steps
+            yield steps, pool[1]
+            left -= len(steps)
 
-    def _plan_pool(self, times: tuple[int, int]) -> list[Integers]:
+    def _pools(self, mix: Mix, start: int, end: int) -> Iterator[tuple[int, int]]:
+        return mix.pools(start, end, self._pool_pairs, self._least_pool)
+
+    def _plan_pool(self, mix: Mix, times: tuple[int, int]) -> list[Integers]:
         """The pairs of each step of a pool."""
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence((self._seed, times[0]))))
-        pairs = random.permutation(self._drawn(*times))
+        pairs = random.permutation(self._drawn(mix, *times))
         if not len(pairs):
             return []
         batches = plan_batches(*self._lengths(pairs), self._batch_tokens, random)
         return [pairs[batches[i]] for i in random.permutation(len(batches))]
 
-    def _drawn(self, start: int, end: int) -> Integers:
+    def _drawn(self, mix: Mix, start: int, end: int) -> Integers:
         """The pairs of the mix from one time to another that fit into a batch."""
-        drawn = self._mix.draw(start, end, self._seed)
-        version = drawn.passes % self._versions * self._mix.epoch
+        drawn = mix.draw(start, end, self._seed)
+        version = drawn.passes % self._versions * mix.epoch
         pairs = self._firsts[drawn.corpora] + drawn.numbers + version
-        return pairs[np.maximum(*self._lengths(pairs)) <= self._micro_batch_tokens]
+        return pairs[self._longer(pairs) <= self._micro_batch_tokens]
 
-    def _step(self, pairs: Integers) -> Step:
+    def _step(self, pairs: Integers, pool_end: int | None) -> Step:
         pairs = pairs[sort_by_length(*self._lengths(pairs))]
         source, target = self._lengths(pairs)
         shares = split_evenly(np.maximum(source, target), self._micro_batch_tokens, self._ranks)
@@ -243,6 +275,7 @@ class Batches:
             padded_tokens=sum(self._padded_tokens(source[share], target[share]) for share in shares),
             pairs_of=tuple(np.bincount(corpora, minlength=len(self._firsts)).tolist()),
             target_tokens_of=tuple(np.bincount(corpora, target, minlength=len(self._firsts)).astype(np.int64).tolist()),
+            pool_end=pool_end,
         )
 
     def _padded_tokens(self, source: Integers, target: Integers) -> int:
@@ -250,6 +283,10 @@ class Batches:
         if self._packed_length is not None:
             return 2 * self._packed_length
         return len(source) * int(source.max(initial=0) + target.max(initial=0))
+
+    def _longer(self, pairs: Integers) -> Integers:
+        """The longer side of each pair."""
+        return np.maximum(*self._lengths(pairs))
 
     def _lengths(self, pairs: Integers) -> tuple[Integers, Integers]:
         source, target = self._store.source.lengths[pairs], self._store.target.lengths[pairs]
@@ -328,34 +365,6 @@ def _blocks(longest: Integers, budget: int) -> tuple[Integers, int]:
     return starts, CUTS_PER_BATCH + 1 + int(magnitude[-1])
 
 
-def split_evenly(longest: Integers, budget: int, ranks: int) -> list[slice]:
-    """Split the rows of a step into the fewest parts of at most `budget` padded tokens; `ranks` divides their number.
-
-    longest: the longer side of each row, ascending and none above `budget`. The largest part is as small as possible.
-    Parts are empty only if there are fewer rows than parts, and then the last ones are.
-    """
-    parts = -(-len(_fill(longest, budget)) // ranks) * ranks
-    least = int(longest[-1])
-    most = least + bisect_left(range(least, budget), True, key=lambda most: len(_fill(longest, most)) <= parts)
-    bounds = [0, *_fill(longest, most)]
-    while len(bounds) <= min(parts, len(longest)):
-        sizes = np.diff(bounds)
-        largest = int(np.where(sizes > 1, sizes * longest[np.array(bounds[1:]) - 1], 0).argmax())
-        bounds.insert(largest + 1, bounds[largest] + int(sizes[largest]) // 2)
-    bounds += [len(longest)] * (parts + 1 - len(bounds))
-    return [slice(start, end) for start, end in pairwise(bounds)]
-
-
-def _fill(longest: Integers, budget: int) -> list[int]:
-    """The ends of parts that each take as many rows as fit into `budget` padded tokens."""
-    ends, start = [], 0
-    while start < len(longest):
-        rest = longest[start:]
-        start += int(np.searchsorted(rest * np.arange(1, len(rest) + 1), budget, side="right"))
-        ends.append(start)
-    return ends
-
-
 def collate_pairs(source: Sequence[Integers], target: Sequence[Integers], corpora: Integers | None = None) -> Batch:
     """Pad pairs of id sequences. corpora: of each, if there are several."""
     return Batch.of(collate(source), collate(target), corpora)
@@ -368,21 +377,3 @@ def collate(rows: Sequence[npt.NDArray[Any]]) -> Tensor:
     if rows:
         padded[np.arange(padded.shape[1]) < lengths[:, None]] = np.concatenate(rows)
     return torch.from_numpy(padded)
-
-
-def read_ahead(items: Iterable[T], ahead: int) -> Generator[T, None, None]:
-    """The same items in the same order; a thread makes up to `ahead` of them in advance.
-
-    Its exceptions are raised here, at the item that caused them. It ends after the last item, or when this generator is
-    closed: use `contextlib.closing` where iteration may stop early.
-    """
-    source = iter(items)
-    reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read-ahead")
-    try:
-        # The one worker takes requests in order. Each returns a list of one item, or an empty list at the end.
-        waiting = deque(reader.submit(list, islice(source, 1)) for _ in range(ahead))
-        while item := waiting.popleft().result():
-            waiting.append(reader.submit(list, islice(source, 1)))
-            yield item[0]
-    finally:
-        reader.shutdown(cancel_futures=True)

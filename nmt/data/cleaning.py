@@ -19,7 +19,7 @@ from nmt.data.report import CorpusCounts
 from nmt.data.rules import judge
 from nmt.data.rules.examples import DropExamples
 from nmt.data.rules.verdicts import Job, verdicts
-from nmt.data.validation_overlap import Overlap, OverlapSearch
+from nmt.data.validation_overlap import Overlap, OverlapSearch, compared
 from nmt.device import usable_cores
 
 log = logging.getLogger("nmt")
@@ -104,7 +104,7 @@ class TrainingText:
 
     def _decided(self) -> Iterator[tuple[int, list[Pair], Decision]]:
         cleaner, decisions = Cleaner(self.data), list[Decision]()
-        search = OverlapSearch(self.held_out, len(self.data.train))
+        search = OverlapSearch(self.held_out, compared(self.data) if self.held_out else [])
         for corpus, pairs, decision in cleaner.decisions(self._read(with_scores=True)):
             decisions.append(decision)
             search.add(corpus, decision.kept(pairs))
@@ -136,14 +136,15 @@ class Cleaner:
     Logs a warning for what the rules cannot check. Raises NmtError for a language code that they cannot use."""
 
     def __init__(self, data: schema.DataConfig) -> None:
-        self.data, self.languages = data, (data.source_language, data.target_language)
+        self.data = data
         self.seen = SeenPairs() if data.drop_duplicates else None
         self.seen_folded = SeenPairs()  # by their letters alone
         self.examples = [DropExamples() for _ in data.train]  # of each corpus
         self._unscored = [0] * len(data.train)  # pairs of each corpus whose score is not a number
         if data.clean:
-            for problem in judge.not_checked(judge.rules_of(data.clean, self.languages), self.languages):
-                log.warning("%s", problem)
+            for languages in dict.fromkeys(map(data.pair_of, data.train)):
+                for problem in judge.not_checked(judge.rules_of(data.clean, languages), languages):
+                    log.warning("%s", problem)
 
     def decisions(self, chunks: Iterable[Read]) -> Iterator[tuple[int, list[Pair], Decision]]:
         """The decision on each chunk, after its corpus and its pairs."""
@@ -189,7 +190,7 @@ class Cleaner:
         scores = None if left.chunk.scores is None else np.array(left.chunk.scores, np.float32)[left.places]
         if scores is not None:
             self._unscored[left.chunk.corpus] += int(np.isnan(scores).sum())
-        return Job(left.pairs, scores, clean, self.languages)
+        return Job(left.pairs, scores, clean, self.data.pair_of(self.data.train[left.chunk.corpus]))
 
     def _report_unscored(self) -> None:
         """Log how many pairs of each corpus have no score."""

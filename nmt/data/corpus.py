@@ -19,23 +19,26 @@ def read_pairs(
 ) -> Iterator[Pair]:
     """The corpus's pairs in its order, unchanged, streamed.
 
-    Columns that the corpus does not name are found by the languages of `data`; `default_split` is the split of a hub
-    dataset that names none. A line feed, tab or carriage return in a field of a table becomes a space, and a missing
-    text (null) becomes an empty one. expected: the fingerprint that the corpus must have, because results are stored
-    under it.
+    Columns that the corpus does not name are found by its languages, or those of `data`; `default_split` is the split
+    of a hub dataset that names none. The sides of a corpus with `reversed` are exchanged. A line feed, tab or carriage
+    return in a field of a table becomes a space, and a missing text (null) becomes an empty one. expected: the
+    fingerprint that the corpus must have, because results are stored under it.
 
     Raises NmtError for a corpus that is missing, misaligned, damaged, not UTF-8, or empty; after the last pair if the
     content that was read does not have the expected fingerprint.
     """
     digests: Digests = {}
+    read_as = data.as_read(corpus)
     if corpus.hub:
-        pairs = arrow_tables.hub_pairs(corpus, data, default_split)
+        pairs = arrow_tables.hub_pairs(corpus, read_as, default_split)
     elif corpus.opus:
-        pairs = opus.opus_pairs(corpus, data)
+        pairs = opus.opus_pairs(corpus, read_as)
     elif corpus.file:
-        pairs = _file_pairs(Path(corpus.file), corpus, data, digests)
+        pairs = _file_pairs(Path(corpus.file), corpus, read_as, digests)
     else:
-        pairs = line_pairs(*_text_files(corpus, data), digests)
+        pairs = line_pairs(*_text_files(corpus, read_as), digests)
+    if corpus.reversed:
+        pairs = ((target, source) for source, target in pairs)
     first = next(pairs, None)
     if first is None:
         raise NmtError(f"{corpus.label}: has no sentence pairs: choose a corpus that has some")
@@ -70,7 +73,7 @@ def _text_files(corpus: schema.Corpus, data: schema.DataConfig) -> tuple[Path, P
 
 def files_of(data: schema.DataConfig) -> list[Path]:
     """The user's files that are read as training and validation text, for checks that nothing overwrites them."""
-    corpora = [*data.train, *([data.validation] if data.validation else [])]
+    corpora = (*data.train, *data.held_out)
     return [Path(file) for one in corpora for file in (one.source, one.target, one.file, one.scores) if file]
 
 
@@ -93,14 +96,16 @@ def fingerprint(
         return (digests or {}).get(file) or file_digest(file)
 
     content: list[str | None] = [corpus.source_column, corpus.target_column]
+    content += [*corpus.languages] if corpus.languages else []
+    content += ["reversed"] if corpus.reversed else []
     if corpus.hub:
         content += [corpus.name, corpus.split or default_split, *arrow_tables.hub_content(corpus)]
     elif corpus.opus:
-        content += opus.opus_content(corpus, data)
+        content += opus.opus_content(corpus, data.as_read(corpus))
     elif corpus.file:
         content.append(digest(Path(corpus.file)))
     else:
-        content += map(digest, _text_files(corpus, data))
+        content += map(digest, _text_files(corpus, data.as_read(corpus)))
     if corpus.scores:
         content.append(digest(Path(corpus.scores)))
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

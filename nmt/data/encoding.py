@@ -23,9 +23,9 @@ Lengths = npt.NDArray[np.int64]
 Encoders = tuple[WordEncoder, WordEncoder]  # of the source and of the target
 
 
-def encode_pairs(pairs: list[Pair], vocabulary: Vocabulary) -> TokenStore:
-    """The pairs as a token store in memory; none is dropped."""
-    return _encode(pairs, _encoders(vocabulary, threads=1))
+def encode_pairs(pairs: list[Pair], vocabulary: Vocabulary, tags: Sequence[str] = ()) -> TokenStore:
+    """The pairs as a token store in memory, with these tags before each source; none is dropped."""
+    return _tagged(_encode(pairs, _encoders(vocabulary, threads=1)), vocabulary.source.tags(tags))
 
 
 def encode_text(
@@ -40,7 +40,7 @@ def encode_text(
     """
     data, dropout = text.data, config.vocabulary.bpe_dropout
     encoders = _encoders(vocabulary, data.workers or usable_cores())
-    tags = [vocabulary.source.tag(one.tag) if one.tag else None for one in data.train]
+    tags = list(map(vocabulary.source.tags, data.tags_of(data.train)))
     seen, seeds = None if data.drop_duplicates else SeenPairs(), count(1)
     for version in range(config.versions):
         numbers = [0] * len(data.train)  # of each corpus: the pairs before a chunk
@@ -55,9 +55,7 @@ def encode_text(
                 new = varied(pairs, range(first, first + len(pairs)), chunk.corpus, version, data)
                 drawn = _segment_randomly(new, vocabulary, dropout, seeds) if dropout else _encode(new, encoders)
                 tokens = _unless_too_long(drawn, tokens, data.max_length)
-            if (tag := tags[chunk.corpus]) is not None:
-                tokens = TokenStore(tokens.source.after(tag), tokens.target)
-            counts = CorpusCounts()
+            tokens, counts = _tagged(tokens, tags[chunk.corpus]), CorpusCounts()
             if version == 0:
                 counts = chunk.counts + dropped + count_repeats(pairs, seen) + _count_text(pairs, tokens)
             yield chunk.corpus, tokens, counts
@@ -69,8 +67,13 @@ def varied(pairs: list[Pair], numbers: Sequence[int], corpus: int, version: int,
     if not data.augment.changes_text:
         return pairs
     places = (corpus << 40) + np.asarray(numbers, np.int64)
-    languages = data.source_language, data.target_language
+    languages = data.pair_of(data.train[corpus])
     return vary(pairs, places, epoch=version, seed=0, settings=data.augment, languages=languages)
+
+
+def _tagged(tokens: TokenStore, tags: list[int]) -> TokenStore:
+    """With these tags before each source."""
+    return TokenStore(tokens.source.after(tags), tokens.target) if tags else tokens
 
 
 def _encoders(vocabulary: Vocabulary, threads: int) -> Encoders:

@@ -5,6 +5,9 @@ the whole corpus was used once. The mix decides how fast. Its time is counted in
 share s_c of the mix has given ⌊T · s_c⌋ pairs. So the place of every pair follows from the seed and the time alone, and
 shares are exact at any time, but for one pair. An epoch is as long as all corpora together; if every corpus has the
 share of its size, each epoch is one pass over all.
+
+In a later stage of training (`nmt.data.stages`) another mix goes on where the one before ended: at the same time, and
+in the middle of each corpus's pass.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,9 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nmt.config import schema
 from nmt.data.permutation import permuted
-from nmt.errors import NmtError
 
 Numbers = npt.NDArray[np.int64]
 
@@ -33,10 +34,14 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True)
 class Mix:
-    """sizes: the pairs of each corpus; shares: of each in the mix, with the sum 1, and 0 for a corpus without pairs."""
+    """sizes: the pairs of each corpus; shares: of each in the mix, with the sum 1, and 0 for a corpus without pairs;
+    start, end: from when until when it holds (None: without an end); before: what each corpus has given before."""
 
     sizes: tuple[int, ...]
     shares: tuple[Fraction, ...]
+    before: tuple[int, ...]
+    start: int = 0
+    end: int | None = None
 
     @classmethod
     def of(
@@ -47,7 +52,7 @@ class Mix:
         if weights is None:
             weights = list(sizes) if temperature is None else [size ** (1 / temperature) for size in sizes]
         exact = [Fraction(weight) for weight in weights]
-        return cls(tuple(sizes), tuple(weight / sum(exact) for weight in exact))
+        return cls(tuple(sizes), tuple(weight / sum(exact) for weight in exact), (0,) * len(sizes))
 
     @cached_property
     def epoch(self) -> int:
@@ -55,16 +60,30 @@ class Mix:
         return sum(self.sizes)
 
     def given(self, time: int) -> list[int]:
-        """How many pairs each corpus has given until then."""
-        return [time * share.numerator // share.denominator for share in self.shares]
+        """How many pairs each corpus has given until then, since the start of training."""
+        since = time - self.start
+        return [
+            before + since * share.numerator // share.denominator
+            for before, share in zip(self.before, self.shares, strict=True)
+        ]
 
-    def pools(self, epoch: int, most: int, least: int) -> Iterator[tuple[int, int]]:
-        """The parts of an epoch, each from one time to another, whose pairs are batched together and shuffled.
+    def reaches(self, corpus: int, given: int) -> int:
+        """The first time at which a corpus with a share has given that many pairs."""
+        share = self.shares[corpus]
+        return self.start - (self.before[corpus] - given) * share.denominator // share.numerator
+
+    def part_of(self, epoch: int) -> tuple[int, int]:
+        """From when until when the mix holds in an epoch."""
+        end = (epoch + 1) * self.epoch
+        return max(self.start, epoch * self.epoch), end if self.end is None else min(self.end, end)
+
+    def pools(self, start: int, end: int, most: int, least: int) -> Iterator[tuple[int, int]]:
+        """The parts of a time, each from one time to another, whose pairs are batched together and shuffled.
 
         A part has at most `most` pairs, and ends where a corpus ends a pass, so that all pairs of the pass are used
         before the next pass begins; but not after fewer than `least` pairs.
         """
-        time, end = epoch * self.epoch, (epoch + 1) * self.epoch
+        time = start
         while time < end:
             upto = min((each for each in self._ends(time + least) if each <= end - least), default=end)
             parts = -(-(upto - time) // most)
@@ -75,10 +94,9 @@ class Mix:
 
     def _ends(self, time: int) -> Iterator[int]:
         """For each corpus: the first time from `time` on at which it ends a pass."""
-        for given, size, share in zip(self.given(time - 1), self.sizes, self.shares, strict=True):
-            if share:
-                passes = given // size + 1
-                yield -(-passes * size * share.denominator // share.numerator)
+        for corpus, (given, size) in enumerate(zip(self.given(time - 1), self.sizes, strict=True)):
+            if self.shares[corpus]:
+                yield self.reaches(corpus, (given // size + 1) * size)
 
     def draw(self, start: int, end: int, seed: int) -> Drawn:
         """The pairs from one time to another, those of each corpus together, in its order."""
@@ -93,13 +111,3 @@ class Mix:
             corpora.append(np.full(last - first, corpus, np.int32))
             passes.append(of_pass)
         return Drawn(np.concatenate(corpora), np.concatenate(numbers), np.concatenate(passes))
-
-
-def mix_of(data: schema.DataConfig, sizes: Sequence[int]) -> Mix:
-    """Of the training corpora with these numbers of pairs, as their weights or data.temperature want it. Raises
-    NmtError for an empty corpus that should have a share."""
-    weights = [one.weight for one in data.train]
-    if 0 in sizes and (data.temperature is not None or any(weights)):
-        empty = data.train[sizes.index(0)].label
-        raise NmtError(f"{empty}: no pair is left, so that it has no share of the mix: remove it from data.train")
-    return Mix.of(sizes, [weight or 0 for weight in weights] if any(weights) else None, data.temperature)

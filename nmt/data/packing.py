@@ -89,7 +89,7 @@ def pack(
 
 
 def packed_length(batch_tokens: int, micro_batch_tokens: int, ranks: int, longest: int) -> int:
-    """The places that every micro-batch needs; see `nmt.data.batching.split_evenly`. longest: tokens of a sentence.
+    """The places that every micro-batch needs; see `micro_batches.split_evenly`. longest: tokens of a sentence.
 
     A step has n pairs of at most L tokens with n·L ≤ batch_tokens. In equal numbers on `ranks` ranks, a rank has at
     most n/ranks + 1 pairs, so at most batch_tokens/ranks + L tokens; and the largest part is never larger than that.

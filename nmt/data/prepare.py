@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from nmt.config import reader, schema
-from nmt.data import corpus, corpus_checks, token_store, validation_overlap, vocabulary
+from nmt.config.language_pairs import LanguagePair
+from nmt.data import corpus, corpus_checks, stages, token_store, validation_overlap, vocabulary
 from nmt.data.cleaning import CHUNK_PAIRS, TrainingText, without_empty
 from nmt.data.corpus import Pair
 from nmt.data.encoding import encode_pairs, encode_text, varied
-from nmt.data.mixing import mix_of
 from nmt.data.report import CorpusCounts, DataReport, nothing_left
 from nmt.data.statistics import Statistics
 from nmt.data.token_store import TokenStore
@@ -35,17 +35,28 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
+class ValidationSet:
+    """A corpus to validate on. pairs: as text, without those that have an empty side; tags: the tokens that tell its
+    languages, before each source; ids: the same pairs encoded, with the tags."""
+
+    name: str
+    languages: LanguagePair
+    tags: tuple[str, ...]
+    pairs: list[Pair]
+    ids: TokenStore
+
+
+@dataclass(frozen=True)
 class PreparedData:
     """All that training needs from the data."""
 
     vocabulary: Vocabulary
     train: TokenStore
     data_key: str  # the same for the same pairs, cleaned and encoded in the same way
-    validation: list[Pair] | None  # as text, without pairs that have an empty side
-    validation_ids: TokenStore | None  # the same pairs encoded
+    validation: tuple[ValidationSet, ...]
     report: DataReport  # on the training data
     folder: Path  # of the token store
-    overlaps: tuple[Overlap, ...]  # what the validation set, if there is one, has in common with the training data
+    overlaps: tuple[Overlap, ...]  # what each validation set has in common with the training data
     problems: tuple[str, ...]  # what looks wrong with the data
 
 
@@ -57,29 +68,29 @@ def prepare(config: schema.Config) -> PreparedData:
     and for a validation set of which too many pairs are training pairs, unless data.validation_in_training allows it.
     """
     data = config.data
-    validation = _read_validation(data)
+    held_out = [read_validation(one, data) for one in data.held_out]
     store = Path(data.store_dir or Path(config.run_dir) / "data")
     with locked(store):
         fingerprints = tuple(corpus.fingerprint(one, data, "train") for one in data.train)
-        text = TrainingText(data, fingerprints, held_out=[validation] if validation else [])
+        text = TrainingText(data, fingerprints, held_out)
         subwords = _find_vocabulary(text, config.vocabulary, store)
         _check_tags(subwords, data)
         _find_overlaps(text, store, now=False)  # an error is said before the text is encoded
         data_key, tokens, counts = _find_tokens(text, subwords, config, store)
         overlaps = _find_overlaps(text, store, now=True)
-    problems = tuple(_problems(data, counts, validation, overlaps))
-    for problem in problems:
+    problems = _problems(data, counts, held_out, overlaps)
+    found = tuple(chain(problems, stages.problems(data, config.training.max_steps)))
+    for problem in found:
         log.warning("%s", problem)
     return PreparedData(
         vocabulary=subwords,
         train=tokens,
         data_key=data_key,
-        validation=validation,
-        validation_ids=encode_pairs(validation, subwords) if validation else None,
-        report=DataReport((data.source_language, data.target_language), tuple(one.label for one in data.train), counts),
+        validation=validation_sets(data, held_out, subwords),
+        report=DataReport(data.language_pairs.sides, tuple(one.label for one in data.train), counts),
         folder=store / data_key,
         overlaps=overlaps,
-        problems=problems,
+        problems=found,
     )
 
 
@@ -88,7 +99,8 @@ def _find_overlaps(text: TrainingText, store: Path, *, now: bool) -> tuple[Overl
     the text; if there was none, in a pass now, or not at all. Raises NmtError if it is too much."""
     if not text.held_out:
         return ()
-    path = store / f"overlap-{content_key(validation_overlap.FORMAT, text.key, text.held_out)}.json"
+    languages = [text.data.pair_of(one) for one in (*text.data.held_out, *text.data.train)]
+    path = store / f"overlap-{content_key(validation_overlap.FORMAT, text.key, text.held_out, languages)}.json"
     if path.exists():
         overlaps = validation_overlap.read(path)
     elif text.overlaps or now:
@@ -102,16 +114,28 @@ def _find_overlaps(text: TrainingText, store: Path, *, now: bool) -> tuple[Overl
     return overlaps
 
 
-def _read_validation(data: schema.DataConfig) -> list[Pair] | None:
-    if data.validation is None:
-        return None
-    pairs = list(corpus.read_pairs(data.validation, data, "validation"))
+def read_validation(one: schema.Corpus, data: schema.DataConfig) -> list[Pair]:
+    """The pairs of a corpus of data.validation without those that have an empty side. Raises NmtError if none is
+    left."""
+    pairs = list(corpus.read_pairs(one, data, "validation"))
     full = without_empty(pairs)
     left_out = f", {len(pairs) - len(full):,} with an empty side left out" if len(full) < len(pairs) else ""
-    log.info("validation: %s pairs%s", f"{len(full):,}", left_out)
+    which = f", {data.held_out_names[data.held_out.index(one)]}" if len(data.held_out) > 1 else ""
+    log.info("validation%s: %s pairs%s", which, f"{len(full):,}", left_out)
     if not full:
-        raise NmtError(f"{data.validation.label}: every pair has an empty side: data.validation needs some text")
+        raise NmtError(f"{one.label}: every pair has an empty side: data.validation needs some text")
     return full
+
+
+def validation_sets(
+    data: schema.DataConfig, held_out: Sequence[list[Pair]], vocabulary_: Vocabulary
+) -> tuple[ValidationSet, ...]:
+    """The sets of data.validation; held_out: the pairs of each."""
+    found = []
+    every_tags = data.tags_of(data.held_out)
+    for one, name, tags, pairs in zip(data.held_out, data.held_out_names, every_tags, held_out, strict=True):
+        found.append(ValidationSet(name, data.pair_of(one), tags, pairs, encode_pairs(pairs, vocabulary_, tags)))
+    return tuple(found)
 
 
 @contextmanager
@@ -152,6 +176,7 @@ def _learned_vocabulary(
     tags = text.data.tags if 0 in sides else ()
     weights = [one.weight for one in text.data.train]
     mixed = [*([tags] if tags else []), *([weights] if any(weights) else []), text.data.temperature or 0.0]
+    mixed += [[stages.weights(text.data, stage), stage.temperature] for stage in text.data.stages]
     mixed += [reader.to_dict(text.data.augment)] if text.data.augment.changes_text else []
     del learned_with["bpe_dropout"], learned_with["bpe_dropout_samples"]  # which change the encoding alone
     folder = store / f"vocabulary-{content_key(vocabulary.FORMAT, text.key, learned_with, sides, mixed)}"
@@ -195,17 +220,19 @@ def sample_sizes(data: schema.DataConfig, kept: Sequence[int], most: int) -> lis
     the mix. A corpus with fewer pairs than its share gives all of them, once."""
     if sum(kept) <= most:
         return list(kept)
-    return [min(size, round(most * share)) for size, share in zip(kept, mix_of(data, kept).shares, strict=True)]
+    return [min(size, round(most * share)) for size, share in zip(kept, stages.shares(data, kept), strict=True)]
 
 
 def _check_tags(vocabulary_: Vocabulary, data: schema.DataConfig) -> None:
     """Raise NmtError for a tag that the vocabulary does not have."""
-    for i, one in enumerate(data.train):
-        if one.tag and vocabulary_.source.tag(one.tag) is None:
-            raise NmtError(
-                f"data.train[{i}].tag: {one.tag}: vocabulary.source_model has no such control symbol: add it when you "
-                "train that model, or let nmt learn the vocabulary"
-            )
+    for i, (one, tags) in enumerate(zip(data.train, data.tags_of(data.train), strict=True)):
+        for tag in tags:
+            if vocabulary_.source.tag(tag) is None:
+                key = "tag" if tag == one.tag else "languages"
+                raise NmtError(
+                    f"data.train[{i}].{key}: {tag}: vocabulary.source_model has no such control symbol: add it when "
+                    "you train that model, or let nmt learn the vocabulary"
+                )
 
 
 def sample_evenly(items: Iterable[T], total: int, size: int) -> Iterator[T]:
@@ -225,7 +252,7 @@ def _find_tokens(
         *([dropout, versions] if config.varies_text else []),
     ]
     encoded_with += [reader.to_dict(data.augment)] if data.augment.changes_text else []
-    encoded_with += [[one.tag for one in data.train]] if data.tags else []
+    encoded_with += [list(map(_tags_key, data.tags_of(data.train)))] if data.tags else []
     folder = store / f"tokens-{content_key(token_store.FORMAT, text.key, models, encoded_with)}"
     start, found = time.perf_counter(), folder.exists()
     if not found:
@@ -243,20 +270,28 @@ def _find_tokens(
     return folder.name, tokens, counts
 
 
+def _tags_key(tags: tuple[str, ...]) -> object:
+    """Tags in the key of a store, where none is None and one is itself, as in stores of a time with at most one."""
+    return tags if len(tags) > 1 else next(iter(tags), None)
+
+
 def _problems(
     data: schema.DataConfig,
     counts: Sequence[CorpusCounts],
-    validation: list[Pair] | None,
+    held_out: Sequence[Sequence[Pair]],
     overlaps: Sequence[Overlap],
 ) -> Iterator[str]:
-    """What looks wrong with the data."""
-    languages, held_out = (data.source_language, data.target_language), (validation or [])[: corpus_checks.SAMPLE]
+    """What looks wrong with the data. held_out: the pairs of each corpus of data.validation."""
     for one, count in zip(data.train, counts, strict=True):
         yield from corpus_checks.mostly_dropped(one.label, count)
     yield from validation_overlap.problems(overlaps, data)
-    if data.validation is not None:
-        yield from corpus_checks.text_problems(f"data.validation, {data.validation.label}", held_out, languages)
+    samples: dict[LanguagePair, Sequence[Pair]] = {}
+    for one, pairs in zip(data.held_out, held_out, strict=True):
+        sample, languages = pairs[: corpus_checks.SAMPLE], data.pair_of(one)
+        samples.setdefault(languages, sample)
+        yield from corpus_checks.text_problems(f"data.validation, {one.label}", sample, languages)
     for one in data.train:
         if not one.hub:  # its columns have names, and it may come over the network
             pairs = without_empty(list(islice(corpus.read_pairs(one, data, "train"), corpus_checks.SAMPLE)))
-            yield from corpus_checks.text_problems(one.label, pairs, languages, held_out)
+            languages = data.pair_of(one)
+            yield from corpus_checks.text_problems(one.label, pairs, languages, samples.get(languages, ()))

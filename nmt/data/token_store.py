@@ -59,10 +59,11 @@ class FlatSequences:
         places = np.arange(offsets[-1]) + np.repeat(self.offsets[numbers] - offsets[:-1], lengths)
         return FlatSequences(self.ids[places], offsets, lengths)
 
-    def after(self, token: int) -> "FlatSequences":
-        """The sequences with this token before each."""
-        ids = np.insert(self.ids, self.offsets[:-1], token)
-        return FlatSequences(ids, self.offsets + np.arange(len(self.offsets)), self.lengths + np.int32(1))
+    def after(self, tokens: list[int]) -> "FlatSequences":
+        """The sequences with these tokens before each."""
+        count, sequences = len(tokens), len(self.lengths)
+        ids = np.insert(self.ids, np.repeat(self.offsets[:-1], count), tokens * sequences)
+        return FlatSequences(ids, self.offsets + count * np.arange(sequences + 1), self.lengths + np.int32(count))
 
     def take(self, indices: Integers) -> list[Integers]:
         """The ids of the sequences of these numbers [n], in that order: views."""

@@ -58,19 +58,19 @@ class Overlap:
 class OverlapSearch:
     """Looks for validation text in training text, chunk by chunk."""
 
-    def __init__(self, held_out: Sequence[Sequence[Pair]], corpora: int) -> None:
-        """held_out: the pairs of each validation set; corpora: the number of training corpora."""
-        self._held_out = held_out
+    def __init__(self, held_out: Sequence[Sequence[Pair]], compared: Sequence[Sequence[bool]]) -> None:
+        """held_out: the pairs of each validation set; compared: with which training corpora each is compared."""
+        self._held_out, self._compared = held_out, compared
         self._sources = [{source for source, _ in pairs} for pairs in held_out]
         self._pairs = [set(pairs) for pairs in held_out]
-        self._counts = [[[0, 0] for _ in range(corpora)] for _ in held_out]
+        self._counts = [[[0, 0] for _ in corpora] for corpora in compared]
         self._found: list[dict[Pair, int]] = [{} for _ in held_out]  # the first corpus that has it
         self._found_sources: list[dict[str, tuple[str, int]]] = [{} for _ in held_out]  # its first target and corpus
 
     def add(self, corpus: int, pairs: Sequence[Pair]) -> None:
         """Compare training pairs. corpus: its number."""
         for number, sources in enumerate(self._sources):
-            for pair in (pair for pair in pairs if pair[0] in sources):
+            for pair in (pair for pair in pairs if pair[0] in sources) if self._compared[number][corpus] else ():
                 counts = self._counts[number][corpus]
                 counts[1] += 1
                 self._found_sources[number].setdefault(pair[0], (pair[1], corpus))
@@ -101,39 +101,41 @@ def _common(pair: Pair, trained: str, corpus: int) -> Common:
     return Common(shortened(pair[0]), shortened(pair[1]), shortened(trained), corpus)
 
 
+def compared(data: schema.DataConfig) -> list[list[bool]]:
+    """For each validation set, whether each training corpus has the same languages: text of other languages, which has
+    another target for the same source, says nothing."""
+    return [[data.pair_of(one) == data.pair_of(corpus) for corpus in data.train] for one in data.held_out]
+
+
 def check(overlaps: Sequence[Overlap], data: schema.DataConfig) -> None:
     """Raise NmtError if too many pairs of a validation set are training pairs, unless the settings allow it."""
-    for overlap in overlaps:
+    for overlap, one in zip(overlaps, data.held_out, strict=True):
         if overlap.too_many_pairs and data.validation_in_training == "error":
             raise NmtError(
-                f"{_common_pairs(overlap, data)}: scores on them tell nothing about other text: remove them from "
+                f"{_common_pairs(overlap, one, data)}: scores on them tell nothing about other text: remove them from "
                 "data.train, or set data.validation_in_training: warn"
             )
 
 
 def problems(overlaps: Sequence[Overlap], data: schema.DataConfig) -> Iterator[str]:
     """What is worth a warning."""
-    for overlap in overlaps:
+    for overlap, one in zip(overlaps, data.held_out, strict=True):
         if overlap.pairs:
-            yield f"{_common_pairs(overlap, data)}: scores on them tell nothing about other text"
+            yield f"{_common_pairs(overlap, one, data)}: scores on them tell nothing about other text"
         if overlap.too_many_sources:
             yield (
-                f"data.validation, {_label(data)}: {overlap.sources:,} of {overlap.total:,} sources "
+                f"data.validation, {one.label}: {overlap.sources:,} of {overlap.total:,} sources "
                 f"({overlap.sources / overlap.total:.1%}) are in data.train too, with another target"
             )
 
 
-def _common_pairs(overlap: Overlap, data: schema.DataConfig) -> str:
+def _common_pairs(overlap: Overlap, held_out: schema.Corpus, data: schema.DataConfig) -> str:
     most = max(range(len(data.train)), key=lambda corpus: overlap.by_corpus[corpus][0])
     where = f", most of them in {data.train[most].label}" if len(data.train) > 1 else ""
     return (
-        f"data.validation, {_label(data)}: {overlap.pairs:,} of {overlap.total:,} pairs "
+        f"data.validation, {held_out.label}: {overlap.pairs:,} of {overlap.total:,} pairs "
         f"({overlap.pairs / overlap.total:.1%}) are training pairs too{where}"
     )
-
-
-def _label(data: schema.DataConfig) -> str:
-    return data.validation.label if data.validation else ""
 
 
 def write(path: Path, overlaps: Sequence[Overlap]) -> None:

@@ -75,6 +75,14 @@ class Tokenizer:
         found = int(self._processor.PieceToId(name))
         return found if self._processor.IsControl(found) and found > EOS else None
 
+    def tags(self, names: Iterable[str]) -> list[int]:
+        """The ids of several. Raises NmtError for one that this vocabulary does not have."""
+        found = {name: self.tag(name) for name in names}
+        for name, tag in found.items():
+            if tag is None:
+                raise NmtError(f"vocabulary: it has no control symbol {name}")
+        return [tag for tag in found.values() if tag is not None]
+
     def decode(self, ids: list[list[int]]) -> list[str]:
         """Each sequence's text, as one line: PAD, BOS and EOS give no text, UNK and numbers that are not an id become
         `⁇`, bytes that are not UTF-8 become U+FFFD, and line feeds become spaces."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.checkpoints import export_folder
+from nmt.config.language_pairs import LanguagePair
 from nmt.data.vocabulary import EOS
 from nmt.decoding.ctranslate2_model import TOKENS_SCORED, CTranslate2Model, Output, load_package, unsupported
 from nmt.decoding.interface import AUTO_BATCH_TOKENS, Pair, SearchInput
@@ -93,9 +94,11 @@ class CTranslate2Engine:
         """Raises NmtError: CTranslate2 returns attention only from a search, and of other heads."""
         raise NmtError("a CTranslate2 folder gives no alignment: use the model file")
 
-    def subwords(self, lines: Sequence[str]) -> list[list[int]]:
-        """Each line's subword ids, without EOS."""
-        return self.vocabulary.source.encode(list(lines))
+    def subwords(self, lines: Sequence[str], pairs: Sequence[LanguagePair] | None = None) -> list[list[int]]:
+        """As nmt.commands.export.parity.Exported."""
+        source, known = self.vocabulary.source, self.settings.data.language_pairs
+        tags = [source.tags(known.tags(pair)) for pair in pairs] if pairs else [[] for _ in lines]
+        return [tag + ids for tag, ids in zip(tags, source.encode(list(lines)), strict=True)]
 
     def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list["Tensor"]:
         """Raises NmtError: CTranslate2 does not return the encoder's output."""

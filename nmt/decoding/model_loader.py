@@ -7,13 +7,14 @@ import logging
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from nmt import device as devices
 from nmt.checkpoints import export_folder, model_file
 from nmt.config import schema
+from nmt.config.language_pairs import LanguagePairs
 from nmt.data.vocabulary import Vocabulary
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.exact_engine import ExactEngine, difference, is_installed
@@ -28,14 +29,21 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nmt")
 
-Loaded = tuple[Engine, Vocabulary, schema.DecodingConfig, dict[Path, str]]
+
+class Loaded(NamedTuple):
+    """What a `Translator` is made of. digests: of each model file that was read."""
+
+    engine: Engine
+    vocabulary: Vocabulary
+    decoding: schema.DecodingConfig
+    languages: LanguagePairs
+    digests: dict[Path, str]
 
 
 def load(
     path: Path, device: str, ensemble: Sequence[Path], overrides: Sequence[str], glossary: Path | None = None
 ) -> Loaded:
-    """What a `Translator` is made of: the engine, its vocabulary, its settings for decoding, and the digest of each
-    model file that was read. Logs which engine it is, and why. See `Translator.load`."""
+    """Open what translates. Logs which engine it is, and why. See `Translator.load`."""
     if export_folder.is_ctranslate2(path):
         if ensemble:
             raise NmtError(f"{path}: an exported folder cannot be in an ensemble: give model files")
@@ -46,7 +54,7 @@ def load(
         engine.check_precision(decoding.precision)
         if decoding.engine == "torch" and any(one.startswith("decoding.engine=") for one in overrides):
             raise NmtError(f"{path}: decoding.engine: torch: this folder is for CTranslate2: give the model file")
-        return engine, engine.vocabulary, decoding, {}
+        return Loaded(engine, engine.vocabulary, decoding, engine.settings.data.language_pairs, {})
     paths = [model_file.locate(one) for one in (path, *ensemble)]
     settings = schema.override(model_file.load_config(paths[0]), overrides)
     decoding = settings.search
@@ -102,23 +110,27 @@ def _load_for_ctranslate2(path: Path, device: str, overrides: Sequence[str]) -> 
         engine = ExactEngine(str(path), loaded, decoding, own)
     except NmtError as error:
         return str(error)
-    return engine, loaded.vocabulary, decoding, {path: loaded.digest}
+    return Loaded(engine, loaded.vocabulary, decoding, loaded.config.data.language_pairs, {path: loaded.digest})
 
 
-def _load_for_pytorch(
-    paths: Sequence[Path], ensemble: Sequence[Path], device: str, overrides: Sequence[str]
-) -> tuple["PyTorchEngine", Vocabulary, schema.DecodingConfig, dict[Path, str]]:
+def _load_for_pytorch(paths: Sequence[Path], ensemble: Sequence[Path], device: str, overrides: Sequence[str]) -> Loaded:
     loaded = [model_file.load(one) for one in paths]
-    first = loaded[0]
+    first, languages = loaded[0], loaded[0].config.data.language_pairs
     for other, name in zip(loaded[1:], ensemble, strict=True):
         if other.vocabulary.protos != first.vocabulary.protos:
             raise NmtError(
                 f"{name}: its vocabulary differs from that of {paths[0]}: an ensemble needs models with the same "
                 "vocabulary"
             )
+        others = other.config.data.language_pairs
+        if (languages.several or others.several) and others != languages:
+            raise NmtError(
+                f"{name}: its pairs of languages, {', '.join(map(str, others.pairs))}, or their tags differ from those "
+                f"of {paths[0]}: an ensemble needs models of the same"
+            )
     decoding = schema.override(first.config, overrides).search
     digests = {one: file.digest for one, file in zip(paths, loaded, strict=True)}
-    return _pytorch_engine(loaded, device, decoding), first.vocabulary, decoding, digests
+    return Loaded(_pytorch_engine(loaded, device, decoding), first.vocabulary, decoding, languages, digests)
 
 
 def _pytorch_engine(

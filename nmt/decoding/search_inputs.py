@@ -32,6 +32,7 @@ class InputBuilder:
     longest_source: int | None  # as `Translator.longest_source`
     glossary: Glossary | None
     counts: LineCounts
+    tags: list[int]  # before each source; they count neither for its length nor for that of its outputs
 
     def build(self, lines: list[str], prefixes: list[str], first: int) -> Inputs:
         """The inputs for lines with a prefix each, none longer than model and settings allow.
@@ -103,7 +104,7 @@ class InputBuilder:
                 raise NmtError("a glossary needs decoding.method: beam: samples cannot be forced to contain its terms")
             self.counts.searched += 1
             required = tuple(self.vocabulary.target.encode(targets) for targets in self.glossary.terms(part.text))
-        return SearchInput(part.ids, longest, min(longest, shortest), tuple(prefix), seed, required)
+        return SearchInput(self.tags + part.ids, longest, min(longest, shortest), tuple(prefix), seed, required)
 
 
 def is_empty(line: str, ids: list[int]) -> bool:

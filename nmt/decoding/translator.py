@@ -6,23 +6,25 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.config import schema
+from nmt.config.language_pairs import LanguagePairs
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding import long_input, model_loader
 from nmt.decoding.chunks import CHUNK_LINES, LineCounts, chunked
 from nmt.decoding.glossary import Glossary, continues_word
 from nmt.decoding.interface import Engine, Pair, SearchInput, batch_tokens
+from nmt.decoding.language_choice import LanguageChoice
 from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.banned_words import BannedWords
 from nmt.decoding.search.options import Hypothesis, Options, Sampling, length_penalties
 from nmt.decoding.search.phrase_automaton import contains
 from nmt.decoding.search_inputs import InputBuilder, Inputs, is_empty
+from nmt.decoding.translation import Translation as Translation
 from nmt.device import explaining_out_of_memory
 from nmt.errors import NmtError
 
@@ -40,32 +42,22 @@ _MOST_SAMPLES = 1000  # of a line; also the largest beam
 _NOTHING = Hypothesis([], score=0.0, log_probability=0.0, token_scores=[])
 
 
-@dataclass(frozen=True)
-class Translation:
-    """One translation of one line.
-
-    score is log P(Y|X) divided by the length penalty; pieces are its subwords and the end of sentence, and
-    token_scores the log P of each. The translation of a line without words is empty, with score 0 and no pieces.
-    On request, alignment has for each piece a weight for each of source_pieces (the end of sentence is last in both).
-    If a line was translated in parts, each part has its end of sentence in pieces and source_pieces, and a row of the
-    alignment covers the source pieces of its own part.
-    """
-
-    text: str
-    score: float
-    log_probability: float
-    pieces: list[str]
-    token_scores: list[float]
-    source_pieces: list[str] | None = None
-    alignment: list[list[float]] | None = None
-
-
 class Translator:
     """An engine, its vocabulary and the settings for decoding. `decoding` and `glossary` may be replaced; `counts`
-    grow with each line. Several threads may call a translator at once: they take turns, one chunk of lines each."""
+    grow with each line. Several threads may call a translator at once: they take turns, one chunk of lines each.
 
-    def __init__(self, engine: Engine, vocabulary: Vocabulary, decoding: schema.DecodingConfig):
+    to, from_: codes of languages. A model of several pairs needs them where there is a choice, in each call or once in
+    `languages.use`."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        vocabulary: Vocabulary,
+        decoding: schema.DecodingConfig,
+        languages: LanguagePairs | None = None,
+    ):
         self.engine, self.vocabulary, self.decoding = engine, vocabulary, decoding
+        self.languages = LanguageChoice(languages, vocabulary.source)
         self.counts = LineCounts()
         self.on_lines: Callable[[int], object] = lambda count: None  # called with how many more lines are searched
         self.digests: dict[Path, str] = {}  # of the model files that were loaded
@@ -88,9 +80,9 @@ class Translator:
         `source term TAB target term`. Raises NmtError if a file is missing, damaged or not a model, an override is
         wrong, the vocabularies differ, or the device is not available.
         """
-        engine, vocabulary, decoding, digests = model_loader.load(path, device, ensemble, overrides, glossary)
-        translator = cls(engine, vocabulary, decoding)
-        translator.digests = digests
+        loaded = model_loader.load(path, device, ensemble, overrides, glossary)
+        translator = cls(loaded.engine, loaded.vocabulary, loaded.decoding, loaded.languages)
+        translator.digests = loaded.digests
         if glossary is not None:
             translator.use_glossary(Glossary.load(glossary), str(glossary))
         return translator
@@ -111,8 +103,9 @@ class Translator:
     @property
     def longest_source(self) -> int | None:
         """The most subwords of a source that is not split or cut: decoding.max_source_tokens, or fewer if the model
-        has learned fewer positions; None: no limit."""
-        limits = (self.decoding.max_source_tokens, self.engine.positions)
+        has learned fewer positions; None: no limit. The tokens of languages are not counted."""
+        positions, tags = self.engine.positions, self.languages.most_tags
+        limits = (self.decoding.max_source_tokens, positions and positions - tags)
         return min((limit for limit in limits if limit is not None), default=None)
 
     @property
@@ -124,9 +117,9 @@ class Translator:
         """The most subwords of an output for a source of `source` subwords."""
         return self.decoding.longest_output(source, self.engine.positions)
 
-    def translate(self, lines: Sequence[str]) -> list[str]:
+    def translate(self, lines: Sequence[str], *, to: str | None = None, from_: str | None = None) -> list[str]:
         """The best translation of each line. Raises as `stream` does."""
-        return list(self.stream(lines))
+        return list(self.stream(lines, to=to, from_=from_))
 
     def hypotheses(
         self,
@@ -136,12 +129,14 @@ class Translator:
         alignment: bool = False,
         token_scores: bool = True,
         prefixes: Sequence[str] | None = None,
+        to: str | None = None,
+        from_: str | None = None,
     ) -> list[list[Translation]]:
         """The n best translations of each line, best first. prefixes: for each line, the text that its translations
         begin with. token_scores: if False, `pieces` and `token_scores` may be empty, which saves CTranslate2 a second
         pass. Raises as `stream_hypotheses` does."""
-        found = self.stream_hypotheses(lines, n_best, alignment=alignment, token_scores=token_scores, prefixes=prefixes)
-        return list(found)
+        details = {"alignment": alignment, "token_scores": token_scores}
+        return list(self.stream_hypotheses(lines, n_best, **details, prefixes=prefixes, to=to, from_=from_))
 
     def stream(
         self,
@@ -150,16 +145,19 @@ class Translator:
         *,
         prefixes: Iterable[str] | None = None,
         first: int = 1,
+        to: str | None = None,
+        from_: str | None = None,
     ) -> Iterator[str]:
         """`translate` for any number of lines: yields one translation for each, in order.
 
         At most chunk_lines are read before the first translation is yielded: 1 answers line by line. `first` is the
         number of the first line, for messages. No translation contains a line break or a tab. Raises NmtError for a
         line over decoding.max_source_tokens if decoding.long_input is `error`, if there are more or fewer prefixes than
-        lines, if memory runs out, and for a model whose scores are not numbers; TypeError for a string in place of
-        lines.
+        lines, for languages as `LanguagePairs.choose`, if memory runs out, and for a model whose scores are not
+        numbers; TypeError for a string in place of lines.
         """
-        for _, chunk in self._chunks(lines, chunk_lines, 1, prefixes, first, scores=False):
+        tags = self.languages.tags(to, from_)
+        for _, chunk in self._chunks(lines, chunk_lines, 1, prefixes, first, tags, scores=False):
             yield from self._texts([hypotheses[0].tokens for hypotheses in chunk])
 
     def stream_hypotheses(
@@ -172,20 +170,24 @@ class Translator:
         token_scores: bool = True,
         prefixes: Iterable[str] | None = None,
         first: int = 1,
+        to: str | None = None,
+        from_: str | None = None,
     ) -> Iterator[list[Translation]]:
         """`hypotheses` for any number of lines, as `stream`; also NmtError if n_best is above the beam or 1000."""
         if self.decoding.method == "beam" and n_best > (beam := self.decoding.beam_size):
             raise NmtError(f"n_best of {n_best} is above decoding.beam_size: {beam}: raise decoding.beam_size")
         if n_best > _MOST_SAMPLES:
             raise NmtError(f"{n_best} samples of each line: ask for at most {_MOST_SAMPLES}")
-        details = token_scores or alignment
-        for inputs, chunk in self._chunks(lines, chunk_lines, n_best, prefixes, first, token_scores=details):
+        details, tags = token_scores or alignment, self.languages.tags(to, from_)
+        for inputs, chunk in self._chunks(lines, chunk_lines, n_best, prefixes, first, tags, token_scores=details):
             translations = [self._translations(hypotheses) for hypotheses in chunk]
             if alignment:
                 self._align(inputs, translations, chunk)
             yield from translations
 
-    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[Translation | None]:
+    def score(
+        self, sources: Sequence[str], targets: Sequence[str], *, to: str | None = None, from_: str | None = None
+    ) -> list[Translation | None]:
         """Score each target as a translation of its source: log P of every subword.
 
         None, counted as skipped, if the source is longer than `longest_source`, or the target is longer than an output
@@ -198,7 +200,7 @@ class Translator:
         if len(sources) != len(targets):
             raise NmtError(f"{len(sources)} sources and {len(targets)} targets: give one target for each source")
         encoded = self.vocabulary.source.encode(list(sources)), self.vocabulary.target.encode(list(targets))
-        longest = self.longest_source
+        longest, tags = self.longest_source, self.languages.tags(to, from_)
         found: list[Translation | None] = [None for _ in targets]
         fitting: dict[int, Pair] = {}
         for place, (ids, target) in enumerate(zip(*encoded, strict=True)):
@@ -207,35 +209,34 @@ class Translator:
                 self.counts.empty += 1
                 found[place] = Translation(targets[place], 0.0, 0.0, [], [])
             elif longest is None or (len(ids) <= longest and len(target) <= self.longest_output(longest)):
-                fitting[place] = ids, target
+                fitting[place] = tags + ids, target
             else:
                 self.counts.skipped += 1
         pairs = list(fitting.values())
         with self._computing():
             scores = self.engine.score(pairs, self.batch_tokens)
         by_length = length_penalties(max(map(len, scores), default=0), self._options(1))
-        hypotheses = [
-            Hypothesis.scored(target, token_scores, by_length)
-            for (_, target), token_scores in zip(pairs, scores, strict=True)
-        ]
+        of_pairs = zip(pairs, scores, strict=True)
+        hypotheses = [Hypothesis.scored(target, each, by_length) for (_, target), each in of_pairs]
         for place, one in zip(fitting, self._translations(hypotheses), strict=True):
             found[place] = dataclasses.replace(one, text=targets[place])
         return found
 
-    def encode(self, lines: Sequence[str]) -> list["Tensor"]:
-        """The encoder's output for each line, float32 on the CPU, [subwords + 1, width], the end of sentence last.
+    def encode(self, lines: Sequence[str], *, to: str | None = None, from_: str | None = None) -> list["Tensor"]:
+        """The encoder's output for each line, float32 on the CPU, [subwords + 1, width], the end of sentence last; the
+        tokens of languages are subwords too.
 
         With an ensemble, that of the first model. Raises NmtError for a line over `longest_source`, and for an
         exported folder.
         """
         _check_lines(lines)
         sources = self.vocabulary.source.encode(list(lines))
-        longest = self.longest_source
+        longest, tags = self.longest_source, self.languages.tags(to, from_)
         for number, ids in enumerate(sources, start=1):
             if longest is not None and len(ids) > longest:
                 raise NmtError(f"line {number}: {len(ids)} subwords, more than {longest}: shorten or split it")
         with self._computing():
-            return self.engine.encode(sources, self.batch_tokens)
+            return self.engine.encode([tags + ids for ids in sources], self.batch_tokens)
 
     @contextmanager
     def _computing(self) -> Iterator[None]:
@@ -252,6 +253,7 @@ class Translator:
         n_best: int,
         prefixes: Iterable[str] | None,
         first: int,
+        tags: list[int],
         *,
         scores: bool = True,
         token_scores: bool = True,
@@ -267,7 +269,7 @@ class Translator:
                 )
             with self._computing():
                 limits = (self.engine.positions, self.longest_source)
-                builder = InputBuilder(self.vocabulary, self.decoding, *limits, self.glossary, self.counts)
+                builder = InputBuilder(self.vocabulary, self.decoding, *limits, self.glossary, self.counts, tags)
                 inputs = builder.build(chunk, given, first)
                 sources = [source for parts in inputs.values() for source in parts]
                 with self._reporting(len(chunk), len(sources)):

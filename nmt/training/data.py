@@ -1,6 +1,6 @@
 """What the trainer is given."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nmt.data.prepare import PreparedData
@@ -9,7 +9,7 @@ from nmt.models.interface import TranslationModel
 
 @dataclass(frozen=True)
 class TranslationScores:
-    """Scores of the translated validation set.
+    """Scores of a translated validation set.
 
     samples: (source, reference, translation) of some sentences; signatures: sacreBLEU's, by the score's name.
     """
@@ -24,11 +24,11 @@ class TranslationScores:
 class TrainingData:
     """What a run trains and validates on. Each key is a hash of the content that it names.
 
-    translate_validation: translates the validation set with a model and scores the result; collective.
+    translate_validation: translates the validation sets with a model and scores the result of each; collective.
     validation_key: of all that best_metric depends on; scores with different keys cannot be compared.
     """
 
     prepared: PreparedData
-    translate_validation: Callable[[TranslationModel], TranslationScores] | None
+    translate_validation: Callable[[TranslationModel], Sequence[TranslationScores]] | None
     vocabulary_key: str
     validation_key: str

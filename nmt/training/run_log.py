@@ -5,7 +5,7 @@ import logging
 import os
 import platform
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from importlib import metadata
 from pathlib import Path
@@ -27,7 +27,7 @@ class RunLog:
     """Appends to the log files in a run's folder.
 
     metrics.jsonl: one row per logged step and one per validation, copied to TensorBoard if wanted.
-    samples.jsonl: source, reference and translation of some validation sentences.
+    samples.jsonl: source, reference and translation of some validation sentences, and with several sets their `set`.
     sessions.jsonl: one row each time training starts or resumes (`"event": "started"`), and one when it stops to be
     resumed later (`stopped`) or is done (`finished`). A session that was killed has only the first.
 
@@ -61,14 +61,15 @@ class RunLog:
         """Append a row, whose `step` is the x-axis in TensorBoard. Raises NmtError when it cannot be written."""
         self._metrics.write(row)
         if self._board:
-            for name, value in row.items():
-                if name != "step":
-                    self._board.add_scalar(name, value, row["step"])
+            for name, value in _scalars(row):
+                self._board.add_scalar(name, value, row["step"])
 
-    def samples(self, step: int, samples: Iterable[tuple[str, str, str]]) -> None:
-        """Append (source, reference, translation) of a validation, one row each."""
+    def samples(self, step: int, samples: Iterable[tuple[str, str, str]], name: str | None = None) -> None:
+        """Append (source, reference, translation) of a validation, one row each; name: of the set, if there are
+        several."""
+        of = {"step": step} if name is None else {"step": step, "set": name}
         for source, reference, translation in samples:
-            self._samples.write({"step": step, "source": source, "reference": reference, "translation": translation})
+            self._samples.write({**of, "source": source, "reference": reference, "translation": translation})
 
     def session(self, event: str, step: int, **facts: Any) -> None:
         """Append a row about the session: it starts or ends after this step. facts: JSON values."""
@@ -80,6 +81,18 @@ class RunLog:
 
     def __exit__(self, *_: object) -> None:
         self._open_files.close()
+
+
+def _scalars(row: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    """The numbers of a row but its step. Those in a list are named by their place, or their own name:
+    `corpora/0/share`, `validation/en-de/bleu`."""
+    for name, value in row.items():
+        if isinstance(value, list):
+            for place, item in enumerate(value):
+                inner = {key: number for key, number in item.items() if key != "name" and number is not None}
+                yield from ((f"{name}/{item.get('name', place)}/{key}", number) for key, number in inner.items())
+        elif name != "step":
+            yield name, value
 
 
 class ProgressBar:

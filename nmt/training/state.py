@@ -30,7 +30,9 @@ FORMAT = "nmt-state"
 _FIXED_SETTINGS = (
     "model.", "vocabulary.", "seed", "training.batch_tokens", "training.best_metric", "data.pool_pairs",
     "data.source_language", "data.target_language", "data.max_length", "data.drop_copies", "data.drop_duplicates",
+    "data.language_tags",
 )  # fmt: skip
+_MIXED_BY = ("data.train", "data.temperature", "data.stages")
 _FREE_SETTINGS = ("model.dropout", "model.attention_dropout", "model.activation_dropout")
 
 
@@ -38,7 +40,10 @@ _FREE_SETTINGS = ("model.dropout", "model.attention_dropout", "model.activation_
 class Progress:
     """How far a run is; with the weights, everything in which two states of a run can differ.
 
-    step: optimizer steps done; epoch, step_in_epoch: the position in the data, both from 0. target_tokens: target
+    step: optimizer steps done; epoch, step_in_epoch: the position in the data, both from 0; in the epoch in which a
+    stage began, counted from its beginning. stage: its number in data.stages, from 0; stage_step, stage_time,
+    stage_given: when it began, in steps and in the time of the mix, and the pairs that each corpus had given by then
+    (none: the first stage); pool_end: when the pool of the last step ended, None within a pool. target_tokens: target
     subwords trained on, without padding; seconds: spent training, over all sessions. best, best_step, without_best: the
     best validation (higher is better, a loss negated), and how many validations came after it. pairs_of: pairs trained
     on, of each corpus. losses and interval_…: sums over the steps since the last row of metrics; interval_cells are
@@ -51,6 +56,11 @@ class Progress:
     step: int = 0
     epoch: int = 0
     step_in_epoch: int = 0
+    stage: int = 0
+    stage_step: int = 0
+    stage_time: int = 0
+    stage_given: list[int] = field(default_factory=list)
+    pool_end: int | None = None
     target_tokens: int = 0
     seconds: float = 0.0
     best: float | None = None
@@ -134,9 +144,9 @@ class Identity:
         check_settings(self.config, saved.config, run)
         changed = reader.differences(saved.config, self.config)
         if self.vocabulary_key != saved.vocabulary_key:
-            raise _not_resumable(run, "another vocabulary", changed, ("data.train",))
+            raise _not_resumable(run, "another vocabulary", changed, _MIXED_BY)
         if self.data_key != saved.data_key:
-            raise _not_resumable(run, "other training data", changed, ("data.train", "training.micro_batch_tokens"))
+            raise _not_resumable(run, "other training data", changed, (*_MIXED_BY, "training.micro_batch_tokens"))
         for path, (before, now) in changed.items():
             log.info("setting changed: %s: %s in the saved run, %s now", path, before, now)
 

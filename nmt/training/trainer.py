@@ -4,7 +4,6 @@ import dataclasses
 import logging
 import signal
 import time
-from collections.abc import Generator
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,17 @@ import torch
 
 from nmt.checkpoints import model_file, run_folder
 from nmt.config.schema import Config
-from nmt.data.batching import Batches, Step, read_ahead
-from nmt.data.mixing import Mix, mix_of
+from nmt.data.batching import Batches
+from nmt.data.mixing import Mix
+from nmt.data.prepare import ValidationSet
+from nmt.data.stages import stages_of
 from nmt.data.token_store import TokenStore
 from nmt.device import explaining_out_of_memory
 from nmt.distributed.ranks import Ranks
 from nmt.distributed.stopping import StopRequest
 from nmt.errors import NmtError
 from nmt.training import state
+from nmt.training.curriculum import Curriculum
 from nmt.training.data import TrainingData
 from nmt.training.memory import micro_batch_tokens
 from nmt.training.precision import faster_precision
@@ -60,19 +62,19 @@ class Trainer:
         message = f"{device}: out of memory with the model alone: lower the sizes in the model settings"
         with explaining_out_of_memory(lambda: message):
             self.model = model_file.new_model(config.model, prepared.vocabulary)
-            self.mix = mix_of(config.data, [one.kept for one in prepared.report.counts])
-            corpora = len(self.mix.sizes)
+            self.sizes = [one.kept for one in prepared.report.counts]  # of the corpora, in pairs
+            stages, corpora = stages_of(config.data, self.sizes), len(self.sizes)
             self.train_step = TrainStep(self.model, config.training, config.seed, device, ranks, corpora)
         self.micro_batch_tokens = micro_batch_tokens(
             config.training, self.run_dir, prepared.train, self.train_step.objective, ranks
         )
         sizes = config.training.batch_tokens, self.micro_batch_tokens
         packed = self.train_step.objective.packed
-        self.batches = self._batches(prepared.train, *sizes, config.versions, packed=packed, mix=self.mix)
-        ids = prepared.validation_ids
-        self.validation = None if ids is None else self._validation_batches(ids)
+        self.batches = self._batches(prepared.train, *sizes, config.versions, packed=packed, mix=stages[0].mix)
+        self.curriculum = Curriculum(config, stages, self.batches)
+        self.validation = [(one.name, self._validation_batches(one)) for one in prepared.validation]
         # The batches depend on all of it.
-        mixed = ", ".join(map(str, self.mix.shares)) if self.mix != Mix.of(self.mix.sizes) else "by size"
+        mixed = "; ".join(stage.key for stage in stages)
         data_key = f"{prepared.data_key}, {self.batches.skipped} pairs skipped, mixed {mixed}"
         self.identity = Identity(config, data_key, data.vocabulary_key, data.validation_key)
         self.progress = Progress.of(corpora)
@@ -160,12 +162,13 @@ class Trainer:
         total = parts.pop("total")
         shares = ", ".join(f"{name} {count:,}" for name, count in parts.items() if count)
         log.info("model: %s parameters (%s)", f"{total:,}", shares)
-        steps, skipped = self.batches.steps_in_epoch(progress.epoch), self.batches.skipped
+        steps, skipped = self.curriculum.steps_in_epoch(progress), self.batches.skipped
         left_out = f"; {skipped:,} pairs longer than a batch skipped (data.over_budget)" if skipped else ""
         where = f"{self.ranks.size} ranks, {self.device.type}" if self.ranks.size > 1 else str(self.device)
         threads = torch.get_num_threads()
         where += f", {threads} thread{'s' * (threads > 1)}" if self.device.type == "cpu" else ""
         log.info("training: about %s steps per epoch%s; %s, %s", f"{steps:,}", left_out, where, training.precision)
+        self.curriculum.announce(progress)
         if training.max_epochs is None:
             return training.max_steps
         left = steps * (training.max_epochs - progress.epoch) - progress.step_in_epoch
@@ -185,7 +188,8 @@ class Trainer:
         phase = self.profile.phase if self.profile else nullcontext
         if self._reason_to_end():  # a setting was changed after the run had stopped between two checkpoints
             self._save_if_due(run_log, saver, stop)
-        with ProgressBar(progress.step, last_step, hidden=not self.ranks.first) as bar, closing(self._steps()) as steps:
+        steps = self.curriculum.steps(progress, pinned=self.device.type == "cuda")
+        with ProgressBar(progress.step, last_step, hidden=not self.ranks.first) as bar, closing(steps):
             shown = self.ranks.broadcast(bar.shown)
             while not (self._reason_to_end() or stop.agreed):
                 start = time.perf_counter()
@@ -212,28 +216,6 @@ class Trainer:
                 self._save_if_due(run_log, saver, stop)
         if self._reason_to_end():
             stop.agreed = 0  # a request in the last step: there is nothing to resume
-
-    def _steps(self) -> Generator[Step, None, None]:
-        """The steps from the current position on; `progress` holds the position after the step that was yielded."""
-        progress = self.progress
-        while True:
-            steps = self.batches.epoch(progress.epoch, progress.step_in_epoch)
-            if self.device.type == "cuda":
-                steps = map(Step.pinned, steps)
-            with closing(read_ahead(steps, self.config.data.prefetch)) as ahead:
-                following = next(ahead, None)
-                if following is None:
-                    raise NmtError(
-                        f"{self.run_dir}: was saved after step {progress.step_in_epoch:,} of epoch "
-                        f"{progress.epoch + 1:,}, which has no more steps now: another version of nmt or NumPy makes "
-                        "other batches: use the versions in sessions.jsonl there, or set a new run_dir"
-                    )
-                while following is not None:
-                    step, following = following, next(ahead, None)
-                    progress.step_in_epoch += 1
-                    if following is None:
-                        progress.epoch, progress.step_in_epoch = progress.epoch + 1, 0
-                    yield step
 
     def _learning_rate(self) -> float:
         return learning_rate(self.progress.step, self.config.training, self.config.model.width)
@@ -267,10 +249,11 @@ class Trainer:
         row = {
             "step": progress.step,
             "epoch": progress.epoch + 1,
+            **self.curriculum.metrics(progress),
             "loss": loss,
             "nll": sum(nll) / target,
             "learning_rate": self._learning_rate(),
-            **({"corpora": progress.corpora(self.mix.sizes, nll)} if len(self.mix.sizes) > 1 else {}),
+            **({"corpora": progress.corpora(self.sizes, nll)} if len(self.sizes) > 1 else {}),
             **({"gradient_norm": float(norm)} if norm is not None and norm.isfinite() else {}),
             "target_tokens": progress.target_tokens,
             "target_tokens_per_second": round(speed, 1),
@@ -319,39 +302,43 @@ class Trainer:
         )
 
     def _validate(self, run_log: RunLog) -> dict[str, Any]:
-        """Score the model on the validation set, log the scores and compare them with the best so far.
+        """Score the model on the validation sets, log the scores and compare their means with the best so far.
 
         Returns the scores by name and `signatures`, those of BLEU and chrF; nothing without a validation set.
         """
-        if self.validation is None:
+        if not self.validation:
             return {}
         progress, metric = self.progress, self.config.training.best_metric
         # Uncompiled: padded batches have many shapes, each of which would be compiled.
         eager = torch.compiler.set_stance("force_eager") if self.train_step.compiled else nullcontext()
         with eager:
-            scores, translated = validate(self.train_step, self.validation, self.data.translate_validation)
-        line = f"validation_loss {scores['validation_loss']:.4f}"
-        if translated:
-            line += f"  BLEU {translated.bleu:.2f}  chrF {translated.chrf:.2f}"
-            run_log.samples(progress.step, translated.samples)
+            found = validate(self.train_step, self.validation, self.data.translate_validation)
+        several = len(found.names) > 1
+        for name, translated in zip(found.names, found.translated, strict=False):
+            run_log.samples(progress.step, translated.samples, name if several else None)
             for sample in translated.samples:
-                log.info("\n  source       %s\n  reference    %s\n  translation  %s", *sample)
-        run_log.metrics({"step": progress.step, **scores})
-        value = -scores[metric] if metric == "validation_loss" else scores[metric]
+                head = f"{name}:" if several else ""
+                log.info("%s\n  source       %s\n  reference    %s\n  translation  %s", head, *sample)
+        run_log.metrics({"step": progress.step, **self.curriculum.metrics(progress), **found.row})
+        value = -found.scores[metric] if metric == "validation_loss" else found.scores[metric]
         progress.without_best += 1
+        line, *of_sets = found.lines()
         if progress.best is None or value > progress.best:
             progress.best, progress.best_step, progress.without_best = value, progress.step, 0
             line += f"  (best {metric})"
         log.info("step %s  %s", f"{progress.step:,}", line)
-        return {**scores, "signatures": translated.signatures if translated else {}}
+        for line in of_sets:
+            log.info("  %s", line)
+        return {**found.row, "signatures": found.signatures}
 
-    def _validation_batches(self, pairs: TokenStore) -> Batches:
-        """Batches of the complete validation set, of any length. Raises NmtError for a pair too long to score."""
+    def _validation_batches(self, of: ValidationSet) -> Batches:
+        """Batches of a complete validation set, of any length. Raises NmtError for a pair too long to score."""
+        pairs = of.ids
         longest, limit = int(max(pairs.source.lengths.max(), pairs.target.lengths.max())), self.model.longest_position
         if limit is not None and longest > limit:
             raise NmtError(
-                f"data.validation: a sentence has {longest} subwords, and these model settings allow at most {limit} "
-                "positions: remove the sentence, or choose model settings that allow longer ones"
+                f"data.validation, {of.name}: a sentence has {longest} subwords, and these model settings allow at "
+                f"most {limit} positions: remove the sentence, or choose model settings that allow longer ones"
             )
         tokens = max(longest, self.micro_batch_tokens)
         return self._batches(pairs, tokens * self.ranks.size, tokens)

@@ -1,6 +1,9 @@
-"""Scoring a model on the validation set: its loss, and the scores of its translations."""
+"""Scoring a model on the validation sets: its loss, and the scores of its translations."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -10,23 +13,75 @@ from nmt.training.data import TranslationScores
 from nmt.training.train_step import TrainStep
 
 
+@dataclass(frozen=True)
+class Validation:
+    """The result. of_sets: the scores of each set by name, in the order of data.validation; translated: what
+    `translate` returned, for each set, or nothing."""
+
+    names: Sequence[str]
+    of_sets: Sequence[dict[str, float]]
+    translated: Sequence[TranslationScores]
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The mean of each score over the sets."""
+        count = len(self.of_sets)
+        return {name: math.fsum(of[name] for of in self.of_sets) / count for name in self.of_sets[0]}
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """For metrics.jsonl and the provenance: the means, and if there are several sets those of each."""
+        if len(self.of_sets) == 1:
+            return self.scores
+        sets = [{"name": name, **scores} for name, scores in zip(self.names, self.of_sets, strict=True)]
+        return {**self.scores, "validation": sets}
+
+    @property
+    def signatures(self) -> dict[str, str]:
+        """Those of sacreBLEU by the score's name; several where languages have tokenizers of their own."""
+        found: dict[str, dict[str, None]] = {}
+        for of in self.translated:
+            for name, signature in of.signatures.items():
+                found.setdefault(name, {})[signature] = None
+        return {name: ", ".join(signatures) for name, signatures in found.items()}
+
+    def lines(self) -> list[str]:
+        """For the log: the means, and if there are several sets a line for each."""
+        several = len(self.of_sets) > 1
+        lines = [_line(self.scores) + (f"  (mean of {len(self.of_sets)} sets)" if several else "")]
+        if several:
+            lines += [f"{name}  {_line(scores)}" for name, scores in zip(self.names, self.of_sets, strict=True)]
+        return lines
+
+
+def _line(scores: dict[str, float]) -> str:
+    translated = f"  BLEU {scores['bleu']:.2f}  chrF {scores['chrf']:.2f}" if "bleu" in scores else ""
+    return f"validation_loss {scores['validation_loss']:.4f}{translated}"
+
+
 @torch.no_grad()
 def validate(
-    train_step: TrainStep, batches: Batches, translate: Callable[[TranslationModel], TranslationScores] | None
-) -> tuple[dict[str, float], TranslationScores | None]:
-    """The scores by name, and what `translate` returned. Collective; leaves the model in eval mode.
+    train_step: TrainStep,
+    sets: Sequence[tuple[str, Batches]],
+    translate: Callable[[TranslationModel], Sequence[TranslationScores]] | None,
+) -> Validation:
+    """Score the model on sets, each with its name. Collective; leaves the model in eval mode.
 
     validation_loss is the mean of -log p in nats per target token; bleu and chrf are there with `translate` only.
     """
     train_step.objective.eval()
+    scores = [{"validation_loss": _loss(train_step, batches)} for _, batches in sets]
+    if train_step.sharded:  # without a backward pass the embeddings are still gathered
+        train_step.objective.reshard()  # type: ignore[operator]
+    translated = translate(train_step.unsharded_model()) if translate else []
+    for of, found in zip(scores, translated, strict=False):
+        of |= {"bleu": found.bleu, "chrf": found.chrf}
+    return Validation([name for name, _ in sets], train_step.ranks.broadcast(scores), translated)
+
+
+def _loss(train_step: TrainStep, batches: Batches) -> float:
     nll, tokens = torch.zeros((), dtype=torch.float64), 0
     for step in batches.epoch(0):
         nll += sum(float(train_step.objective(batch.to(train_step.device))[1].sum()) for batch in step.micro_batches)
         tokens += step.target_tokens  # of all ranks
-    if train_step.sharded:  # without a backward pass the embeddings are still gathered
-        train_step.objective.reshard()  # type: ignore[operator]
-    scores = {"validation_loss": float(train_step.ranks.all_reduce_sum(nll)) / tokens}
-    translated = translate(train_step.unsharded_model()) if translate else None
-    if translated:
-        scores |= {"bleu": translated.bleu, "chrf": translated.chrf}
-    return train_step.ranks.broadcast(scores), translated
+    return float(train_step.ranks.all_reduce_sum(nll)) / tokens

@@ -367,9 +367,20 @@ def test_a_signal_saves_and_ends(corpus: Path, tmp_path: Path, number: signal.Si
     assert done.returncode == 0 and (b"resuming" in done.stderr)
 
 
-@pytest.mark.parametrize("model", ["model.architecture=transformer", RECURRENT])
-def test_killed_at_any_moment_the_run_ends_the_same(corpus: Path, tmp_path: Path, model: str) -> None:
-    settings = [model, "training.max_steps=60", "training.validation_bleu=false", "training.validate_every=20"]
+STAGES = """data.stages=[
+    {weights: {train: 3, validation: 1}, steps: 13}, {weights: {validation: 1}, passes: {validation: 2.5}},
+    {weights: {train: 1, validation: 1}, steps: 19}, {weights: {train: 1}}]"""
+
+
+@pytest.mark.parametrize(
+    "changes", [(), (RECURRENT,), (STAGES, "data.pool_pairs=150")], ids=["", "recurrent", "stages"]
+)
+def test_killed_at_any_moment_the_run_ends_the_same(corpus: Path, tmp_path: Path, changes: tuple[str, ...]) -> None:
+    settings = [*changes, "training.max_steps=60", "training.validation_bleu=false", "training.validate_every=20"]
+    if STAGES in changes:
+        corpora = [f"{{source: {corpus}/{name}.en, target: {corpus}/{name}.de, name: {name}}}"
+                   for name in ("train", "validation")]  # fmt: skip
+        settings.append(f"data.train=[{', '.join(corpora)}]")
     config = tmp_path / "config.yaml"
     config.write_text(config_text(corpus, tmp_path / "run"))
     assert run("train", config, *settings, f"run_dir={tmp_path / 'whole'}").returncode == 0

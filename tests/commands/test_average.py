@@ -16,7 +16,9 @@ from nmt.cli import app
 from nmt.commands import average, train
 from nmt.commands.validate import Validator, recorded_text_key, text_key, validation_key
 from nmt.config import reader, schema
+from nmt.config.language_pairs import LanguagePair
 from nmt.config.schema import Config, Corpus
+from nmt.data.prepare import ValidationSet
 from nmt.errors import NmtError
 from nmt.files.text import read_lines
 
@@ -82,8 +84,8 @@ def test_the_winner_is_the_mean_of_its_files(trained: Path) -> None:
     mean = averaging.average(best.paths)
     assert all(torch.equal(weight, winner.weights[name]) for name, weight in mean.weights.items())
     of = winner.config
-    pairs = average._validation(trained, schema.load(trained / "config.yaml").data, {})
-    validator = Validator(pairs, winner.vocabulary, of.search, of.training, of.data.target_language)
+    [held_out] = average._validation(trained, schema.load(trained / "config.yaml").data, winner)
+    validator = Validator(held_out.pairs, winner.vocabulary, of.search, of.training, held_out.languages)
     assert validator(winner.build()).bleu == best.bleu
     assert {"last 1", "moving average"} <= {name for one in tried for name in one.name.split(", ")}
 
@@ -156,6 +158,11 @@ def with_relative_paths(run: Path, of: Config) -> None:
     (run / "config.yaml").write_text(reader.to_yaml(relative), encoding="utf-8")
 
 
+def held_out(pairs: list[tuple[str, str]], tags: tuple[str, ...] = ()) -> ValidationSet:
+    """As much of a validation set as its key needs."""
+    return ValidationSet("en-de", LanguagePair("en", "de"), tags, pairs, ids=None)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("metric", ["validation_loss", "bleu"])
 def test_another_text_of_the_same_name_is_refused(
     make_config: MakeConfig, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metric: str
@@ -165,7 +172,7 @@ def test_another_text_of_the_same_name_is_refused(
     run = run_of(tmp_path / "run", of, 1)
     with_relative_paths(run, of)
     pairs = list(zip(*(read_lines(corpus / f"validation.{side}") for side in ("en", "de")), strict=True))
-    key = validation_key(pairs, of.training, of.decoding)
+    key = validation_key([held_out(pairs)], of.training, of.decoding)
     model_file.save(model_file.checkpoint_path(run, 2), make_checkpoint(of, 2, step=2, validation_key=key))
     sessions = ({"event": "started", "step": step, "folder": folder} for step, folder in ((0, "/"), (1, str(corpus))))
     (run / "sessions.jsonl").write_text("".join(f"{json.dumps(session)}\n" for session in sessions))
@@ -190,7 +197,7 @@ def test_pairs_with_an_empty_side_are_left_out_as_in_training(
     with_relative_paths(run, of)
     for name, lines in (("validation.en", "one\n\ntwo\n"), ("validation.de", "eins\nzwei\n \n")):
         (tmp_path / name).write_text(lines)
-    key = validation_key([("one", "eins")], of.training, of.decoding)
+    key = validation_key([held_out([("one", "eins")])], of.training, of.decoding)
     model_file.save(model_file.checkpoint_path(run, 2), make_checkpoint(of, 2, step=2, validation_key=key))
     monkeypatch.chdir(tmp_path)
     average.select(run, "cpu")
@@ -202,10 +209,16 @@ def test_other_settings_of_the_search_are_no_other_text(make_config: MakeConfig)
         make_config(*overrides)
         for overrides in ([], ["training.best_metric=bleu"], ["training.best_metric=bleu", "decoding.beam_size=7"])
     )
-    keys = {validation_key(pairs, of.training, of.decoding): of.training.best_metric for of in configs}
+    keys = {validation_key([held_out(pairs)], of.training, of.decoding): of.training.best_metric for of in configs}
     assert len(keys) == 3
-    assert {recorded_text_key(key, metric) for key, metric in keys.items()} == {text_key(pairs)}
-    assert text_key(pairs) != text_key([("one", "zwei")])
+    assert {recorded_text_key(key, metric) for key, metric in keys.items()} == {text_key([held_out(pairs)])}
+    assert text_key([held_out(pairs)]) != text_key([held_out([("one", "zwei")])])
+
+
+def test_sets_and_languages_belong_to_the_text() -> None:
+    one, other = [("one", "eins")], [("two", "zwei")]
+    sets = [[held_out(one)], [held_out(one), held_out(other)], [held_out([*one, *other])], [held_out(one, ("<2de>",))]]
+    assert len(set(map(text_key, sets))) == len(sets)
 
 
 @pytest.mark.parametrize("recorded", [{}, {"best_metric": "bleu", "validation_key": "0123456789abcdef"}])

@@ -9,12 +9,14 @@ import torch
 
 from nmt.commands.validate import Validator
 from nmt.config import schema
+from nmt.config.language_pairs import LanguagePair
 from nmt.data import vocabulary as vocabularies
 from nmt.data.vocabulary import PAD, Vocabulary
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
 from nmt.models.transformer.model import Transformer
 
+EN_DE = LanguagePair("en", "de")
 WORDS = ["one", "two", "three", "four", "apples", "pears", "in", "the", "old", "red", "barn"]
 TEXT = "run_dir: r\ndata: {source_language: en, target_language: de, train: [{source: a, target: b}]}\n"
 CONFIG = replace(
@@ -53,7 +55,7 @@ def pairs_of(model: Transformer, vocabulary: Vocabulary) -> list[tuple[str, str]
 def test_scores_the_translations(model: Transformer, vocabulary: Vocabulary, sentences: int | None) -> None:
     pairs = pairs_of(model, vocabulary)
     settings = replace(CONFIG.training, validation_sentences=sentences, validation_samples=2)
-    scores = Validator(pairs, vocabulary, CONFIG.search, settings, "de")(model)
+    scores = Validator(pairs, vocabulary, CONFIG.search, settings, EN_DE)(model)
     sources, references = ([pair[side] for pair in pairs[:sentences]] for side in (0, 1))
     translations = translator_of(model, vocabulary).translate(sources)
     assert scores.bleu == sacrebleu.corpus_bleu(translations, [references]).score
@@ -67,7 +69,7 @@ def test_scores_the_translations(model: Transformer, vocabulary: Vocabulary, sen
 
 def test_training_is_left_as_it_was(model: Transformer, vocabulary: Vocabulary) -> None:
     """The model stays in its mode, and random numbers are drawn as without validation."""
-    validator = Validator(pairs_of(model, vocabulary), vocabulary, CONFIG.search, CONFIG.training, "de")
+    validator = Validator(pairs_of(model, vocabulary), vocabulary, CONFIG.search, CONFIG.training, EN_DE)
     before = torch.get_rng_state()
     first, second = validator(model), validator(model)
     assert model.training

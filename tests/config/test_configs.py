@@ -207,9 +207,15 @@ def test_the_examples_in_the_reference_work(script: ModuleType) -> None:
     _, _, path, *overrides = shlex.split(shell.replace("\\\n", ""))
     assert len(schema.load(ROOT / path, overrides).data.train) == 2
     entries = re.findall(r"^    (\{.*\})$", script.page(), re.MULTILINE)
-    loaded = schema.parse(example.partition("  train:")[0] + f"  train: [{', '.join(entries)}]\n", "entries")
+    stages = [entry for entry in entries if re.match(r"\{(weights|temperature)", entry)]
+    corpora = [entry for entry in entries if entry not in stages]
+    before = example.partition("  train:")[0]
+    loaded = schema.parse(before + f"  train: [{', '.join(corpora)}]\n", "entries")
+    named = "[{file: a.tsv, name: europarl}, {file: b.tsv, name: crawled}]"
+    text = f"{before}  train: {named}\n  validation: {{file: c.tsv}}\n  stages: [{', '.join(stages)}]\n"
+    assert len(schema.parse(text, "stages").data.stages) == 4
     kinds = [corpus.source or corpus.file or corpus.hub or corpus.opus for corpus in loaded.data.train]
-    assert kinds == ["train.en", "train.tsv.gz", "memory.tmx", "wmt/wmt14", "Tatoeba"]
+    assert kinds == ["train.en", "train.tsv.gz", "memory.tmx", "wmt/wmt14", "Tatoeba", "train.en", "train.en"]
 
 
 def test_the_error_in_the_reference_is_what_is_shown(script: ModuleType) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import typing
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from nmt.config import reader, schema
 from nmt.config.declaration import all_settings
-from nmt.config.schema import AugmentConfig, Config, Corpus, Variation
+from nmt.config.schema import AugmentConfig, Config, Corpus, Stage, Variation
 from nmt.errors import NmtError
 
 MINIMAL = """
@@ -75,6 +76,18 @@ def test_one_key_of_the_validation_corpus_can_be_overridden() -> None:
     assert read(whole, "data.validation=null").data.validation is None
 
 
+def test_stages_name_corpora() -> None:
+    stages = "{weights: {europarl: 1, crawled: 0.5}, passes: {europarl: 2}}, {temperature: 5, steps: 9}, {}"
+    loaded = read(NAMED, f"data.stages=[{stages}]")
+    first, *rest = loaded.data.stages
+    assert first == Stage(weights={"europarl": 1.0, "crawled": 0.5}, passes={"europarl": 2.0})
+    assert rest == [Stage(temperature=5, steps=9), Stage()]
+    assert schema.parse(reader.to_yaml(loaded), "written") == loaded
+    assert reader.flatten(loaded)["data.stages"] == (
+        "[{weights: {europarl: 1.0, crawled: 0.5}, passes: {europarl: 2.0}}, {temperature: 5.0, steps: 9}, {}]"
+    )
+
+
 def test_likely_slips_are_answered_with_the_right_name() -> None:
     slips = {
         "max_steps": "training.max_steps",
@@ -109,7 +122,48 @@ def test_a_difference_is_one_line_however_long_the_value() -> None:
 
 # --------------------------------------------------------------------------- what cannot go together
 
+NAMED = "data.train=[{file: a.tsv, name: europarl}, {file: b.tsv, name: crawled}]"
 IMPOSSIBLE = [  # overrides, and what the one message names
+    *(
+        ([NAMED, "data.validation={file: c.tsv}", f"data.stages=[{stages}]"], [f"data.stages{problem}"])
+        for stages, problem in [
+            (
+                "{weights: {europral: 1}}",
+                "[0].weights.europral: no corpus in data.train has this name; did you mean europarl?",
+            ),
+            ("{weights: {x: 1, crawled: 1}}", "[0].weights.x: no corpus in data.train has this name; names: europarl,"),
+            ("{passes: {crawld: 2}}, {}", "[0].passes.crawld: no corpus in data.train has this name; did you mean"),
+            ("{weights: {crawled: 0}}", "[0].weights: no corpus has a weight above 0"),
+            ("{weights: {crawled: -1}}", "[0].weights: expected mapping of names to numbers or null, at least 0"),
+            ("{weights: {crawled: much}}", "[0].weights.crawled: expected number, at least 0; found much"),
+            ("{weights: {crawled: 1}, temperature: 5}", "[0] has weights and a temperature: give one of them"),
+            ("{}, {}", "[0] never ends, so that the next stage cannot begin: give it steps, passes or patience"),
+            ("{}, {steps: 10}, {}", "[0] never ends"),
+            ("{steps: 9, patience: 2}, {}", "[0] ends by steps and patience: give one of them"),
+            ("{steps: 9}, {steps: 9}", "[1].steps: the last stage lasts until the end of training"),
+            ("{passes: {europarl: 1, crawled: 1}}, {}", "[0].passes: a stage ends after passes over one corpus, not 2"),
+            ("{passes: {}}, {}", "[0].passes: a stage ends after passes over one corpus, not 0"),
+            ("{weights: {europarl: 1}, passes: {crawled: 2}}, {}", "[0].passes.crawled is never reached"),
+        ]
+    ),
+    (
+        [NAMED, "data.stages=[{patience: 2}, {}]"],
+        ["data.stages[0].patience needs data.validation"],
+    ),
+    (
+        [NAMED, "data.stages=[{patience: 2}, {}]", "data.validation={file: c.tsv}", "training.patience=2"],
+        ["data.stages[0].patience=2 is not below training.patience=2"],
+    ),
+    ([NAMED, "data.stages=[{}]", "data.temperature=5"], ["data.temperature does not go with data.stages"]),
+    (["data.train=[{file: a.tsv, weight: 2}]", "data.stages=[{}]"], ["data.train[0].weight does not go"]),
+    (
+        ["data.train=[{file: a.tsv, name: a}, {file: b.tsv, name: a}]", "data.stages=[{weights: {a: 1}}]"],
+        ["data.train has more than one corpus of the name a"],
+    ),
+    (
+        ["data.train=[{file: a.tsv}]", "data.stages=[{weights: {a: 1}}]"],
+        ["data.stages[0].weights.a: no corpus", "names: a.tsv"],
+    ),
     (["data.train=[]"], ["data.train is empty"]),
     (
         ["data.train=[{file: a.tsv, weight: 1}, {file: b.tsv}]"],
@@ -123,6 +177,32 @@ IMPOSSIBLE = [  # overrides, and what the one message names
     (
         ["data.train=[{file: a.tsv}, {file: b.tsv, weight: 1}]"],
         ["data.train[0] has no weight, but others have"],
+    ),
+    (
+        ["data.train=[{file: a.tsv}, {file: a.tsv, languages: [en, fr], tag: <2fr>}]"],
+        ["data.train: <2fr> is the token of a language: give that corpus another tag"],
+    ),
+    (
+        ["data.train=[{file: a.tsv}, {file: a.tsv, languages: [en, 'new norse']}]"],
+        ["language 'new norse': no token <2new norse> can be made of it"],
+    ),
+    (
+        ["data.language_tags=both", "data.train=[{file: a.tsv}, {file: a.tsv, languages: [unk, no]}]"],
+        ["language 'unk': no token <unk> can be made of it"],
+    ),
+    (["data.train=[{file: a.tsv}, {file: a.tsv, languages: [EN, sv]}]"], ["languages en and EN differ only in how"]),
+    (
+        ["data.validation=[{file: a.tsv}, {file: a.tsv, languages: [en, fr]}]"],
+        ["data.validation[1] is from en into fr, and data.train has en-no: change its languages"],
+    ),
+    (
+        ["data.validation=[{file: a.tsv, name: news}, {file: b.tsv, name: news}]"],
+        ["data.validation[1] and data.validation[0] are both called news: give each another name"],
+    ),
+    (["data.validation=[{file: a.tsv}, {file: b.tsv, weight: 2}]"], ["data.validation[1].weight has no meaning"]),
+    (
+        ["model.positions=learned", "model.max_positions=257", "data.train=[{file: a.tsv, tag: <bt>}]"],
+        ["model.max_positions=257 is below data.max_length=256 + 1 (end of sentence) + 1 (tokens before the source)"],
     ),
     (["data.train=[{}]"], ["data.train[0]", "source + target, file, hub, opus, sacrebleu", "none of them"]),
     (["data.train=[{source: a, target: b, hub: c}]"], ["data.train[0]", "source + target and hub"]),
@@ -138,7 +218,7 @@ IMPOSSIBLE = [  # overrides, and what the one message names
     (["data.validation={source: a, target: b, target_column: c}"],
      ["data.validation.target_column", "data.validation.source"]),
     *[([f"data.validation={{file: a.tsv, {name}: {value}}}"], [f"data.validation.{name}", "data.validation.hub"])
-      for name, value in {"name": "a", "split": "a", "revision": "a", "streaming": "true"}.items()],
+      for name, value in {"split": "a", "revision": "a", "streaming": "true"}.items()],
     (["vocabulary.target_model=a"], ["vocabulary.target_model", "vocabulary.shared=false", "vocabulary.source_model"]),
     (["model.heads=7"], ["model.d_model=512", "model.heads=7", "model.key_size and value_size"]),
     (["model.heads=7", "model.key_size=4"], ["model.d_model=512", "model.heads=7"]),
@@ -243,6 +323,9 @@ def test_augmentation_that_cannot_be(override: str, problem: str) -> None:
         ["training.schedule=cosine", "training.learning_rate=1", "training.final_learning_rate=0.1"],
         ["training.schedule=linear", "training.learning_rate=1", "training.warmup_steps=49", "training.max_steps=50"],
         ["training.best_metric=bleu", "data.validation={file: a.tsv}", "training.patience=3"],
+        ["data.validation=[{file: a.tsv}, {file: b.tsv}]", "training.patience=3"],
+        ["data.train=[{file: a.tsv}, {file: a.tsv, languages: [de, no]}]", "data.language_tags=both"],
+        ["data.train=[{file: a.tsv, languages: [unk, 'new norse']}]"],  # one pair has no tokens
     ],
 )
 def test_what_is_next_to_impossible_is_possible(overrides: list[str]) -> None:
@@ -266,6 +349,12 @@ def values(annotation: Any, bounds: dict[str, float]) -> st.SearchStrategy[Any]:
     if origin is tuple:
         items = [values(arguments[0], bounds)] * 2
         return st.lists(items[0], max_size=3).map(tuple) if arguments[-1] is Ellipsis else st.tuples(*items)
+    if origin is Mapping:
+        names = st.text(st.characters(categories=["L", "N", "P"]), min_size=1)
+        return st.dictionaries(names, values(arguments[1], bounds), max_size=3)
+    if origin is Mapping:
+        names = st.text(st.characters(categories=["L", "N", "P"]), min_size=1)
+        return st.dictionaries(names, values(arguments[1], bounds), max_size=3)
     if arguments:
         return st.one_of(values(inner, bounds) for inner in arguments)
     if annotation is type(None):

@@ -12,8 +12,10 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from nmt.data import batching
-from nmt.data.batching import Batches, Step, choose_cuts, collate, read_ahead, sort_by_length, split_evenly
+from nmt.data.batching import Batches, Step, choose_cuts, collate, sort_by_length
+from nmt.data.micro_batches import split_evenly
 from nmt.data.mixing import Mix
+from nmt.data.read_ahead import read_ahead
 from nmt.data.vocabulary import EOS, PAD
 from nmt.errors import NmtError
 
@@ -462,5 +464,5 @@ def test_the_steps_of_a_long_epoch_are_estimated_from_its_first_pool(monkeypatch
     monkeypatch.setattr(batching, "_EXACT_PAIRS", 1999)
     planned = list[tuple[int, int]]()
     plan = Batches._plan_pool
-    monkeypatch.setattr(Batches, "_plan_pool", lambda self, times: planned.append(times) or plan(self, times))
+    monkeypatch.setattr(Batches, "_plan_pool", lambda self, mix, times: planned.append(times) or plan(self, mix, times))
     assert batches.steps_in_epoch(0) == pytest.approx(exact, rel=0.03) and planned == [(0, 500)]

@@ -76,7 +76,7 @@ def test_passes_and_corpora_and_seeds_have_orders_of_their_own() -> None:
 
 @given(MIXES, st.integers(0, 3), st.integers(1, 80), st.integers(1, 20))
 def test_pools_cover_an_epoch_and_end_with_passes(mix: Mix, epoch: int, most: int, least: int) -> None:
-    pools = list(mix.pools(epoch, most, least))
+    pools = list(mix.pools(*mix.part_of(epoch), most, least))
     assert pools[0][0] == epoch * mix.epoch and pools[-1][1] == (epoch + 1) * mix.epoch
     assert all(one[1] == other[0] for one, other in pairwise(pools))
     assert all(0 < end - start <= most for start, end in pools)
@@ -84,7 +84,7 @@ def test_pools_cover_an_epoch_and_end_with_passes(mix: Mix, epoch: int, most: in
 
 @given(MIXES, st.integers(0, 3))
 def test_where_no_pass_is_too_short_no_pool_has_pairs_of_two_passes(mix: Mix, epoch: int) -> None:
-    for start, end in mix.pools(epoch, 10**6, 1):
+    for start, end in mix.pools(*mix.part_of(epoch), 10**6, 1):
         corpora, _, passes = mix.draw(start, end, seed=0)
         for corpus, (size, share) in enumerate(zip(mix.sizes, mix.shares, strict=True)):
             if size and size / share >= 1:
@@ -92,4 +92,4 @@ def test_where_no_pass_is_too_short_no_pool_has_pairs_of_two_passes(mix: Mix, ep
 
 
 def test_by_size_pools_are_equal_parts_of_an_epoch() -> None:
-    assert list(Mix.of([900, 100]).pools(1, 400, 50)) == [(1000, 1334), (1334, 1667), (1667, 2000)]
+    assert list(Mix.of([900, 100]).pools(1000, 2000, 400, 50)) == [(1000, 1334), (1334, 1667), (1667, 2000)]

@@ -62,7 +62,7 @@ def contents(prepared: PreparedData) -> list[object]:
     everything = np.arange(len(prepared.train))
     ids = [[row.tolist() for row in side] for side in prepared.train.pairs(everything)]
     protos = [prepared.vocabulary.source.proto, prepared.vocabulary.target.proto]
-    return [protos, ids, prepared.validation, str(prepared.report)]
+    return [protos, ids, [(one.name, one.pairs) for one in prepared.validation], str(prepared.report)]
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -300,21 +300,21 @@ def test_validation_pairs_as_text_and_ids(run: Config, tmp_path: Path) -> None:
     prepared = prepare(run)
     source = list(read_lines(tmp_path / "text" / "validation.en"))
     target = list(read_lines(tmp_path / "text" / "validation.de"))
-    assert prepared.validation == list(zip(source, target, strict=True))
-    assert prepared.validation_ids is not None
-    ids = prepared.validation_ids.pairs(np.arange(20))
+    [held_out] = prepared.validation
+    assert held_out.pairs == list(zip(source, target, strict=True))
+    ids = held_out.ids.pairs(np.arange(20))
     assert prepared.vocabulary.source.decode([row.tolist() for row in ids[0]]) == source
     assert prepared.vocabulary.target.decode([row.tolist() for row in ids[1]]) == target
     without = prepare(changed(run, data={"validation": None}))
-    assert without.validation is without.validation_ids is None
+    assert without.validation == ()
 
 
 def test_validation_pairs_are_left_out_only_if_empty(run: Config, tmp_path: Path, caplog: Any) -> None:
     path = tmp_path / "validation.tsv"
     path.write_text("alpha\talpha\nalpha\talpha\n \tbeta\ngamma\t\nmu\t" + "eta " * 400 + "\n")
     prepared = prepare(changed(run, data={"validation": Corpus(file=str(path)), "drop_copies": True}))
-    assert prepared.validation is not None
-    assert [source for source, _ in prepared.validation] == ["alpha", "alpha", "mu"]
+    [held_out] = prepared.validation
+    assert [source for source, _ in held_out.pairs] == ["alpha", "alpha", "mu"]
     assert "validation: 3 pairs, 2 with an empty side left out" in [record.getMessage() for record in caplog.records]
     path.write_text("\tbeta\n")
     with pytest.raises(NmtError, match=r"every pair has an empty side: data\.validation needs some text"):

@@ -22,7 +22,7 @@ MakeConfig = Callable[..., Config]
 
 
 def find(held_out: list[Pair], *corpora: list[Pair], chunk: int = 100) -> Overlap:
-    search = OverlapSearch([held_out], len(corpora))
+    search = OverlapSearch([held_out], [[True] * len(corpora)])
     for number, pairs in enumerate(corpora):
         for start in range(0, len(pairs), chunk):
             search.add(number, pairs[start : start + chunk])

@@ -14,6 +14,7 @@ from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands import average
 from nmt.commands.validate import Validator
+from nmt.config.language_pairs import LanguagePair
 from nmt.decoding import model_loader
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
@@ -144,7 +145,7 @@ def test_validation_and_averaging_search_a_converted_copy(precision: str, tmp_pa
     """The model in training stays as it is."""
     training = dataclasses.replace(SETTINGS.training, precision=precision)
     pairs = [(line, line) for line in LINES]
-    validator = Validator(pairs, VOCABULARY, SETTINGS.search, training, "de")
+    validator = Validator(pairs, VOCABULARY, SETTINGS.search, training, LanguagePair("en", "de"))
     model, before = copy.deepcopy(MODEL).train(), copy.deepcopy(MODEL.state_dict())
     with torch.autocast("cpu", torch.bfloat16):
         scores = validator(model)

@@ -340,6 +340,36 @@ def test_two_ranks_give_the_weights_of_one(
             assert row[key] == pytest.approx(other[key], rel=1e-9), (row["step"], key)
 
 
+def test_stages_go_on_with_two_ranks_and_with_one_again(two_ranks: RankProcesses, corpus: Path, tmp_path: Path) -> None:
+    corpora = [f"{{source: {corpus}/{name}.en, target: {corpus}/{name}.de, name: {name}}}"
+               for name in ("train", "validation")]  # fmt: skip
+    stages = (
+        "{weights: {train: 3, validation: 1}, steps: 14}, {weights: {validation: 1}, passes: {validation: 2.5}}, "
+        "{temperature: 5, steps: 11}, {weights: {train: 1, validation: 1}}"
+    )
+    settings = (
+        *FIFTY, f"data.train=[{', '.join(corpora)}]", f"data.stages=[{stages}]",
+        "training.batch_tokens=300", "data.pool_pairs=100", "model.dropout=0",
+    )  # fmt: skip
+    steps, _, whole = run_of(ALONE, config_of(corpus, tmp_path / "whole", *settings))
+    first, second, third = (
+        config_of(corpus, tmp_path / "parts", *settings, f"training.max_steps={most}") for most in (14, 22, 50)
+    )
+    run_of(ALONE, first)  # until the end of the first stage
+    two_ranks(run_of, second)
+    their_steps, _, theirs_ = run_of(ALONE, third)
+    assert their_steps == steps == 50
+    assert_close(whole, theirs_, 1e-9)
+    ours, theirs = (
+        [(row["step"], row["stage"], row["corpora"]) for row in rows_without_clock(tmp_path / run) if "loss" in row]
+        for run in ("whole", "parts")
+    )
+    assert {stage for _, stage, _ in ours} == {1, 2, 3, 4}
+    for (*place, corpora_), (*other, others) in zip(ours, theirs, strict=True):
+        assert place == other
+        assert [one["share"] for one in corpora_] == [one["share"] for one in others]
+
+
 def stopped_run(ranks: Ranks, config: Config) -> tuple[int, int]:
     """The second rank alone is sent SIGTERM, in its third step: what all agreed on, and where this one stopped."""
     stopped = trainer(config, ranks)
@@ -424,20 +454,22 @@ def learned(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def validation_of(ranks: Ranks, config: Config, model: Path) -> tuple[dict[str, float], list[tuple[str, str, str]]]:
     validating = trainer(config, ranks)
     model_file.load_weights(validating.model, model_file.load(model).weights)
-    assert validating.validation is not None
-    scores, translated = validate(validating.train_step, validating.validation, validating.data.translate_validation)
-    assert translated is not None
-    return scores, translated.samples
+    found = validate(validating.train_step, validating.validation, validating.data.translate_validation)
+    return found.scores, [sample for of_set in found.translated for sample in of_set.samples]
 
 
-@pytest.mark.parametrize("sentences", [20, 19, 1])
+@pytest.mark.parametrize(("sentences", "sets"), [(20, 1), (19, 1), (1, 1), (7, 2)])
 def test_two_ranks_validate_as_one_does(
-    two_ranks: RankProcesses, corpus: Path, tmp_path: Path, learned: Path, sentences: int
+    two_ranks: RankProcesses, corpus: Path, tmp_path: Path, learned: Path, sentences: int, sets: int
 ) -> None:
-    several = (f"training.validation_sentences={sentences}", "training.validation_samples=20")
+    several = [f"training.validation_sentences={sentences}", "training.validation_samples=20"]
+    if sets == 2:
+        files = "{{source: {0}/{1}.en, target: {0}/{1}.de, name: {1}}}"
+        both = ", ".join(files.format(corpus, name) for name in ("validation", "train"))
+        several.append(f"data.validation=[{both}]")
     config = config_of(corpus, tmp_path / "run", *several)
     scores, samples = validation_of(ALONE, config, learned)
-    assert len(samples) == sentences and scores["chrf"] > 0
+    assert len(samples) == sentences * sets and scores["chrf"] > 0
     for their_scores, their_samples in two_ranks(validation_of, config, learned):
         assert their_samples == samples
         assert (their_scores["bleu"], their_scores["chrf"]) == (scores["bleu"], scores["chrf"])

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from nmt.commands.report.curves import curves
+from nmt.commands.report.curves import PROGRESS, curves, stage_starts
 from nmt.commands.report.run import Run, Session
-from nmt.config import schema
+from nmt.config import reader, schema
 
 CONFIG = """
 run_dir: runs/{seed}
@@ -18,6 +18,9 @@ SENTENCES = [
     ("שלום לכולם", "مرحبا بالجميع", ["مرحبا", "مرحبا", "مرحبا بالجميع"]),
     ("今天天气很好", "<b>今日は</b></script>いい天気です", ["今日", "<img src=x>"]),
 ]
+
+
+STAGES = "[{weights: {crawled: 3, clean: 1}, steps: 850}, {temperature: 5, patience: 3}, {weights: {clean: 1}}]"
 
 
 def logged(step: int) -> dict[str, float]:
@@ -43,10 +46,21 @@ def sessions_of(last_step: int, finished: bool) -> list[Session]:
     return [Session(started, 0, FACTS), Session(started, 400, FACTS, ended, last_step, outcome)]
 
 
-def new_run(name: str, last_step: int = 2400, seed: int = 1) -> Run:
-    """A run of 2,400 steps, finished or stopped before."""
+def in_stage(row: dict[str, float]) -> dict[str, float]:
+    """The row in a run in whose second stage the steps from 850 on are."""
+    stage = 1 + (row["step"] > 850)
+    return row | {"stage": stage, "stage_step": row["step"] - 850 * (stage - 1)}
+
+
+def new_run(name: str, last_step: int = 2400, seed: int = 1, *, staged: bool = False) -> Run:
+    """A run of 2,400 steps, finished or stopped before; staged: with three stages, of which it has reached two."""
     parsed = schema.parse(CONFIG.format(seed=seed), "test")
     rows = [logged(step) for step in range(100, last_step + 1, 100)]
+    if staged:
+        corpora = "[{file: a.tsv, name: crawled}, {file: b.tsv, name: clean}]"
+        overrides = [f"data.train={corpora}", f"data.stages={STAGES}", "data.validation={file: c.tsv}"]
+        parsed = reader.parse(schema.Config, CONFIG.format(seed=seed), "test", overrides)
+        rows = [in_stage(row) for row in rows]
     training, validation = curves([*rows, *(validated(step) for step in {*range(500, last_step, 500), last_step})])
     best: dict[str, Any] = {"best_metric": "validation_loss", "nmt": "0.1", **validated(last_step)}
     samples = {
@@ -58,7 +72,8 @@ def new_run(name: str, last_step: int = 2400, seed: int = 1) -> Run:
         parsed,
         training,
         validation,
-        totals={key: rows[-1][key] for key in ("step", "epoch", "target_tokens", "seconds")},
+        stage_starts(rows, len(parsed.data.stages)),
+        totals={key: rows[-1][key] for key in PROGRESS if key in rows[-1]},
         samples=samples,
         sessions=sessions_of(last_step, finished=last_step >= parsed.training.max_steps),
         best={**best, "signatures": {"bleu": "nrefs:1|v", "chrf": "nrefs:1|c"}},

@@ -21,8 +21,9 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.serve import app
 from nmt.commands.serve.batching import BatchingQueue
 from nmt.commands.serve.hosts import AllowedHosts
-from nmt.commands.serve.requests import Languages, Limits
+from nmt.commands.serve.requests import Limits
 from nmt.config import schema
+from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translation, Translator
 
@@ -107,13 +108,15 @@ class Service:
 def service(
     translator: Translator, limits: Limits | None = None, log_requests: bool = False, hosts: AllowedHosts | None = None
 ) -> Iterator[tuple[Service, BatchingQueue]]:
-    """A service of a translator from `en` into `de`, in a thread of this process, and its queue.
+    """A service of a translator, from `en` into `de` unless it knows other languages, in a thread of this process, and
+    its queue.
 
     At the end it has a few seconds to answer what is under way: one that hangs fails the test.
     """
     limits = limits or Limits()
     queue = BatchingQueue(translator, limits.waiting, limits.answer)
-    application = app.build(queue, Languages("en", "de"), limits, "", log_requests, hosts or AllowedHosts())
+    languages = translator.languages.pairs or LanguagePairs((LanguagePair("en", "de"),))
+    application = app.build(queue, languages, limits, "", log_requests, hosts or AllowedHosts())
     listening = socket.create_server(("127.0.0.1", 0))
     settings = uvicorn.Config(application, log_config=None, access_log=False, timeout_graceful_shutdown=5)
     server = uvicorn.Server(settings)

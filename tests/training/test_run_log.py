@@ -15,7 +15,7 @@ import nmt
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files.json_lines import JsonLines
-from nmt.training.run_log import RunLog, environment, processor
+from nmt.training.run_log import RunLog, _scalars, environment, processor
 
 
 def opened(run: Path | None, metrics_bytes: int = 0, samples_bytes: int = 0) -> RunLog:
@@ -117,6 +117,14 @@ def test_a_disk_that_refuses(tmp_path: Path) -> None:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (tmp_path / "metrics.jsonl").read_text().startswith('{"step": 1}\n')
+
+
+def test_numbers_in_lists_have_names_of_their_own_in_tensorboard() -> None:
+    row = {"step": 3, "bleu": 1.5, "corpora": [{"share": 0.5, "nll": None}, {"share": 0.25}]}
+    row["validation"] = [{"name": "en-de", "bleu": 2.5}]
+    assert dict(_scalars(row)) == {
+        "bleu": 1.5, "corpora/0/share": 0.5, "corpora/1/share": 0.25, "validation/en-de/bleu": 2.5,
+    }  # fmt: skip
 
 
 def test_tensorboard_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

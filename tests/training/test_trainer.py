@@ -25,7 +25,7 @@ from nmt.data.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
-from nmt.training import state
+from nmt.training import state, validation
 from nmt.training.saving import Saver
 from nmt.training.state import Progress
 from nmt.training.trainer import Trainer
@@ -100,6 +100,54 @@ def test_a_mix_of_corpora_resumes_and_tells_the_share_and_the_loss_of_each(
     assert [one["passes"] for one in rows[-1]["corpora"]] == [round(total[0] / 300, 4), round(total[1] / 20, 4)]
     with pytest.raises(NmtError, match="other training data"):
         trainer(make_config(f"run_dir={tmp_path / 'parts'}", some[0].replace("weight: 9", "weight: 8"))).run()
+
+
+STAGES = (
+    "{weights: {large: 3, small: 1}, steps: 7}, {weights: {small: 1}, passes: {small: 2.5}}, "
+    "{temperature: 5, patience: 1}, {weights: {large: 1}}"
+)
+
+
+def test_stages_resume_wherever_they_end(
+    make_config: MakeConfig,
+    corpus: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    validate = validation.validate
+    # No validation is better than the first.
+    monkeypatch.setattr("nmt.training.trainer.validate", lambda *given: ({"validation_loss": 1.0}, validate(*given)[1]))
+    caplog.set_level("INFO", "nmt")
+    corpora = [f"{{source: {corpus}/{name}.en, target: {corpus}/{name}.de, name: {of}}}"
+               for name, of in (("train", "large"), ("validation", "small"))]  # fmt: skip
+    some = (
+        f"data.train=[{', '.join(corpora)}]", f"data.stages=[{STAGES}]", "data.pool_pairs=60", "training.log_every=1",
+        "training.validate_every=3", "training.max_steps=30", "training.batch_tokens=200", "training.max_epochs=9",
+    )  # fmt: skip
+    trainer(make_config(f"run_dir={tmp_path / 'whole'}", *some)).run()
+    rows = [row for row in rows_of(tmp_path / "whole" / "metrics.jsonl") if "loss" in row]
+    begun = {row["stage"]: row["step"] - row["stage_step"] for row in reversed(rows)}
+    assert list(begun) == [4, 3, 2, 1] and begun[1] == 0 and begun[2] == 7 < begun[3] < begun[4] < 30
+    assert [message for message in caplog.messages if message.startswith("stage ")] == [
+        "stage 1 of 4, from step 0, for 7 steps: large 75.0%, small 25.0%",
+        "stage 2 of 4, from step 7, for 2.5 passes over small: small 100.0%",
+        f"stage 3 of 4, from step {begun[3]}, until 1 validation without a new best: large 63.2%, small 36.8%",
+        f"stage 4 of 4, from step {begun[4]}, to the end: large 100.0%",
+    ]
+    of_small = [sum(row["corpora"][1]["share"] > 0 for row in rows if row["stage"] == stage) for stage in (2, 4)]
+    assert of_small == [begun[3] - 7, 0]
+    parts = make_config(f"run_dir={tmp_path / 'parts'}", *some)
+    for step in (6, 7, 8, begun[3], begun[4] - 1, begun[4], begun[4] + 1):
+        interrupted = trainer(parts)
+        stop_at(interrupted, step, signal.SIGTERM)
+        assert interrupted.run().agreed and interrupted.progress.step == step
+    trainer(parts).run()
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+    for changed in ("steps: 7", "small: 2.5", "patience: 1", "large: 3"):
+        other = some[1].replace(changed, changed[:-1] + "9")
+        with pytest.raises(NmtError, match=r"other training data \(data\.stages: "):
+            trainer(make_config(f"run_dir={tmp_path / 'parts'}", some[0], other, *some[2:])).run()
 
 
 def stop_at(trainer: Trainer, step: int, number: signal.Signals) -> None:
@@ -410,7 +458,7 @@ def test_an_epoch_without_the_step_to_resume_at_is_an_error(make_config: MakeCon
     started = trainer(make_config("training.validation_bleu=false"))
     started.progress.step_in_epoch = started.batches.steps_in_epoch(0)
     with pytest.raises(NmtError, match=r"was saved after step .* of epoch 1, which has no more steps now"):
-        next(started._steps())
+        next(started.curriculum.steps(started.progress))
 
 
 def test_rows_of_metrics_hold_what_was_trained_on(make_config: MakeConfig, tmp_path: Path) -> None:
@@ -483,13 +531,13 @@ def test_no_validation_pair_is_left_out_of_the_loss(make_config: MakeConfig) -> 
     )
     assert whole.validation and tight.validation
     assert max(max(whole.data.prepared.train.source.lengths), max(whole.data.prepared.train.target.lengths)) > 12
-    for batches in (whole.validation, tight.validation):
+    for [(_, batches)] in (whole.validation, tight.validation):
         assert sum(step.sentences for step in batches.epoch(0)) == 20
 
 
 def test_a_validation_pair_beyond_the_learned_positions_is_refused_at_the_start(make_config: MakeConfig) -> None:
     config = make_config("model.positions=learned", "model.max_positions=12", "data.max_length=11")
-    with pytest.raises(NmtError, match=r"data\.validation: a sentence has \d+ subwords.* at most 12 positions"):
+    with pytest.raises(NmtError, match=r"data\.validation, en-de: a sentence has \d+ subwords.* at most 12 positions"):
         trainer(config)
 
 

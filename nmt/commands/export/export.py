@@ -1,5 +1,6 @@
 """Exports a model to a folder, which appears only when it is complete and was compared with the model."""
 
+import logging
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,12 +15,15 @@ from nmt.commands import models
 from nmt.commands.export import ctranslate2, marian, parity
 from nmt.commands.export.marian_engine import MarianEngine
 from nmt.commands.export.parity import Exported, Parity
+from nmt.config.language_pairs import LanguagePairs
 from nmt.decoding import ctranslate2_model
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.engine import PyTorchEngine
 from nmt.errors import NmtError
 from nmt.files import atomic
 from nmt.files.outputs import check_new_folder
+
+log = logging.getLogger("nmt")
 
 Format = Literal["ctranslate2", "marian"]
 
@@ -55,7 +59,23 @@ def export(
         kept = found.holds or quantization != "float32"
         if not kept:
             raise _NotKept
+    if kept:
+        _explain_languages(format, loaded.config.data.language_pairs)
     return found, kept
+
+
+def _explain_languages(format: Format, pairs: LanguagePairs) -> None:
+    """Log how another engine is told the languages of a model of several pairs."""
+    if not pairs.several:
+        return
+    if format == "marian":
+        codes = ", ".join(map(marian.language_code, pairs.targets))
+        log.info("languages: each text must begin with the code of the target language: %s", codes)
+        return
+    tags = "; ".join(f"{pair}: {' '.join(pairs.tags(pair))}" for pair in pairs.pairs)
+    log.info(
+        "languages: nmt chooses them with --to; other programs must put tokens before those of the source: %s", tags
+    )
 
 
 class _NotKept(Exception):

@@ -10,7 +10,7 @@ import json
 import logging
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from nmt.checkpoints import export_folder
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export.transformer_weights import Linear, build_transformer, padded
-from nmt.config.schema import Config, DecodingConfig, TransformerConfig
+from nmt.config.schema import Config, DataConfig, DecodingConfig, TransformerConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
 from nmt.errors import NmtError
 from nmt.models.transformer.attention import MultiHeadAttention
@@ -55,6 +55,15 @@ def load_package() -> Any:
     return transformers
 
 
+def check_languages(data: DataConfig) -> None:
+    """Raises NmtError if MarianTokenizer cannot tell the model its languages."""
+    if data.language_pairs.most_tags > 1:
+        raise NmtError(
+            f"data.language_tags: {data.language_tags}: MarianTokenizer puts one token before a source: export with "
+            "--format ctranslate2, or train with target"
+        )
+
+
 def check(model: TransformerConfig) -> None:
     """Raises NmtError, with the setting, if MarianMTModel cannot represent the model exactly."""
     fix = "export with --format ctranslate2, or train with"
@@ -80,6 +89,7 @@ def write(folder: Path, loaded: Checkpoint) -> None:
     transformers = load_package()
     ours = build_transformer(loaded)
     check(ours.config)
+    check_languages(loaded.config.data)
     theirs = transformers.MarianMTModel(_config(loaded, ours.config))
     theirs.generation_config = _generation_config(loaded.config)
     theirs.load_state_dict(dict(_weights(ours)), strict=False)  # the positions are computed, and one bias is zeros
@@ -209,9 +219,11 @@ def _write_tokenizer(folder: Path, loaded: Checkpoint) -> None:
     from transformers import MarianTokenizer
 
     vocabulary, settings = loaded.vocabulary, loaded.config
-    _write_ids(folder / "vocab.json", vocabulary.source)
+    pairs = settings.data.language_pairs
+    pair, codes = pairs.pairs[0], {f"<2{target}>": language_code(target) for target in pairs.targets}
+    _write_ids(folder / "vocab.json", vocabulary.source, codes if pairs.several else {})
     if not vocabulary.shared:
-        _write_ids(folder / "target_vocab.json", vocabulary.target)
+        _write_ids(folder / "target_vocab.json", vocabulary.target, {})
     pad, unknown, _, end = vocabulary.source.pieces([PAD, UNK, BOS, EOS])
     MarianTokenizer(
         str(folder / export_folder.SOURCE),
@@ -219,16 +231,22 @@ def _write_tokenizer(folder: Path, loaded: Checkpoint) -> None:
         str(folder / "vocab.json"),
         target_vocab_file=None if vocabulary.shared else str(folder / "target_vocab.json"),
         separate_vocabs=not vocabulary.shared,
-        source_lang=settings.data.source_language,
-        target_lang=settings.data.target_language,
+        source_lang=pair.source,
+        target_lang=pair.target,
         pad_token=pad,
         unk_token=unknown,
         eos_token=end,
-        model_max_length=settings.longest_source + 1,
+        model_max_length=settings.longest_source + 1 + pairs.most_tags,
         clean_up_tokenization_spaces=False,
     ).save_pretrained(folder)
 
 
-def _write_ids(path: Path, tokenizer: Tokenizer) -> None:
-    ids = {piece: i for i, piece in enumerate(tokenizer.every_piece())}
+def language_code(target: str) -> str:
+    """What stands before a text for MarianTokenizer, which makes one subword of it: that of the target language."""
+    return f">>{target}<<"
+
+
+def _write_ids(path: Path, tokenizer: Tokenizer, names: Mapping[str, str]) -> None:
+    """names: other names of some subwords."""
+    ids = {names.get(piece, piece): i for i, piece in enumerate(tokenizer.every_piece())}
     path.write_text(json.dumps(ids, ensure_ascii=False), encoding="utf-8")

@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from nmt.commands.export.marian import load_package
+from nmt.commands.export.marian import language_code, load_package
+from nmt.config.language_pairs import LanguagePair
 from nmt.data.vocabulary import BOS, EOS, PAD
 from nmt.decoding.interface import AUTO_BATCH_TOKENS, Pair, SearchInput
 from nmt.decoding.search.interface import Hypothesis, Options, length_penalties
@@ -37,8 +38,10 @@ class MarianEngine:
     def positions(self) -> int:
         return int(self.model.config.max_position_embeddings) - 1
 
-    def subwords(self, lines: Sequence[str]) -> list[list[int]]:
-        """Each line's subword ids, without EOS."""
+    def subwords(self, lines: Sequence[str], pairs: Sequence[LanguagePair] | None = None) -> list[list[int]]:
+        """As nmt.commands.export.parity.Exported."""
+        if pairs is not None:
+            lines = [f"{language_code(pair.target)} {line}" for line, pair in zip(lines, pairs, strict=True)]
         return [ids[:-1] for ids in self.tokenizer(list(lines))["input_ids"]]
 
     def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:

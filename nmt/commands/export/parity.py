@@ -7,10 +7,12 @@ search is the same in every engine, so it decides together with the scores; othe
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 from typing import Protocol
 
 from nmt.checkpoints import export_folder
 from nmt.config import schema
+from nmt.config.language_pairs import LanguagePair
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer, Vocabulary
 from nmt.decoding.interface import Searcher, SearchInput, batch_tokens
 from nmt.decoding.search.interface import Hypothesis, Options
@@ -23,8 +25,9 @@ _SAMPLE_LINES, _SAMPLE_SUBWORDS = 16, 24
 class Exported(Searcher, Protocol):
     """The engine of an exported folder."""
 
-    def subwords(self, lines: Sequence[str]) -> list[list[int]]:
-        """The subword ids of each line, without EOS, from the tokenizer in the folder."""
+    def subwords(self, lines: Sequence[str], pairs: Sequence[LanguagePair] | None = None) -> list[list[int]]:
+        """The subword ids of each line, without EOS, from the tokenizer in the folder; pairs: the languages of each, if
+        the model has several pairs, which puts tokens before the line."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,8 @@ def sample(tokenizer: Tokenizer) -> list[str]:
 
 def comparable(lines: Sequence[str], settings: schema.Config, tokenizer: Tokenizer) -> dict[int, list[int]]:
     """The source ids, by line number, of lines that are not empty and not too long. NmtError if there are none."""
-    limit = min(settings.longest_source, export_folder.longest_position(settings) - 1)
+    tags = settings.data.language_pairs.most_tags
+    limit = min(settings.longest_source, export_folder.longest_position(settings) - 1 - tags)
     encoded = dict(enumerate(tokenizer.encode(list(lines)), start=1))
     kept = {number: ids for number, ids in encoded.items() if 0 < len(ids) <= limit}
     if not kept:
@@ -103,11 +107,16 @@ def comparable(lines: Sequence[str], settings: schema.Config, tokenizer: Tokeniz
 def compare(
     ours: Searcher, theirs: Exported, vocabulary: Vocabulary, settings: schema.Config, lines: Sequence[str]
 ) -> Parity:
-    """Translate the `comparable` lines with both engines. Raises NmtError if there are none, or a search fails."""
+    """Translate the `comparable` lines with both engines, those of a model of several pairs of languages in turns into
+    each language. Raises NmtError if there are none, or a search fails."""
     positions = min((engine.positions for engine in (ours, theirs) if engine.positions is not None), default=None)
     decoding, kept = settings.decoding, comparable(lines, settings, vocabulary.source)
+    known = settings.data.language_pairs
+    pairs = list(islice(cycle(known.pairs), len(kept)))
+    for (number, ids), pair in zip(kept.items(), pairs, strict=True):
+        kept[number] = vocabulary.source.tags(known.tags(pair)) + ids
     sources = [SearchInput(ids, decoding.longest_output(len(ids), positions)) for ids in kept.values()]
-    others = theirs.subwords([lines[number - 1] for number in kept])
+    others = theirs.subwords([lines[number - 1] for number in kept], pairs if known.several else None)
 
     def search(engine: Searcher, beam_size: int) -> dict[int, Hypothesis]:
         options = Options(
@@ -128,15 +137,15 @@ def compare(
     targets = [hypothesis.tokens for hypothesis in beam.values()]
     scored = theirs.score(list(zip(kept.values(), targets, strict=True)), batch_tokens(theirs, decoding))
     by_line = zip(beam.values(), scored, strict=True)
-    pairs = [pair for mine, its in by_line for pair in zip(mine.token_scores, its, strict=True)]
+    log_p = [both for mine, its in by_line for both in zip(mine.token_scores, its, strict=True)]
     return Parity(
         lines=len(kept),
         tokenized=[number for (number, ids), its in zip(kept.items(), others, strict=True) if ids != its],
         greedy=_mismatches(greedy, search(theirs, 1), vocabulary.target, first_different=True),
         beam=_mismatches(beam, search(theirs, decoding.beam_size), vocabulary.target, first_different=False),
         beam_size=decoding.beam_size,
-        largest=max((abs(our - their) for our, their in pairs), default=0.0),
-        scored=all(abs(our - their) <= _rounding(our) for our, their in pairs),
+        largest=max((abs(our - their) for our, their in log_p), default=0.0),
+        scored=all(abs(our - their) <= _rounding(our) for our, their in log_p),
     )
 
 

@@ -73,7 +73,7 @@ class Inspector:
         `can_inspect`."""
         self.name, self.settings, self.model = name, settings, model
         self.engine = RecordingEngine([model], next(model.parameters()).device)
-        self.translator = Translator(self.engine, vocabulary, settings.search)
+        self.translator = Translator(self.engine, vocabulary, settings.search, settings.data.language_pairs)
 
     @classmethod
     def load(cls, path: Path, device: str = "auto", overrides: Sequence[str] = ()) -> "Inspector":
@@ -96,14 +96,19 @@ class Inspector:
             )
         return cls(file.name, settings, loaded.vocabulary, model)
 
-    def inspect(self, source: str, target: str | None = None) -> Inspection:
-        """Inspect a sentence and its translation: `target`, or else the best one that the search finds.
+    def inspect(
+        self, source: str, target: str | None = None, *, to: str | None = None, from_: str | None = None
+    ) -> Inspection:
+        """Inspect a sentence and its translation: `target`, or else the best one that the search finds. to, from_: as
+        for a Translator; the tokens of languages are subwords of the source.
 
         Raises NmtError if the source is empty or too long to be translated as one part, the target is too long, or the
-        model's scores are not finite.
+        model's scores are not finite; and for languages as `LanguagePairs.choose` does.
         """
-        ids = self._source_ids(source)
-        translator, vocabulary, data = self.translator, self.translator.vocabulary, self.settings.data
+        translator, vocabulary = self.translator, self.translator.vocabulary
+        pair = translator.languages.use(to, from_)
+        assert pair is not None
+        ids = translator.languages.tags() + self._source_ids(source)
         consensus = translator.decoding.consensus != "none"
         hypotheses = translator.hypotheses([source], 1 if consensus else translator.decoding.beam_size)[0]
         if target is None:
@@ -114,8 +119,8 @@ class Inspector:
                 raise NmtError(f"the target has {len(output)} subwords, more than the longest output: shorten it")
             translation = scored
         pieces = vocabulary.source.pieces([*ids, EOS])
-        original = Sentence(source, data.source_language, pieces, to_words(pieces))
-        result = Sentence(translation.text, data.target_language, translation.pieces, to_words(translation.pieces))
+        original = Sentence(source, pair.source, pieces, to_words(pieces))
+        result = Sentence(translation.text, pair.target, translation.pieces, to_words(translation.pieces))
         inside = self._inside(ids, output)
         aligned = inside.alignment
         return Inspection(

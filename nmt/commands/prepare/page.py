@@ -14,12 +14,13 @@ from nmt import __version__
 from nmt.commands.html_page import html_page
 from nmt.config import reader, schema
 from nmt.data import statistics, token_store
-from nmt.data.mixing import mix_of
+from nmt.data.mixing import Mix
 from nmt.data.prepare import PreparedData
 from nmt.data.report import CorpusCounts, SideCounts
 from nmt.data.rules import languages
 from nmt.data.rules.examples import DropExamples, Example, RuleExamples
 from nmt.data.rules.judge import MEANINGS
+from nmt.data.stages import end_of, mix_of, stages_of, weights
 from nmt.data.suspicious import SCORES, SUSPICIONS
 from nmt.errors import NmtError
 
@@ -41,11 +42,10 @@ def to_data(config: schema.Config, prepared: PreparedData) -> dict[str, Any]:
         "nmt": __version__,
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "folder": str(prepared.folder),
-        "languages": [config.data.source_language, config.data.target_language],
         "problems": prepared.problems,
         "recorded": counted is not None,
         "tables": prepared.report.tables(),
-        "mix": _mix(config.data, prepared.report.counts),
+        "mixes": _mixes(config.data, prepared.report.counts),
         "overlaps": _overlaps(config.data, prepared),
         "corpora": [_corpus(config, prepared, counted, number) for number in range(len(config.data.train))],
         "text": _text(config.data, prepared.report.counts, counted),
@@ -61,6 +61,7 @@ def _corpus(
     counts, mine = prepared.report.counts[number], None if counted is None else counted["corpora"][number]
     corpus: dict[str, Any] = {
         "label": config.data.train[number].label,
+        "languages": config.data.pair_of(config.data.train[number]),
         "read": counts.read,
         "kept": counts.kept,
         "drops": _drops(config.data, counts, _examples(prepared, mine, number)),
@@ -74,7 +75,7 @@ def _corpus(
                 if mine["suspicious"]["rules"].get(name, {}).get("nearly_dropped")
             ],
             "sample": mine["sample"][:: max(1, len(mine["sample"]) // SHOWN)][:SHOWN],
-            "languages": _guess_languages(mine["sample"]),
+            "guesses": _guess_languages(mine["sample"]),
         }
     return corpus
 
@@ -114,44 +115,63 @@ def _shown(example: Example) -> dict[str, Any]:
     return {"source": example.source, "target": example.target, "score": example.score}
 
 
-def _mix(data: schema.DataConfig, counts: Sequence[CorpusCounts]) -> dict[str, Any]:
-    """The shares of the corpora in training."""
-    kept = [one.kept for one in counts]
+def _mixes(data: schema.DataConfig, counts: Sequence[CorpusCounts]) -> list[dict[str, Any]]:
+    """The shares of the corpora in training: one mix, or one for each stage."""
     try:
-        mix = mix_of(data, kept)
+        mixes = [stage.mix for stage in stages_of(data, [one.kept for one in counts])]
     except NmtError as error:
-        return {"table": [], "note": str(error)}
-    rows = [["corpus", "pairs", "weight", "share", "pairs per epoch", "passes per epoch", "tag"]]
-    for one, size, share in zip(data.train, kept, mix.shares, strict=True):
+        return [{"title": "", "table": [], "note": str(error)}]
+    if data.stages:
+        titles = [f"Stage {number}, {end_of(stage)}" for number, stage in enumerate(data.stages, start=1)]
+        notes = [f"Mixed: {mix_of(stage)}." for stage in data.stages]
+        given = [weights(data, stage) for stage in data.stages]
+    else:
+        titles, notes, given = [""], [_mix_note(data)], [[one.weight for one in data.train]]
+    return [
+        {"title": title, "table": _mix(data, mix, of_mix), "note": note}
+        for title, mix, of_mix, note in zip(titles, mixes, given, notes, strict=True)
+    ]
+
+
+def _mix_note(data: schema.DataConfig) -> str:
+    if data.temperature is not None:
+        return f"Weights follow from the sizes and data.temperature: {data.temperature:g}."
+    if any(one.weight is not None for one in data.train):
+        return "Shares follow from the weights."
+    return "Without weights, each pair of each corpus is used once in an epoch."
+
+
+def _mix(data: schema.DataConfig, mix: Mix, weights: Sequence[float | None]) -> list[list[str]]:
+    """A table: what each corpus gives in an epoch of a mix."""
+    rows = [["corpus", "pairs", "weight", "share", "pairs per epoch", "passes per epoch", "tokens before the source"]]
+    tags = data.tags_of(data.train)
+    for one, of_corpus, size, share, weight in zip(data.train, tags, mix.sizes, mix.shares, weights, strict=True):
         given = float(share * mix.epoch)
         passes = f"{given / size:.2f}" if size else _NONE
-        weight = _NONE if one.weight is None else f"{one.weight:g}"
-        rows.append([one.label, f"{size:,}", weight, f"{float(share):.1%}", f"{given:,.0f}", passes, one.tag or _NONE])
-    if data.temperature is not None:
-        note = f"Weights follow from the sizes and data.temperature: {data.temperature:g}."
-    elif any(one.weight is not None for one in data.train):
-        note = "Shares follow from the weights."
-    else:
-        note = "Without weights, each pair of each corpus is used once in an epoch."
-    return {"table": rows, "note": note}
+        shown = _NONE if weight is None else f"{weight:g}"
+        numbers = [f"{size:,}", shown, f"{float(share):.1%}", f"{given:,.0f}", passes]
+        rows.append([one.label, *numbers, " ".join(of_corpus) or _NONE])
+    return rows
 
 
 def _overlaps(data: schema.DataConfig, prepared: PreparedData) -> list[dict[str, Any]]:
     """What each validation set has in common with the training text."""
-    label = data.validation.label if data.validation else ""
     labels = [one.label for one in data.train]
     shown = []
-    for overlap in prepared.overlaps:
+    for one, overlap in zip(data.held_out, prepared.overlaps, strict=True):
         counts = [(f"{pairs:,}", f"{sources:,}") for pairs, sources in overlap.by_corpus]
         table = [["training corpus", "its pairs that are validation pairs", "its sources that are validation sources"]]
         table += [[name, *numbers] for name, numbers in zip(labels, counts, strict=True)]
         shown.append(
             {
-                "label": label,
+                "label": one.label,
+                "languages": data.pair_of(one),
                 **{name: getattr(overlap, name) for name in ("total", "pairs", "sources")},
                 "table": table,
-                "pair_examples": [one._asdict() | {"corpus": labels[one.corpus]} for one in overlap.pair_examples],
-                "source_examples": [one._asdict() | {"corpus": labels[one.corpus]} for one in overlap.source_examples],
+                "pair_examples": [each._asdict() | {"corpus": labels[each.corpus]} for each in overlap.pair_examples],
+                "source_examples": [
+                    each._asdict() | {"corpus": labels[each.corpus]} for each in overlap.source_examples
+                ],
             }
         )
     return shown
@@ -177,7 +197,7 @@ def _text(
     for i, one in enumerate(data.train if counted else ()):
         assert counted is not None
         mine = counted["corpora"][i]
-        for number, (side, language) in enumerate((("source", data.source_language), ("target", data.target_language))):
+        for number, (side, language) in enumerate(zip(("source", "target"), data.pair_of(one), strict=True)):
             of_side: SideCounts = getattr(counts[i], side)
             subwords = sum(length * pairs for length, pairs in mine["lengths"][number])
             rows.append(
@@ -206,15 +226,17 @@ def _share(part: int, whole: int) -> str:
 
 
 def _vocabularies(config: schema.Config, counted: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Each vocabulary with the languages that it is for, and how it covers the characters of each."""
-    codes = [config.data.source_language, config.data.target_language]
-    shared = len(counted["vocabularies"]) == 1
+    """Each vocabulary with the languages that it is for, and how it covers the characters of each side."""
+    pairs, shared = config.data.language_pairs, len(counted["vocabularies"]) == 1
     shown = []
     for number, one in enumerate(counted["vocabularies"]):
         sides = (0, 1) if shared else (number,)
-        covers = [{"language": codes[side], **_coverage(counted["characters"][side])} for side in sides]
-        languages_ = " and ".join(codes[side] for side in sides)
-        shown.append({"languages": languages_, **one, "often": statistics.ENOUGH, "characters": covers})
+        codes = dict.fromkeys(code for side in sides for code in (pairs.sources, pairs.targets)[side])
+        covers = [
+            {"side": f"{('source', 'target')[side]} ({pairs.sides[side]})", **_coverage(counted["characters"][side])}
+            for side in sides
+        ]
+        shown.append({"languages": ", ".join(codes), **one, "often": statistics.ENOUGH, "characters": covers})
     return shown
 
 

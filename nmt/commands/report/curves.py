@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 MAX_POINTS = 1500  # of a training curve: more than a screen can show
-PROGRESS = ("step", "epoch", "target_tokens", "seconds")  # when a row was logged; the other numbers are measurements
+# When a row was logged; the other numbers are measurements.
+PROGRESS = ("step", "epoch", "stage", "stage_step", "target_tokens", "seconds")
 _VALIDATION = "validation_loss"  # only the rows of validations have it
 
 
@@ -33,28 +34,52 @@ def curves(rows: Sequence[Mapping[str, Any]]) -> tuple[Curves, Curves]:
     Tokens and hours of a row that does not have them are interpolated between the rows that do.
     """
     sorted_rows = sorted(rows, key=lambda row: int(row["step"]))
-    tokens, seconds = (
-        [(row["step"], row[key]) for row in sorted_rows if is_number(row.get(key))]
-        for key in ("target_tokens", "seconds")
-    )
-
-    def columns(rows: list[Mapping[str, Any]], rows_a_point: int) -> Curves:
-        groups = [rows[i : i + rows_a_point] for i in range(0, len(rows), rows_a_point)]
-        names = dict.fromkeys(name for row in rows for name, value in row.items() if is_number(value))
-        steps = [int(group[-1]["step"]) for group in groups]
-        elapsed = [_interpolated(seconds, step) for step in steps]
-        return Curves(
-            steps,
-            [_rounded(_interpolated(tokens, step)) for step in steps],
-            [_rounded(None if second is None else second / 3600) for second in elapsed],
-            {name: [_rounded(_mean(row.get(name) for row in group)) for group in groups] for name in names
-             if name not in PROGRESS},
-            rows_a_point,
-        )  # fmt: skip
-
     training = [row for row in sorted_rows if _VALIDATION not in row]
     rows_a_point = max(1, math.ceil(len(training) / MAX_POINTS))
-    return columns(training, rows_a_point), columns([row for row in sorted_rows if _VALIDATION in row], 1)
+    validation = [row for row in sorted_rows if _VALIDATION in row]
+    return _columns(training, rows_a_point, sorted_rows), _columns(validation, 1, sorted_rows)
+
+
+def stage_starts(rows: Sequence[Mapping[str, Any]], stages: int) -> Curves:
+    """Where each stage of the mix of corpora began, as points that have its `number`, from 1; stages: how many there
+    are in the settings."""
+    sorted_rows = sorted(rows, key=lambda row: int(row["step"]))
+    starts: dict[int, int] = {}
+    for row in sorted_rows:
+        number, done = row.get("stage"), row.get("stage_step")
+        if type(number) is int and type(done) is int and 0 < number <= stages and 0 <= done <= row["step"]:
+            starts[number] = int(row["step"]) - done
+    return _columns([{"step": step, "number": number} for number, step in sorted(starts.items())], 1, sorted_rows)
+
+
+def _columns(points: Sequence[Mapping[str, Any]], rows_a_point: int, rows: Sequence[Mapping[str, Any]]) -> Curves:
+    """The points, each the mean of several, with their places among all rows, which are sorted."""
+    tokens, seconds = (
+        [(row["step"], row[key]) for row in rows if is_number(row.get(key))] for key in ("target_tokens", "seconds")
+    )
+    groups = [points[i : i + rows_a_point] for i in range(0, len(points), rows_a_point)]
+    names = dict.fromkeys(name for row in points for name, value in row.items() if is_number(value))
+    steps = [int(group[-1]["step"]) for group in groups]
+    elapsed = [_interpolated(seconds, step) for step in steps]
+    return Curves(
+        steps,
+        [_rounded(_interpolated(tokens, step)) for step in steps],
+        [_rounded(None if second is None else second / 3600) for second in elapsed],
+        {name: [_rounded(_mean(row.get(name) for row in group)) for group in groups] for name in names
+         if name not in PROGRESS},
+        rows_a_point,
+    )  # fmt: skip
+
+
+def with_sets(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row, with the scores of each validation set under names of their own, such as `bleu, en-de`."""
+    of_sets = {f"{key}, {one['name']}": one[key] for one in row.get("validation", ()) for key in one if key != "name"}
+    return {key: value for key, value in row.items() if key != "validation"} | of_sets
+
+
+def is_scores(value: object) -> bool:
+    """Whether it is a list of the scores of validation sets, each with its name."""
+    return isinstance(value, list) and all(isinstance(one, dict) and isinstance(one.get("name"), str) for one in value)
 
 
 def _interpolated(known: Sequence[tuple[int, float]], step: int) -> float | None:

@@ -84,6 +84,7 @@ function showTables() {
     ? make("table", {className: "data"}, heads(""), make("tbody", {}, ...data.environment.map(each => row(each, true))))
     : make("p", {className: "note", textContent: "Not recorded."}));
   showSessions();
+  showStages();
   showData();
 }
 
@@ -96,6 +97,16 @@ function showSessions() {
   const head = make("thead", {}, make("tr", {}, ...titles.map(textContent => make("th", {scope: "col", textContent}))));
   at("sessions").append(rows.length ? make("table", {className: "data"}, head, make("tbody", {}, ...rows))
     : make("p", {className: "note", textContent: "Not recorded."}));
+}
+
+function showStages() {
+  const rows = data.stages.flatMap((stages, run) => stages.map(({mix, end, step}, i) => of(run, make("tr", {},
+    make("th", {scope: "row"}, swatch(run), " ", named(run)),
+    ...[i + 1, count(step), mix, end].map(textContent => make("td", {textContent}))))));
+  const titles = ["run", "stage", "from step", "corpora", "length"];
+  const head = make("thead", {}, make("tr", {}, ...titles.map(textContent => make("th", {scope: "col", textContent}))));
+  at("stages").append(make("table", {}, head, make("tbody", {}, ...rows)));
+  at("stages-part").hidden = !rows.length;
 }
 
 function showData() {
@@ -263,7 +274,19 @@ function drawChart(chart, [from, to]) {
     draw("path", {class: "frame", d: `M${left},${TOP}V${bottom}H${width - RIGHT}`}),
     draw("text", {x: left + w / 2, y: HEIGHT - 6, "text-anchor": "middle"},
       seen.length ? AXES[axis] : chart.drawn.length ? "no values in this part" : `no values by ${AXES[axis]}`),
-    plot, chart.over);
+    ...stageMarks(chart, from, to, left), plot, chart.over);
+}
+
+/** Lines where stages of the mix began; where a run began is none. */
+function stageMarks(chart, from, to, left) {
+  return runs.flatMap(({stages}, run) => hidden.has(run) ? [] : stages[axis].flatMap((place, i) => {
+    if (place === null || !stages.step[i] || place < from || place > to) return [];
+    const x = left + chart.x(place), label = `stage ${stages.values.number[i]}`;
+    return [draw("g", {class: `stage ${colour(run)}`, "data-of": run},
+      draw("line", {x1: x, x2: x, y1: TOP, y2: HEIGHT - BOTTOM}),
+      place > (from + to) / 2 ? draw("text", {x: x - 4, y: TOP + 10, "text-anchor": "end"}, label)
+        : draw("text", {x: x + 4, y: TOP + 10}, label))];
+  }));
 }
 
 function drawLine(chart, {run, kind, beside, points}) {

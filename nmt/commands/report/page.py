@@ -11,6 +11,7 @@ from nmt.commands.html_page import html_page
 from nmt.commands.report.run import Evaluation, Run
 from nmt.config import reader
 from nmt.config.schema import Config
+from nmt.data.stages import end_of, mix_of
 
 _NONE = "–"
 _SCORES = {"validation_loss": "validation loss", "bleu": "BLEU", "chrf": "chrF"}
@@ -40,6 +41,7 @@ def to_data(runs: Sequence[Run]) -> dict[str, Any]:
         "scores": list(_scores(runs)),
         "unlike": _incomparable(runs),
         "signatures": _signatures(runs),
+        "stages": [_stages(run) for run in runs],
         "samples": _samples(runs),
         "settings": _settings(runs),
         "data": _data(runs),
@@ -56,10 +58,17 @@ def _run(run: Run) -> dict[str, Any]:
     return {
         "name": run.name,
         "notes": run.notes,
-        "languages": [run.config.data.source_language, run.config.data.target_language],
+        "languages": _only_pair(run.config),
         "training": dataclasses.asdict(run.training),
         "validation": dataclasses.asdict(run.validation),
+        "stages": dataclasses.asdict(run.stages),
     }
+
+
+def _only_pair(config: Config) -> list[str]:
+    """The languages of a run of one pair; empty for others, whose sentences are in several."""
+    pairs = config.data.language_pairs
+    return ["", ""] if pairs.several else list(pairs.pairs[0])
 
 
 def _summary(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
@@ -80,6 +89,7 @@ def _facts(run: Run) -> dict[str, str]:
         "state": _state(run),
         "steps": f"{_step(run):,} of {training.max_steps:,}",
         "epochs started": _count(totals.get("epoch")),
+        "stage": f"{totals['stage']:,.0f} of {len(run.config.data.stages)}" if "stage" in totals else _NONE,
         "target subwords trained on": _count(tokens),
         "time in training": _NONE if seconds is None else _duration(seconds),
         "target subwords per second": _count(tokens / seconds if tokens and seconds else None),
@@ -146,8 +156,11 @@ def _incomparable(runs: Sequence[Run]) -> str:
 
 def _validated(title: str, steps: list[int | None], scores: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """A table of scores on the validation set, if there are scores."""
-    shown = [(name, label) for name, label in _SCORES.items() if any(name in of for of in scores)]
-    rows = [_row(label, [_score(label, of.get(name)) for of in scores]) for name, label in shown]
+    shown = [(name, label, label) for name, label in _SCORES.items() if any(name in of for of in scores)]
+    for name, label, _ in list(shown):  # of several validation sets: see `with_sets`
+        of_sets = dict.fromkeys(key for of in scores for key in of if key.startswith(f"{name}, "))
+        shown += [(key, label, key.replace(name, label, 1)) for key in of_sets]
+    rows = [_row(title, [_score(label, of.get(name)) for of in scores]) for name, label, title in shown]
     if shown:
         yield {"title": title, "rows": [_row("step", [_count(step) for step in steps]), *rows]}
 
@@ -186,6 +199,13 @@ def _signatures(runs: Sequence[Run]) -> list[dict[str, Any]]:
     rows = [{"score": ", ".join(sorted(labels)), "signature": text, "runs": sorted(numbers)}
             for text, (labels, numbers) in found.items()]  # fmt: skip
     return sorted(rows, key=lambda row: str(row["score"]))
+
+
+def _stages(run: Run) -> list[dict[str, Any]]:
+    """The stages of the mix: what it is, when it ends, and the step from which on, None for one that has not begun."""
+    starts = dict(zip(run.stages.values.get("number", []), run.stages.step, strict=True))
+    stages = enumerate(run.config.data.stages, start=1)
+    return [{"mix": mix_of(stage), "end": end_of(stage), "step": starts.get(number)} for number, stage in stages]
 
 
 def _samples(runs: Sequence[Run]) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.checkpoints import model_file
-from nmt.commands.report.curves import PROGRESS, Curves, curves, is_number
+from nmt.commands.report.curves import PROGRESS, Curves, curves, is_number, is_scores, stage_starts, with_sets
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.data import token_store
@@ -54,6 +54,7 @@ class Run:
     config: Config
     training: Curves
     validation: Curves
+    stages: Curves  # where the stages of data.stages began, by their `number`
     totals: dict[str, float]  # the last logged values of PROGRESS; the step is at least that of the newest model
     samples: Samples
     sessions: list[Session]
@@ -112,6 +113,7 @@ _MODEL: _Types = {
     "validation_loss": is_number,
     "bleu": is_number,
     "chrf": is_number,
+    "validation": is_scores,
     "signatures": lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
 }
 
@@ -124,7 +126,8 @@ class _Reader:
 
     def run(self, name: str) -> Run:
         config = reader.load(Config, self.folder / "config.yaml")
-        metrics, best = self._rows("metrics.jsonl", {}), self._provenance(self.folder / model_file.BEST)
+        metrics = list(map(with_sets, self._rows("metrics.jsonl", {"validation": is_scores})))
+        best = with_sets(self._provenance(self.folder / model_file.BEST))
         newest = [self._provenance(path) for path in model_file.checkpoints(self.folder)[-1:]]
         saved = max(of.get("step", 0) for of in (best, *newest))
         path = self.folder / "metrics.jsonl"
@@ -138,6 +141,7 @@ class _Reader:
             config,
             training,
             validation,
+            stage_starts(metrics, len(config.data.stages)),
             _totals(metrics, saved),
             _samples(self._rows("samples.jsonl", _SAMPLE)),
             sessions,
@@ -209,8 +213,8 @@ class _Reader:
         key = "" if saved is None else saved[0].data_key.partition(",")[0]
         if not key or not (store / key).is_dir():
             return None
-        languages = (config.data.source_language, config.data.target_language)
-        return DataReport(languages, tuple(one.label for one in config.data.train), token_store.counts(store / key))
+        labels = tuple(one.label for one in config.data.train)
+        return DataReport(config.data.language_pairs.sides, labels, token_store.counts(store / key))
 
 
 def _totals(rows: Iterable[dict[str, Any]], saved: int) -> dict[str, float]:

@@ -19,7 +19,8 @@ from starlette.requests import ClientDisconnect
 from nmt.commands.html_page import content_policy
 from nmt.commands.serve.batching import AnswerTooLarge, BatchingQueue, NBest, QueueFull
 from nmt.commands.serve.hosts import AllowedHosts, HostCheck
-from nmt.commands.serve.requests import Languages, Limits, RequestError, TranslationRequest, parse
+from nmt.commands.serve.requests import Limits, RequestError, TranslationRequest, parse
+from nmt.config.language_pairs import LanguagePairs
 from nmt.data.language_codes import base
 from nmt.errors import NmtError
 
@@ -44,7 +45,7 @@ _NAMES = {
 
 
 def build(
-    queue: BatchingQueue, languages: Languages, limits: Limits, url: str, log_requests: bool, hosts: AllowedHosts
+    queue: BatchingQueue, languages: LanguagePairs, limits: Limits, url: str, log_requests: bool, hosts: AllowedHosts
 ) -> FastAPI:
     """The service for a queue. It logs its `url` when it starts, and closes the queue when it stops."""
     metrics = RequestMetrics(queue)
@@ -82,7 +83,7 @@ def build(
     return app
 
 
-async def _translate(request: Request, queue: BatchingQueue, languages: Languages, limits: Limits) -> Response:
+async def _translate(request: Request, queue: BatchingQueue, languages: LanguagePairs, limits: Limits) -> Response:
     """The response to a request, also for any error."""
     try:
         body = await _body(request, limits.body)
@@ -115,12 +116,13 @@ async def _translate(request: Request, queue: BatchingQueue, languages: Language
 
 
 def _submit(
-    content_type: str, body: bytes, queue: BatchingQueue, languages: Languages, limits: Limits
+    content_type: str, body: bytes, queue: BatchingQueue, languages: LanguagePairs, limits: Limits
 ) -> tuple[TranslationRequest, "Future[NBest]"]:
     """The request in a body, and its future translations. Raises RequestError, and as `BatchingQueue.submit` does."""
     request = parse(content_type, body, languages, limits, queue.translator.decoding.beam_size)
     try:
-        return request, queue.submit(request.lines, request.n_best, request.alignment, request.token_scores)
+        details = request.alignment, request.token_scores, request.languages
+        return request, queue.submit(request.lines, request.n_best, *details)
     except AnswerTooLarge as error:
         fixes = [f"lower {request.count_field}"] * (request.n_best > 1) + ["leave out alignment"] * request.alignment
         fixes.append("or send less text" if fixes else "send less text")
@@ -145,7 +147,7 @@ async def _body(request: Request, limit: int) -> bytes:
     return bytes(body)
 
 
-def _add_pages(app: FastAPI, languages: Languages, limits: Limits, queue: BatchingQueue) -> None:
+def _add_pages(app: FastAPI, languages: LanguagePairs, limits: Limits, queue: BatchingQueue) -> None:
     page = resources.files("nmt.commands.serve").joinpath("page.html").read_text(encoding="utf-8")
     headers = {"Content-Security-Policy": _policy(page)}
 
@@ -155,8 +157,10 @@ def _add_pages(app: FastAPI, languages: Languages, limits: Limits, queue: Batchi
 
     @app.get("/languages")
     async def languages_() -> JSONResponse:
-        known = [(languages.source, [languages.target]), (languages.target, [])]
-        return JSONResponse([{"code": code, "name": name_of(code), "targets": targets} for code, targets in known])
+        targets: dict[str, list[str]] = {code: [] for code in [*languages.sources, *languages.targets]}
+        for source, target in languages.pairs:
+            targets[source].append(target)
+        return JSONResponse([{"code": code, "name": name_of(code), "targets": of} for code, of in targets.items()])
 
     @app.get("/limits")
     async def limits_() -> JSONResponse:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+from nmt.config.language_pairs import LanguagePair
 from nmt.decoding import long_input
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
@@ -50,7 +51,8 @@ class Totals:
 @dataclass(frozen=True)
 class _Request:
     lines: list[str]
-    options: tuple[int, bool, bool]  # n_best, alignment, token_scores; the same for all requests of a batch
+    # n_best, alignment, token_scores, languages; the same for all requests of a batch
+    options: tuple[int, bool, bool, LanguagePair | None]
     subwords: int
     answer: "Future[NBest]" = field(default_factory=Future)
 
@@ -97,9 +99,15 @@ class BatchingQueue:
         return self._worker.is_alive()
 
     def submit(
-        self, lines: Sequence[str], n_best: int = 1, alignment: bool = False, token_scores: bool = True
+        self,
+        lines: Sequence[str],
+        n_best: int = 1,
+        alignment: bool = False,
+        token_scores: bool = True,
+        languages: LanguagePair | None = None,
     ) -> "Future[NBest]":
-        """The future result of `Translator.hypotheses` for these lines. Cancel it to leave the queue.
+        """The future result of `Translator.hypotheses` for these lines. Cancel it to leave the queue. languages: None
+        where the model has only one pair.
 
         Raises at once: NmtError if n_best is more than the beam size or a line is too long for the model,
         AnswerTooLarge, QueueFull, and RuntimeError if the queue is closed. An empty queue takes any number of subwords,
@@ -109,7 +117,7 @@ class BatchingQueue:
         size = self._size.upper_bound(parts, n_best, alignment)
         if size > self.max_answer:
             raise AnswerTooLarge(size, self.max_answer)
-        request = _Request(list(lines), (n_best, alignment, token_scores), sum(parts))
+        request = _Request(list(lines), (n_best, alignment, token_scores, languages), sum(parts))
         with self._changed:
             if self._closed:
                 raise RuntimeError("the queue is closed")
@@ -181,9 +189,12 @@ class BatchingQueue:
 
     def _translate(self, batch: list[_Request]) -> None:
         lines = [line for request in batch for line in request.lines]
-        n_best, alignment, token_scores = batch[0].options
+        n_best, alignment, token_scores, pair = batch[0].options
+        to, from_ = (None, None) if pair is None else (pair.target, pair.source or None)
         try:
-            translations = self.translator.hypotheses(lines, n_best, alignment=alignment, token_scores=token_scores)
+            translations = self.translator.hypotheses(
+                lines, n_best, alignment=alignment, token_scores=token_scores, to=to, from_=from_
+            )
         except Exception as error:
             if len(batch) == 1:
                 batch[0].answer.set_exception(error)
@@ -204,6 +215,7 @@ class AnswerSize:
         vocabulary = translator.vocabulary
         self._source_subword = _longest(vocabulary.source.every_piece())
         self._target_subword = _longest(vocabulary.target.every_piece())
+        self._tags = translator.languages.most_tags
 
     def upper_bound(self, parts: Iterable[int], n_best: int, alignment: bool) -> int:
         """Bytes for lines that are translated in parts of these lengths in subwords, each with n_best translations.
@@ -215,8 +227,8 @@ class AnswerSize:
         for source in parts:
             per_subword = 2 * self._target_subword + _BYTES_PER_SCORE
             if alignment:
-                per_subword += _BYTES_PER_WEIGHT * (source + 1) + 2
-                total += self._source_subword * (source + 1)
+                per_subword += _BYTES_PER_WEIGHT * (self._tags + source + 1) + 2
+                total += self._source_subword * (self._tags + source + 1)
             total += per_subword * (self.translator.longest_output(source) + 1) + _BYTES_PER_TRANSLATION
         return total * n_best
 

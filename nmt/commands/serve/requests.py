@@ -9,16 +9,9 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qsl
 
 from nmt.commands.serve.batching import DECIMALS, MAX_ANSWER, NBest
+from nmt.config.language_pairs import LanguagePair, LanguagePairs, normal
 from nmt.decoding.translator import Translation
 from nmt.errors import NmtError
-
-
-@dataclass(frozen=True)
-class Languages:
-    """The language codes that a model translates from and to."""
-
-    source: str
-    target: str
 
 
 class RequestError(Exception):
@@ -52,11 +45,13 @@ class Limits:
 
 @dataclass(frozen=True)
 class NmtRequest:
-    """{"text": "…" or ["…", …], "n_best": 1, "alignment": false}. Each text is one line; a line break is a space."""
+    """{"text": "…" or ["…", …], "n_best": 1, "alignment": false, "to": "fr", "from": "en"}. Each text is one line; a
+    line break is a space."""
 
     lines: list[str]
     n_best: int
     alignment: bool
+    languages: LanguagePair | None = None  # None: the model has one pair
     token_scores: ClassVar[bool] = True  # in the answer
     count_field: ClassVar[str] = "n_best"  # the field for the number of translations
 
@@ -83,6 +78,7 @@ class LibreTranslateRequest:
     is_list: bool  # `q` was a list, so the answer has lists
     n_best: int
     detected: str | None  # the source language, if the request had `auto`
+    languages: LanguagePair | None = None  # None: the model has one pair
     alignment: ClassVar[bool] = False
     token_scores: ClassVar[bool] = False
     count_field: ClassVar[str] = "alternatives"
@@ -104,7 +100,7 @@ class LibreTranslateRequest:
         if self.n_best > 1:
             answer["alternatives"] = self._one_or_all([others for _, *others in texts])
         if self.detected:
-            # Nothing is detected: a model has one source language.
+            # Nothing is detected: it is the only language that the model translates from, or the first.
             answer["detectedLanguage"] = self._one_or_all([{"language": self.detected, "confidence": 0}] * len(texts))
         return _json(answer).encode()
 
@@ -127,10 +123,12 @@ def _matrix(alignment: list[list[float]] | None) -> str:
     return f"[{','.join(_json([round(weight, DECIMALS) for weight in row]) for row in alignment)}]"
 
 
-def parse(content_type: str, body: bytes, languages: Languages, limits: Limits, beam_size: int) -> TranslationRequest:
+def parse(
+    content_type: str, body: bytes, languages: LanguagePairs, limits: Limits, beam_size: int
+) -> TranslationRequest:
     """The request in a body. Raises RequestError if it is not valid or too large."""
     fields = _fields(content_type, body)
-    request = _libretranslate(fields, languages, beam_size) if "q" in fields else _own(fields)
+    request = _libretranslate(fields, languages, beam_size) if "q" in fields else _own(fields, languages)
     lines, characters = len(request.lines), sum(map(len, request.lines))
     for count, name, limit in ((lines, "lines", limits.lines), (characters, "characters", limits.characters)):
         if count > limit:
@@ -138,23 +136,44 @@ def parse(content_type: str, body: bytes, languages: Languages, limits: Limits, 
     return request
 
 
-def _own(fields: Mapping[str, Any]) -> NmtRequest:
-    for name in fields.keys() - {"text", "n_best", "alignment"}:
-        raise RequestError(400, f"{name}: unknown field: use text, n_best and alignment, or q, source and target")
+def _own(fields: Mapping[str, Any], languages: LanguagePairs) -> NmtRequest:
+    for name in fields.keys() - {"text", "n_best", "alignment", "to", "from"}:
+        raise RequestError(
+            400, f"{name}: unknown field: use text, to, from, n_best and alignment, or q, source and target"
+        )
     if "text" not in fields:
         raise RequestError(400, "text is missing: give a text or a list of texts")
     texts, _ = _texts("text", fields["text"])
-    return NmtRequest(texts, _integer(fields, "n_best", least=1), _boolean(fields, "alignment"))
+    codes = [fields.get(name) for name in ("to", "from")]
+    for name, code in zip(("to", "from"), codes, strict=True):
+        if not isinstance(code, str | None):
+            raise _wrong(name, "the code of a language", code)
+    n_best, alignment = _integer(fields, "n_best", least=1), _boolean(fields, "alignment")
+    return NmtRequest(texts, n_best, alignment, _chosen(languages, *codes))
 
 
-def _libretranslate(fields: Mapping[str, Any], languages: Languages, beam_size: int) -> LibreTranslateRequest:
+def _chosen(languages: LanguagePairs, to: str | None, from_: str | None) -> LanguagePair | None:
+    """The pair; None if the model has only one."""
+    try:
+        pair = languages.choose(to, from_)
+    except NmtError as error:
+        raise RequestError(400, str(error)) from None
+    return pair if languages.several else None
+
+
+def _libretranslate(fields: Mapping[str, Any], languages: LanguagePairs, beam_size: int) -> LibreTranslateRequest:
     for name in ("q", "source", "target"):
         if not fields.get(name):
             raise RequestError(400, f"Invalid request: missing {name} parameter")
-    for name, known in (("source", languages.source), ("target", languages.target)):
-        code = fields[name]
-        if (name, code) != ("source", "auto") and str(code).lower() != known.lower():
-            raise RequestError(400, f"{name}: {code} is not supported: this model's {name} is {known}")
+    for name, known in (("source", languages.sources), ("target", languages.targets)):
+        code = str(fields[name])
+        if (name, code) != ("source", "auto") and normal(code) not in map(normal, known):
+            several = "is" if len(known) == 1 else "can be"
+            raise RequestError(
+                400, f"{name}: {code} is not supported: this model's {name} {several} {', '.join(known)}"
+            )
+    source = str(fields["source"])
+    pair = _chosen(languages, str(fields["target"]), None if source == "auto" else source)
     if fields.get("format") not in (None, "", "text"):
         raise RequestError(400, f"format: {fields['format']} is not supported: send plain text and format: text")
     texts, is_list = _texts("q", fields["q"])
@@ -163,8 +182,14 @@ def _libretranslate(fields: Mapping[str, Any], languages: Languages, beam_size: 
         texts=[re.split("\r\n|\r|\n", text) for text in texts],
         is_list=is_list,
         n_best=min(1 + alternatives, beam_size),  # clients accept fewer than they ask for
-        detected=languages.source if fields["source"] == "auto" else None,
+        detected=_first_source(languages, pair) if source == "auto" else None,
+        languages=pair,
     )
+
+
+def _first_source(languages: LanguagePairs, pair: LanguagePair | None) -> str:
+    """The only source of the pair's target, or the first."""
+    return next(one.source for one in languages.pairs if pair is None or one.target == pair.target)
 
 
 def _texts(name: str, value: Any) -> tuple[list[str], bool]:

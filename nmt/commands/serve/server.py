@@ -12,7 +12,8 @@ import uvicorn
 from nmt.commands.serve import app
 from nmt.commands.serve.batching import BatchingQueue
 from nmt.commands.serve.hosts import AllowedHosts
-from nmt.commands.serve.requests import Languages, Limits
+from nmt.commands.serve.requests import Limits
+from nmt.config.language_pairs import LanguagePairs
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 
@@ -23,7 +24,7 @@ _SHUTDOWN = 30  # most seconds for the last requests
 
 def serve(
     translator: Translator,
-    languages: Languages,
+    languages: LanguagePairs,
     host: str,
     port: int,
     limits: Limits,

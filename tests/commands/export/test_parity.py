@@ -25,7 +25,7 @@ class Other(PyTorchEngine):
         super().__init__([made.build()], torch.device("cpu"))
         self.vocabulary, self.wrong = made.vocabulary, wrong
 
-    def subwords(self, lines: Sequence[str]) -> list[list[int]]:
+    def subwords(self, lines: Sequence[str], pairs: object = None) -> list[list[int]]:
         return [
             ids[:-1] if line in self.wrong else ids
             for line, ids in zip(lines, MADE.vocabulary.source.encode(list(lines)), strict=True)

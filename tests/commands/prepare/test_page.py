@@ -71,7 +71,7 @@ def test_lengths_languages_and_the_rest_of_a_corpus(one: Config) -> None:
     assert [sum(times for _, times in side) for side in corpus["lengths"]] == [5, 5]
     assert sum(times for _, times in corpus["ratios"]) == 5
     assert corpus["sample"] == [list(pair) for pair in GOOD]
-    assert [side["lines"] for side in corpus["languages"]] == [0, 0]  # all lines are short
+    assert [side["lines"] for side in corpus["guesses"]] == [0, 0]  # all lines are short
     heading, source, target = data["text"]
     words = [sum(len(pair[side].split()) for pair in GOOD) for side in (0, 1)]
     subwords = [sum(length * times for length, times in side) for side in corpus["lengths"]]
@@ -97,7 +97,7 @@ def test_languages_are_guessed(tmp_path: Path) -> None:
     english = "The sun is shining today, and we are going to the park with the children."
     pairs = [(f"{english} {i}", f"{german} {i}") for i in range(30)] + [(f"{german} {i}", "kurz") for i in range(10)]
     (corpus,) = shown(config_of(tmp_path, write(tmp_path, "mixed", pairs), max_length_ratio=None))["corpora"]
-    source, target = corpus["languages"]
+    source, target = corpus["guesses"]
     assert (source["lines"], dict(source["names"])) == (40, {"en": 30, "de": 10})
     assert (target["lines"], dict(target["names"])) == (30, {"de": 30})
 
@@ -124,8 +124,9 @@ def test_ten_corpora_and_their_mix(tmp_path: Path, mixed: str) -> None:
     data = shown(config)
     assert [corpus["kept"] for corpus in data["corpora"]] == list(range(10, 30, 2))
     assert len(data["text"]) == 21
-    heading, *rows = data["mix"]["table"]
-    assert heading == ["corpus", "pairs", "weight", "share", "pairs per epoch", "passes per epoch", "tag"]
+    (mix,) = data["mixes"]
+    heading, *rows = mix["table"]
+    assert heading[:-1] == ["corpus", "pairs", "weight", "share", "pairs per epoch", "passes per epoch"]
     epoch = sum(range(10, 30, 2))
     for number, row in enumerate(rows):
         size = 10 + 2 * number

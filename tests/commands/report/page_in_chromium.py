@@ -149,6 +149,29 @@ def step_of(label: str) -> float:
         return 0
 
 
+def test_stages_are_marked_on_the_curves(browser: Browser, tmp_path: Path) -> None:
+    show(browser, tmp_path, [new_run("plain"), new_run("staged", seed=2, staged=True)])
+    browser.js("document.querySelector('#charts').scrollIntoView()")
+    browser.shot("report-stages")
+    assert browser.texts("#stages tbody td") == [
+        *("1", "0", "crawled 75.0%, clean 25.0%", "for 850 steps"),
+        *("2", "850", "temperature 5", "until 3 validations without a new best"),
+        *("3", "–", "clean 100.0%", "to the end"),
+    ]
+    for axis in ("step", "tokens", "hours"):
+        browser.js(f"document.querySelector('input[value={axis}]').click()")
+        marks = browser.js("return Array.from(document.querySelectorAll('.stage')).map(each => each.textContent)")
+        assert marks == ["stage 2"] * len(titles(browser))
+        line, first, last = browser.js(
+            "const chart = document.querySelector('.chart'), x = e => e.getBoundingClientRect();"
+            "const curve = x(chart.querySelectorAll('.curve')[1]);"
+            "return [x(chart.querySelector('.stage line')).left, curve.left, curve.right]"
+        )
+        assert (line - first) / (last - first) == pytest.approx((850 - 100) / 2300, abs=0.02)
+    show(browser, tmp_path, [new_run("plain")])
+    assert not shown(browser, "#stages-part")
+
+
 def test_axes_and_parts(browser: Browser, tmp_path: Path) -> None:
     """4,000 target subwords and a second a step: 2,400 steps are 9.6 million, and two thirds of an hour."""
     show(browser, tmp_path, two_runs())

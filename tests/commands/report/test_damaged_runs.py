@@ -28,9 +28,11 @@ COUNTS = {
 }
 RECORDS: dict[str, list[dict[str, Any]]] = {
     "metrics.jsonl": [
-        {"step": 4, "epoch": 0, "loss": 5.5, "learning_rate": 0.01, "target_tokens": 90, "seconds": 1.5},
-        {"step": 8, "epoch": 1, "loss": 4.5, "learning_rate": 0.01, "target_tokens": 180, "seconds": 3.0},
-        {"step": 8, "validation_loss": 4.0, "bleu": 1.5, "chrf": 9.0},
+        {"step": 4, "epoch": 0, "stage": 1, "stage_step": 4, "loss": 5.5, "learning_rate": 0.01, "target_tokens": 90,
+         "seconds": 1.5},
+        {"step": 8, "epoch": 1, "stage": 2, "stage_step": 2, "loss": 4.5, "learning_rate": 0.01, "target_tokens": 180,
+         "seconds": 3.0},
+        {"step": 8, "stage": 2, "stage_step": 2, "validation_loss": 4.0, "bleu": 1.5, "chrf": 9.0},
     ],
     "samples.jsonl": [{"step": 8, "source": "one", "reference": "eins", "translation": "zwei"}],
     "sessions.jsonl": [
@@ -50,7 +52,8 @@ RECORDS: dict[str, list[dict[str, Any]]] = {
 def run(tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     folder.mkdir()
-    (folder / "config.yaml").write_text(config_text(tmp_path, folder))
+    text = config_text(tmp_path, folder).replace("  store_dir", "  stages: [{steps: 6}, {}]\n  store_dir")
+    (folder / "config.yaml").write_text(text)
     for name, rows in RECORDS.items():
         (folder / name).write_text(written(name, rows))
     return folder
@@ -88,6 +91,7 @@ def test_all_of_it_is_shown(run: Path) -> None:
     data = reported(run)
     assert data["runs"][0]["notes"] == []
     assert data["runs"][0]["training"]["step"] == [4, 8]
+    assert [stage["step"] for stage in data["stages"][0]] == [0, 6]
     assert [table["title"] for table in data["scores"]] == ["On the validation set, last validation", "evaluation-test"]
     assert data["data"][0]["tables"] and len(data["samples"]) == len(data["sessions"][0]) == 1
 
@@ -95,7 +99,10 @@ def test_all_of_it_is_shown(run: Path) -> None:
 LONG = "1" + "0" * 400
 
 
-@pytest.mark.parametrize("name", ["step", "loss", "target_tokens", "seconds", "epoch", "bleu", "validation_loss"])
+@pytest.mark.parametrize(
+    "name",
+    ["step", "stage", "stage_step", "loss", "target_tokens", "seconds", "epoch", "bleu", "validation_loss"],
+)
 @pytest.mark.parametrize(
     "value", [LONG, f"-{LONG}", f"{LONG}.5", "1e400", "NaN", "-Infinity", "1e299", "-1", "9" * 18, "9" * 5000]
 )

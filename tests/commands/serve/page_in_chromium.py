@@ -9,6 +9,8 @@ import pytest
 from helpers.chromium import WIDTHS, Browser, contrast
 from helpers.services import Gated, service, until
 
+from nmt.config.language_pairs import LanguagePair, LanguagePairs
+from nmt.decoding.language_choice import LanguageChoice
 from nmt.decoding.translator import Translation
 
 TEXTS = {
@@ -132,3 +134,32 @@ def test_nothing_is_asked_of_others_and_nothing_complains(browser: Browser, url:
     assert over_network and all(asked.startswith(url) for asked in over_network)
     complaints = [entry["message"] for entry in browser.log("browser")]
     assert [text for text in complaints if "status of 413" not in text and "status of 500" not in text] == []
+
+
+def test_a_model_of_several_pairs_offers_them(browser: Browser) -> None:
+    asked: list[tuple[str, str]] = []
+
+    class Several(Scripted):
+        def hypotheses(self, lines: Any, *given: Any, to: str, from_: str, **more: Any) -> list[list[Translation]]:
+            asked.append((from_, to))
+            return super().hypotheses(lines, *given, **more)
+
+    translator = Several()
+    pairs = LanguagePairs((LanguagePair("en", "de"), LanguagePair("de", "en"), LanguagePair("en", "fr")))
+    translator.languages = LanguageChoice(pairs, translator.vocabulary.source)
+    with service(translator) as (served, _):
+        browser.open(f"http://127.0.0.1:{served.port}/", READY)
+        assert browser.texts("#pair option") == ["English to German", "English to French", "German to English"]
+        browser.js(
+            "document.getElementById('pair').selectedIndex = 1;"
+            "document.getElementById('pair').dispatchEvent(new Event('change'))"
+        )
+        assert browser.js("return [document.title, document.getElementById('translation').lang]") == [
+            "English to French",
+            "fr",
+        ]
+        browser.type(TEXT, "one two")
+        until(lambda: browser.texts(TRANSLATION))
+        browser.shot("several-pairs")
+        browser.js("location.href = 'about:blank'")
+    assert asked == [("en", "fr")]

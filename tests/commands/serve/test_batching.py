@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from helpers.services import LINES, Gated, until
@@ -75,9 +76,9 @@ def test_token_scores_are_computed_only_for_answers_that_show_them(
     asked: list[tuple[list[str], bool]] = []
     plain = translator.hypotheses
 
-    def hypotheses(lines: list[str], n_best: int, *, alignment: bool, token_scores: bool) -> list[list[Translation]]:
+    def hypotheses(lines: list[str], n_best: int, *, token_scores: bool, **more: Any) -> list[list[Translation]]:
         asked.append((lines, token_scores))
-        return plain(lines, n_best, alignment=alignment, token_scores=token_scores)
+        return plain(lines, n_best, token_scores=token_scores, **more)
 
     monkeypatch.setattr(translator, "hypotheses", hypotheses)
     kinds = {"one": NmtRequest, "two": LibreTranslateRequest, "six": NmtRequest}

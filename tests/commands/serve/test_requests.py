@@ -6,16 +6,18 @@ from typing import Any
 
 import pytest
 
-from nmt.commands.serve.requests import Languages, LibreTranslateRequest, Limits, NmtRequest, RequestError, parse
+from nmt.commands.serve.requests import LibreTranslateRequest, Limits, NmtRequest, RequestError, parse
+from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.decoding.translator import Translation
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded; charset=utf-8"
+LANGUAGES = LanguagePairs((LanguagePair("en", "de"),))
 LIBRE = {"source": "en", "target": "de"}
 
 
 def asked(fields: object, limits: Limits | None = None) -> Any:
-    return parse(JSON, json.dumps(fields).encode(), Languages("en", "de"), limits or Limits(), beam_size=3)
+    return parse(JSON, json.dumps(fields).encode(), LANGUAGES, limits or Limits(), beam_size=3)
 
 
 def one(text: str) -> Translation:
@@ -89,9 +91,9 @@ def test_libretranslates_lists_alternatives_and_detection() -> None:
     ],
 )  # fmt: skip
 def test_forms(content_type: str, body: bytes) -> None:
-    found = parse(content_type, body, Languages("en", "de"), Limits(), beam_size=3)
+    found = parse(content_type, body, LANGUAGES, Limits(), beam_size=3)
     assert found == LibreTranslateRequest([["dög &", "cat"]], is_list=False, n_best=3, detected=None)
-    own = parse(FORM, b"text=a&n_best=2&alignment=true", Languages("en", "de"), Limits(), beam_size=3)
+    own = parse(FORM, b"text=a&n_best=2&alignment=true", LANGUAGES, Limits(), beam_size=3)
     assert own == NmtRequest(["a"], 2, True)
 
 
@@ -100,7 +102,10 @@ def test_forms(content_type: str, body: bytes) -> None:
     [
         ([], "the body is not a JSON object"),
         ({}, "text is missing: give a text or a list of texts"),
-        ({"text": "a", "beam": 2}, "beam: unknown field: use text, n_best and alignment, or q, source and target"),
+        (
+            {"text": "a", "beam": 2},
+            "beam: unknown field: use text, to, from, n_best and alignment, or q, source and target",
+        ),
         ({"text": 1}, "text: expected a text or a list of texts, not 1"),
         ({"text": ["a", None]}, "text: expected a text or a list of texts, not null"),
         ({"text": "\ud800"}, "the body has half of a surrogate pair, which is not a character"),
@@ -142,7 +147,7 @@ def test_what_cannot_be_meant(fields: object, message: str) -> None:
 )
 def test_bodies_that_cannot_be_read(content_type: str, body: bytes) -> None:
     with pytest.raises(RequestError, match=r"^the body is not valid application/[a-z-]+ in UTF-8$"):
-        parse(content_type, body, Languages("en", "de"), Limits(), beam_size=3)
+        parse(content_type, body, LANGUAGES, Limits(), beam_size=3)
 
 
 def test_limits() -> None:

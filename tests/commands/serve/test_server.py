@@ -18,7 +18,8 @@ from helpers.services import Gated, Service, save_small_model, until
 from nmt.commands.serve import app, server
 from nmt.commands.serve.batching import BatchingQueue
 from nmt.commands.serve.hosts import AllowedHosts, check_names
-from nmt.commands.serve.requests import Languages, Limits
+from nmt.commands.serve.requests import Limits
+from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.errors import NmtError
 
 NMT = [sys.executable, "-c", "from nmt.cli.app import main; main()"]
@@ -141,7 +142,7 @@ def test_a_host_that_is_none(host: str) -> None:
 def test_what_is_asked_for_reaches_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
     def build(
         queue: BatchingQueue,
-        languages: Languages,
+        languages: LanguagePairs,
         limits: Limits,
         url: str,
         log_requests: bool,
@@ -153,7 +154,10 @@ def test_what_is_asked_for_reaches_the_service(monkeypatch: pytest.MonkeyPatch) 
     built, named = list[object](), list[object]()
     monkeypatch.setattr(app, "build", build)
     monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
-    limits, languages = Limits(lines=3, characters=5, waiting=7, answer=12_345), Languages("en", "de")
+    limits, languages = (
+        Limits(lines=3, characters=5, waiting=7, answer=12_345),
+        LanguagePairs((LanguagePair("en", "de"),)),
+    )
     for host, log_requests in (("127.0.0.1", True), ("0.0.0.0", False)):
         server.serve(Gated(), languages, host, 0, limits, log_requests, ["x.example"])
     assert built == [(7, 12_345, languages, limits, log_requests) for log_requests in (True, False)]

@@ -1,0 +1,125 @@
+"""The pairs of languages that one model translates, and the tokens before a source that tell it which pair is wanted.
+
+A model of several pairs learns from a token such as `<2fr>` before each source that it must write French (Johnson et
+al. 2017, Google's Multilingual Neural Machine Translation System, section 3), or from `<en> <2fr>` that it also reads
+English (S-ENC-T-ENC of Wu et al. 2021, Language Tags Matter for Zero-Shot Neural Machine Translation). A model of one
+pair needs no token.
+"""
+
+import difflib
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, NamedTuple
+
+from nmt.errors import NmtError
+
+log = logging.getLogger("nmt")
+
+LanguageTags = Literal["target", "both"]
+
+
+class LanguagePair(NamedTuple):
+    """The codes of two languages. The source is empty where it is not known, and the model need not know it."""
+
+    source: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.source}-{self.target}"
+
+
+@dataclass(frozen=True)
+class LanguagePairs:
+    """pairs: those trained on, each once; tagged: the languages whose tokens are before a source."""
+
+    pairs: tuple[LanguagePair, ...]
+    tagged: LanguageTags = "target"
+
+    @classmethod
+    def of(cls, pairs: Iterable[LanguagePair], tagged: LanguageTags) -> "LanguagePairs":
+        """From pairs that may be repeated."""
+        return cls(tuple(dict.fromkeys(pairs)), tagged)
+
+    @property
+    def several(self) -> bool:
+        return len(self.pairs) > 1
+
+    @property
+    def sources(self) -> list[str]:
+        """Each language that was a source."""
+        return list(dict.fromkeys(pair.source for pair in self.pairs))
+
+    @property
+    def targets(self) -> list[str]:
+        """Each language that was a target."""
+        return list(dict.fromkeys(pair.target for pair in self.pairs))
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        """All sources and all targets, for reports."""
+        return ", ".join(self.sources), ", ".join(self.targets)
+
+    def tags(self, pair: LanguagePair) -> tuple[str, ...]:
+        """The tokens before a source of this pair; none if the model has only one."""
+        if not self.several:
+            return ()
+        into = f"<2{pair.target}>"
+        return (into,) if self.tagged == "target" else (f"<{pair.source}>", into)
+
+    @property
+    def most_tags(self) -> int:
+        """How many tokens are before each source."""
+        return len(self.tags(self.pairs[0])) if self.several else 0
+
+    def choose(self, to: str | None = None, from_: str | None = None) -> LanguagePair:
+        """The pair of these languages, where `to` and `from_` may be left out if that leaves one choice. Case does not
+        matter, and `_` is the same as `-`.
+
+        A pair of known languages that was not trained is allowed: a warning says so, once. Raises NmtError, with the
+        known languages, if one is unknown, or if there is a choice.
+        """
+        source, target = _known(from_, self.sources, "from"), _known(to, self.targets, "into")
+        if not target:
+            target = _only([pair.target for pair in self.pairs if source in ("", pair.source)])
+        if not target:
+            raise NmtError(f"no target language: give --to (in Python and HTTP: to): one of {', '.join(self.targets)}")
+        if not source:
+            source = _only([pair.source for pair in self.pairs if pair.target == target])
+        if not source and self.tagged == "both":
+            raise NmtError(
+                f"no source language: give --from (in Python: from_, in HTTP: from): one of {', '.join(self.sources)}"
+            )
+        pair = LanguagePair(source, target)
+        if source and pair not in self.pairs:
+            _warn_once(f"{source} to {target} was not trained (zero-shot): the translations may be bad", self.pairs)
+        return pair
+
+
+def _known(code: str | None, known: list[str], direction: str) -> str:
+    """The code as the model has it; empty for None."""
+    if code is None:
+        return ""
+    by_normal = {normal(one): one for one in known}
+    if found := by_normal.get(normal(code)):
+        return found
+    near = difflib.get_close_matches(normal(code), by_normal, n=1, cutoff=0.5)
+    hint = f"; did you mean {by_normal[near[0]]}?" if near else ""
+    raise NmtError(f"language {code!r}: this model translates {direction} {', '.join(known)}{hint}")
+
+
+def _only(languages: list[str]) -> str:
+    """The only language of these; empty if there are several."""
+    return languages[0] if len(set(languages)) == 1 else ""
+
+
+@cache
+def _warn_once(message: str, _: tuple[LanguagePair, ...]) -> None:
+    """Once for each model, also in a service."""
+    log.warning("%s", message)
+
+
+def normal(code: str) -> str:
+    """A code by which languages are compared."""
+    return code.lower().replace("_", "-")

@@ -1,0 +1,134 @@
+"""Stages of training: a mix of the corpora for each, and when it ends.
+
+A stage begins where the one before ended: at the end of a pool, with every pair that a corpus has not given in its
+present pass. So no pair is seen twice before its whole corpus was seen once, also across stages. Which pair comes when
+follows from the seed and from the times at which the stages began; a saved state holds that of its own stage.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil
+
+from nmt.config import schema
+from nmt.config.language_pairs import LanguagePair
+from nmt.data.mixing import Mix
+from nmt.errors import NmtError
+
+
+@dataclass(frozen=True)
+class StagedMix:
+    """A stage: its mix, as if training began with it, and its end: after this number of steps; or when a corpus has
+    given pairs in it (`given`: the number of the corpus, how many pairs); or after `patience` validations without a new
+    best, where a pool ends; or, without the three, never."""
+
+    mix: Mix
+    steps: int | None = None
+    given: tuple[int, int] | None = None
+    patience: int | None = None
+
+    def begin(self, time: int, before: Sequence[int]) -> Mix:
+        """The mix of the stage if it begins at this time, when the corpora have given so many pairs `before`."""
+        mix = replace(self.mix, start=time, before=tuple(before))
+        if self.given is None:
+            return mix
+        corpus, pairs = self.given
+        return replace(mix, end=mix.reaches(corpus, mix.before[corpus] + pairs))
+
+    @property
+    def key(self) -> str:
+        """What the order of the pairs follows from, beside the seed: equal for stages that are the same."""
+        shares = ", ".join(map(str, self.mix.shares)) if self.mix != Mix.of(self.mix.sizes) else "by size"
+        ends = {"steps": self.steps, "pairs": self.given, "patience": self.patience}
+        return shares + "".join(f" until {name} {end}" for name, end in ends.items() if end is not None)
+
+
+def stages_of(data: schema.DataConfig, sizes: Sequence[int]) -> tuple[StagedMix, ...]:
+    """Those of data.stages, for training corpora with these numbers of pairs; without them one that never ends. Raises
+    NmtError for an empty corpus that should have a share."""
+    if not data.stages:
+        return (StagedMix(_mix(data, sizes, [one.weight for one in data.train], data.temperature)),)
+    return tuple(_stage(data, sizes, stage) for stage in data.stages)
+
+
+def shares(data: schema.DataConfig, sizes: Sequence[int]) -> list[Fraction]:
+    """Of each training corpus in the mix; with stages their mean, in which each stage counts the same: how long one
+    lasts may not be known before."""
+    mixes = [stage.mix for stage in stages_of(data, sizes)]
+    return [sum(of_corpus, Fraction()) / len(mixes) for of_corpus in zip(*(mix.shares for mix in mixes), strict=True)]
+
+
+def _stage(data: schema.DataConfig, sizes: Sequence[int], stage: schema.Stage) -> StagedMix:
+    names = [one.called for one in data.train]
+    given = [(names.index(name), ceil(Fraction(passes) * sizes[names.index(name)]))
+             for name, passes in (stage.passes or {}).items()]  # fmt: skip
+    mix = _mix(data, sizes, weights(data, stage), stage.temperature)
+    return StagedMix(mix, stage.steps, given[0] if given else None, stage.patience)
+
+
+def mix_of(stage: schema.Stage) -> str:
+    """The mix of the stage, as the settings give it, in words."""
+    if stage.weights is not None:
+        total = sum(stage.weights.values())
+        return ", ".join(f"{name} {weight / total:.1%}" for name, weight in stage.weights.items() if weight)
+    return "by size" if stage.temperature is None else f"temperature {stage.temperature:g}"
+
+
+def end_of(stage: schema.Stage) -> str:
+    """When the stage ends, in words."""
+    if stage.steps is not None:
+        return f"for {stage.steps:,} step{'s' * (stage.steps > 1)}"
+    if stage.passes:
+        [(name, passes)] = stage.passes.items()
+        return f"for {passes:g} pass{'es' * (passes != 1)} over {name}"
+    if stage.patience is not None:
+        return f"until {stage.patience} validation{'s' * (stage.patience > 1)} without a new best"
+    return "to the end"
+
+
+def weights(data: schema.DataConfig, stage: schema.Stage) -> list[float | None]:
+    """Of each training corpus in a stage; None for all if the stage has no weights."""
+    given: Mapping[str, float] | None = stage.weights
+    return [None if given is None else given.get(one.called, 0.0) for one in data.train]
+
+
+def _mix(
+    data: schema.DataConfig, sizes: Sequence[int], weights: Sequence[float | None], temperature: float | None
+) -> Mix:
+    """With several pairs of languages the temperature is that of the pairs, and the corpora of one pair share its
+    weight by size (Arivazhagan et al. 2019, section 4.2)."""
+    weighted = any(weights)
+    for one, size, weight in zip(data.train, sizes, weights, strict=True):
+        if not size and (weight or temperature is not None):
+            raise NmtError(
+                f"{one.label}: no pair is left, so that it has no share of the mix: remove it from data.train"
+            )
+    if temperature is not None and data.language_pairs.several:
+        pairs, together = list(map(data.pair_of, data.train)), Counter[LanguagePair]()
+        for pair, size in zip(pairs, sizes, strict=True):
+            together[pair] += size
+        mixed = Mix.of(list(together.values()), temperature=temperature)
+        share = dict(zip(together, mixed.shares, strict=True))
+        shares = (share[pair] * Fraction(size, together[pair]) for pair, size in zip(pairs, sizes, strict=True))
+        return Mix(tuple(sizes), tuple(shares), (0,) * len(sizes))
+    return Mix.of(sizes, [weight or 0 for weight in weights] if weighted else None, temperature)
+
+
+def problems(data: schema.DataConfig, max_steps: int) -> Iterator[str]:
+    """Corpora that no stage uses, and stages that training does not reach."""
+    for i, one in enumerate(data.train):
+        if data.stages and not any(stage.weights is None or weights(data, stage)[i] for stage in data.stages):
+            yield (
+                f"data.train[{i}]: {one.label}: is never trained on, as no stage gives it a weight: name it in "
+                "data.stages, or remove it"
+            )
+    step = 0
+    for i, stage in enumerate(data.stages[:-1]):
+        step += stage.steps or 0
+        if step >= max_steps:
+            yield (
+                f"data.stages[{i + 1}] never begins: the stages before it have {step:,} steps, and training.max_steps "
+                f"is {max_steps:,}"
+            )
+            return

@@ -1,0 +1,38 @@
+"""Which languages a call of a translator is for, and the tokens that tell the model."""
+
+from nmt.config.language_pairs import LanguagePair, LanguagePairs
+from nmt.data.vocabulary import Tokenizer
+from nmt.errors import NmtError
+
+
+class LanguageChoice:
+    """Chooses among the pairs that a model was trained on. pairs: None for a model that has only one, or is not known
+    to have any; tokenizer: of the source."""
+
+    def __init__(self, pairs: LanguagePairs | None, tokenizer: Tokenizer):
+        self.pairs, self._tokenizer = pairs, tokenizer
+        self._used: LanguagePair | None = None
+
+    @property
+    def most_tags(self) -> int:
+        """How many tokens are before each source."""
+        return 0 if self.pairs is None else self.pairs.most_tags
+
+    def use(self, to: str | None = None, from_: str | None = None) -> LanguagePair | None:
+        """Choose the pair of later calls that name no language, and return it. Raises NmtError as `choose` does."""
+        self._used = None
+        self._used = self.choose(to, from_)
+        return self._used
+
+    def choose(self, to: str | None = None, from_: str | None = None) -> LanguagePair | None:
+        """As `LanguagePairs.choose`; None where no pair is known. Without languages what `use` has chosen."""
+        if to is None and from_ is None and (self._used is not None or self.pairs is None):
+            return self._used
+        if self.pairs is None:
+            raise NmtError(f"language {to or from_!r}: it is not known which languages this model translates")
+        return self.pairs.choose(to, from_)
+
+    def tags(self, to: str | None = None, from_: str | None = None) -> list[int]:
+        """The ids of the tokens before each source. Raises NmtError as `choose` does."""
+        pair = self.choose(to, from_)
+        return [] if pair is None or self.pairs is None else self._tokenizer.tags(self.pairs.tags(pair))

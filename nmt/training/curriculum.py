@@ -1,0 +1,123 @@
+"""Which step comes next: through the epochs and the stages of a run."""
+
+import logging
+from collections.abc import Generator, Iterator
+from contextlib import closing
+
+from nmt.config.schema import Config
+from nmt.data.batching import Batches, Step
+from nmt.data.mixing import Mix
+from nmt.data.read_ahead import read_ahead
+from nmt.data.stages import StagedMix, end_of
+from nmt.errors import NmtError
+from nmt.training.state import Progress
+
+log = logging.getLogger("nmt")
+
+
+class Curriculum:
+    """The steps of a run. It has no state: `Progress` holds the position, and is changed here."""
+
+    def __init__(self, config: Config, stages: tuple[StagedMix, ...], batches: Batches) -> None:
+        self._config, self._stages, self._batches = config, stages, batches
+
+    def mix(self, progress: Progress) -> Mix:
+        """That of the present stage."""
+        stage = self._stages[progress.stage]
+        return stage.begin(progress.stage_time, progress.stage_given or stage.mix.before)
+
+    def steps_in_epoch(self, progress: Progress) -> int:
+        """About the optimizer steps in an epoch of the present mix."""
+        return self._batches.steps_in_epoch(progress.epoch, self.mix(progress))
+
+    def steps(self, progress: Progress, *, pinned: bool = False) -> Generator[Step, None, None]:
+        """The steps from the position on; `progress` holds the position after the step that was yielded. pinned: in
+        page-locked memory.
+
+        Before the next step is asked for, `progress` must count the one before, and the validations after it: they
+        decide when a stage ends. Raises NmtError if the position does not exist.
+        """
+        while True:
+            if self._is_over(progress):
+                self._begin_next(progress)
+            first, mix = progress.step, self.mix(progress)
+            steps: Iterator[Step] = self._batches.epoch(
+                progress.epoch, progress.step_in_epoch, mix, self._most_steps(progress)
+            )
+            if pinned:
+                steps = map(Step.pinned, steps)
+            with closing(read_ahead(steps, self._config.data.prefetch)) as ahead:
+                for step in ahead:
+                    progress.step_in_epoch += 1
+                    _end_pool(progress, step.pool_end, mix)
+                    yield step
+                    if self._is_over(progress):
+                        break
+            if progress.step == first:
+                self._check_position(progress, mix)
+                _end_pool(progress, mix.part_of(progress.epoch)[1], mix)  # none of the pairs until then fits in a batch
+
+    def announce(self, progress: Progress) -> None:
+        """Log the present stage, if there are any in the settings."""
+        settings, mix = self._config.data, self.mix(progress)
+        if not settings.stages:
+            return
+        corpora = zip(settings.train, mix.shares, strict=True)
+        shares = ", ".join(f"{one.label} {float(share):.1%}" for one, share in corpora if share)
+        log.info(
+            "stage %d of %d, from step %s, %s: %s",
+            *(progress.stage + 1, len(self._stages), f"{progress.stage_step:,}"),
+            *(end_of(settings.stages[progress.stage]), shares),
+        )
+
+    def metrics(self, progress: Progress) -> dict[str, int]:
+        """What a row of metrics tells about the stage; nothing without stages."""
+        if not self._config.data.stages:
+            return {}
+        return {"stage": progress.stage + 1, "stage_step": progress.step - progress.stage_step}
+
+    def _most_steps(self, progress: Progress) -> int | None:
+        """The most steps from where `step_in_epoch` was 0; None without a limit."""
+        limit = self._stages[progress.stage].steps
+        return None if limit is None else limit - (progress.step - progress.step_in_epoch - progress.stage_step)
+
+    def _is_over(self, progress: Progress) -> bool:
+        """Whether the present stage ends here."""
+        stage = self._stages[progress.stage]
+        if progress.pool_end is None:
+            return False
+        if stage.steps is not None:
+            return progress.step - progress.stage_step >= stage.steps
+        if stage.given is not None:
+            return progress.pool_end == self.mix(progress).end
+        return stage.patience is not None and progress.without_best >= stage.patience
+
+    def _begin_next(self, progress: Progress) -> None:
+        assert progress.pool_end is not None
+        progress.stage_given = self.mix(progress).given(progress.pool_end)
+        progress.stage += 1
+        progress.stage_step, progress.stage_time = progress.step, progress.pool_end
+        progress.step_in_epoch = progress.without_best = 0
+        self.announce(progress)
+
+    def _check_position(self, progress: Progress, mix: Mix) -> None:
+        """Raises NmtError if the rest of the epoch must have a step."""
+        start, end = mix.part_of(progress.epoch)
+        if progress.step_in_epoch:
+            raise NmtError(
+                f"{self._config.run_dir}: was saved after step {progress.step_in_epoch:,} of epoch "
+                f"{progress.epoch + 1:,}, which has no more steps now: another version of nmt or NumPy makes "
+                "other batches: use the versions in sessions.jsonl there, or set a new run_dir"
+            )
+        if end - start == mix.epoch:
+            raise NmtError(
+                f"data.stages[{progress.stage}]: no pair in a whole epoch of it fits in a batch: raise "
+                "training.batch_tokens or micro_batch_tokens, or give other weights"
+            )
+
+
+def _end_pool(progress: Progress, pool_end: int | None, mix: Mix) -> None:
+    """Where a pool has ended, the position may be at the end of the epoch."""
+    progress.pool_end = pool_end
+    if pool_end == (progress.epoch + 1) * mix.epoch:
+        progress.epoch, progress.step_in_epoch = progress.epoch + 1, 0

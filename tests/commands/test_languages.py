@@ -1,0 +1,350 @@
+"""One model of several pairs of languages, trained for seconds: every command that takes text uses the right ones."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from helpers.languages import SPELLED, counting_config, three_directions, write_counting
+from helpers.runs import rows_of, rows_without_clock
+from helpers.services import service
+from helpers.train_steps import before_step
+from typer.testing import CliRunner, Result
+
+import nmt
+from nmt.checkpoints import model_file
+from nmt.cli import app
+from nmt.commands import average
+from nmt.commands.export.export import Format, export
+from nmt.commands.inspect.inspect import Inspector
+from nmt.commands.report.page import to_data
+from nmt.commands.report.run import gather
+from nmt.commands.train import train, training_data
+from nmt.config import reader
+from nmt.config.schema import Config
+from nmt.decoding.translator import Translator
+from nmt.errors import NmtError
+from nmt.files import tensors as tensor_file
+from nmt.files.text import read_lines
+from nmt.training.trainer import Trainer
+
+SECONDS = 300  # the first test trains
+pytestmark = pytest.mark.usefixtures("time_limit")
+SMALL = (  # learns three languages in 500 steps
+    "vocabulary.size=340", "model.layers=2", "model.dropout=0", "training.label_smoothing=0", "training.max_steps=500",
+    "training.warmup_steps=50", "training.validate_every=250", "training.checkpoint_every=250",
+    "training.log_every=250", "training.validation_samples=1",
+)  # fmt: skip
+
+
+def config_of(folder: Path, run: Path, *overrides: str) -> Config:
+    return reader.parse(Config, counting_config(folder, run), "test config", overrides)
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("counting")
+    write_counting(folder, "train", 400, seed=1)
+    write_counting(folder, "validation", 30, seed=2)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("several") / "run"
+    train(config_of(texts, folder, *SMALL), "cpu")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def translator(run: Path) -> Translator:
+    return nmt.load(run, "cpu", overrides=["decoding.engine=torch"])
+
+
+def lines_of(texts: Path, language: str) -> list[str]:
+    return list(read_lines(texts / f"validation.{language}"))
+
+
+def invoke(*arguments: object, text: str | None = None) -> Result:
+    return CliRunner().invoke(app.app, list(map(str, arguments)), input=text)
+
+
+def assert_in(language: str, lines: list[str]) -> None:
+    """Nearly all lines are words of this language."""
+    known = set(SPELLED[language].values())
+    right = sum(bool(line) and set(line.split()) <= known for line in lines)
+    assert right >= 0.8 * len(lines), lines
+
+
+# --------------------------------------------------------------------------- translation
+
+
+@pytest.mark.parametrize(("source", "target"), [("en", "de"), ("de", "en"), ("en", "fr")])
+def test_each_direction_is_learned(translator: Translator, texts: Path, source: str, target: str) -> None:
+    translations = translator.translate(lines_of(texts, source), to=target)
+    assert_in(target, translations)
+    right = sum(one == other for one, other in zip(translations, lines_of(texts, target), strict=True))
+    assert right > len(translations) / 3
+
+
+def test_languages_of_a_call_and_of_all_later_ones(run: Path, texts: Path) -> None:
+    translator, lines = nmt.load(run, "cpu"), lines_of(texts, "en")
+    with pytest.raises(NmtError, match=r"no target language: give --to .*: one of de, en, fr"):
+        translator.translate(lines)
+    german, french = (translator.translate(lines, to=to) for to in ("de", "fr"))
+    assert german != french
+    assert [one[0].text for one in translator.hypotheses(lines, to="fr", from_="en")] == french
+    translator.languages.use("de")
+    assert translator.translate(lines) == list(translator.stream(lines)) == german
+    assert translator.translate(lines, to="fr") == french
+    with pytest.raises(NmtError, match="language 'it': this model translates into de, en, fr"):
+        translator.languages.use("it")
+
+
+def test_the_token_is_a_subword_of_the_source_and_not_counted_in_lengths(translator: Translator) -> None:
+    [[found]] = translator.hypotheses(["one two"], alignment=True, to="fr")
+    assert found.source_pieces is not None and found.source_pieces[0] == "<2fr>"
+    assert {len(row) for row in found.alignment or ()} == {len(found.source_pieces)}
+    assert translator.encode(["one two"], to="fr")[0].shape[0] == len(found.source_pieces)
+    [scored] = translator.score(["one two"], [found.text], to="fr")
+    [other] = translator.score(["one two"], [found.text], to="de")
+    assert scored is not None and other is not None
+    assert scored.log_probability == pytest.approx(found.log_probability, abs=1e-4)
+    assert scored.log_probability > other.log_probability + 1
+    assert translator.longest_source == 256
+
+
+def test_learned_positions_have_room_for_the_token(texts: Path, tmp_path: Path) -> None:
+    learned = ("model.positions=learned", "model.max_positions=22", "data.max_length=20", "training.max_steps=1")
+    train(config_of(texts, tmp_path / "run", *learned, "data.validation=null"), "cpu")
+    translator = nmt.load(tmp_path / "run", "cpu", overrides=["decoding.max_source_tokens=50"])
+    assert translator.longest_source == 20
+    assert len(translator.translate(["seven " * 30], to="fr")) == 1
+
+
+def test_a_model_of_one_pair_takes_its_own_languages_only(texts: Path, tmp_path: Path) -> None:
+    one = f"data.train=[{{source: {texts}/train.en, target: {texts}/train.fr, languages: [en, fr]}}]"
+    config = config_of(texts, tmp_path / "run", one, "data.validation=null", "training.max_steps=5")
+    train(config, "cpu")
+    translator = nmt.load(tmp_path / "run", "cpu")
+    assert translator.translate(["one"]) == translator.translate(["one"], to="fr", from_="en")
+    [[found]] = translator.hypotheses(["one"], alignment=True)
+    assert found.source_pieces is not None and not found.source_pieces[0].startswith("<2")
+    with pytest.raises(NmtError, match="language 'de': this model translates into fr"):
+        translator.translate(["one"], to="de")
+
+
+def test_an_ensemble_needs_models_of_the_same_pairs(run: Path, texts: Path, tmp_path: Path) -> None:
+    loaded = model_file.load(run / model_file.BEST)
+    fewer = dataclasses.replace(loaded.config.data, train=loaded.config.data.train[:2], validation=None)
+    other = dataclasses.replace(loaded, config=dataclasses.replace(loaded.config, data=fewer))
+    model_file.save(tmp_path / "other.safetensors", other)
+    with pytest.raises(
+        NmtError, match=r"other\.safetensors: its pairs of languages, en-de, de-en, or their tags differ"
+    ):
+        nmt.load(run, "cpu", ensemble=[tmp_path / "other.safetensors"])
+    twice = nmt.load(run, "cpu", ensemble=[run])
+    assert_in("fr", twice.translate(lines_of(texts, "en"), to="fr"))
+
+
+# --------------------------------------------------------------------------- commands
+
+
+def test_translate(run: Path, texts: Path, tmp_path: Path) -> None:
+    source = texts / "validation.en"
+    outputs = {to: tmp_path / f"out.{to}" for to in ("de", "fr")}
+    for to, output in outputs.items():
+        assert invoke("translate", run, source, "--output", output, "--to", to).exit_code == 0
+        assert_in(to, list(read_lines(output)))
+        streamed = invoke("translate", run, "--to", to, text=source.read_text())
+        assert streamed.stdout == output.read_text()
+    refused = invoke("translate", run, source, "--output", tmp_path / "none")
+    assert refused.exit_code == 1 and not (tmp_path / "none").exists()
+
+
+def test_another_target_continues_no_translation(run: Path, texts: Path, tmp_path: Path) -> None:
+    from nmt.commands import translate
+    from nmt.commands.models import Languages
+
+    keys = {
+        translate.job_of(
+            translate.Request(
+                model=run, source=texts / "validation.en", output=tmp_path / "out", languages=Languages(to, from_)
+            )
+        ).key
+        for to, from_ in (("de", None), ("fr", None), ("fr", "en"))
+    }
+    assert len(keys) == 2
+
+
+def test_score_and_evaluate(run: Path, texts: Path, tmp_path: Path) -> None:
+    source = texts / "validation.en"
+    totals = {}
+    for to in ("de", "fr"):
+        found = invoke("score", run, "--source", source, "--target", texts / "validation.fr", "--to", to)
+        totals[to] = sum(float(line.split("\t")[1]) for line in found.stdout.split("\n") if line)
+    assert totals["fr"] > totals["de"]
+    chrf = {}
+    for to in ("de", "fr"):
+        output = tmp_path / f"evaluated.{to}"
+        found = invoke(
+            *("evaluate", run, "--source", source, "--reference", texts / f"validation.{to}", "--to", to),
+            *("--output", output, "--json"),
+        )
+        assert_in(to, list(read_lines(output)))
+        chrf[to] = next(one["value"] for one in json.loads(found.stdout) if one["name"] == "chrF2")
+    by_set = {one["name"]: one["chrf"] for one in rows_of(run / "metrics.jsonl")[-1]["validation"]}
+    assert chrf == {"de": pytest.approx(by_set["en-de"], abs=3), "fr": pytest.approx(by_set["en-fr"], abs=3)}
+
+
+def test_inspect(run: Path) -> None:
+    inspector = Inspector.load(run, "cpu")
+    seen = inspector.inspect("one two", to="fr")
+    assert (seen.source.language, seen.target.language) == ("en", "fr")
+    assert seen.source.pieces[0] == "<2fr>" and seen.source.words[0].text == "<2fr>"
+    assert_in("fr", [seen.target.text])
+    assert len(seen.inside.attention["cross"][0, 0, 0]) == len(seen.source.pieces)
+    with pytest.raises(NmtError, match="no target language"):
+        inspector.inspect("one two")
+
+
+def test_average_selects_by_the_mean_of_the_sets(run: Path) -> None:
+    _, tried = average.select(run, "cpu")
+    last = next(one for one in tried if "last 1" in one.name)
+    row = rows_of(run / "metrics.jsonl")[-1]
+    assert (last.bleu, last.chrf) == (row["bleu"], row["chrf"])
+    assert last.loss == pytest.approx(row["validation_loss"], rel=1e-5)
+
+
+# --------------------------------------------------------------------------- the service
+
+
+def test_the_service_offers_all_pairs(translator: Translator) -> None:
+    with service(translator) as (served, _):
+        assert [(one["code"], one["targets"]) for one in served.get("/languages").json] == [
+            ("en", ["de", "fr"]), ("de", ["en"]), ("fr", []),
+        ]  # fmt: skip
+        answers = [served.post({"text": ["one two"], "to": to, "n_best": 2}) for to in ("de", "fr")]
+        assert [one.status for one in answers] == [200, 200]
+        texts = [one.json["translations"][0][0]["text"] for one in answers]
+        assert texts == [translator.translate(["one two"], to=to)[0] for to in ("de", "fr")] and texts[0] != texts[1]
+        libre = served.post({"q": "one two", "source": "auto", "target": "fr"}).json
+        assert libre["translatedText"] == texts[1] and libre["detectedLanguage"]["language"] == "en"
+        for fields, said in {
+            '{"text": "a"}': "no target language",
+            '{"text": "a", "to": "it"}': "language 'it': this model translates into de, en, fr",
+            '{"text": "a", "to": 3}': "to: expected the code of a language, not 3",
+            '{"q": "a", "source": "fr", "target": "de"}': "source: fr is not supported: this model's source can be",
+        }.items():
+            refused = served.post(json.loads(fields))
+            assert refused.status == 400 and said in refused.json["error"]
+
+
+def test_requests_into_different_languages_are_translated_apart(translator: Translator) -> None:
+    with service(translator) as (served, queue):
+        pair = translator.languages.choose("de")
+        other = translator.languages.choose("fr")
+        futures = [queue.submit(["one two"], languages=one) for one in (pair, other, pair)]
+        texts = [future.result(60)[0][0].text for future in futures]
+        assert texts[0] == texts[2] != texts[1]
+        assert served.get("/health").status == 200
+
+
+# --------------------------------------------------------------------------- exports
+
+
+@pytest.mark.parametrize("format", ["ctranslate2", "marian"])
+def test_an_export_tells_the_languages(
+    format: Format, run: Path, texts: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("ctranslate2" if format == "ctranslate2" else "transformers")
+    lines = lines_of(texts, "en")
+    with caplog.at_level("INFO", logger="nmt"):
+        found, kept = export(run, format, tmp_path / "out", lines=lines)
+    assert kept and found.holds
+    [said] = [message for message in caplog.messages if message.startswith("languages: ")]
+    if format == "ctranslate2":
+        assert "en-de: <2de>; de-en: <2en>; en-fr: <2fr>" in said
+        exported, model = (nmt.load(one, "cpu") for one in (tmp_path / "out", run))
+        assert exported.translate(lines, to="fr") == model.translate(lines, to="fr")
+        return
+    assert said.endswith(">>de<<, >>en<<, >>fr<<")
+    from transformers import MarianTokenizer
+
+    tokenizer = MarianTokenizer.from_pretrained(tmp_path / "out", local_files_only=True)
+    translator = nmt.load(run, "cpu")
+    source = translator.vocabulary.source
+    assert tokenizer([">>fr<< one two"])["input_ids"][0][:-1] == source.tags(["<2fr>"]) + source.encode(["one two"])[0]
+
+
+def test_marian_has_no_room_for_two_tokens(texts: Path, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    train(config_of(texts, tmp_path / "run", "data.language_tags=both", "training.max_steps=1"), "cpu")
+    with pytest.raises(NmtError, match=r"data\.language_tags: both: MarianTokenizer puts one token before a source"):
+        export(tmp_path / "run", "marian", tmp_path / "out")
+    translator = nmt.load(tmp_path / "run", "cpu")
+    [[found]] = translator.hypotheses(["one"], alignment=True, to="fr")
+    assert found.source_pieces is not None and found.source_pieces[:2] == ["<en>", "<2fr>"]
+
+
+# --------------------------------------------------------------------------- validation and resuming
+
+
+def test_each_set_is_scored_and_the_best_is_that_of_the_mean(run: Path) -> None:
+    rows = [row for row in rows_of(run / "metrics.jsonl") if "validation_loss" in row]
+    assert len(rows) == 2
+    for row in rows:
+        assert [one["name"] for one in row["validation"]] == ["en-de", "de-en", "en-fr"]
+        for score in ("validation_loss", "bleu", "chrf"):
+            assert row[score] == pytest.approx(sum(one[score] for one in row["validation"]) / 3)
+    provenance = model_file.load_provenance(run / model_file.BEST)
+    assert provenance["validation"] == min(rows, key=lambda row: row["validation_loss"])["validation"]
+    assert {row["set"] for row in rows_of(run / "samples.jsonl")} == {"en-de", "de-en", "en-fr"}
+    [read] = gather([run])
+    assert read.notes == []
+    best = next(table for table in to_data([read])["scores"] if "best checkpoint" in table["title"])
+    labels = [row["label"] for row in best["rows"]]
+    assert labels[1:4] == ["validation loss", "BLEU", "chrF"]
+    assert {"BLEU, en-fr", "validation loss, de-en"} <= set(labels)
+
+
+def test_a_resumed_run_is_an_uninterrupted_one(texts: Path, tmp_path: Path) -> None:
+    def trainer(name: str) -> Trainer:
+        config = config_of(texts, tmp_path / name, "data.temperature=5")
+        return Trainer(config, training_data(config), torch.device("cpu"))
+
+    trainer("whole").run()
+    for step in (7, 13):
+        interrupted = trainer("parts")
+        before_step(interrupted, step, lambda: os.kill(os.getpid(), signal.SIGTERM))
+        with contextlib.suppress(KeyboardInterrupt):
+            assert interrupted.run().agreed
+    trainer("parts").run()
+    whole, parts = (
+        tensor_file.read(max((tmp_path / name / "state").glob("*.safetensors")))[0] for name in ("whole", "parts")
+    )
+    assert all(torch.equal(tensor, parts[name]) for name, tensor in whole.items())
+    assert rows_without_clock(tmp_path / "whole") == rows_without_clock(tmp_path / "parts")
+    assert (tmp_path / "whole" / "samples.jsonl").read_bytes() == (tmp_path / "parts" / "samples.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda texts: f"data.train={three_directions(texts, 'train').replace(', reversed: true', '')}", "data.train"),
+        (lambda texts: "data.language_tags=both", "data.language_tags"),
+    ],
+)
+def test_other_languages_are_another_run(
+    texts: Path, tmp_path: Path, change: Callable[[Path], str], message: str
+) -> None:
+    few = ("training.max_steps=1", "data.validation=null")
+    train(config_of(texts, tmp_path / "run", *few), "cpu")
+    with pytest.raises(NmtError, match=f"holds a run with .*{message}"):
+        train(config_of(texts, tmp_path / "run", *few, change(texts)), "cpu")

@@ -1,0 +1,82 @@
+"""Which languages are meant, and what is said where that is not clear."""
+
+import logging
+
+import pytest
+
+from nmt.config.language_pairs import LanguagePair, LanguagePairs
+from nmt.errors import NmtError
+
+
+def pairs_of(text: str, tagged: str = "target") -> LanguagePairs:
+    """`en-de de-en` as pairs."""
+    return LanguagePairs.of((LanguagePair(*pair.split("-")) for pair in text.split()), tagged)  # type: ignore[arg-type]
+
+
+MANY = "en-de de-en en-fr"
+
+
+def test_one_pair_needs_no_token_and_no_choice() -> None:
+    one = pairs_of("en-de en-de")
+    assert not one.several and one.most_tags == 0
+    for to, from_ in ((None, None), ("de", None), (None, "en"), ("DE", "En")):
+        assert one.choose(to, from_) == ("en", "de")
+    assert one.tags(one.choose()) == ()
+
+
+def test_tokens_tell_the_target_or_both() -> None:
+    pair = LanguagePair("en", "fr")
+    assert pairs_of(MANY).tags(pair) == ("<2fr>",) and pairs_of(MANY).most_tags == 1
+    assert pairs_of(MANY, "both").tags(pair) == ("<en>", "<2fr>") and pairs_of(MANY, "both").most_tags == 2
+
+
+@pytest.mark.parametrize(
+    ("pairs", "to", "from_", "expected"),
+    [
+        (MANY, "fr", None, "en-fr"),
+        (MANY, "FR", "EN", "en-fr"),
+        (MANY, None, "de", "de-en"),  # the only pair from there
+        ("en-pt_BR en-de", "pt-br", None, "en-pt_BR"),
+        ("de-en fr-en", None, None, "-en"),  # the source is not needed
+        ("de-en fr-en", None, "fr", "fr-en"),
+    ],
+)
+def test_what_is_left_out_where_there_is_one_choice(pairs: str, to: str, from_: str, expected: str) -> None:
+    assert str(pairs_of(pairs).choose(to, from_)) == expected
+
+
+@pytest.mark.parametrize(
+    ("pairs", "to", "from_", "message"),
+    [
+        (MANY, None, None, "no target language: give --to (in Python and HTTP: to): one of de, en, fr"),
+        (MANY, None, "en", "no target language: give --to (in Python and HTTP: to): one of de, en, fr"),
+        (MANY, "fra", None, "language 'fra': this model translates into de, en, fr; did you mean fr?"),
+        (MANY, "deu", None, "language 'deu': this model translates into de, en, fr; did you mean de?"),
+        (MANY, "xx", None, "language 'xx': this model translates into de, en, fr"),
+        (MANY, "en", "fr", "language 'fr': this model translates from en, de"),
+        ("en-de", "fr", None, "language 'fr': this model translates into de"),
+        ("en-de", "de", "fr", "language 'fr': this model translates from en"),
+        ("en-de", "", None, "language '': this model translates into de"),
+    ],
+)
+def test_unknown_languages_and_choices_are_errors_that_list_the_known(
+    pairs: str, to: str, from_: str, message: str
+) -> None:
+    with pytest.raises(NmtError) as refused:
+        pairs_of(pairs).choose(to, from_)
+    assert str(refused.value) == message
+
+
+def test_with_tokens_of_both_sides_the_source_is_needed() -> None:
+    with pytest.raises(NmtError, match=r"no source language: give --from .*: one of de, fr"):
+        pairs_of("de-en fr-en", "both").choose("en")
+    assert pairs_of("de-en fr-en", "both").choose("en", "fr") == ("fr", "en")
+
+
+def test_a_pair_that_was_not_trained_gives_a_warning_once(caplog: pytest.LogCaptureFixture) -> None:
+    pairs = pairs_of("en-de de-en en-it")
+    with caplog.at_level(logging.WARNING, logger="nmt"):
+        assert pairs.choose("it", "en") == ("en", "it")
+        assert caplog.messages == []
+        assert pairs.choose("it", "de") == pairs.choose("it", "de") == ("de", "it")
+    assert caplog.messages == ["de to it was not trained (zero-shot): the translations may be bad"]

@@ -1,0 +1,224 @@
+"""The steps of a run through its stages: where stages end, resumed anywhere, split over any ranks."""
+
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from itertools import chain, islice
+
+import numpy as np
+import pytest
+from helpers.stores import Store, make
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.config import schema
+from nmt.data import batching
+from nmt.data.batching import Batch
+from nmt.data.stages import stages_of
+from nmt.data.vocabulary import EOS
+from nmt.errors import NmtError
+from nmt.training.curriculum import Curriculum
+from nmt.training.state import Progress
+
+CONFIG = """
+run_dir: runs/test
+data:
+  source_language: en
+  target_language: de
+  train: [{file: a.tsv, name: a}, {file: b.tsv, name: b}, {file: c.tsv, name: c}]
+  validation: {file: v.tsv}
+  prefetch: 2
+"""
+SIZES = 60, 25, 110
+
+
+class NumberedStore(Store):
+    """Its pairs begin with their own number."""
+
+    def __init__(self, lengths: list[tuple[int, int]]) -> None:
+        super().__init__(lengths)
+        self.rows = [
+            [np.array([i, *[9] * (n - 2), EOS], np.uint16) for i, n in enumerate(side.lengths)]
+            for side in (self.source, self.target)
+        ]
+
+
+STORE = NumberedStore([(3 + i * 7 % 9, 3 + i * 5 % 11) for i in range(sum(SIZES))])
+LONG = NumberedStore([(3, 3) if i % 3 else (99, 3) for i in range(sum(SIZES))])  # a third of them fit in no batch
+
+
+@dataclass
+class Trained:
+    """The pairs of each step, and the number of the stage; and where pools ended."""
+
+    steps: list[list[int]] = field(default_factory=list)
+    stages: list[int] = field(default_factory=list)
+    pool_ends: list[int | None] = field(default_factory=list)
+    epochs: list[tuple[int, int]] = field(default_factory=list)
+
+
+def curriculum(stages: str, ranks: int = 1, rank: int = 0, store: Store = STORE, **changes: int) -> Curriculum:
+    config = schema.parse(CONFIG + f"  stages: [{stages}]\n", "test")
+    staged = stages_of(config.data, SIZES)
+    settings = {"batch_tokens": 60, "pool_pairs": 50, "mix": staged[0].mix} | changes
+    return Curriculum(config, staged, make(store, rank=rank, world_size=ranks, **settings))
+
+
+def train(course: Curriculum, progress: Progress, steps: int, trained: Trained) -> None:
+    """As the trainer does, with a validation after each third step, of which each fifth has a new best."""
+    for step in islice(course.steps(progress), steps):
+        progress.step += 1
+        progress.count(step, updated=True, seconds=0, waiting=0)
+        found = list[int]()
+        for batch in step.micro_batches:
+            assert isinstance(batch, Batch)
+            found += batch.source[:, 0].tolist() if len(batch.target_places) else []
+        trained.steps.append(sorted(found))
+        trained.stages.append(progress.stage)
+        trained.pool_ends.append(step.pool_end)
+        trained.epochs.append((progress.epoch, progress.step_in_epoch))
+        if progress.step % 3 == 0:
+            progress.without_best = 0 if progress.step % 15 == 0 else progress.without_best + 1
+
+
+def whole_run(course: Curriculum, steps: int) -> Trained:
+    trained = Trained()
+    train(course, Progress.of(3), steps, trained)
+    return trained
+
+
+COURSES = [
+    "{weights: {a: 1, b: 3}, steps: 13}, {weights: {c: 2, b: 0.3}, steps: 1}, {temperature: 5, steps: 30}, {}",
+    "{weights: {a: 2, c: 1}, passes: {a: 1.7}}, {weights: {b: 1, c: 1}, passes: {c: 0.05}}, {weights: {b: 1}}",
+    "{weights: {c: 2, b: 1}, patience: 2}, {weights: {a: 1, b: 1}, patience: 1}, {weights: {a: 1, c: 2}}",
+    "{weights: {a: 1}, steps: 3}, {weights: {b: 1}, passes: {b: 2}}, {patience: 2}, {steps: 7}, {weights: {c: 1}}",
+]
+
+
+def corpus_of(pair: int) -> int:
+    return int(np.searchsorted(np.cumsum(SIZES), pair, side="right"))
+
+
+@pytest.fixture
+def pools_end_with_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "LEAST_BATCHES", 0)
+
+
+@pytest.mark.usefixtures("pools_end_with_passes")
+@pytest.mark.parametrize("stages", COURSES)
+def test_no_pair_comes_twice_before_its_corpus_came_once(stages: str) -> None:
+    trained = whole_run(curriculum(stages), 120)
+    assert len(set(trained.stages)) == stages.count("}, {") + 1  # all of them
+    for corpus, size in enumerate(SIZES):
+        pairs = [pair for step in trained.steps for pair in step if corpus_of(pair) == corpus]
+        for first in range(0, len(pairs), size):
+            one_pass = pairs[first : first + size]
+            assert len(set(one_pass)) == len(one_pass)
+
+
+@pytest.mark.parametrize("stages", COURSES)
+def test_a_resumed_run_has_the_same_steps(stages: str) -> None:
+    whole = whole_run(curriculum(stages), 100)
+    for seed in range(5):
+        random, progress, parts = np.random.default_rng(seed), Progress.of(3), Trained()
+        while len(parts.steps) < 100:
+            count = min(int(random.integers(1, 12)), 100 - len(parts.steps))
+            train(curriculum(stages), progress, count, parts)
+            progress = Progress(**json.loads(json.dumps(asdict(progress))))  # as it is saved
+        assert parts == whole
+
+
+@pytest.mark.parametrize("stages", COURSES)
+def test_a_run_that_is_resumed_at_any_step_goes_on_as_it_would(stages: str) -> None:
+    whole = whole_run(curriculum(stages), 60)
+    for stop in range(1, 60):
+        progress, parts = Progress.of(3), Trained()
+        train(curriculum(stages), progress, stop, parts)
+        train(curriculum(stages), Progress(**json.loads(json.dumps(asdict(progress)))), min(4, 60 - stop), parts)
+        assert parts.steps == whole.steps[: len(parts.steps)] and parts.stages == whole.stages[: len(parts.steps)]
+
+
+@pytest.mark.parametrize("stages", COURSES)
+def test_ranks_share_the_same_steps(stages: str) -> None:
+    whole = whole_run(curriculum(stages), 80)
+    ranks = [whole_run(curriculum(stages, ranks=3, rank=rank, micro_batch_tokens=30), 80) for rank in range(3)]
+    together = [sorted(chain.from_iterable(parts)) for parts in zip(*(rank.steps for rank in ranks), strict=True)]
+    assert together == whole.steps
+    assert all((rank.stages, rank.pool_ends) == (whole.stages, whole.pool_ends) for rank in ranks)
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=4), st.integers(0, 3), st.sampled_from([20, 90, 400]))
+def test_stages_of_steps_have_exactly_these(limits: list[int], kind: int, pool_pairs: int) -> None:
+    mixes = ["weights: {a: 1, b: 3}", "weights: {c: 1}", "temperature: 3", "weights: {a: 1, b: 1, c: 1}"]
+    stages = [f"{{{mixes[(kind + i) % 4]}, steps: {steps}}}" for i, steps in enumerate(limits)]
+    trained = whole_run(curriculum(", ".join([*stages, "{}"]), pool_pairs=pool_pairs), sum(limits) + 5)
+    counts = Counter(trained.stages)
+    assert [counts[i] for i in range(len(limits) + 1)] == [*limits, 5]
+
+
+def test_shares_are_exact_in_each_stage() -> None:
+    stages = "{weights: {a: 1, b: 3}, steps: 23}, {weights: {c: 2, b: 0.5}, passes: {b: 1.5}}, {temperature: 100}"
+    course, progress, trained = curriculum(stages), Progress.of(3), Trained()
+    train(course, progress, 120, trained)
+    for stage, shares in enumerate([(0.25, 0.75, 0), (0, 0.2, 0.8)]):
+        of_stage = [pairs for pairs, number in zip(trained.steps, trained.stages, strict=True) if number == stage]
+        counts = Counter(corpus_of(pair) for pairs in of_stage for pair in pairs)
+        for corpus, share in enumerate(shares):
+            assert abs(counts[corpus] - share * counts.total()) <= 1
+    assert counts[1] == 38  # 1.5 passes over 25 pairs
+
+
+def test_a_stage_ends_by_patience_at_the_next_end_of_a_pool() -> None:
+    trained = whole_run(curriculum("{weights: {c: 2, b: 1}, patience: 2}, {weights: {a: 1}}"), 40)
+    last = trained.stages.index(1) - 1
+    ends = [i for i, end in enumerate(trained.pool_ends) if end is not None and i >= 5]  # the second validation: step 6
+    assert last == ends[0]
+
+
+def test_a_stage_that_ends_with_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "LEAST_BATCHES", 0)
+    course = "{weights: {a: 60, b: 25, c: 110}, passes: {a: 1}}, {passes: {c: 2}}, {}"
+    trained, progress = Trained(), Progress.of(3)
+    train(curriculum(course), progress, 180, trained)
+    for stage, passes in ((0, 1), (1, 2)):
+        of_stage = [i for i, number in enumerate(trained.stages) if number == stage]
+        counts = Counter(pair for i in of_stage for pair in trained.steps[i])
+        assert len(counts) == 195 and set(counts.values()) == {passes}
+    first = trained.stages.index(1)
+    assert trained.epochs[first - 1] == (1, 0) and trained.epochs[first] == (1, 1)
+    assert trained.epochs[trained.stages.index(2)] == (3, 1)
+
+
+@pytest.mark.parametrize("stages", [*COURSES, "{weights: {a: 1}, passes: {a: 0.1}}, {weights: {b: 1}, steps: 1}, {}"])
+def test_pairs_that_fit_in_no_batch_are_in_no_step_and_nothing_stops(stages: str) -> None:
+    course = curriculum(stages, store=LONG, pool_pairs=2)
+    trained = whole_run(course, 90)
+    assert not any(pair % 3 == 0 for step in trained.steps for pair in step) and all(trained.steps)
+    assert len(set(trained.stages)) >= 3
+
+
+def test_a_stage_without_any_pair_that_fits_is_an_error() -> None:
+    store = NumberedStore([(3, 3) if corpus_of(i) else (99, 3) for i in range(sum(SIZES))])
+    course = curriculum("{weights: {b: 1}, steps: 3}, {weights: {a: 1}}", store=store)
+    with pytest.raises(NmtError, match=r"data\.stages\[1\]: no pair in a whole epoch of it fits in a batch"):
+        whole_run(course, 9)
+
+
+def test_without_stages_nothing_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "nmt")
+    course, progress = curriculum(""), Progress.of(3)
+    train(course, progress, 100, Trained())
+    course.announce(progress)
+    assert course.metrics(progress) == {} and caplog.text == "" and progress.epoch > 1
+
+
+def test_the_beginning_of_a_stage_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "nmt")
+    course, progress = curriculum("{weights: {a: 1, c: 3}, steps: 1200}, {weights: {b: 1}}"), Progress.of(3)
+    course.announce(progress)
+    train(course, progress, 1203, Trained())
+    assert caplog.messages == [
+        "stage 1 of 2, from step 0, for 1,200 steps: a 25.0%, c 75.0%",
+        "stage 2 of 2, from step 1,200, to the end: b 100.0%",
+    ]
+    assert course.metrics(progress) == {"stage": 2, "stage_step": 3}
