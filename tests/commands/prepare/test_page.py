@@ -136,6 +136,34 @@ def test_ten_corpora_and_their_mix(tmp_path: Path, mixed: str) -> None:
         assert row == [corpora[number].label, str(size), weight, *numbers, tag]
 
 
+def test_each_stage_has_its_mix(tmp_path: Path) -> None:
+    pairs = [(f"{source} {i}", f"{target} {i}") for source, target in GOOD for i in range(8)]
+    first, second = (Corpus(file=write(tmp_path, name, pairs).file, name=name) for name in ("clean", "noisy"))
+    stages = (schema.Stage(weights={"clean": 1, "noisy": 3}, steps=100), schema.Stage(temperature=2.0))
+    mixes = shown(config_of(tmp_path, first, second, stages=stages))["mixes"]
+    assert [mix["title"] for mix in mixes] == ["Stage 1, for 100 steps", "Stage 2, to the end"]
+    assert [mix["note"] for mix in mixes] == ["Mixed: clean 25.0%, noisy 75.0%.", "Mixed: temperature 2."]
+    assert [row[2:6] for row in mixes[0]["table"][1:]] == [["1", "25.0%", "20", "0.50"], ["3", "75.0%", "60", "1.50"]]
+    assert [row[2:4] for row in mixes[1]["table"][1:]] == [["–", "50.0%"], ["–", "50.0%"]]
+
+
+def test_corpora_of_several_languages(tmp_path: Path) -> None:
+    """The same sources in another language are no validation sources."""
+    german = Corpus(file=write(tmp_path, "german", GOOD).file)
+    french = [(source, f"un deux {i}") for i, (source, _) in enumerate(GOOD)]
+    other = Corpus(file=write(tmp_path, "french", french).file, languages=("en", "fr"))
+    data = shown(config_of(tmp_path, german, other))
+    assert [corpus["languages"] for corpus in data["corpora"]] == [["en", "de"], ["en", "fr"]]
+    (overlap,) = data["overlaps"]
+    assert overlap["languages"] == ["en", "de"]
+    assert [row[1:] for row in overlap["table"][1:]] == [["2", "3"], ["0", "0"]]
+    assert [row[0] for row in data["text"][1::2]] == [f"en of {german.label}", f"en of {other.label}"]
+    assert data["text"][4][0] == f"fr of {other.label}"
+    assert [row[-1] for row in data["mixes"][0]["table"][1:]] == ["<2de>", "<2fr>"]
+    assert data["vocabularies"][0]["languages"] == "en, de, fr"
+    assert [one["side"] for one in data["vocabularies"][0]["characters"]] == ["source (en)", "target (de, fr)"]
+
+
 def test_a_store_that_is_used_again_gives_the_same_page(one: Config) -> None:
     first, second = ({**shown(one), "written": ""} for _ in range(2))
     assert first == second
