@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, compress, islice
 from pathlib import Path
@@ -19,6 +19,7 @@ from nmt.data.report import CorpusCounts
 from nmt.data.rules import judge
 from nmt.data.rules.examples import DropExamples
 from nmt.data.rules.verdicts import Job, verdicts
+from nmt.data.validation_overlap import Overlap, OverlapSearch, compared
 from nmt.device import usable_cores
 
 log = logging.getLogger("nmt")
@@ -78,8 +79,11 @@ class TrainingText:
 
     data: schema.DataConfig
     fingerprints: tuple[str, ...]  # of the corpora: reading one with another fingerprint is an error
-    # Of what data.clean drops of each corpus; empty until all chunks were read.
+    held_out: Sequence[Sequence[Pair]] = ()  # the pairs of each validation set
+    # Of what is dropped of each corpus, and what each validation set has in common with the pairs that are kept; empty
+    # until all chunks were read.
     examples: list[DropExamples] = field(default_factory=list, init=False, compare=False)
+    overlaps: list[Overlap] = field(default_factory=list, init=False, compare=False)
     _decisions: list[Decision] = field(default_factory=list, init=False, compare=False)  # of each chunk
 
     @property
@@ -100,10 +104,12 @@ class TrainingText:
 
     def _decided(self) -> Iterator[tuple[int, list[Pair], Decision]]:
         cleaner, decisions = Cleaner(self.data), list[Decision]()
+        search = OverlapSearch(self.held_out, compared(self.data) if self.held_out else [])
         for corpus, pairs, decision in cleaner.decisions(self._read(with_scores=True)):
             decisions.append(decision)
+            search.add(corpus, decision.kept(pairs))
             yield corpus, pairs, decision
-        self._decisions[:], self.examples[:] = decisions, cleaner.examples
+        self._decisions[:], self.examples[:], self.overlaps[:] = decisions, cleaner.examples, search.overlaps()
 
     def _remembered(self) -> Iterator[tuple[int, list[Pair], Decision]]:
         known = iter(self._decisions)
@@ -133,7 +139,7 @@ class Cleaner:
         self.data = data
         self.seen = SeenPairs() if data.drop_duplicates else None
         self.seen_folded = SeenPairs()  # by their letters alone
-        self.examples = [DropExamples() for _ in data.train] if data.clean else []  # of each corpus
+        self.examples = [DropExamples() for _ in data.train]  # of each corpus
         self._unscored = [0] * len(data.train)  # pairs of each corpus whose score is not a number
         pairs = dict.fromkeys(map(data.pair_of, data.train)) if data.clean else {}
         not_checked = (judge.not_checked(judge.rules_of(data.clean, pair), pair) for pair in pairs if data.clean)
@@ -160,14 +166,24 @@ class Cleaner:
             self._report_unscored()
 
     def _without_repeats(self, chunk: Read) -> Left:
-        pairs = chunk.pairs
-        full = [place for place, pair in enumerate(pairs) if is_full(pair)]
-        different = [place for place in full if pairs[place][0] != pairs[place][1]] if self.data.drop_copies else full
-        new = different
+        pairs, examples, left = chunk.pairs, self.examples[chunk.corpus], list(range(len(chunk.pairs)))
+
+        def drop(reason: str, keeps: Iterable[bool]) -> int:
+            """Keep some of the pairs that are left; returns how many are dropped."""
+            nonlocal left
+            before, kept = left, list(keeps)
+            left = list(compress(before, kept))
+            if len(left) < len(before):
+                dropped = [pairs[place] for place, keep in zip(before, kept, strict=True) if not keep]
+                examples.add_dropped(reason, dropped)
+            return len(before) - len(left)
+
+        empty, copies, duplicates = drop("empty", map(is_full, pairs)), 0, 0
+        if self.data.drop_copies:
+            copies = drop("drop_copies", [pairs[place][0] != pairs[place][1] for place in left])
         if self.seen is not None:
-            new = list(compress(different, self.seen.add([pairs[place] for place in different])))
-        dropped = (len(pairs) - len(full), len(full) - len(different), len(different) - len(new))
-        return Left(chunk, np.array(new, np.int64), CorpusCounts(len(pairs), *dropped))
+            duplicates = drop("drop_duplicates", self.seen.add([pairs[place] for place in left]).tolist())
+        return Left(chunk, np.array(left, np.int64), CorpusCounts(len(pairs), empty, copies, duplicates))
 
     def _job(self, left: Left, clean: schema.CleaningConfig) -> Job:
         """What the rules are to look at."""

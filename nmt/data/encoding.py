@@ -10,6 +10,9 @@ from nmt.config import schema
 from nmt.data.cleaning import SeenPairs, TrainingText, count_repeats
 from nmt.data.corpus import Pair
 from nmt.data.report import CorpusCounts, SideCounts
+from nmt.data.rules.examples import DropExamples
+from nmt.data.rules.judge import Judgement, Rule
+from nmt.data.statistics import Statistics
 from nmt.data.token_store import FlatSequences, TokenStore
 from nmt.data.variation import vary
 from nmt.data.vocabulary import UNK, Vocabulary
@@ -26,9 +29,10 @@ def encode_pairs(pairs: list[Pair], vocabulary: Vocabulary, tags: Sequence[str] 
 
 
 def encode_text(
-    text: TrainingText, vocabulary: Vocabulary, config: schema.Config
+    text: TrainingText, vocabulary: Vocabulary, config: schema.Config, statistics: Statistics | None = None
 ) -> Iterator[tuple[int, TokenStore, CorpusCounts]]:
-    """Encode the training text chunk by chunk: the number of its corpus, its tokens, and its counts.
+    """Encode the training text chunk by chunk: the number of its corpus, its tokens, and its counts. The statistics, if
+    given, get each pair once.
 
     With BPE-dropout or data.augment all chunks come `config.versions` times, each time segmented or varied in another
     way. Which pairs are dropped is decided without both, and only the first time is counted. Memory does not grow with
@@ -43,7 +47,10 @@ def encode_text(
         for chunk in text.chunks("encoding"):
             first = numbers[chunk.corpus]
             numbers[chunk.corpus] += len(chunk.pairs)
-            pairs, tokens, dropped = _drop_long(chunk.pairs, _encode(chunk.pairs, encoders), data)
+            examples = statistics.corpora[chunk.corpus].examples if statistics and version == 0 else None
+            pairs, tokens, dropped = _drop_long(chunk.pairs, _encode(chunk.pairs, encoders), data, examples)
+            if statistics and version == 0:
+                statistics.add(chunk.corpus, pairs, tokens)
             if config.varies_text:
                 new = varied(pairs, range(first, first + len(pairs)), chunk.corpus, version, data)
                 drawn = _segment_randomly(new, vocabulary, dropout, seeds) if dropout else _encode(new, encoders)
@@ -80,14 +87,24 @@ def _encode(pairs: list[Pair], encoders: Encoders) -> TokenStore:
 
 
 def _drop_long(
-    pairs: list[Pair], tokens: TokenStore, data: schema.DataConfig
+    pairs: list[Pair], tokens: TokenStore, data: schema.DataConfig, examples: DropExamples | None
 ) -> tuple[list[Pair], TokenStore, CorpusCounts]:
-    """The pairs within data.max_length and data.max_length_ratio, their tokens, and the counts of the others."""
+    """The pairs within data.max_length and data.max_length_ratio, their tokens, and the counts of the others. Adds to
+    the examples of what is dropped."""
     shorter, longer = _shorter_and_longer(tokens)
     full = shorter > 0  # a tokenizer's normalization can remove all characters of a line
     short = full & (longer <= data.max_length)
     keep = short if data.max_length_ratio is None else short & (longer <= data.max_length_ratio * shorter)
     empty, too_long, ratio = (int(dropped.sum()) for dropped in (~full, full & ~short, short & ~keep))
+    if examples is not None:
+        examples.add_dropped("empty", list(compress(pairs, (~full).tolist())))
+        rules = (
+            Rule("max_length", data.max_length, None),
+            Rule("max_length_ratio", data.max_length_ratio or np.inf, None),
+        )
+        scores = np.array([longer[full], longer[full] / shorter[full]], np.float32)
+        dropped_by = np.where(keep, -1, np.where(short, 1, 0))[full]
+        examples.add(list(compress(pairs, full.tolist())), Judgement(rules, scores, dropped_by))
     counts = CorpusCounts(empty=empty, too_long=too_long, ratio=ratio)
     return list(compress(pairs, keep.tolist())), tokens.pick(np.flatnonzero(keep)), counts
 

@@ -42,7 +42,16 @@ class Tokenizer:
     @property
     def has_bytes(self) -> bool:
         """Whether it writes a character that it does not know as bytes, and never as the unknown subword."""
-        return any(map(self._processor.IsByte, range(len(self))))
+        return any(self.are_bytes())
+
+    def are_bytes(self) -> list[bool]:
+        """Which subwords are single bytes, in the order of their ids."""
+        return list(map(self._processor.IsByte, range(len(self))))
+
+    def are_text(self) -> list[bool]:
+        """Which subwords stand for text as it is: no special ones, tags and single bytes."""
+        processor = self._processor
+        return [not (processor.IsControl(i) or processor.IsUnknown(i) or processor.IsByte(i)) for i in range(len(self))]
 
     def encode(self, lines: list[str], threads: int = 1) -> list[list[int]]:
         """Each line's subword ids, without BOS and EOS; UNK is the only special id that text can give. Raises NmtError

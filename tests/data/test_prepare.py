@@ -336,7 +336,7 @@ def test_failed_build_leaves_nothing(run: Config, caplog: Any, monkeypatch: pyte
         patch.setattr(token_store._Writer, "append", fail)
         with pytest.raises(NmtError, match="the disk is full"):
             prepare(run)
-    assert entries(run) == [".nmt", "vocabulary"]
+    assert entries(run) == [".nmt", "overlap", "vocabulary"]
     prepared = prepare(run)
     assert said(caplog) == ["vocabulary learned", "vocabulary reused", "token store kept"]
     assert len(prepared.train) == 300
@@ -382,7 +382,7 @@ def test_killed_build_is_swept_away(run: Config, caplog: pytest.LogCaptureFixtur
     prepared = prepare(run)
     assert said(caplog) == ["vocabulary reused", "token store kept"]
     assert len(prepared.train) == 300
-    assert entries(run) == [".nmt", "tokens", "vocabulary"]
+    assert entries(run) == [".nmt", "overlap", "tokens", "vocabulary"]
     assert not unfinished.exists()
 
 
@@ -429,7 +429,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(run: Config, monkeypatch: py
     monkeypatch.setattr(token_store, "write", full)
     with pytest.raises(NmtError, match=r"tokens-\w+: cannot be written: No space left on device: free some space"):
         prepare(run)
-    assert entries(run) == [".nmt", "vocabulary"]
+    assert entries(run) == [".nmt", "overlap", "vocabulary"]
 
 
 def test_processes_wait_for_the_one_that_builds(run: Config, caplog: pytest.LogCaptureFixture) -> None:

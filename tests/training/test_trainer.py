@@ -79,7 +79,8 @@ def test_a_mix_of_corpora_resumes_and_tells_the_share_and_the_loss_of_each(
 ) -> None:
     files = f"source: {corpus}/train.en, target: {corpus}/train.de"
     other = f"source: {corpus}/validation.en, target: {corpus}/validation.de"
-    some = (f"data.train=[{{{files}, weight: 9}}, {{{other}, weight: 1}}]", "training.log_every=10")
+    corpora = f"data.train=[{{{files}, weight: 9}}, {{{other}, weight: 1}}]"
+    some = (corpora, "training.log_every=10", "data.validation_in_training=warn")
     trainer(make_config(f"run_dir={tmp_path / 'whole'}", *some)).run()
     parts = make_config(f"run_dir={tmp_path / 'parts'}", *some)
     for step in (7, 13):  # between two rows of metrics
@@ -362,7 +363,8 @@ def test_best_starts_anew_on_another_validation_set(make_config: MakeConfig, cor
     first = trainer(make_config("training.max_steps=10", "training.validation_bleu=false"))
     first.run()
     other = f"data.validation={{source: {corpus}/train.en, target: {corpus}/train.de}}"
-    second = trainer(make_config(other, "training.validation_bleu=false", "training.learning_rate=1e-30"))
+    allowed = "data.validation_in_training=warn"
+    second = trainer(make_config(other, allowed, "training.validation_bleu=false", "training.learning_rate=1e-30"))
     second.run()
     assert second.progress.best_step == 20
 
