@@ -99,7 +99,9 @@ def test_a_mix_of_corpora_resumes_and_tells_the_share_and_the_loss_of_each(
     total = ended.progress.pairs_of
     assert [one["passes"] for one in rows[-1]["corpora"]] == [round(total[0] / 300, 4), round(total[1] / 20, 4)]
     with pytest.raises(NmtError, match="other training data"):
-        trainer(make_config(f"run_dir={tmp_path / 'parts'}", some[0].replace("weight: 9", "weight: 8"), *some[1:])).run()
+        trainer(
+            make_config(f"run_dir={tmp_path / 'parts'}", some[0].replace("weight: 9", "weight: 8"), *some[1:])
+        ).run()
 
 
 STAGES = (
