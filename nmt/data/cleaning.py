@@ -15,15 +15,17 @@ from tqdm import tqdm
 from nmt.config import reader, schema
 from nmt.data import pair_scores
 from nmt.data.corpus import Pair, read_pairs
+from nmt.data.processes import mapped
 from nmt.data.report import CorpusCounts
 from nmt.data.rules import judge
 from nmt.data.rules.examples import DropExamples
-from nmt.data.rules.verdicts import Job, verdicts
+from nmt.data.rules.verdicts import Job, verdict
 from nmt.data.validation_overlap import Overlap, OverlapSearch, compared
 from nmt.device import usable_cores
 
 log = logging.getLogger("nmt")
 
+FIRST_CHUNKS = 64  # cleaned before other processes start: each of those needs seconds to load what it needs
 CHUNK_PAIRS = 4096  # pairs that are cleaned, encoded and written together: this bounds the memory
 
 
@@ -154,7 +156,8 @@ class Cleaner:
             yield from ((chunk.corpus, chunk.pairs, Decision.of(places, counts)) for chunk, places, counts in left)
             return
         jobs = ((one, self._job(one, clean)) for one in left)
-        for (chunk, places, counts), found in verdicts(jobs, processes):
+        found_by_rules = mapped(verdict, jobs, processes, FIRST_CHUNKS, "applies data.clean")
+        for (chunk, places, counts), found in found_by_rules:
             kept, rules, examples = places[found.kept], found.dropped, self.examples[chunk.corpus]
             examples.merge(found.examples)
             if clean.near_duplicates:
@@ -213,10 +216,10 @@ def is_full(pair: Pair) -> bool:
     return bool(pair[0].strip() and pair[1].strip())
 
 
-def count_repeats(pairs: list[Pair], seen: "SeenPairs | None") -> CorpusCounts:
-    """Counts copies and duplicates among pairs that are kept. seen: None if duplicates were dropped before."""
-    copies = sum(source == target for source, target in pairs)
-    return CorpusCounts(kept_copies=copies, kept_duplicates=0 if seen is None else int((~seen.add(pairs)).sum()))
+def hashes_of(pairs: list[Pair]) -> npt.NDArray[np.uint64]:
+    """A hash of each pair [pairs]."""
+    digests = [hashlib.blake2b("\n".join(pair).encode(), digest_size=8).digest() for pair in pairs]
+    return np.frombuffer(b"".join(digests), dtype=np.uint64)
 
 
 class SeenPairs:
@@ -228,10 +231,7 @@ class SeenPairs:
 
     def add(self, pairs: list[Pair]) -> npt.NDArray[np.bool_]:
         """Add the pairs; returns which of them are new: bool [pairs]."""
-        if not pairs:
-            return np.zeros(0, dtype=np.bool_)
-        digests = [hashlib.blake2b("\n".join(pair).encode(), digest_size=8).digest() for pair in pairs]
-        return self.add_hashes(np.frombuffer(b"".join(digests), dtype=np.uint64))
+        return self.add_hashes(hashes_of(pairs))
 
     def add_hashes(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
         """The same for pairs that are given by their hashes."""

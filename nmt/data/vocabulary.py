@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import sentencepiece
 
@@ -35,6 +36,9 @@ class Tokenizer:
                 f"{name}: its ids of padding, unknown, beginning and end of sentence are {ids}, not "
                 f"{(PAD, UNK, BOS, EOS)}: train it with pad_id=0, unk_id=1, bos_id=2, eos_id=3"
             )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Tokenizer, (self.proto,)
 
     def __len__(self) -> int:
         return int(self._processor.GetPieceSize())

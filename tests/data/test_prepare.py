@@ -595,6 +595,19 @@ def test_varied_text_is_stored_in_versions_and_found_again(run: Config, caplog: 
     assert prepare(varying).data_key == varied.data_key != plain.data_key and said(caplog)[-1] == "token store reused"
 
 
+def test_each_chunk_is_varied_otherwise(run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleaning, "CHUNK_PAIRS", 20)
+    lines = "".join(f"{' '.join(WORDS)}\n" for _ in range(200))
+    (tmp_path / "same.en").write_text(lines)
+    (tmp_path / "same.de").write_text(lines)
+    same = Corpus(source=str(tmp_path / "same.en"), target=str(tmp_path / "same.de"))
+    data = {"train": (same,), "validation": None, "augment": schema.AugmentConfig(uppercase=0.5)}
+    stored = prepare(changed(run, data=data, vocabulary={"size": 300, "bpe_dropout_samples": 1}))
+    sources, _ = stored.train.pairs(np.arange(200))
+    capitals = [text.isupper() for text in stored.vocabulary.source.decode([ids.tolist() for ids in sources])]
+    assert len({tuple(capitals[start : start + 20]) for start in range(0, 200, 20)}) == 10
+
+
 def test_a_vocabulary_without_the_tag_is_refused(make_config: MakeConfig, corpus: Path, tmp_path: Path) -> None:
     model = tmp_path / "own.model"
     model.write_bytes(prepare(make_config()).vocabulary.source.proto)
