@@ -239,6 +239,11 @@ class DecodingConfig:
     candidates: int = setting(
         32, "consensus: number of samples to choose from; beam search has its beam_size best", at_least=1, at_most=1000
     )
+    capitals: Literal["restore", "keep"] = setting(
+        "restore",
+        "a line IN CAPITALS: `restore`: translate it in small letters, and put the translation in capitals; `keep`: "
+        "translate it as it is",
+    )
     precision: Literal["model", "float32", "bfloat16", "float16", "int8"] = setting(
         "model",
         "number format: `model` is float32, or on CUDA the 16-bit format it was trained in; the others (float16: CUDA "

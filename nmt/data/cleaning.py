@@ -4,7 +4,7 @@ import hashlib
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import compress, islice
+from itertools import chain, compress, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -141,10 +141,10 @@ class Cleaner:
         self.seen_folded = SeenPairs()  # by their letters alone
         self.examples = [DropExamples() for _ in data.train]  # of each corpus
         self._unscored = [0] * len(data.train)  # pairs of each corpus whose score is not a number
-        if data.clean:
-            for languages in dict.fromkeys(map(data.pair_of, data.train)):
-                for problem in judge.not_checked(judge.rules_of(data.clean, languages), languages):
-                    log.warning("%s", problem)
+        pairs = dict.fromkeys(map(data.pair_of, data.train)) if data.clean else {}
+        not_checked = (judge.not_checked(judge.rules_of(data.clean, pair), pair) for pair in pairs if data.clean)
+        for problem in dict.fromkeys(chain.from_iterable(not_checked)):  # each is said once
+            log.warning("%s", problem)
 
     def decisions(self, chunks: Iterable[Read]) -> Iterator[tuple[int, list[Pair], Decision]]:
         """The decision on each chunk, after its corpus and its pairs."""

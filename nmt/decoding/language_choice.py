@@ -18,21 +18,23 @@ class LanguageChoice:
         """How many tokens are before each source."""
         return 0 if self.pairs is None else self.pairs.most_tags
 
-    def use(self, to: str | None = None, from_: str | None = None) -> LanguagePair | None:
+    def use(self, to: str | None = None, from_: str | None = None) -> LanguagePair:
         """Choose the pair of later calls that name no language, and return it. Raises NmtError as `choose` does."""
         self._used = None
         self._used = self.choose(to, from_)
         return self._used
 
-    def choose(self, to: str | None = None, from_: str | None = None) -> LanguagePair | None:
-        """As `LanguagePairs.choose`; None where no pair is known. Without languages what `use` has chosen."""
-        if to is None and from_ is None and (self._used is not None or self.pairs is None):
-            return self._used
+    def choose(self, to: str | None = None, from_: str | None = None) -> LanguagePair:
+        """As `LanguagePairs.choose`; empty codes where no pair is known. Without languages what `use` has chosen."""
+        if to is None and from_ is None:
+            if self._used is not None:
+                return self._used
+            if self.pairs is None:
+                return LanguagePair("", "")
         if self.pairs is None:
             raise NmtError(f"language {to or from_!r}: it is not known which languages this model translates")
         return self.pairs.choose(to, from_)
 
-    def tags(self, to: str | None = None, from_: str | None = None) -> list[int]:
-        """The ids of the tokens before each source. Raises NmtError as `choose` does."""
-        pair = self.choose(to, from_)
-        return [] if pair is None or self.pairs is None else self._tokenizer.tags(self.pairs.tags(pair))
+    def tags(self, pair: LanguagePair) -> list[int]:
+        """The ids of the tokens before each source of a pair."""
+        return [] if self.pairs is None else self._tokenizer.tags(self.pairs.tags(pair))

@@ -7,19 +7,27 @@ from dataclasses import dataclass
 
 from nmt.config.located_yaml import shortened
 from nmt.config.schema import DecodingConfig
-from nmt.data.vocabulary import UNK, Vocabulary
+from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding import long_input
+from nmt.decoding.capitals import as_sentences, is_in_capitals
 from nmt.decoding.chunks import LineCounts
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.interface import SearchInput
 from nmt.decoding.long_input import Part
+from nmt.decoding.search.banned_words import BannedWords
+from nmt.decoding.search.options import Options, Sampling
 from nmt.decoding.search.phrase_automaton import Group
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
 
-# For each line with words, by its place in the chunk: the parts that it is translated in, most often one.
-Inputs = dict[int, list[SearchInput]]
+
+@dataclass(frozen=True)
+class Inputs:
+    """Of a chunk of lines."""
+
+    parts: dict[int, list[SearchInput]]  # of each line with words, by its place in the chunk: most often one
+    capitals: frozenset[int]  # the places of the lines whose translations are to be put in capitals
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,7 @@ class InputBuilder:
     glossary: Glossary | None
     counts: LineCounts
     tags: list[int]  # before each source; they count neither for its length nor for that of its outputs
+    language: str  # of the source
 
     def build(self, lines: list[str], prefixes: list[str], first: int) -> Inputs:
         """The inputs for lines with a prefix each, none longer than model and settings allow.
@@ -40,7 +49,12 @@ class InputBuilder:
         first: the number of the first line. Raises NmtError for a line that is too long if decoding.long_input is
         `error`, and for a prefix longer than any output can be.
         """
-        inputs: Inputs = {}
+        inputs: dict[int, list[SearchInput]] = {}
+        capitals = frozenset[int]()
+        if self.decoding.capitals == "restore":
+            plain = (place for place, prefix in enumerate(prefixes) if not prefix)
+            capitals = frozenset(place for place in plain if is_in_capitals(lines[place], self.language))
+            lines = [as_sentences(line, self.language) if i in capitals else line for i, line in enumerate(lines)]
         encoded = zip(lines, self.vocabulary.source.encode(lines), self._encode_prefixes(prefixes, first), strict=True)
         for place, (line, ids, prefix) in enumerate(encoded):
             self.counts.lines += 1
@@ -53,7 +67,7 @@ class InputBuilder:
                 self.counts.empty += 1
             elif parts := self._parts(line, ids, first + place):
                 inputs[place] = [self._input(part, [] if number else prefix) for number, part in enumerate(parts)]
-        return inputs
+        return Inputs(inputs, capitals)
 
     def _parts(self, line: str, ids: list[int], number: int) -> list[Part]:
         """The parts to translate of a line: itself if it is not too long, else what decoding.long_input says."""
@@ -110,3 +124,36 @@ class InputBuilder:
 def is_empty(line: str, ids: list[int]) -> bool:
     """Whether a line has nothing to translate."""
     return not ids or not line.strip()
+
+
+def search_options(
+    decoding: DecodingConfig,
+    n_best: int,
+    banned: BannedWords | None,
+    continuing: frozenset[int],
+    *,
+    scores: bool = True,
+    token_scores: bool = True,
+) -> Options:
+    """The options of a search for n translations of each source, or for the candidates that they are chosen from. The
+    other arguments are fields of `Options`."""
+    sampled, beam = decoding.method == "sample", decoding.beam_size
+    if decoding.consensus != "none":
+        n_best = max(n_best, decoding.candidates) if sampled else beam
+        scores = True
+    return Options(
+        bos=BOS,
+        eos=EOS,
+        never=(PAD, UNK, BOS),
+        beam_size=n_best if sampled else beam,
+        length_penalty=decoding.length_penalty,
+        normalization=decoding.normalization,
+        n_best=n_best,
+        scores=scores,
+        token_scores=token_scores,
+        sampling=Sampling(decoding.temperature, decoding.top_k, decoding.top_p) if sampled else None,
+        no_repeat_ngram=decoding.no_repeat_ngram,
+        banned=banned,
+        coverage_penalty=decoding.coverage_penalty,
+        continuing=continuing,
+    )

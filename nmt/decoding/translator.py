@@ -12,18 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.config import schema
-from nmt.config.language_pairs import LanguagePairs
-from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from nmt.config.language_pairs import LanguagePair, LanguagePairs
+from nmt.data.vocabulary import EOS, UNK, Vocabulary
 from nmt.decoding import long_input, model_loader
+from nmt.decoding.capitals import in_capitals
 from nmt.decoding.chunks import CHUNK_LINES, LineCounts, chunked
 from nmt.decoding.glossary import Glossary, continues_word
 from nmt.decoding.interface import Engine, Pair, SearchInput, batch_tokens
 from nmt.decoding.language_choice import LanguageChoice
 from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.banned_words import BannedWords
-from nmt.decoding.search.options import Hypothesis, Options, Sampling, length_penalties
+from nmt.decoding.search.options import Hypothesis, Options, length_penalties
 from nmt.decoding.search.phrase_automaton import contains
-from nmt.decoding.search_inputs import InputBuilder, Inputs, is_empty
+from nmt.decoding.search_inputs import InputBuilder, Inputs, is_empty, search_options
 from nmt.decoding.translation import Translation as Translation
 from nmt.device import explaining_out_of_memory
 from nmt.errors import NmtError
@@ -156,9 +157,12 @@ class Translator:
         lines, for languages as `LanguagePairs.choose`, if memory runs out, and for a model whose scores are not
         numbers; TypeError for a string in place of lines.
         """
-        tags = self.languages.tags(to, from_)
-        for _, chunk in self._chunks(lines, chunk_lines, 1, prefixes, first, tags, scores=False):
-            yield from self._texts([hypotheses[0].tokens for hypotheses in chunk])
+        pair = self.languages.choose(to, from_)
+        for inputs, chunk in self._chunks(lines, chunk_lines, 1, prefixes, first, pair, scores=False):
+            texts = self._texts([hypotheses[0].tokens for hypotheses in chunk])
+            for place in inputs.capitals:
+                texts[place] = in_capitals(texts[place], pair.target)
+            yield from texts
 
     def stream_hypotheses(
         self,
@@ -178,9 +182,14 @@ class Translator:
             raise NmtError(f"n_best of {n_best} is above decoding.beam_size: {beam}: raise decoding.beam_size")
         if n_best > _MOST_SAMPLES:
             raise NmtError(f"{n_best} samples of each line: ask for at most {_MOST_SAMPLES}")
-        details, tags = token_scores or alignment, self.languages.tags(to, from_)
-        for inputs, chunk in self._chunks(lines, chunk_lines, n_best, prefixes, first, tags, token_scores=details):
+        details, pair = token_scores or alignment, self.languages.choose(to, from_)
+        for inputs, chunk in self._chunks(lines, chunk_lines, n_best, prefixes, first, pair, token_scores=details):
             translations = [self._translations(hypotheses) for hypotheses in chunk]
+            for place in inputs.capitals:
+                n_best_ = translations[place]
+                translations[place] = [
+                    dataclasses.replace(one, text=in_capitals(one.text, pair.target)) for one in n_best_
+                ]
             if alignment:
                 self._align(inputs, translations, chunk)
             yield from translations
@@ -200,7 +209,7 @@ class Translator:
         if len(sources) != len(targets):
             raise NmtError(f"{len(sources)} sources and {len(targets)} targets: give one target for each source")
         encoded = self.vocabulary.source.encode(list(sources)), self.vocabulary.target.encode(list(targets))
-        longest, tags = self.longest_source, self.languages.tags(to, from_)
+        longest, tags = self.longest_source, self.languages.tags(self.languages.choose(to, from_))
         found: list[Translation | None] = [None for _ in targets]
         fitting: dict[int, Pair] = {}
         for place, (ids, target) in enumerate(zip(*encoded, strict=True)):
@@ -231,7 +240,7 @@ class Translator:
         """
         _check_lines(lines)
         sources = self.vocabulary.source.encode(list(lines))
-        longest, tags = self.longest_source, self.languages.tags(to, from_)
+        longest, tags = self.longest_source, self.languages.tags(self.languages.choose(to, from_))
         for number, ids in enumerate(sources, start=1):
             if longest is not None and len(ids) > longest:
                 raise NmtError(f"line {number}: {len(ids)} subwords, more than {longest}: shorten or split it")
@@ -253,7 +262,7 @@ class Translator:
         n_best: int,
         prefixes: Iterable[str] | None,
         first: int,
-        tags: list[int],
+        pair: LanguagePair,
         *,
         scores: bool = True,
         token_scores: bool = True,
@@ -268,14 +277,22 @@ class Translator:
                     f"the prefixes end before line {first + len(given)}: there must be one for each input line"
                 )
             with self._computing():
-                limits = (self.engine.positions, self.longest_source)
-                builder = InputBuilder(self.vocabulary, self.decoding, *limits, self.glossary, self.counts, tags)
+                builder = InputBuilder(
+                    self.vocabulary,
+                    self.decoding,
+                    self.engine.positions,
+                    self.longest_source,
+                    self.glossary,
+                    self.counts,
+                    self.languages.tags(pair),
+                    pair.source,
+                )
                 inputs = builder.build(chunk, given, first)
-                sources = [source for parts in inputs.values() for source in parts]
+                sources = [source for parts in inputs.parts.values() for source in parts]
                 with self._reporting(len(chunk), len(sources)):
                     results = iter(self._search(sources, n_best, self._options(n_best, scores, token_scores)))
             found = [[_NOTHING]] * len(chunk)
-            for place, parts in inputs.items():
+            for place, parts in inputs.parts.items():
                 hypotheses = [next(results) for _ in parts]
                 if not all(hypotheses):
                     raise NmtError(
@@ -332,28 +349,9 @@ class Translator:
         return found
 
     def _options(self, n_best: int, scores: bool = True, token_scores: bool = True) -> Options:
-        decoding = self.decoding
-        sampled = decoding.method == "sample"
-        beam = decoding.beam_size
-        if decoding.consensus != "none":
-            n_best = max(n_best, decoding.candidates) if sampled else beam
-            scores = True
-        return Options(
-            bos=BOS,
-            eos=EOS,
-            never=(PAD, UNK, BOS),
-            beam_size=n_best if sampled else beam,
-            length_penalty=decoding.length_penalty,
-            normalization=decoding.normalization,
-            n_best=n_best,
-            scores=scores,
-            token_scores=token_scores,
-            sampling=Sampling(decoding.temperature, decoding.top_k, decoding.top_p) if sampled else None,
-            no_repeat_ngram=decoding.no_repeat_ngram,
-            banned=self._banned_words(decoding.banned) if decoding.banned else None,
-            coverage_penalty=decoding.coverage_penalty,
-            continuing=frozenset() if self.glossary is None else self._continuing,
-        )
+        banned = self._banned_words(self.decoding.banned) if self.decoding.banned else None
+        continuing = frozenset[int]() if self.glossary is None else self._continuing
+        return search_options(self.decoding, n_best, banned, continuing, scores=scores, token_scores=token_scores)
 
     @cached_property
     def _continuing(self) -> frozenset[int]:
@@ -365,13 +363,13 @@ class Translator:
         """Add the alignment to the translations of each line; found: the hypotheses that they were made from."""
         pairs = [
             (source.ids, output)
-            for place, parts in inputs.items()
+            for place, parts in inputs.parts.items()
             for one in found[place]
             for source, output in zip(parts, long_input.split_output(one.tokens), strict=True)
         ]
         with self._computing():
             weights = iter(self.engine.align(pairs, self.batch_tokens))
-        for place, parts in inputs.items():
+        for place, parts in inputs.parts.items():
             pieces = [piece for source in parts for piece in self.vocabulary.source.pieces([*source.ids, EOS])]
             lines[place] = [
                 dataclasses.replace(one, source_pieces=pieces, alignment=[row for _ in parts for row in next(weights)])

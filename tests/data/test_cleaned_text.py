@@ -343,14 +343,16 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_a_language_that_cannot_be_checked_is_said_once(run: Config, caplog: pytest.LogCaptureFixture) -> None:
-    prepare(changed(run, source_language="tlh"))
+    one, other = run.data.train
+    reverse = dataclasses.replace(other, languages=("en", "tlh"), reversed=True)
+    prepare(changed(run, train=(dataclasses.replace(one, languages=("tlh", "de")), reverse)))
     assert warnings(caplog) == [
         "data.clean.language: tlh is not among the languages that can be identified: it is not checked"
     ]
 
 
 def test_a_code_of_no_language_stops_before_the_work(run: Config) -> None:
-    with pytest.raises(NmtError, match=r"data.source_language: xx: no language has this code.* or set data.clean"):
+    with pytest.raises(NmtError, match=r"the source language xx: no language has this code.* or set data.clean"):
         prepare(changed(run, source_language="xx"))
 
 

@@ -175,6 +175,21 @@ def test_a_stage_ends_by_patience_at_the_next_end_of_a_pool() -> None:
     assert last == ends[0]
 
 
+def test_validations_without_a_best_count_from_the_beginning_of_a_stage() -> None:
+    course, progress = curriculum("{patience: 2}, {patience: 2}, {}"), Progress.of(3)
+    steps = course.steps(progress)
+    while progress.stage == 0:
+        next(steps)
+        before = progress.step, progress.without_best
+        progress.step, progress.without_best = progress.step + 1, 2
+    assert before == (progress.stage_step, 0) and progress.stage == 1
+
+
+def test_the_steps_of_an_epoch_are_those_of_the_mix_whenever_the_stage_ends() -> None:
+    whole = curriculum("{weights: {a: 1, b: 1}}").steps_in_epoch(Progress.of(3))
+    assert curriculum("{weights: {a: 1, b: 1}, passes: {a: 0.1}}, {}").steps_in_epoch(Progress.of(3)) == whole
+
+
 def test_a_stage_that_ends_with_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batching, "LEAST_BATCHES", 0)
     course = "{weights: {a: 60, b: 25, c: 110}, passes: {a: 1}}, {passes: {c: 2}}, {}"

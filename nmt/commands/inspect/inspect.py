@@ -108,7 +108,7 @@ class Inspector:
         translator, vocabulary = self.translator, self.translator.vocabulary
         pair = translator.languages.use(to, from_)
         assert pair is not None
-        ids = translator.languages.tags() + self._source_ids(source)
+        ids = translator.languages.tags(translator.languages.choose()) + self._source_ids(source)
         consensus = translator.decoding.consensus != "none"
         hypotheses = translator.hypotheses([source], 1 if consensus else translator.decoding.beam_size)[0]
         if target is None:

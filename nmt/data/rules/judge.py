@@ -62,11 +62,11 @@ def rules_of(settings: schema.CleaningConfig, languages: tuple[str, str]) -> tup
     Raises NmtError for a code of no language, if a rule needs it."""
     source, target = languages
     if settings.language is not None or settings.script is not None:
-        for key, code in (("source_language", source), ("target_language", target)):
+        for side, code in (("source", source), ("target", target)):
             try:
                 language(code)
             except NmtError as error:
-                raise NmtError(f"data.{key}: {error}, or set data.clean.language and script to null") from None
+                raise NmtError(f"the {side} language {error}, or set data.clean.language and script to null") from None
     known: dict[str, Score | None] = {
         "encoding": on_worse_side(scores.encoding),
         "markup": on_worse_side(scores.markup),
