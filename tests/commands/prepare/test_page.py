@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,19 @@ def test_lengths_languages_and_the_rest_of_a_corpus(one: Config) -> None:
         assert row[1:4] == [f"{word:,}", f"{subword:,}", f"{subword / word:.2f}"]
     assert heading[1:4] == ["words", "subwords", "subwords per word"]
     assert (source[0], source[-2:]) == (f"en of {one.data.train[0].label}", ["0", "0"])
+
+
+def test_statistics_are_of_the_text_as_it_is(tmp_path: Path) -> None:
+    """Counted once, without tags and variation."""
+    corpus = Corpus(file=write(tmp_path, "varied", GOOD).file, tag="<bt>")
+    config = config_of(tmp_path, corpus, augment=schema.AugmentConfig(uppercase=1.0))
+    assert config.versions > 1
+    prepared = prepare(config)
+    (found,) = to_data(config, prepared)["corpora"]
+    lengths = [prepared.vocabulary.source.encode([pair[side] for pair in GOOD]) for side in (0, 1)]
+    expected = [Counter(map(len, side)) for side in lengths]
+    assert [dict(side) for side in found["lengths"]] == expected
+    assert found["sample"] == [list(pair) for pair in GOOD]
 
 
 def test_validation_text_in_training_text(one: Config) -> None:
