@@ -373,7 +373,9 @@ STAGES = """data.stages=[
 
 
 @pytest.mark.parametrize(
-    "changes", [(), (RECURRENT,), (STAGES, "data.pool_pairs=150")], ids=["", "recurrent", "stages"]
+    "changes",
+    [(), (RECURRENT,), (STAGES, "data.pool_pairs=150", "data.validation_in_training=warn")],
+    ids=["", "recurrent", "stages"],
 )
 def test_killed_at_any_moment_the_run_ends_the_same(corpus: Path, tmp_path: Path, changes: tuple[str, ...]) -> None:
     settings = [*changes, "training.max_steps=60", "training.validation_bleu=false", "training.validate_every=20"]
