@@ -11,6 +11,7 @@ from nmt.cli import options, terminal
 from nmt.distributed.environment import is_launched, rank, terminate_with_launcher
 from nmt.errors import NmtError
 from nmt.files import text
+from nmt.files.outputs import check_output
 
 log = logging.getLogger("nmt")
 
@@ -35,16 +36,41 @@ def init(
 
 @terminal.reporting()
 def prepare(
-    config: options.ConfigFile, overrides: options.Overrides = None, device: options.UnusedDevice = "auto"
+    config: options.ConfigFile,
+    overrides: options.Overrides = None,
+    report: Annotated[
+        Path | None, options.file("Also write a page about the data: drops, lengths, vocabulary, suspicious pairs.")
+    ] = None,
+    device: options.UnusedDevice = "auto",
 ) -> None:
-    """Build only the vocabulary and the token store, and report on the data.
+    """Build only the vocabulary and the token store, and report on the data. nmt train with the same settings then uses
+    them.
 
-    Example: nmt prepare configs/demo.yaml
+    With --report, a page to open in a browser shows what was dropped and nearly dropped, with examples; lengths and
+    languages; the mix; validation text in the training text; the vocabulary; and pairs that look suspicious. The file
+    contains everything it needs and loads nothing from the network.
+
+    Example: nmt prepare configs/demo.yaml --report data.html
     """
     from nmt.config import schema
     from nmt.data import prepare as preparation
 
-    text.result(preparation.prepare(schema.load(config, overrides or ())).report)
+    settings = schema.load(config, overrides or ())
+    if report is None:
+        text.result(preparation.prepare(settings).report)
+        return
+
+    from nmt.commands.prepare.page import page
+    from nmt.data.corpus import files_of
+
+    read = [config, *files_of(settings.data)]
+    check_output(report, read, "--report")
+    prepared = preparation.prepare(settings)
+    text.result(prepared.report)
+    html = page(settings, prepared)
+    with text.lines_out(report, read, "--report") as write:
+        write(html)
+    text.result(report)
 
 
 @terminal.reporting(rank_of_a_job=True)

@@ -15,3 +15,35 @@ function draw(tag, attributes = {}, ...children) {
   element.append(...children);
   return element;
 }
+
+const clock = time => time ? `${time.slice(0, 10)} ${time.slice(11, 16)}` : "–";
+const count = number => number === null ? "–" : number.toLocaleString("en");
+
+/** A table of numbers as text, the first row its headings, that scrolls where it is too wide. Row headings come first. */
+function tableOf(label, [titles, ...rows]) {
+  const head = make("thead", {}, make("tr", {}, ...titles.map(textContent => make("th", {scope: "col", textContent}))));
+  const body = rows.map(([first, ...rest]) => make("tr", {}, make("th", {scope: "row", textContent: first}),
+    ...rest.map(textContent => make("td", {textContent}))));
+  return make("div", {className: "scroll", tabIndex: 0, role: "group", ariaLabel: label},
+    make("table", {className: "data numbers"}, head, make("tbody", {}, ...body)));
+}
+
+// Axes of charts
+
+function ticks(from, to, most) {
+  const rough = (to - from) / most, power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * ([1, 2, 5].find(factor => factor * power >= rough) ?? 10);
+  const first = Math.ceil(from / step - 1e-9);
+  return Array.from({length: Math.floor(to / step + 1e-9) - first + 1}, (_, i) => Number(((first + i) * step).toPrecision(12)));
+}
+
+const compact = new Intl.NumberFormat("en", {notation: "compact", maximumFractionDigits: 2});
+/** The labels of an axis's ticks, all in the same format. */
+function written(values, percent) {
+  const most = Math.max(...values.map(Math.abs));
+  return values.map(value => percent ? `${Number((100 * value).toPrecision(6))} %`
+    : most >= 1e5 ? compact.format(value)
+    : most < 1e-3 && value ? value.toExponential().replace("e-", "e−")
+    : value.toLocaleString("en", {maximumFractionDigits: 6}));
+}
+

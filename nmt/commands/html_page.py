@@ -9,13 +9,16 @@ from typing import Any
 
 
 def html_page(package: str, title: str, data: Any) -> str:
-    """A page around a package's `page.html`, with its `page.css`, `html_page.js`, `page.js` and data inside.
+    """A page around a package's `page.html`, with `html_page.css`, its `page.css`, `html_page.js`, its `page.js` and
+    data inside.
 
     data: JSON values, in `<script id="data">`. Title and data become ASCII: a folder's name may not be UTF-8.
     """
     folder = resources.files(package)
     main, style, script = (folder.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
-    script = resources.files("nmt.commands").joinpath("html_page.js").read_text("utf-8") + script
+    of_every_page = resources.files("nmt.commands")
+    style = of_every_page.joinpath("html_page.css").read_text("utf-8") + style
+    script = of_every_page.joinpath("html_page.js").read_text("utf-8") + script
     ascii_title = html.escape(title).encode("ascii", "xmlcharrefreplace").decode()
     json_data = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")  # no end tag in it
     return f"""<!DOCTYPE html>

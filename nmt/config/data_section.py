@@ -218,6 +218,9 @@ class DataConfig:
     stages: tuple[Stage, ...] = setting(
         (), "mixes that follow one another in training, such as noisy text first; see [Stage](#stage)"
     )
+    validation_in_training: Literal["error", "warn"] = setting(
+        "error", "more than 1% of the validation pairs, and more than 10, are training pairs too: stop, or only warn"
+    )
     store_dir: str | None = setting(None, "folder of prepared data; runs can share it; null: `RUN/data`", path=True)
     max_length: int = setting(
         256, "drop training pairs with more subwords than this on a side", at_least=1, at_most=LONGEST_OUTPUT // 10

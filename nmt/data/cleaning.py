@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, compress, islice
 from pathlib import Path
@@ -15,14 +15,17 @@ from tqdm import tqdm
 from nmt.config import reader, schema
 from nmt.data import pair_scores
 from nmt.data.corpus import Pair, read_pairs
+from nmt.data.processes import mapped
 from nmt.data.report import CorpusCounts
 from nmt.data.rules import judge
 from nmt.data.rules.examples import DropExamples
-from nmt.data.rules.verdicts import Job, verdicts
+from nmt.data.rules.verdicts import Job, verdict
+from nmt.data.validation_overlap import Overlap, OverlapSearch, compared
 from nmt.device import usable_cores
 
 log = logging.getLogger("nmt")
 
+FIRST_CHUNKS = 64  # cleaned before other processes start: each of those needs seconds to load what it needs
 CHUNK_PAIRS = 4096  # pairs that are cleaned, encoded and written together: this bounds the memory
 
 
@@ -78,8 +81,11 @@ class TrainingText:
 
     data: schema.DataConfig
     fingerprints: tuple[str, ...]  # of the corpora: reading one with another fingerprint is an error
-    # Of what data.clean drops of each corpus; empty until all chunks were read.
+    held_out: Sequence[Sequence[Pair]] = ()  # the pairs of each validation set
+    # Of what is dropped of each corpus, and what each validation set has in common with the pairs that are kept; empty
+    # until all chunks were read.
     examples: list[DropExamples] = field(default_factory=list, init=False, compare=False)
+    overlaps: list[Overlap] = field(default_factory=list, init=False, compare=False)
     _decisions: list[Decision] = field(default_factory=list, init=False, compare=False)  # of each chunk
 
     @property
@@ -100,10 +106,12 @@ class TrainingText:
 
     def _decided(self) -> Iterator[tuple[int, list[Pair], Decision]]:
         cleaner, decisions = Cleaner(self.data), list[Decision]()
+        search = OverlapSearch(self.held_out, compared(self.data) if self.held_out else [])
         for corpus, pairs, decision in cleaner.decisions(self._read(with_scores=True)):
             decisions.append(decision)
+            search.add(corpus, decision.kept(pairs))
             yield corpus, pairs, decision
-        self._decisions[:], self.examples[:] = decisions, cleaner.examples
+        self._decisions[:], self.examples[:], self.overlaps[:] = decisions, cleaner.examples, search.overlaps()
 
     def _remembered(self) -> Iterator[tuple[int, list[Pair], Decision]]:
         known = iter(self._decisions)
@@ -133,7 +141,7 @@ class Cleaner:
         self.data = data
         self.seen = SeenPairs() if data.drop_duplicates else None
         self.seen_folded = SeenPairs()  # by their letters alone
-        self.examples = [DropExamples() for _ in data.train] if data.clean else []  # of each corpus
+        self.examples = [DropExamples() for _ in data.train]  # of each corpus
         self._unscored = [0] * len(data.train)  # pairs of each corpus whose score is not a number
         pairs = dict.fromkeys(map(data.pair_of, data.train)) if data.clean else {}
         not_checked = (judge.not_checked(judge.rules_of(data.clean, pair), pair) for pair in pairs if data.clean)
@@ -148,7 +156,8 @@ class Cleaner:
             yield from ((chunk.corpus, chunk.pairs, Decision.of(places, counts)) for chunk, places, counts in left)
             return
         jobs = ((one, self._job(one, clean)) for one in left)
-        for (chunk, places, counts), found in verdicts(jobs, processes):
+        found_by_rules = mapped(verdict, jobs, processes, FIRST_CHUNKS, "applies data.clean")
+        for (chunk, places, counts), found in found_by_rules:
             kept, rules, examples = places[found.kept], found.dropped, self.examples[chunk.corpus]
             examples.merge(found.examples)
             if clean.near_duplicates:
@@ -160,14 +169,24 @@ class Cleaner:
             self._report_unscored()
 
     def _without_repeats(self, chunk: Read) -> Left:
-        pairs = chunk.pairs
-        full = [place for place, pair in enumerate(pairs) if is_full(pair)]
-        different = [place for place in full if pairs[place][0] != pairs[place][1]] if self.data.drop_copies else full
-        new = different
+        pairs, examples, left = chunk.pairs, self.examples[chunk.corpus], list(range(len(chunk.pairs)))
+
+        def drop(reason: str, keeps: Iterable[bool]) -> int:
+            """Keep some of the pairs that are left; returns how many are dropped."""
+            nonlocal left
+            before, kept = left, list(keeps)
+            left = list(compress(before, kept))
+            if len(left) < len(before):
+                dropped = [pairs[place] for place, keep in zip(before, kept, strict=True) if not keep]
+                examples.add_dropped(reason, dropped)
+            return len(before) - len(left)
+
+        empty, copies, duplicates = drop("empty", map(is_full, pairs)), 0, 0
+        if self.data.drop_copies:
+            copies = drop("drop_copies", [pairs[place][0] != pairs[place][1] for place in left])
         if self.seen is not None:
-            new = list(compress(different, self.seen.add([pairs[place] for place in different])))
-        dropped = (len(pairs) - len(full), len(full) - len(different), len(different) - len(new))
-        return Left(chunk, np.array(new, np.int64), CorpusCounts(len(pairs), *dropped))
+            duplicates = drop("drop_duplicates", self.seen.add([pairs[place] for place in left]).tolist())
+        return Left(chunk, np.array(left, np.int64), CorpusCounts(len(pairs), empty, copies, duplicates))
 
     def _job(self, left: Left, clean: schema.CleaningConfig) -> Job:
         """What the rules are to look at."""
@@ -197,10 +216,10 @@ def is_full(pair: Pair) -> bool:
     return bool(pair[0].strip() and pair[1].strip())
 
 
-def count_repeats(pairs: list[Pair], seen: "SeenPairs | None") -> CorpusCounts:
-    """Counts copies and duplicates among pairs that are kept. seen: None if duplicates were dropped before."""
-    copies = sum(source == target for source, target in pairs)
-    return CorpusCounts(kept_copies=copies, kept_duplicates=0 if seen is None else int((~seen.add(pairs)).sum()))
+def hashes_of(pairs: list[Pair]) -> npt.NDArray[np.uint64]:
+    """A hash of each pair [pairs]."""
+    digests = [hashlib.blake2b("\n".join(pair).encode(), digest_size=8).digest() for pair in pairs]
+    return np.frombuffer(b"".join(digests), dtype=np.uint64)
 
 
 class SeenPairs:
@@ -212,10 +231,7 @@ class SeenPairs:
 
     def add(self, pairs: list[Pair]) -> npt.NDArray[np.bool_]:
         """Add the pairs; returns which of them are new: bool [pairs]."""
-        if not pairs:
-            return np.zeros(0, dtype=np.bool_)
-        digests = [hashlib.blake2b("\n".join(pair).encode(), digest_size=8).digest() for pair in pairs]
-        return self.add_hashes(np.frombuffer(b"".join(digests), dtype=np.uint64))
+        return self.add_hashes(hashes_of(pairs))
 
     def add_hashes(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
         """The same for pairs that are given by their hashes."""

@@ -71,6 +71,12 @@ def _text_files(corpus: schema.Corpus, data: schema.DataConfig) -> tuple[Path, P
     return Path(corpus.source), Path(corpus.target)
 
 
+def files_of(data: schema.DataConfig) -> list[Path]:
+    """The user's files that are read as training and validation text, for checks that nothing overwrites them."""
+    corpora = (*data.train, *data.held_out)
+    return [Path(file) for one in corpora for file in (one.source, one.target, one.file, one.scores) if file]
+
+
 def fingerprint(
     corpus: schema.Corpus,
     data: schema.DataConfig,

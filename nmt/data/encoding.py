@@ -2,56 +2,126 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import compress, count
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nmt.config import schema
-from nmt.data.cleaning import SeenPairs, TrainingText, count_repeats
+from nmt.data.cleaning import Chunk, SeenPairs, TrainingText, hashes_of
 from nmt.data.corpus import Pair
+from nmt.data.processes import mapped
 from nmt.data.report import CorpusCounts, SideCounts
+from nmt.data.rules.examples import DropExamples
+from nmt.data.rules.judge import Judgement, Rule
+from nmt.data.statistics import Statistics
 from nmt.data.token_store import FlatSequences, TokenStore
 from nmt.data.variation import vary
 from nmt.data.vocabulary import UNK, Vocabulary
 from nmt.data.word_encoding import WordEncoder
 from nmt.device import usable_cores
 
+FIRST_CHUNKS = 16  # encoded before other processes start: that takes half a second
 Lengths = npt.NDArray[np.int64]
 Encoders = tuple[WordEncoder, WordEncoder]  # of the source and of the target
 
 
 def encode_pairs(pairs: list[Pair], vocabulary: Vocabulary, tags: Sequence[str] = ()) -> TokenStore:
     """The pairs as a token store in memory, with these tags before each source; none is dropped."""
-    return _tagged(_encode(pairs, _encoders(vocabulary, threads=1)), vocabulary.source.tags(tags))
+    return _tagged(_encode(pairs, _encoders(vocabulary)), vocabulary.source.tags(tags))
 
 
 def encode_text(
-    text: TrainingText, vocabulary: Vocabulary, config: schema.Config
+    text: TrainingText, vocabulary: Vocabulary, config: schema.Config, statistics: Statistics | None = None
 ) -> Iterator[tuple[int, TokenStore, CorpusCounts]]:
-    """Encode the training text chunk by chunk: the number of its corpus, its tokens, and its counts.
+    """Encode the training text chunk by chunk: the number of its corpus, its tokens, and its counts. The statistics, if
+    given, get each pair once.
 
     With BPE-dropout or data.augment all chunks come `config.versions` times, each time segmented or varied in another
     way. Which pairs are dropped is decided without both, and only the first time is counted. Memory does not grow with
     the corpora, except for `SeenPairs`.
     """
-    data, dropout = text.data, config.vocabulary.bpe_dropout
-    encoders = _encoders(vocabulary, data.workers or usable_cores())
-    tags = list(map(vocabulary.source.tags, data.tags_of(data.train)))
-    seen, seeds = None if data.drop_duplicates else SeenPairs(), count(1)
-    for version in range(config.versions):
-        numbers = [0] * len(data.train)  # of each corpus: the pairs before a chunk
-        for chunk in text.chunks("encoding"):
-            first = numbers[chunk.corpus]
-            numbers[chunk.corpus] += len(chunk.pairs)
-            pairs, tokens, dropped = _drop_long(chunk.pairs, _encode(chunk.pairs, encoders), data)
-            if config.varies_text:
-                new = varied(pairs, range(first, first + len(pairs)), chunk.corpus, version, data)
-                drawn = _segment_randomly(new, vocabulary, dropout, seeds) if dropout else _encode(new, encoders)
-                tokens = _unless_too_long(drawn, tokens, data.max_length)
-            tokens, counts = _tagged(tokens, tags[chunk.corpus]), CorpusCounts()
-            if version == 0:
-                counts = chunk.counts + dropped + count_repeats(pairs, seen) + _count_text(pairs, tokens)
-            yield chunk.corpus, tokens, counts
+    data, seeds = text.data, count(1)
+    seen = None if data.drop_duplicates else SeenPairs()
+
+    def jobs() -> Iterator[tuple[Chunk, Job]]:
+        for version in range(config.versions):
+            numbers = [0] * len(data.train)  # of each corpus: the pairs before a chunk
+            for chunk in text.chunks("encoding"):
+                first = numbers[chunk.corpus]
+                numbers[chunk.corpus] += len(chunk.pairs)
+                yield chunk, Job(chunk.corpus, chunk.pairs, first, version, (next(seeds), next(seeds)))
+
+    encoder, processes = ChunkEncoder(vocabulary, config), data.workers or usable_cores()
+    for chunk, encoded in mapped(encoder, jobs(), processes, FIRST_CHUNKS, "encodes text"):
+        counts = CorpusCounts()
+        if encoded.first is not None:
+            counts = chunk.counts + encoded.first.counts
+            if seen is not None:
+                counts += CorpusCounts(kept_duplicates=int((~seen.add_hashes(encoded.first.hashes)).sum()))
+            if statistics:
+                statistics.corpora[chunk.corpus].examples.merge(encoded.first.examples)
+                statistics.add(chunk.corpus, list(compress(chunk.pairs, encoded.first.kept)), encoded.first.plain)
+        yield chunk.corpus, encoded.tokens, counts
+
+
+class Job(NamedTuple):
+    """A chunk of pairs to encode."""
+
+    corpus: int
+    pairs: list[Pair]
+    first: int  # the number of its first pair in the corpus
+    version: int
+    seeds: tuple[int, int]  # of the segmentation of each side
+
+
+class FirstTime(NamedTuple):
+    """What is counted in the first version of the text alone."""
+
+    kept: list[bool]  # [pairs]
+    plain: TokenStore  # of the pairs kept, without tags and variation
+    counts: CorpusCounts
+    examples: DropExamples
+    hashes: npt.NDArray[np.uint64]  # of the pairs kept
+
+
+class Encoded(NamedTuple):
+    """A chunk of encoded pairs."""
+
+    tokens: TokenStore
+    first: FirstTime | None  # in the first version of the text
+
+
+class ChunkEncoder:
+    """Encodes chunks of text as the settings want it. Other processes can do this too."""
+
+    def __init__(self, vocabulary: Vocabulary, config: schema.Config) -> None:
+        self._vocabulary, self._config = vocabulary, config
+        self._encoders = _encoders(vocabulary)
+        self._tags = list(map(vocabulary.source.tags, config.data.tags_of(config.data.train)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ChunkEncoder, (self._vocabulary, self._config)  # not the words that it knows by now
+
+    def __call__(self, job: Job) -> Encoded:
+        data, dropout = self._config.data, self._config.vocabulary.bpe_dropout
+        every = _encode(job.pairs, self._encoders)
+        kept, counts, examples = _keep_short(job.pairs, every, data)
+        pairs, plain = list(compress(job.pairs, kept)), every.pick(np.flatnonzero(kept))
+        tokens = plain
+        if self._config.varies_text:
+            new = varied(pairs, range(job.first, job.first + len(pairs)), job.corpus, job.version, data)
+            if dropout:
+                drawn = _segment_randomly(new, self._vocabulary, dropout, job.seeds)
+            else:
+                drawn = _encode(new, self._encoders)
+            tokens = _unless_too_long(drawn, plain, data.max_length)
+        tokens = _tagged(tokens, self._tags[job.corpus])
+        if job.version:
+            return Encoded(tokens, None)
+        counts += CorpusCounts(kept_copies=sum(source == target for source, target in pairs))
+        counts += _count_text(pairs, tokens)
+        return Encoded(tokens, FirstTime(kept, plain, counts, examples, hashes_of(pairs)))
 
 
 def varied(pairs: list[Pair], numbers: Sequence[int], corpus: int, version: int, data: schema.DataConfig) -> list[Pair]:
@@ -69,9 +139,9 @@ def _tagged(tokens: TokenStore, tags: list[int]) -> TokenStore:
     return TokenStore(tokens.source.after(tags), tokens.target) if tags else tokens
 
 
-def _encoders(vocabulary: Vocabulary, threads: int) -> Encoders:
-    source = WordEncoder(vocabulary.source, threads)
-    return source, source if vocabulary.shared else WordEncoder(vocabulary.target, threads)
+def _encoders(vocabulary: Vocabulary) -> Encoders:
+    source = WordEncoder(vocabulary.source)
+    return source, source if vocabulary.shared else WordEncoder(vocabulary.target)
 
 
 def _encode(pairs: list[Pair], encoders: Encoders) -> TokenStore:
@@ -79,17 +149,22 @@ def _encode(pairs: list[Pair], encoders: Encoders) -> TokenStore:
     return TokenStore(source.encode([pair[0] for pair in pairs]), target.encode([pair[1] for pair in pairs]))
 
 
-def _drop_long(
+def _keep_short(
     pairs: list[Pair], tokens: TokenStore, data: schema.DataConfig
-) -> tuple[list[Pair], TokenStore, CorpusCounts]:
-    """The pairs within data.max_length and data.max_length_ratio, their tokens, and the counts of the others."""
+) -> tuple[list[bool], CorpusCounts, DropExamples]:
+    """Which pairs are within data.max_length and data.max_length_ratio; the counts and examples of the others."""
     shorter, longer = _shorter_and_longer(tokens)
     full = shorter > 0  # a tokenizer's normalization can remove all characters of a line
     short = full & (longer <= data.max_length)
     keep = short if data.max_length_ratio is None else short & (longer <= data.max_length_ratio * shorter)
     empty, too_long, ratio = (int(dropped.sum()) for dropped in (~full, full & ~short, short & ~keep))
-    counts = CorpusCounts(empty=empty, too_long=too_long, ratio=ratio)
-    return list(compress(pairs, keep.tolist())), tokens.pick(np.flatnonzero(keep)), counts
+    examples = DropExamples()
+    examples.add_dropped("empty", list(compress(pairs, (~full).tolist())))
+    rules = Rule("max_length", data.max_length, None), Rule("max_length_ratio", data.max_length_ratio or np.inf, None)
+    scores = np.array([longer[full], longer[full] / shorter[full]], np.float32)
+    dropped_by = np.where(keep, -1, np.where(short, 1, 0))[full]
+    examples.add(list(compress(pairs, full.tolist())), Judgement(rules, scores, dropped_by))
+    return keep.tolist(), CorpusCounts(empty=empty, too_long=too_long, ratio=ratio), examples
 
 
 def _shorter_and_longer(tokens: TokenStore) -> tuple[Lengths, Lengths]:
@@ -98,12 +173,12 @@ def _shorter_and_longer(tokens: TokenStore) -> tuple[Lengths, Lengths]:
     return np.minimum(source, target), np.maximum(source, target)
 
 
-def _segment_randomly(pairs: list[Pair], vocabulary: Vocabulary, dropout: float, seeds: Iterator[int]) -> TokenStore:
-    """The pairs encoded with BPE-dropout."""
+def _segment_randomly(pairs: list[Pair], vocabulary: Vocabulary, dropout: float, seeds: tuple[int, int]) -> TokenStore:
+    """The pairs encoded with BPE-dropout. seeds: of each side."""
 
     def segment(side: int) -> FlatSequences:
         tokenizer = (vocabulary.source, vocabulary.target)[side]
-        return FlatSequences.of(tokenizer.sample([pair[side] for pair in pairs], dropout, next(seeds)), len(tokenizer))
+        return FlatSequences.of(tokenizer.sample([pair[side] for pair in pairs], dropout, seeds[side]), len(tokenizer))
 
     return TokenStore(segment(0), segment(1))
 

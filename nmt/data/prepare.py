@@ -6,6 +6,7 @@ are made from, and reused when they exist.
 import hashlib
 import logging
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,12 +16,14 @@ from typing import TypeVar
 
 from nmt.config import reader, schema
 from nmt.config.language_pairs import LanguagePair
-from nmt.data import corpus, corpus_checks, stages, token_store, vocabulary
+from nmt.data import corpus, corpus_checks, stages, token_store, validation_overlap, vocabulary
 from nmt.data.cleaning import CHUNK_PAIRS, TrainingText, without_empty
 from nmt.data.corpus import Pair
 from nmt.data.encoding import encode_pairs, encode_text, varied
 from nmt.data.report import CorpusCounts, DataReport, nothing_left
+from nmt.data.statistics import Statistics
 from nmt.data.token_store import TokenStore
+from nmt.data.validation_overlap import Overlap
 from nmt.data.vocabulary import Tokenizer, Vocabulary
 from nmt.errors import NmtError
 from nmt.files import atomic
@@ -52,23 +55,32 @@ class PreparedData:
     data_key: str  # the same for the same pairs, cleaned and encoded in the same way
     validation: tuple[ValidationSet, ...]
     report: DataReport  # on the training data
+    folder: Path  # of the token store
+    overlaps: tuple[Overlap, ...]  # what each validation set has in common with the training data
+    problems: tuple[str, ...]  # what looks wrong with the data
 
 
 def prepare(config: schema.Config) -> PreparedData:
     """Learn the vocabulary and encode the training data, or find both in `data.store_dir` (or `RUN/data`), where an
     earlier run stored them. Processes that prepare data there at the same time wait for one another.
 
-    Logs a warning for each problem that `corpus_checks` finds. Raises NmtError for those that make the data unusable.
+    Logs a warning for each problem that `corpus_checks` finds. Raises NmtError for those that make the data unusable,
+    and for a validation set of which too many pairs are training pairs, unless data.validation_in_training allows it.
     """
     data = config.data
     held_out = [read_validation(one, data) for one in data.held_out]
     store = Path(data.store_dir or Path(config.run_dir) / "data")
     with locked(store):
-        text = TrainingText(data, tuple(corpus.fingerprint(one, data, "train") for one in data.train))
+        fingerprints = tuple(corpus.fingerprint(one, data, "train") for one in data.train)
+        text = TrainingText(data, fingerprints, held_out)
         subwords = _find_vocabulary(text, config.vocabulary, store)
         _check_tags(subwords, data)
+        _find_overlaps(text, store, now=False)  # an error is said before the text is encoded
         data_key, tokens, counts = _find_tokens(text, subwords, config, store)
-    for problem in chain(_problems(data, counts, held_out), stages.problems(data, config.training.max_steps)):
+        overlaps = _find_overlaps(text, store, now=True)
+    problems = _problems(data, counts, held_out, overlaps)
+    found = tuple(chain(problems, stages.problems(data, config.training.max_steps)))
+    for problem in found:
         log.warning("%s", problem)
     return PreparedData(
         vocabulary=subwords,
@@ -76,7 +88,30 @@ def prepare(config: schema.Config) -> PreparedData:
         data_key=data_key,
         validation=validation_sets(data, held_out, subwords),
         report=DataReport(data.language_pairs.sides, tuple(one.label for one in data.train), counts),
+        folder=store / data_key,
+        overlaps=overlaps,
+        problems=found,
     )
+
+
+def _find_overlaps(text: TrainingText, store: Path, *, now: bool) -> tuple[Overlap, ...]:
+    """What the validation sets have in common with the training text: found by an earlier run or in the first pass over
+    the text; if there was none, in a pass now, or not at all. Raises NmtError if it is too much."""
+    if not text.held_out:
+        return ()
+    languages = [text.data.pair_of(one) for one in (*text.data.held_out, *text.data.train)]
+    path = store / f"overlap-{content_key(validation_overlap.FORMAT, text.key, text.held_out, languages)}.json"
+    if path.exists():
+        overlaps = validation_overlap.read(path)
+    elif text.overlaps or now:
+        if not text.overlaps:
+            deque(text.chunks("comparing"), maxlen=0)
+        overlaps = tuple(text.overlaps)
+        validation_overlap.write(path, overlaps)
+    else:
+        return ()
+    validation_overlap.check(overlaps, text.data)
+    return overlaps
 
 
 def read_validation(one: schema.Corpus, data: schema.DataConfig) -> list[Pair]:
@@ -222,7 +257,9 @@ def _find_tokens(
     start, found = time.perf_counter(), folder.exists()
     if not found:
         with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as unfinished:
-            token_store.write(unfinished, encode_text(text, subwords, config), text.examples)
+            statistics = Statistics(len(data.train), subwords)
+            token_store.write(unfinished, encode_text(text, subwords, config, statistics), text.examples)
+            statistics.write(unfinished)
     tokens, counts = token_store.load(folder)
     kept, where = f"{len(tokens) // versions:,}", f"{folder}, in {versions} versions" if versions > 1 else f"{folder}"
     if found:
@@ -239,11 +276,15 @@ def _tags_key(tags: tuple[str, ...]) -> object:
 
 
 def _problems(
-    data: schema.DataConfig, counts: Sequence[CorpusCounts], held_out: Sequence[Sequence[Pair]]
+    data: schema.DataConfig,
+    counts: Sequence[CorpusCounts],
+    held_out: Sequence[Sequence[Pair]],
+    overlaps: Sequence[Overlap],
 ) -> Iterator[str]:
     """What looks wrong with the data. held_out: the pairs of each corpus of data.validation."""
     for one, count in zip(data.train, counts, strict=True):
         yield from corpus_checks.mostly_dropped(one.label, count)
+    yield from validation_overlap.problems(overlaps, data)
     samples: dict[LanguagePair, Sequence[Pair]] = {}
     for one, pairs in zip(data.held_out, held_out, strict=True):
         sample, languages = pairs[: corpus_checks.SAMPLE], data.pair_of(one)

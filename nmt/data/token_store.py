@@ -99,7 +99,7 @@ def write(
     folder: Path, chunks: Iterable[tuple[int, TokenStore, CorpusCounts]], examples: Sequence[DropExamples] = ()
 ) -> None:
     """Write chunks of pairs one after the other into files in an empty folder. chunks: the number of the corpus, the
-    pairs, and the counts of each chunk. examples: of what data.clean dropped in each corpus; read after the last chunk.
+    pairs, and the counts of each chunk. examples: of what was dropped in each corpus; read after the last chunk.
     Raises NmtError if there is no pair."""
     totals: dict[int, CorpusCounts] = {}
     with _Writer(folder, "source") as source, _Writer(folder, "target") as target:
@@ -164,8 +164,8 @@ def counts(folder: Path) -> tuple[CorpusCounts, ...]:
 
 
 def examples(folder: Path) -> tuple[DropExamples, ...]:
-    """Examples of what data.clean dropped and nearly dropped in each corpus; none if the text was not cleaned. Raises
-    NmtError if their file is damaged or missing."""
+    """Examples of what was dropped and nearly dropped in each corpus before it was encoded; none for a store of an
+    earlier version. Raises NmtError if their file is damaged or missing."""
     try:
         return tuple(map(DropExamples.from_json, _meta(folder).get("examples", [])))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

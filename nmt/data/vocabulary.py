@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import sentencepiece
 
@@ -36,13 +37,25 @@ class Tokenizer:
                 f"{(PAD, UNK, BOS, EOS)}: train it with pad_id=0, unk_id=1, bos_id=2, eos_id=3"
             )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Tokenizer, (self.proto,)
+
     def __len__(self) -> int:
         return int(self._processor.GetPieceSize())
 
     @property
     def has_bytes(self) -> bool:
         """Whether it writes a character that it does not know as bytes, and never as the unknown subword."""
-        return any(map(self._processor.IsByte, range(len(self))))
+        return any(self.are_bytes())
+
+    def are_bytes(self) -> list[bool]:
+        """Which subwords are single bytes, in the order of their ids."""
+        return list(map(self._processor.IsByte, range(len(self))))
+
+    def are_text(self) -> list[bool]:
+        """Which subwords stand for text as it is: no special ones, tags and single bytes."""
+        processor = self._processor
+        return [not (processor.IsControl(i) or processor.IsUnknown(i) or processor.IsByte(i)) for i in range(len(self))]
 
     def encode(self, lines: list[str], threads: int = 1) -> list[list[int]]:
         """Each line's subword ids, without BOS and EOS; UNK is the only special id that text can give. Raises NmtError

@@ -9,15 +9,16 @@ from nmt.errors import NmtError
 from nmt.files import atomic, compression
 
 
-def check_folder(output: Path, folder: Path) -> None:
-    """Raises NmtError unless a file can be made in `folder`, where `output` will be written."""
+def check_folder(output: Path, folder: Path, option: str = "--output") -> None:
+    """Raises NmtError unless a file can be made in `folder`, where `output` will be written. option: its name in
+    messages."""
     if not folder.is_dir():
-        raise NmtError(f"{output}: no folder {folder}: make it first, or choose another --output")
+        raise NmtError(f"{output}: no folder {folder}: make it first, or choose another {option}")
     try:
         tempfile.TemporaryFile(dir=folder).close()  # on most systems it never has a name
     except OSError as error:
         reason = "the folder is not writable" if error.errno in (errno.EACCES, errno.ENOENT) else error.strerror
-        raise NmtError(f"{output}: cannot be written: {reason}: choose another --output") from None
+        raise NmtError(f"{output}: cannot be written: {reason}: choose another {option}") from None
 
 
 def check_new_folder(output: Path) -> None:
@@ -31,19 +32,20 @@ def check_new_folder(output: Path) -> None:
     check_folder(output, existing)
 
 
-def check_output(path: Path, read: Iterable[Path] = ()) -> Path:
-    """The path of an --output with symbolic links resolved. Raises NmtError if it is a folder, if no file can be made
-    there, if the name ends as that of a compressed file, and if it is one of the files that the command reads."""
+def check_output(path: Path, read: Iterable[Path] = (), option: str = "--output") -> Path:
+    """The path of an output with symbolic links resolved. Raises NmtError if it is a folder, if no file can be made
+    there, if the name ends as that of a compressed file, and if it is one of the files that the command reads.
+    option: its name in messages."""
     if path.is_dir():
-        raise NmtError(f"{path}: a folder: choose another --output")
-    with atomic.reporting(path, "--output"):
+        raise NmtError(f"{path}: a folder: choose another {option}")
+    with atomic.reporting(path, option):
         place = atomic.followed(path)
     if path.is_file() and any(other.exists() and path.samefile(other) for other in read):
-        raise NmtError(f"{path}: is an input of this command and would be overwritten: choose another --output")
+        raise NmtError(f"{path}: is an input of this command and would be overwritten: choose another {option}")
     if not is_special(path):
         if path.suffix in compression.ENDINGS:
             raise NmtError(f"{path}: output is not compressed: leave out {path.suffix}, and compress it afterwards")
-        check_folder(path, place.parent)
+        check_folder(path, place.parent, option)
     return place
 
 

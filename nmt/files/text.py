@@ -163,15 +163,17 @@ def lines_in(path: Path | None) -> tuple[Iterator[str], bool]:
 
 
 @contextmanager
-def lines_out(path: Path | None, read: Iterable[Path] = ()) -> Iterator[Callable[[str], None]]:
+def lines_out(
+    path: Path | None, read: Iterable[Path] = (), option: str = "--output"
+) -> Iterator[Callable[[str], None]]:
     """A function that writes one line to a file, which appears on exit, or to standard output (None). Raises NmtError
     as `check_output` does, and if standard output is closed; the function raises as `result` does."""
     if path is None:
         check_output_open()
         yield result
         return
-    place = check_output(path, read)
-    with atomic.reporting(path, "--output"), ExitStack() as opened:
+    place = check_output(path, read, option)
+    with atomic.reporting(path, option), ExitStack() as opened:
         content = path if is_special(path) else opened.enter_context(atomic.replacing(place))
         file = opened.enter_context(content.open("w", encoding="utf-8", newline="\n"))
         yield lambda line: print(line, file=file)

@@ -185,6 +185,7 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
         (["train", config, "--device", "cuda:99"], "--device cuda:99"),
         (["train", config, "model.layers=2"], "model.layers: 1 in the saved run, 2 now"),
         (["prepare", config, "data.train=[{source: nowhere.en, target: nowhere.de}]"], "nowhere.en: no such file"),
+        (["prepare", config, "--report", tmp_path / "no" / "x.html"], "make it first, or choose another --report"),
         (["translate", tmp_path / "none.safetensors"], "no such file"),
         (["translate", short, trained], "MODEL comes first: nmt translate MODEL INPUT"),
         (["translate", short, model_file.locate(trained), "--output", tmp_path / "x"], "; MODEL comes first: nmt"),
@@ -379,7 +380,7 @@ def test_killed_at_any_moment_the_run_ends_the_same(corpus: Path, tmp_path: Path
     if STAGES in changes:
         corpora = [f"{{source: {corpus}/{name}.en, target: {corpus}/{name}.de, name: {name}}}"
                    for name in ("train", "validation")]  # fmt: skip
-        settings.append(f"data.train=[{', '.join(corpora)}]")
+        settings += [f"data.train=[{', '.join(corpora)}]", "data.validation_in_training=warn"]
     config = tmp_path / "config.yaml"
     config.write_text(config_text(corpus, tmp_path / "run"))
     assert run("train", config, *settings, f"run_dir={tmp_path / 'whole'}").returncode == 0

@@ -3,12 +3,10 @@
 import dataclasses
 import json
 import logging
-import os
 import random
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ import pytest
 
 from nmt.config import reader, schema
 from nmt.config.schema import CleaningConfig, Config, Corpus, DataConfig
-from nmt.data import cleaning, token_store
+from nmt.data import cleaning, encoding, token_store
 from nmt.data.cleaning import TrainingText
 from nmt.data.corpus import Pair, fingerprint, read_pairs
 from nmt.data.prepare import PreparedData, prepare
@@ -107,8 +105,9 @@ def test_examples_are_kept_with_the_store(run: Config) -> None:
     key = prepare(run).data_key
     first, second = token_store.examples(Path(run.run_dir) / "data" / key)
     shown = {rule: {(one.source, one.target) for one in found.dropped_examples} for rule, found in first.rules.items()}
+    assert len(shown.pop("empty")) == 1
     assert shown == {rule: set(pairs) for rule, pairs in FAULTS.items()}
-    assert {rule: found.dropped for rule, found in first.rules.items()} == COUNTS
+    assert {rule: found.dropped for rule, found in first.rules.items()} == {"empty": 1, **COUNTS}
     assert len(second.rules["near_duplicates"].dropped_examples) == 5
     for rule, found in first.rules.items():
         assert {(one.source, one.target) for one in found.nearly_dropped} <= set(GOOD) | set(FAULTS["near_duplicates"])
@@ -126,7 +125,10 @@ def test_without_clean_nothing_is_dropped_and_nothing_is_said(run: Config) -> No
     assert [one.rules for one in prepared.report.counts] == [{}, {}]
     assert len(prepared.report.tables()) == 2 and "rules" not in str(prepared.report)
     folder = Path(run.run_dir) / "data" / prepared.data_key
-    assert token_store.examples(folder) == () and "examples" not in json.loads((folder / "meta.json").read_text())
+    assert [{rule: found.dropped for rule, found in one.rules.items()} for one in token_store.examples(folder)] == [
+        {"empty": 1},
+        {"empty": 1},
+    ]
 
 
 def test_duplicates_and_copies_count_before_the_rules(run: Config, tmp_path: Path) -> None:
@@ -151,15 +153,20 @@ def test_a_corpus_that_is_mostly_dropped_says_by_which_rule(
 # --------------------------------------------------------------------------- decided once
 
 
-def test_chunks_and_processes_change_nothing(run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("typos", [0.0, 0.5])
+def test_processes_change_nothing_nor_do_chunks_of_plain_text(
+    run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typos: float
+) -> None:
     dice = random.Random(1)
     many = [dice.choice(PLANTED) for _ in range(300)]
     run = changed(run, train=(write_corpus(tmp_path, "many", many), *run.data.train), drop_duplicates=True, workers=1)
-    whole = prepare(run)
-    content = stored(run, whole)
-    for name, chunk, workers in (("small chunks", 7, 1), ("processes", 16, 2)):
+    run = changed(run, augment=schema.AugmentConfig(typos=typos))
+    monkeypatch.setattr(cleaning, "CHUNK_PAIRS", 16)
+    content = stored(run, prepare(run))
+    for name, chunk, workers in (("processes", 16, 2), *[("small chunks", 7, 1)] * (not typos)):
         monkeypatch.setattr(cleaning, "CHUNK_PAIRS", chunk)
-        monkeypatch.setattr(verdicts, "FIRST_CHUNKS", 3)
+        monkeypatch.setattr(cleaning, "FIRST_CHUNKS", 3)
+        monkeypatch.setattr(encoding, "FIRST_CHUNKS", 2)
         other = dataclasses.replace(changed(run, workers=workers), run_dir=str(tmp_path / name))
         assert stored(other, prepare(other)) == content, name
 
@@ -212,7 +219,7 @@ def test_text_that_was_not_read_to_its_end_is_judged_again(run: Config, monkeypa
     assert text.examples == []
     for _ in range(2):
         assert [pair for chunk in text.chunks("all") for pair in chunk.pairs] == GOOD
-    assert sum(found.dropped for one in text.examples for found in one.rules.values()) == sum(COUNTS.values()) + 5
+    assert sum(found.dropped for one in text.examples for found in one.rules.values()) == sum(COUNTS.values()) + 7
 
 
 # --------------------------------------------------------------------------- found again
@@ -248,7 +255,6 @@ import os, signal, sys
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.data import cleaning, prepare, token_store
-from nmt.data.rules import verdicts
 
 def killed(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -256,11 +262,11 @@ def killed(*arguments):
 cleaning.CHUNK_PAIRS = 8
 when = sys.argv[2]
 if when == "judging":
-    real, left = verdicts.verdict, [2]
+    real, left = cleaning.verdict, [2]
     def judged(job):
         left[0] -= 1
         return real(job) if left[0] else killed()
-    verdicts.verdict = judged
+    cleaning.verdict = judged
 elif when == "writing":
     token_store.asdict = killed
 prepare.prepare(reader.parse(Config, sys.argv[1], "config"))
@@ -280,54 +286,6 @@ def test_killed_preparation_leaves_nothing_half_done(
     assert sorted(path.name.split("-")[0] for path in (Path(run.run_dir) / "data").iterdir()) == [
         ".nmt", "tokens", "vocabulary"
     ]  # fmt: skip
-
-
-PROCESSES = """
-import os, signal, sys
-from multiprocessing import active_children
-from nmt.config.schema import CleaningConfig
-from nmt.data.rules import verdicts
-
-verdicts.FIRST_CHUNKS = 1
-job = verdicts.Job([("A dog.", "Ein Hund.")] * 9, None, CleaningConfig(language=None), ("en", "de"))
-jobs = ((number, job) for number in range(20_000))
-if __name__ == "__main__":
-    for number, _ in verdicts.verdicts(jobs, 2):
-        if number == 2:
-            print(*(child.pid for child in active_children()), flush=True)
-            os.kill(os.getpid() if sys.argv[1] == "parent" else active_children()[0].pid, signal.SIGKILL)
-"""
-
-
-def test_processes_end_with_a_killed_parent(tmp_path: Path) -> None:
-    script = tmp_path / "parent.py"
-    script.write_text(PROCESSES)
-    with (tmp_path / "children").open("w") as output:  # a pipe would stay open while they run
-        done = subprocess.run([sys.executable, str(script), "parent"], check=False, stdout=output)
-    assert done.returncode == -signal.SIGKILL
-    children = [int(word) for word in (tmp_path / "children").read_text().split()]
-    assert len(children) == 2
-    deadline = time.monotonic() + 30
-    while any(map(is_running, children)):
-        assert time.monotonic() < deadline, "they run on"
-        time.sleep(0.05)
-
-
-def is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    state = Path(f"/proc/{process}/stat")  # an ended process stays until its new parent asks for its status
-    return not (state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z")
-
-
-def test_a_killed_process_is_an_error(tmp_path: Path) -> None:
-    script = tmp_path / "parent.py"
-    script.write_text(PROCESSES)
-    done = subprocess.run([sys.executable, str(script), "child"], check=False, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "NmtError: data.clean: a process that applies the rules was killed" in done.stderr
 
 
 # --------------------------------------------------------------------------- what cannot be checked

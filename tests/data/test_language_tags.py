@@ -70,7 +70,8 @@ def test_both_languages_then_the_tag_of_the_corpus(counting: Config) -> None:
 def test_one_pair_has_no_tokens_whatever_it_is_called(counting: Config) -> None:
     """A corpus whose languages differ from those of `data`, alone."""
     only = counting.data.train[2]
-    prepared = prepare(changed(counting, data={"train": (only,), "validation": only}))
+    data = {"train": (only,), "validation": only, "validation_in_training": "warn"}
+    prepared = prepare(changed(counting, data=data))
     assert prepared.vocabulary.source.tag("<2fr>") is None
     assert first_sources(prepared)[0][0] != "<2fr>" and prepared.validation[0].tags == ()
     assert prepared.report.languages == ("en", "fr")

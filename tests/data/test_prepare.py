@@ -336,7 +336,7 @@ def test_failed_build_leaves_nothing(run: Config, caplog: Any, monkeypatch: pyte
         patch.setattr(token_store._Writer, "append", fail)
         with pytest.raises(NmtError, match="the disk is full"):
             prepare(run)
-    assert entries(run) == [".nmt", "vocabulary"]
+    assert entries(run) == [".nmt", "overlap", "vocabulary"]
     prepared = prepare(run)
     assert said(caplog) == ["vocabulary learned", "vocabulary reused", "token store kept"]
     assert len(prepared.train) == 300
@@ -382,7 +382,7 @@ def test_killed_build_is_swept_away(run: Config, caplog: pytest.LogCaptureFixtur
     prepared = prepare(run)
     assert said(caplog) == ["vocabulary reused", "token store kept"]
     assert len(prepared.train) == 300
-    assert entries(run) == [".nmt", "tokens", "vocabulary"]
+    assert entries(run) == [".nmt", "overlap", "tokens", "vocabulary"]
     assert not unfinished.exists()
 
 
@@ -429,7 +429,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(run: Config, monkeypatch: py
     monkeypatch.setattr(token_store, "write", full)
     with pytest.raises(NmtError, match=r"tokens-\w+: cannot be written: No space left on device: free some space"):
         prepare(run)
-    assert entries(run) == [".nmt", "vocabulary"]
+    assert entries(run) == [".nmt", "overlap", "vocabulary"]
 
 
 def test_processes_wait_for_the_one_that_builds(run: Config, caplog: pytest.LogCaptureFixture) -> None:
@@ -593,6 +593,19 @@ def test_varied_text_is_stored_in_versions_and_found_again(run: Config, caplog: 
         assert [text.lower().rstrip(".") for text in texts[-1]] == [text.lower().rstrip(".") for text in texts[0]]
     assert texts[1] != texts[2] and all(count * 0.1 < one < count * 0.6 for one in same)
     assert prepare(varying).data_key == varied.data_key != plain.data_key and said(caplog)[-1] == "token store reused"
+
+
+def test_each_chunk_is_varied_otherwise(run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleaning, "CHUNK_PAIRS", 20)
+    lines = "".join(f"{' '.join(WORDS)}\n" for _ in range(200))
+    (tmp_path / "same.en").write_text(lines)
+    (tmp_path / "same.de").write_text(lines)
+    same = Corpus(source=str(tmp_path / "same.en"), target=str(tmp_path / "same.de"))
+    data = {"train": (same,), "validation": None, "augment": schema.AugmentConfig(uppercase=0.5)}
+    stored = prepare(changed(run, data=data, vocabulary={"size": 300, "bpe_dropout_samples": 1}))
+    sources, _ = stored.train.pairs(np.arange(200))
+    capitals = [text.isupper() for text in stored.vocabulary.source.decode([ids.tolist() for ids in sources])]
+    assert len({tuple(capitals[start : start + 20]) for start in range(0, 200, 20)}) == 10
 
 
 def test_a_vocabulary_without_the_tag_is_refused(make_config: MakeConfig, corpus: Path, tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands import average
 from nmt.commands.validate import Validator
 from nmt.config.language_pairs import LanguagePair
+from nmt.data.encoding import encode_pairs
+from nmt.data.prepare import ValidationSet
 from nmt.decoding import model_loader
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
@@ -156,7 +158,8 @@ def test_validation_and_averaging_search_a_converted_copy(precision: str, tmp_pa
     translator.decoding = SETTINGS.search
     assert [text for _, _, text in scores.samples] == translator.translate(LINES[: len(scores.samples)])
     path = save(tmp_path / "step-00000001.safetensors")
-    one = average._score("last 1", [path], validator, pairs, CPU)
+    held_out = ValidationSet("en-de", LanguagePair("en", "de"), (), pairs, encode_pairs(pairs, VOCABULARY))
+    one = average._score("last 1", [path], [validator], [held_out], CPU)
     assert (one.bleu, one.chrf) == (scores.bleu, scores.chrf)
     found = [score for translation in translator.score(LINES, LINES) for score in translation.token_scores]
     assert one.loss == pytest.approx(-sum(found) / len(found), abs=1e-3)

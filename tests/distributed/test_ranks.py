@@ -349,7 +349,7 @@ def test_stages_go_on_with_two_ranks_and_with_one_again(two_ranks: RankProcesses
     )
     settings = (
         *FIFTY, f"data.train=[{', '.join(corpora)}]", f"data.stages=[{stages}]",
-        "training.batch_tokens=300", "data.pool_pairs=100", "model.dropout=0",
+        "training.batch_tokens=300", "data.pool_pairs=100", "model.dropout=0", "data.validation_in_training=warn",
     )  # fmt: skip
     steps, _, whole = run_of(ALONE, config_of(corpus, tmp_path / "whole", *settings))
     first, second, third = (
@@ -466,7 +466,7 @@ def test_two_ranks_validate_as_one_does(
     if sets == 2:
         files = "{{source: {0}/{1}.en, target: {0}/{1}.de, name: {1}}}"
         both = ", ".join(files.format(corpus, name) for name in ("validation", "train"))
-        several.append(f"data.validation=[{both}]")
+        several += [f"data.validation=[{both}]", "data.validation_in_training=warn"]
     config = config_of(corpus, tmp_path / "run", *several)
     scores, samples = validation_of(ALONE, config, learned)
     assert len(samples) == sentences * sets and scores["chrf"] > 0

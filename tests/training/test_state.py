@@ -100,7 +100,9 @@ def test_all_of_the_progress_comes_back(make_config: MakeConfig, tmp_path: Path)
         step=7, epoch=2, step_in_epoch=3, target_tokens=10**12, seconds=0.1, best=-1 / 3, best_step=5, without_best=2,
         losses=[0.1, 1e300], interval_target_tokens=1, interval_source_tokens=2, interval_cells=3,
         interval_sentences=4, interval_seconds=1e-9, interval_waiting=1e-10, overflows=6, metrics_bytes=12345,
-        samples_bytes=678, micro_cells=128, ranks=2, pairs_of=[5], interval_pairs_of=[6], interval_target_tokens_of=[7],
+        samples_bytes=678, micro_cells=128, ranks=2,
+        stage=1, stage_step=4, stage_time=90, stage_given=[90], pool_end=99, pairs_of=[5],
+        interval_pairs_of=[6], interval_target_tokens_of=[7],
     )  # fmt: skip
     assert all(value != getattr(Progress(), name) for name, value in dataclasses.asdict(progress).items())
     state.write(tmp_path, state.snapshot(session.identity, progress, session.train_step))

@@ -79,7 +79,8 @@ def test_a_mix_of_corpora_resumes_and_tells_the_share_and_the_loss_of_each(
 ) -> None:
     files = f"source: {corpus}/train.en, target: {corpus}/train.de"
     other = f"source: {corpus}/validation.en, target: {corpus}/validation.de"
-    some = (f"data.train=[{{{files}, weight: 9}}, {{{other}, weight: 1}}]", "training.log_every=10")
+    corpora = f"data.train=[{{{files}, weight: 9}}, {{{other}, weight: 1}}]"
+    some = (corpora, "training.log_every=10", "data.validation_in_training=warn")
     trainer(make_config(f"run_dir={tmp_path / 'whole'}", *some)).run()
     parts = make_config(f"run_dir={tmp_path / 'parts'}", *some)
     for step in (7, 13):  # between two rows of metrics
@@ -98,7 +99,9 @@ def test_a_mix_of_corpora_resumes_and_tells_the_share_and_the_loss_of_each(
     total = ended.progress.pairs_of
     assert [one["passes"] for one in rows[-1]["corpora"]] == [round(total[0] / 300, 4), round(total[1] / 20, 4)]
     with pytest.raises(NmtError, match="other training data"):
-        trainer(make_config(f"run_dir={tmp_path / 'parts'}", some[0].replace("weight: 9", "weight: 8"))).run()
+        trainer(
+            make_config(f"run_dir={tmp_path / 'parts'}", some[0].replace("weight: 9", "weight: 8"), *some[1:])
+        ).run()
 
 
 STAGES = (
@@ -116,13 +119,17 @@ def test_stages_resume_wherever_they_end(
 ) -> None:
     validate = validation.validate
     # No validation is better than the first.
-    monkeypatch.setattr("nmt.training.trainer.validate", lambda *given: ({"validation_loss": 1.0}, validate(*given)[1]))
+    monkeypatch.setattr(
+        "nmt.training.trainer.validate",
+        lambda *given: dataclasses.replace(validate(*given), of_sets=[{"validation_loss": 1.0}]),
+    )
     caplog.set_level("INFO", "nmt")
     corpora = [f"{{source: {corpus}/{name}.en, target: {corpus}/{name}.de, name: {of}}}"
                for name, of in (("train", "large"), ("validation", "small"))]  # fmt: skip
     some = (
         f"data.train=[{', '.join(corpora)}]", f"data.stages=[{STAGES}]", "data.pool_pairs=60", "training.log_every=1",
         "training.validate_every=3", "training.max_steps=30", "training.batch_tokens=200", "training.max_epochs=9",
+        "data.validation_in_training=warn",
     )  # fmt: skip
     trainer(make_config(f"run_dir={tmp_path / 'whole'}", *some)).run()
     rows = [row for row in rows_of(tmp_path / "whole" / "metrics.jsonl") if "loss" in row]
@@ -362,7 +369,8 @@ def test_best_starts_anew_on_another_validation_set(make_config: MakeConfig, cor
     first = trainer(make_config("training.max_steps=10", "training.validation_bleu=false"))
     first.run()
     other = f"data.validation={{source: {corpus}/train.en, target: {corpus}/train.de}}"
-    second = trainer(make_config(other, "training.validation_bleu=false", "training.learning_rate=1e-30"))
+    allowed = "data.validation_in_training=warn"
+    second = trainer(make_config(other, allowed, "training.validation_bleu=false", "training.learning_rate=1e-30"))
     second.run()
     assert second.progress.best_step == 20
 

@@ -68,10 +68,10 @@ function row({label, cells, differs}, mark = false) {
 }
 
 function showTables() {
-  at("summary").append(make("table", {}, heads(""), make("tbody", {}, ...data.summary.map(each => row(each)))));
+  at("summary").append(make("table", {className: "data"}, heads(""), make("tbody", {}, ...data.summary.map(each => row(each)))));
   const groups = data.scores.flatMap(({title, rows}) =>
     [make("tr", {}, make("th", {colSpan: runs.length + 1, scope: "rowgroup", textContent: title})), ...rows.map(each => row(each))]);
-  at("scores").append(make("table", {}, heads(""), make("tbody", {}, ...groups)));
+  at("scores").append(make("table", {className: "data"}, heads(""), make("tbody", {}, ...groups)));
   at("scores-note").textContent = data.unlike;
   at("scores-note").hidden = !data.unlike;
   at("scores-sheet").hidden = !data.scores.length;
@@ -81,15 +81,12 @@ function showTables() {
   }));
   at("signatures-part").hidden = !data.signatures.length;
   at("environment").append(data.environment.length
-    ? make("table", {}, heads(""), make("tbody", {}, ...data.environment.map(each => row(each, true))))
+    ? make("table", {className: "data"}, heads(""), make("tbody", {}, ...data.environment.map(each => row(each, true))))
     : make("p", {className: "note", textContent: "Not recorded."}));
   showSessions();
   showStages();
   showData();
 }
-
-const clock = time => time ? `${time.slice(0, 10)} ${time.slice(11, 16)}` : "–";
-const count = number => number === null ? "–" : number.toLocaleString("en");
 
 function showSessions() {
   const rows = data.sessions.flatMap((sessions, run) => sessions.map(each => of(run, make("tr", {},
@@ -98,7 +95,7 @@ function showSessions() {
       .map(textContent => make("td", {textContent}))))));
   const titles = ["run", "started (UTC)", "at step", "ended (UTC)", "at step", "outcome"];
   const head = make("thead", {}, make("tr", {}, ...titles.map(textContent => make("th", {scope: "col", textContent}))));
-  at("sessions").append(rows.length ? make("table", {}, head, make("tbody", {}, ...rows))
+  at("sessions").append(rows.length ? make("table", {className: "data"}, head, make("tbody", {}, ...rows))
     : make("p", {className: "note", textContent: "Not recorded."}));
 }
 
@@ -122,13 +119,7 @@ function showData() {
         "Not recorded in the run folder, and the prepared data was not found."}));
       continue;
     }
-    for (const [titles, ...rows] of tables) {
-      const head = make("thead", {}, make("tr", {}, ...titles.map(textContent => make("th", {scope: "col", textContent}))));
-      const body = rows.map(([first, ...rest]) => make("tr", {}, make("th", {scope: "row", textContent: first}),
-        ...rest.map(textContent => make("td", {textContent}))));
-      at("corpora").append(make("div", {className: "scroll", tabIndex: 0, role: "group", ariaLabel: `Data by ${titles[0]}`},
-        make("table", {className: "numbers"}, head, make("tbody", {}, ...body))), make("p"));
-    }
+    for (const table of tables) at("corpora").append(tableOf(`Data by ${table[0][0]}`, table), make("p"));
   }
 }
 
@@ -142,7 +133,7 @@ function showSettings() {
   const shown = data.settings.filter(WHICH[at("which").value][1]);
   at("settings-note").textContent = `${shown.length} of ${data.settings.length} settings`
     + (runs.length > 1 ? "; highlighted where the runs differ" : "");
-  at("settings").replaceChildren(make("table", {}, heads("setting", "default"), make("tbody", {}, ...shown.map(setting => {
+  at("settings").replaceChildren(make("table", {className: "data"}, heads("setting", "default"), make("tbody", {}, ...shown.map(setting => {
     const line = row(setting, true);
     line.append(make("td", {className: "default", textContent: setting.default || "required"}));
     return line;
@@ -225,23 +216,6 @@ function linesOf(chart) {
     const points = column.map((y, j) => ({x: run[kind][axis][j], y, step: step[j]})).filter(({x, y}) => x !== null && y !== null);
     return points.length ? [{run: number, kind, beside: chart.lines.length > 1 && !i, points}] : [];
   }));
-}
-
-function ticks(from, to, most) {
-  const rough = (to - from) / most, power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * ([1, 2, 5].find(factor => factor * power >= rough) ?? 10);
-  const first = Math.ceil(from / step - 1e-9);
-  return Array.from({length: Math.floor(to / step + 1e-9) - first + 1}, (_, i) => Number(((first + i) * step).toPrecision(12)));
-}
-
-const compact = new Intl.NumberFormat("en", {notation: "compact", maximumFractionDigits: 2});
-/** The labels of an axis's ticks, all in the same format. */
-function written(values, percent) {
-  const most = Math.max(...values.map(Math.abs));
-  return values.map(value => percent ? `${Number((100 * value).toPrecision(6))} %`
-    : most >= 1e5 ? compact.format(value)
-    : most < 1e-3 && value ? value.toExponential().replace("e-", "e−")
-    : value.toLocaleString("en", {maximumFractionDigits: 6}));
 }
 
 function exact(value, percent) {

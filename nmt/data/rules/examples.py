@@ -1,4 +1,4 @@
-"""What the rules dropped: counts, and examples of pairs that were dropped and that were nearly dropped."""
+"""What was dropped: counts, and examples of pairs that were dropped and that were nearly dropped."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +33,8 @@ class RuleExamples:
 
 
 class DropExamples:
-    """The examples of each rule: at most `most` of each kind, so memory is bounded.
+    """The examples of each rule: at most `most` of each kind, so memory is bounded. Reasons that are no rule of
+    data.clean have examples in the same way, such as `empty`.
 
     They are the same for the same pairs, whatever chunks the pairs came in and whichever process looked at them: each
     process collects its own, and `merge` joins them.
@@ -90,7 +91,9 @@ class DropExamples:
 
     def to_json(self) -> dict[str, Any]:
         """The content as `json.dumps` takes it."""
-        return {"most": self.most, "rules": {name: asdict(self.rules[name]) for name in MEANINGS if name in self.rules}}
+        names = [name for name in MEANINGS if name in self.rules]
+        names += sorted(self.rules.keys() - MEANINGS.keys())
+        return {"most": self.most, "rules": {name: asdict(self.rules[name]) for name in names}}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "DropExamples":
@@ -104,8 +107,13 @@ class DropExamples:
 
 def _example(pair: Pair, score: float | None, rank: float = 0.0) -> Example:
     digest = hashlib.blake2b("\n".join(pair).encode("utf-8", "surrogatepass"), digest_size=6).digest()
-    source, target = (side if len(side) <= LONGEST else side[:LONGEST] + "…" for side in pair)
+    source, target = map(shortened, pair)
     return Example((rank, int.from_bytes(digest, "big")), source, target, score)
+
+
+def shortened(side: str) -> str:
+    """A side of a pair as examples show it."""
+    return side if len(side) <= LONGEST else side[:LONGEST] + "…"
 
 
 def _from_json(row: Mapping[str, Any]) -> Example:

@@ -24,7 +24,10 @@ from nmt.evaluation.report import to_text
 from nmt.evaluation.scores import Interval, Score
 
 FOLDER = resources.files("nmt.commands.report")
-STYLE, SCRIPT = (FOLDER.joinpath(f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
+STYLE, SCRIPT = (
+    FOLDER.parent.joinpath(f"html_page.{kind}").read_text("utf-8") + FOLDER.joinpath(f"page.{kind}").read_text("utf-8")
+    for kind in ("css", "js")
+)
 
 
 def data_in(text: str) -> Any:

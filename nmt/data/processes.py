@@ -1,0 +1,76 @@
+"""Work on many chunks of text: done here, or by several processes where there are many chunks. Threads would gain
+nothing, as most of such work is Python's."""
+
+import os
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context, parent_process
+from typing import Any, TypeVar
+
+from nmt.errors import NmtError
+
+T = TypeVar("T")
+J = TypeVar("J")
+R = TypeVar("R")
+
+_work: Callable[[Any], Any]  # of a process that was started here
+
+
+def mapped(
+    work: Callable[[J], R], jobs: Iterable[tuple[T, J]], processes: int, alone: int, what: str
+) -> Iterator[tuple[T, R]]:
+    """The result of each job, in the order of the jobs, beside what came with the job.
+
+    work: a function or an object that can be pickled: it is sent to each process once. alone: how many jobs are done
+    before other processes are started. At most two jobs for each process are under way at a time. what: what the
+    processes do, for messages. Raises what the work raises, and NmtError if a process is killed.
+    """
+    jobs, waiting = iter(jobs), deque[tuple[T, Future[R]]]()
+    for number, (with_it, job) in enumerate(jobs, start=1):
+        yield with_it, work(job)
+        if processes > 1 and number == alone:
+            break
+    else:
+        return
+    pool = ProcessPoolExecutor(processes, get_context("spawn"), _begin, (work,))
+    try:
+        for with_it, job in jobs:
+            waiting.append((with_it, pool.submit(_do, job)))
+            if len(waiting) > 2 * processes:
+                yield waiting[0][0], waiting.popleft()[1].result()
+        while waiting:
+            yield waiting[0][0], waiting.popleft()[1].result()
+    except BrokenProcessPool:
+        raise NmtError(
+            f"a process that {what} was killed, perhaps for lack of memory: run the command again, or set data.workers "
+            f"to a lower number than {processes}"
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _begin(work: Callable[[Any], Any]) -> None:
+    global _work
+    _work = work
+    os.environ["OMP_NUM_THREADS"] = "1"  # for libraries that are loaded later
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _do(job: Any) -> Any:
+    return _work(job)
+
+
+def _end_with_parent() -> None:
+    """End this process as soon as the one that started it has ended, even if that was killed."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

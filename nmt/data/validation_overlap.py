@@ -1,0 +1,158 @@
+"""What validation text and training text have in common: a model that was trained on its validation text scores too
+well there, and the best checkpoint is not the best one."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nmt.config import schema
+from nmt.data.corpus import Pair
+from nmt.data.rules.examples import shortened
+from nmt.errors import NmtError
+from nmt.files import atomic
+
+FORMAT = 1  # part of the name of the file that stores what was found
+MOST = 10  # examples of each kind
+# Where more is in common, it is no chance: short sentences, such as greetings, are in all text of some kinds, and in a
+# validation set of 20 pairs a single one is 5%.
+_CHANCE_SHARE, _CHANCE_PAIRS = 0.01, 10
+
+
+class Common(NamedTuple):
+    """A validation pair whose source is in the training text too."""
+
+    source: str
+    target: str
+    trained: str  # the target there: the same one, or the first one
+    corpus: int  # the number of the first training corpus that has it
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """What one validation set has in common with the training text, after data.clean and before pairs are dropped for
+    their length. Text is compared exactly."""
+
+    total: int  # pairs of the validation set
+    pairs: int  # those of them that are training pairs
+    sources: int  # those of the others whose source is in the training text, with another target
+    by_corpus: tuple[tuple[int, int], ...]  # of each training corpus: its pairs, and its sources, that are found here
+    pair_examples: tuple[Common, ...]  # the first training pairs
+    source_examples: tuple[Common, ...]  # the first ones that have another target in training
+
+    @property
+    def too_many_pairs(self) -> bool:
+        """Whether more pairs are in both than chance explains."""
+        return self._too_many(self.pairs)
+
+    @property
+    def too_many_sources(self) -> bool:
+        """The same of sources alone."""
+        return self._too_many(self.sources)
+
+    def _too_many(self, number: int) -> bool:
+        return number > max(_CHANCE_PAIRS, _CHANCE_SHARE * self.total)
+
+
+class OverlapSearch:
+    """Looks for validation text in training text, chunk by chunk."""
+
+    def __init__(self, held_out: Sequence[Sequence[Pair]], compared: Sequence[Sequence[bool]]) -> None:
+        """held_out: the pairs of each validation set; compared: with which training corpora each is compared."""
+        self._held_out, self._compared = held_out, compared
+        self._sources = [{source for source, _ in pairs} for pairs in held_out]
+        self._pairs = [set(pairs) for pairs in held_out]
+        self._counts = [[[0, 0] for _ in corpora] for corpora in compared]
+        self._found: list[dict[Pair, int]] = [{} for _ in held_out]  # the first corpus that has it
+        self._found_sources: list[dict[str, tuple[str, int]]] = [{} for _ in held_out]  # its first target and corpus
+
+    def add(self, corpus: int, pairs: Sequence[Pair]) -> None:
+        """Compare training pairs. corpus: its number."""
+        for number, sources in enumerate(self._sources):
+            for pair in (pair for pair in pairs if pair[0] in sources) if self._compared[number][corpus] else ():
+                counts = self._counts[number][corpus]
+                counts[1] += 1
+                self._found_sources[number].setdefault(pair[0], (pair[1], corpus))
+                if pair in self._pairs[number]:
+                    counts[0] += 1
+                    self._found[number].setdefault(pair, corpus)
+
+    def overlaps(self) -> list[Overlap]:
+        """What was found, of each validation set."""
+        return [self._overlap(number) for number in range(len(self._held_out))]
+
+    def _overlap(self, number: int) -> Overlap:
+        held_out, found, sources = self._held_out[number], self._found[number], self._found_sources[number]
+        pairs = dict.fromkeys(pair for pair in held_out if pair in found)
+        # Whatever target training has for these, it is another one.
+        others = dict.fromkeys(pair for pair in held_out if pair not in found and pair[0] in sources)
+        return Overlap(
+            total=len(held_out),
+            pairs=sum(pair in found for pair in held_out),
+            sources=sum(pair not in found and pair[0] in sources for pair in held_out),
+            by_corpus=tuple((one, other) for one, other in self._counts[number]),
+            pair_examples=tuple(_common(pair, pair[1], found[pair]) for pair in list(pairs)[:MOST]),
+            source_examples=tuple(_common(pair, *sources[pair[0]]) for pair in list(others)[:MOST]),
+        )
+
+
+def _common(pair: Pair, trained: str, corpus: int) -> Common:
+    return Common(shortened(pair[0]), shortened(pair[1]), shortened(trained), corpus)
+
+
+def compared(data: schema.DataConfig) -> list[list[bool]]:
+    """For each validation set, whether each training corpus has the same languages: text of other languages, which has
+    another target for the same source, says nothing."""
+    return [[data.pair_of(one) == data.pair_of(corpus) for corpus in data.train] for one in data.held_out]
+
+
+def check(overlaps: Sequence[Overlap], data: schema.DataConfig) -> None:
+    """Raise NmtError if too many pairs of a validation set are training pairs, unless the settings allow it."""
+    for overlap, one in zip(overlaps, data.held_out, strict=True):
+        if overlap.too_many_pairs and data.validation_in_training == "error":
+            raise NmtError(
+                f"{_common_pairs(overlap, one, data)}: scores on them tell nothing about other text: remove them from "
+                "data.train, or set data.validation_in_training: warn"
+            )
+
+
+def problems(overlaps: Sequence[Overlap], data: schema.DataConfig) -> Iterator[str]:
+    """What is worth a warning."""
+    for overlap, one in zip(overlaps, data.held_out, strict=True):
+        if overlap.pairs:
+            yield f"{_common_pairs(overlap, one, data)}: scores on them tell nothing about other text"
+        if overlap.too_many_sources:
+            yield (
+                f"data.validation, {one.label}: {overlap.sources:,} of {overlap.total:,} sources "
+                f"({overlap.sources / overlap.total:.1%}) are in data.train too, with another target"
+            )
+
+
+def _common_pairs(overlap: Overlap, held_out: schema.Corpus, data: schema.DataConfig) -> str:
+    most = max(range(len(data.train)), key=lambda corpus: overlap.by_corpus[corpus][0])
+    where = f", most of them in {data.train[most].label}" if len(data.train) > 1 else ""
+    return (
+        f"data.validation, {held_out.label}: {overlap.pairs:,} of {overlap.total:,} pairs "
+        f"({overlap.pairs / overlap.total:.1%}) are training pairs too{where}"
+    )
+
+
+def write(path: Path, overlaps: Sequence[Overlap]) -> None:
+    """Write them to a file."""
+    with atomic.reporting(path, "data.store_dir"):
+        atomic.write_text(path, json.dumps([asdict(one) for one in overlaps], indent=1) + "\n")
+
+
+def read(path: Path) -> tuple[Overlap, ...]:
+    """What `write` wrote. Raises NmtError if the file is damaged or missing."""
+    try:
+        return tuple(_from_json(row) for row in json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise NmtError(f"{path}: damaged ({error}): delete the file to make it again") from error
+
+
+def _from_json(row: dict[str, Any]) -> Overlap:
+    examples = {name: tuple(Common(*one) for one in row[name]) for name in ("pair_examples", "source_examples")}
+    counts = tuple((pairs, sources) for pairs, sources in row["by_corpus"])
+    return Overlap(**{**row, **examples, "by_corpus": counts})

@@ -1,0 +1,104 @@
+"""Statistics of text, against numbers counted by hand; the same however the text came in chunks."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.config import schema
+from nmt.data import statistics, vocabulary
+from nmt.data.corpus import Pair
+from nmt.data.encoding import encode_pairs
+from nmt.data.statistics import EvenSample, Statistics, counts_of, ratio_steps
+from nmt.data.vocabulary import Vocabulary
+from nmt.errors import NmtError
+
+# Each letter is a subword of its own, and so is the space before a word.
+LETTERS = "abcdefghij"
+TEXT = [" ".join(LETTERS)] * 3
+SETTINGS = {"character_coverage": 1.0, "normalization": "nmt_nfkc"}
+LETTERWISE = vocabulary.learn(TEXT, schema.VocabularyConfig(size=4 + 256 + 11, byte_fallback=True, **SETTINGS))
+BOTH = Vocabulary(LETTERWISE, LETTERWISE)
+
+
+def counted(pairs: list[Pair], subwords: Vocabulary = BOTH, chunk: int = 1000) -> dict[str, Any]:
+    found = Statistics(1, subwords)
+    for start in range(0, len(pairs), chunk):
+        part = pairs[start : start + chunk]
+        found.add(0, part, encode_pairs(part, subwords))
+    return found.to_json()
+
+
+def test_numbers_counted_by_hand() -> None:
+    # "ab" is ▁ a b: 3 subwords. "☃" is no letter of the vocabulary: ▁ and its 3 bytes.
+    pairs = [("ab", "abcdef"), ("ab", "ab"), ("abc", "☃"), ("a b", "b")]
+    assert [len(ids) for ids in LETTERWISE.encode(["ab", "abcdef", "☃", "a b", "b"])] == [3, 7, 4, 4, 2]
+    found = counted(pairs)
+    (mine,) = found["corpora"]
+    assert mine["lengths"] == [[(3, 2), (4, 2)], [(2, 1), (3, 1), (4, 1), (7, 1)]]
+    # 7/3 is 2^1.22, the step 10 of eighths; 1 is 0; 2/4 is -8.
+    assert mine["ratios"] == [(-8, 1), (0, 2), (10, 1)]
+    assert (mine["unknown"], mine["bytes"]) == ([0, 0], [0, 3])
+    assert mine["sample"] == [list(pair) for pair in pairs]
+    source, target = found["characters"]
+    assert (source["characters"], source["distinct"], source["missing"]) == (2 + 2 + 3 + 3, 4, 0)
+    assert (target["characters"], target["missing"], target["missing_distinct"]) == (6 + 2 + 1 + 1, 1, 1)
+    assert target["most_frequent_missing"] == [("☃", 1)]
+    (shared,) = found["vocabularies"]
+    assert (shared["size"], shared["subwords"]) == (271, 11)
+    times = {"▁": 9, "a": 6, "b": 7, "c": 2, "d": 1, "e": 1, "f": 1}
+    assert dict(shared["rarest"]) == times and shared["unused"] == 4
+    assert shared["unused_examples"] == ["g", "h", "i", "j"] and shared["enough"] == 0
+
+
+def test_unknown_subwords_without_bytes_and_two_vocabularies() -> None:
+    plain = vocabulary.learn(TEXT, schema.VocabularyConfig(size=4 + 11, byte_fallback=False, **SETTINGS))
+    found = counted([("a☃b", "a")] * 120, Vocabulary(plain, LETTERWISE))
+    assert (found["corpora"][0]["unknown"], found["corpora"][0]["bytes"]) == ([120, 0], [0, 0])
+    source, target = found["vocabularies"]
+    assert (source["size"], target["size"]) == (15, 271)
+    assert [dict(one["rarest"]) for one in (source, target)] == [{"▁": 120, "a": 120, "b": 120}, {"▁": 120, "a": 120}]
+    assert (source["enough"], target["enough"]) == (3, 2)
+    assert found["characters"][0]["most_frequent_missing"] == [("☃", 120)]
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(st.text(LETTERS + " ☃1", min_size=1), st.text(LETTERS, min_size=1)), max_size=40), st.data())
+def test_the_same_in_chunks_of_any_size(pairs: list[Pair], data: st.DataObject) -> None:
+    pairs = [pair for pair in pairs if pair[0].strip()]
+    assert json.dumps(counted(pairs, chunk=data.draw(st.integers(1, 50)))) == json.dumps(counted(pairs))
+
+
+@given(st.integers(0, 300), st.integers(1, 40), st.integers(1, 20))
+def test_a_sample_is_even_and_small(number: int, chunk: int, most: int) -> None:
+    sample, pairs = EvenSample(most), [(str(i), "") for i in range(number)]
+    for start in range(0, number, chunk):
+        sample.add(pairs[start : start + chunk])
+    found = [int(source) for source, _ in sample.pairs]
+    steps = set(np.diff(found).tolist())
+    assert len(found) <= most and len(steps) <= 1 and found[:1] == ([0] if number else [])
+    assert len(found) > most // 2 or number <= most  # not fewer than need be
+    assert not found or number - found[-1] <= max(steps, default=number)
+
+
+def test_steps_of_ratios() -> None:
+    source, target = np.array([1, 2, 3, 8, 1, 1]), np.array([1, 1, 9, 9, 10**6, 2])
+    # log2 of 3 is 1.585, of 9/8 is 0.170; a ratio of a million is at the end.
+    assert ratio_steps(source, target).tolist() == [0, -8, 13, 1, 64, 8]
+    assert counts_of(np.array([3, 1, 3])) == {1: 1, 3: 2}
+
+
+def test_what_is_stored_is_read(tmp_path: Path) -> None:
+    assert statistics.read(tmp_path) is None
+    found = Statistics(1, BOTH)
+    found.add(0, [("a", "b")], encode_pairs([("a", "b")], BOTH))
+    found.corpora[0].sample.pairs = [("\udcff</script>", "\x00")]
+    found.write(tmp_path)
+    assert statistics.read(tmp_path) == json.loads(json.dumps(found.to_json()))
+    (tmp_path / statistics.FILE).write_text("{")
+    with pytest.raises(NmtError, match=r"damaged .*: delete the folder to build it again"):
+        statistics.read(tmp_path)
