@@ -382,7 +382,7 @@ def test_killed_at_any_moment_the_run_ends_the_same(corpus: Path, tmp_path: Path
     if STAGES in changes:
         corpora = [f"{{source: {corpus}/{name}.en, target: {corpus}/{name}.de, name: {name}}}"
                    for name in ("train", "validation")]  # fmt: skip
-        settings.append(f"data.train=[{', '.join(corpora)}]")
+        settings += [f"data.train=[{', '.join(corpora)}]", "data.validation_in_training=warn"]
     config = tmp_path / "config.yaml"
     config.write_text(config_text(corpus, tmp_path / "run"))
     assert run("train", config, *settings, f"run_dir={tmp_path / 'whole'}").returncode == 0

@@ -138,7 +138,7 @@ def test_each_setting_is_either_identical_or_listed() -> None:
     identical = {
         "beam_size", "length_penalty", "normalization", "max_extra_tokens", "max_length_ratio", "max_length",
         "temperature", "top_k", "top_p", "seed", "consensus", "candidates", "batch_tokens", "max_source_tokens",
-        "long_input", "engine",
+        "long_input", "engine", "capitals",
     }  # fmt: skip
     assert {field.name for field in dataclasses.fields(DecodingConfig)} == identical | DIFFERENT.keys()
     assert exact_engine.difference(DecodingConfig()) is None

@@ -33,5 +33,6 @@ def counting_config(folder: Path, run: Path) -> str:
         for key, name in (("train", "train"), ("validation", "validation"))
     )
     lines = [line for line in text.split("\n") if not line.startswith(("  train: ", "  validation: "))]
-    both = f"{train}{validation}  validation_in_training: warn\n"  # short counts are in both
-    return "\n".join(lines).replace("  target_language: de\n", f"  target_language: de\n{both}")
+    return "\n".join(lines).replace(
+        "  target_language: de\n", f"  target_language: de\n{train}{validation}  validation_in_training: warn\n"
+    )
