@@ -280,13 +280,15 @@ def in_one_line(value: Any) -> str:
 
 def flatten(value: Any) -> dict[str, str]:
     """Every setting's dotted path and its value, as YAML in one line."""
-    found: dict[str, str] = {}
+    return {path: in_one_line(inner) for path, inner in _values(value).items()}
+
+
+def _values(value: Any) -> dict[str, Any]:
+    """Every setting's dotted path and its value."""
+    found: dict[str, Any] = {}
     for name, own in settings(type(value)).items():
         inner = getattr(value, name)
-        if own.is_section:
-            found |= {f"{name}.{path}": text for path, text in flatten(inner).items()}
-        else:
-            found[name] = in_one_line(inner)
+        found |= {f"{name}.{path}": x for path, x in _values(inner).items()} if own.is_section else {name: inner}
     return found
 
 
@@ -305,8 +307,22 @@ def defaults(value: Any) -> dict[str, str]:
 
 def differences(old: Any, new: Any) -> dict[str, tuple[str, str]]:
     """The settings in which two values of one declaration differ: path → both values, as YAML in one line, empty where
-    one of them has no such setting."""
-    before, after = flatten(old), flatten(new)
-    paths = dict.fromkeys([*after, *before])
-    both = {path: (before.get(path, ""), after.get(path, "")) for path in paths}
-    return {path: values for path, values in both.items() if values[0] != values[1]}
+    one of them has no such setting. In lists of the same length, the settings of their entries: `books[0].title`."""
+    before, after = _values(old), _values(new)
+    found: dict[str, tuple[str, str]] = {}
+    for path in dict.fromkeys([*after, *before]):
+        both = before.get(path), after.get(path)
+        texts = tuple(in_one_line(values[path]) if path in values else "" for values in (before, after))
+        if texts[0] != texts[1]:
+            found |= _differences_of_entries(path, *both) or {path: (texts[0], texts[1])}
+    return found
+
+
+def _differences_of_entries(path: str, old: Any, new: Any) -> dict[str, tuple[str, str]]:
+    """The differences of two lists of dataclasses, entry by entry; none for other values, and other lengths."""
+    if not (isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new)):
+        return {}
+    if not all(map(dataclasses.is_dataclass, old + new)):
+        return {}
+    entries = (differences(*both) for both in zip(old, new, strict=True))
+    return {f"{path}[{i}].{inner}": texts for i, entry in enumerate(entries) for inner, texts in entry.items()}

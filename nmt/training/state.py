@@ -8,8 +8,9 @@ import contextlib
 import dataclasses
 import json
 import logging
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from torch import Tensor
@@ -30,9 +31,11 @@ FORMAT = "nmt-state"
 _FIXED_SETTINGS = (
     "model.", "vocabulary.", "seed", "training.batch_tokens", "training.best_metric", "data.pool_pairs",
     "data.source_language", "data.target_language", "data.max_length", "data.drop_copies", "data.drop_duplicates",
-    "data.language_tags",
+    "data.language_tags", "data.clean", "data.augment.", "data.temperature", "data.stages",
 )  # fmt: skip
-_MIXED_BY = ("data.train", "data.temperature", "data.stages")
+# Files may be moved or renamed; whether they hold the same text is seen once they are read.
+_FIXED_OF_CORPORA = re.compile(r"data\.train(\[\d+\]\.(weight|tag|languages|reversed))?")
+_LISTS = ("data.train", "data.stages")
 _FREE_SETTINGS = ("model.dropout", "model.attention_dropout", "model.activation_dropout")
 
 
@@ -142,30 +145,62 @@ class Identity:
     def check_resumable(self, saved: "Identity", run: Path) -> None:
         """Log which settings changed. Raises NmtError for a change with which the saved state cannot be resumed."""
         check_settings(self.config, saved.config, run)
-        changed = reader.differences(saved.config, self.config)
+        changed = _changes(saved.config, self.config)
         if self.vocabulary_key != saved.vocabulary_key:
-            raise _not_resumable(run, "another vocabulary", changed, _MIXED_BY)
+            raise _not_resumable(run, "another vocabulary", changed, ("data.train",))
         if self.data_key != saved.data_key:
-            raise _not_resumable(run, "other training data", changed, (*_MIXED_BY, "training.micro_batch_tokens"))
+            raise _not_resumable(run, "other training data", changed, ("data.train", "training.micro_batch_tokens"))
         for path, (before, now) in changed.items():
             log.info("setting changed: %s: %s in the saved run, %s now", path, before, now)
 
 
 def check_settings(config: Config, saved: Config, run: Path) -> None:
     """Raises NmtError naming the changed settings with which the saved state in `run` cannot be resumed."""
-    changed = reader.differences(saved, config)
-    fatal = tuple(path for path in changed if path.startswith(_FIXED_SETTINGS) and not path.startswith(_FREE_SETTINGS))
+    changed = _changes(saved, config)
+    fatal = tuple(path for path in changed if _is_fixed(path))
     if "model.architecture" in changed:
         fatal = ("model.architecture",)  # what else has changed in `model` follows from it
     if fatal:
         raise _not_resumable(run, "other settings", changed, fatal)
 
 
+def _is_fixed(path: str) -> bool:
+    fixed = path.startswith(_FIXED_SETTINGS) and not path.startswith(_FREE_SETTINGS)
+    return fixed or _FIXED_OF_CORPORA.fullmatch(path) is not None
+
+
+def _changes(saved: Config, config: Config) -> dict[str, tuple[str, str]]:
+    """The settings that have changed: path → both values, of a list that has become longer or shorter its length."""
+    names = [corpus.called for corpus in config.data.train]
+    before, after = _with_names(saved, names), _with_names(config, names)
+    changed = reader.differences(before, after)
+    for path, old, new in (
+        ("data.train", before.data.train, after.data.train),
+        ("data.stages", before.data.stages, after.data.stages),
+    ):
+        if path in changed:
+            changed[path] = (f"a list of {len(old)}", f"a list of {len(new)}")
+    return changed
+
+
+def _with_names(config: Config, names: Sequence[str]) -> Config:
+    """The settings whose stages call the corpora by these names, in this order: other names are no other mix."""
+    data = config.data
+    new_name = {corpus.called: name for corpus, name in zip(data.train, names, strict=False)}
+
+    def renamed(numbers: Mapping[str, float] | None) -> Mapping[str, float] | None:
+        return numbers and {new: numbers[old] for old, new in new_name.items() if old in numbers}
+
+    stages = [replace(one, weights=renamed(one.weights), passes=renamed(one.passes)) for one in data.stages]
+    return replace(config, data=replace(data, stages=tuple(stages)))
+
+
 def _not_resumable(run: Path, what: str, changed: Mapping[str, tuple[str, str]], causes: tuple[str, ...]) -> NmtError:
     """The error for a run with `what`; causes: how the settings begin that can be the reason."""
     found = [(path, before, now) for path, (before, now) in changed.items() if path.startswith(causes)]
     reasons = [f"{path}: {before} in the saved run, {now} now" for path, before, now in found]
-    restore = [f"{path}={before}" for path, before, _ in found]
+    # What is inside a list cannot be overridden alone.
+    restore = [path if path.startswith(_LISTS) else f"{path}={before}" for path, before, _ in found]
     return NmtError(
         f"{run} holds a run with {what} ({'; '.join(reasons) or 'the files of data.train have changed'}): "
         f"restore {' '.join(restore) or 'them'}, or set a new run_dir"

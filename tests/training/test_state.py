@@ -311,6 +311,45 @@ def test_unchanged_settings_are_not_worth_a_word(
     assert not logged.records
 
 
+MIX = (
+    "data.train=[{source: a.en, target: a.de, name: a}, {source: b.en, target: b.de, name: b}]",
+    "data.stages=[{weights: {a: 3, b: 1}, steps: 5}, {weights: {b: 1}}]",
+)
+
+
+@pytest.mark.parametrize(
+    ("place", "before", "now", "said"),
+    [
+        (0, "name: b}", "name: b, tag: <bt>}", "data.train[1].tag: null in the saved run, <bt> now"),
+        (0, "name: b}", "name: b, reversed: true}", "data.train[1].reversed: false in the saved run, true now"),
+        (0, "name: b}", "name: b, languages: [en, fr]}",
+         "data.train[1].languages: null in the saved run, [en, fr] now"),
+        (0, "name: b}", "name: b}, {file: c.tsv}",
+         "data.train: a list of 2 in the saved run, a list of 3 now"),
+        (1, "a: 3", "a: 4",
+         "data.stages[0].weights: {a: 3.0, b: 1.0} in the saved run, {a: 4.0, b: 1.0} now"),
+        (1, "steps: 5", "steps: 6", "data.stages[0].steps: 5 in the saved run, 6 now"),
+    ],
+)  # fmt: skip
+def test_another_mix_is_refused_in_a_line_that_names_what_changed(
+    make_config: MakeConfig, tmp_path: Path, place: int, before: str, now: str, said: str
+) -> None:
+    saved, changed = make_config(*MIX), list(MIX)
+    changed[place] = changed[place].replace(before, now)
+    with pytest.raises(NmtError) as caught:
+        state.check_settings(make_config(*changed), saved, tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path} holds a run with other settings ({said}): restore {said.split(': ')[0]}, or set a new run_dir"
+    )
+
+
+def test_files_and_names_of_the_corpora_may_change(make_config: MakeConfig, tmp_path: Path) -> None:
+    """Their text is compared after it was read. The order of the names in a stage is no other mix."""
+    moved = MIX[0].replace("a.en", "moved.en").replace("name: a", "name: c")
+    stages = MIX[1].replace("a: 3, b: 1", "b: 1, c: 3")
+    state.check_settings(make_config(moved, stages), make_config(*MIX), tmp_path)
+
+
 @pytest.mark.parametrize(
     ("field", "what"), [("data_key", "other training data"), ("vocabulary_key", "another vocabulary")]
 )

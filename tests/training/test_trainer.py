@@ -98,7 +98,9 @@ def test_a_mix_of_corpora_resumes_and_tells_the_share_and_the_loss_of_each(
         assert min(large["nll"], small["nll"]) <= row["nll"] <= max(large["nll"], small["nll"])
     total = ended.progress.pairs_of
     assert [one["passes"] for one in rows[-1]["corpora"]] == [round(total[0] / 300, 4), round(total[1] / 20, 4)]
-    with pytest.raises(NmtError, match="other training data"):
+    with pytest.raises(
+        NmtError, match=re.escape("(data.train[0].weight: 9.0 in the saved run, 8.0 now): restore data.t")
+    ):
         trainer(
             make_config(f"run_dir={tmp_path / 'parts'}", some[0].replace("weight: 9", "weight: 8"), *some[1:])
         ).run()
@@ -152,7 +154,7 @@ def test_stages_resume_wherever_they_end(
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
     for changed in ("steps: 7", "small: 2.5", "patience: 1", "large: 3"):
         other = some[1].replace(changed, changed[:-1] + "9")
-        with pytest.raises(NmtError, match=r"other training data \(data\.stages: "):
+        with pytest.raises(NmtError, match=r"other settings \(data\.stages\[\d\]\.\w+: "):
             trainer(make_config(f"run_dir={tmp_path / 'parts'}", some[0], other, *some[2:])).run()
 
 
@@ -236,6 +238,16 @@ def test_settings_that_cannot_change_are_refused_before_anything_is_built(
         ("vocabulary.size=200", "vocabulary.size: 300 in the saved run, 200 now): restore vocabulary.size=300, or set"),
         ("data.max_length=8", "data.max_length: 256 in the saved run, 8 now): restore data.max_length=256, or set"),
         ("model.layers=2", "model.layers: 1 in the saved run, 2 now): restore model.layers=1, or set a new run_dir"),
+        (
+            "data.clean={digits: null}",
+            "data.clean: null in the saved run, {digits: null} now): restore data.clean=null",
+        ),
+        ("data.augment.typos=0.2", "data.augment.typos: 0.0 in the saved run, 0.2 now): restore data.augment.typos=0"),
+        ("data.temperature=5", "data.temperature: null in the saved run, 5.0 now): restore data.temperature=null, or"),
+        (
+            "data.stages=[{}]",
+            "data.stages: a list of 0 in the saved run, a list of 1 now): restore data.stages, or",
+        ),
     ]:
         with pytest.raises(NmtError, match=re.escape(said)):
             train(make_config(here, override), "cpu")
