@@ -77,6 +77,7 @@ def prepare(config: schema.Config) -> PreparedData:
         _check_tags(subwords, data)
         _find_overlaps(text, store, now=False)  # an error is said before the text is encoded
         data_key, tokens, counts = _find_tokens(text, subwords, config, store)
+        stages.check_shares(data, counts)  # encoding drops pairs too, and the vocabulary may come from a file
         overlaps = _find_overlaps(text, store, now=True)
     problems = _problems(data, counts, held_out, overlaps)
     found = tuple(chain(problems, stages.problems(data, config.training.max_steps)))
@@ -191,6 +192,7 @@ def _learned_vocabulary(
     kept = [one.kept for one in counts]
     if not any(kept):
         raise nothing_left(sum(counts, CorpusCounts()))
+    stages.check_shares(text.data, counts)
     sizes = sample_sizes(text.data, kept, settings.sample_sentences)
     sample = (pair[side] for pair in _sample(text, kept, sizes) for side in sides)
     tokenizer = vocabulary.learn(sample, settings, tags)

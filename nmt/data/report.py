@@ -84,10 +84,11 @@ def counts_from(rows: Sequence[Mapping[str, Any]]) -> tuple[CorpusCounts, ...]:
     return tuple(found)
 
 
-def nothing_left(counts: CorpusCounts) -> NmtError:
-    """The error of training data of which no pair is kept: how many pairs were dropped for which reason."""
+def nothing_left(counts: CorpusCounts, what: str = "data.train", advice: str = "") -> NmtError:
+    """The error of training data, or one corpus of it, of which no pair is kept: how many pairs were dropped for which
+    reason."""
     dropped = ", ".join(f"{number:,} {why}" for why, number in counts.dropped.items() if number)
-    return NmtError(f"data.train: none of the {counts.read:,} pairs can be used for training: {dropped}")
+    return NmtError(f"{what}: none of the {counts.read:,} pairs can be used for training: {dropped}{advice}")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from math import ceil
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair
 from nmt.data.mixing import Mix
-from nmt.errors import NmtError
+from nmt.data.report import CorpusCounts, nothing_left
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,21 @@ class StagedMix:
 
 
 def stages_of(data: schema.DataConfig, sizes: Sequence[int]) -> tuple[StagedMix, ...]:
-    """Those of data.stages, for training corpora with these numbers of pairs; without them one that never ends. Raises
-    NmtError for an empty corpus that should have a share."""
+    """Those of data.stages, for training corpora with these numbers of pairs, which suit them (`check_shares`); without
+    data.stages one that never ends."""
     if not data.stages:
         return (StagedMix(_mix(data, sizes, [one.weight for one in data.train], data.temperature)),)
     return tuple(_stage(data, sizes, stage) for stage in data.stages)
+
+
+def check_shares(data: schema.DataConfig, counts: Sequence[CorpusCounts]) -> None:
+    """Raises NmtError for a corpus that should have a share of the mix, and of which no pair is kept. counts: of each
+    training corpus."""
+    for i, (one, count) in enumerate(zip(data.train, counts, strict=True)):
+        in_stages = any(weights(data, stage)[i] or stage.temperature for stage in data.stages)
+        if not count.kept and (one.weight or data.temperature or in_stages):
+            advice = "; so it can have no share of the mix: correct its text or the rules, or remove it from data.train"
+            raise nothing_left(count, f"data.train[{i}], {one.label}", advice)
 
 
 def shares(data: schema.DataConfig, sizes: Sequence[int]) -> list[Fraction]:
@@ -99,11 +109,6 @@ def _mix(
     """With several pairs of languages the temperature is that of the pairs, and the corpora of one pair share its
     weight by size (Arivazhagan et al. 2019, section 4.2)."""
     weighted = any(weights)
-    for one, size, weight in zip(data.train, sizes, weights, strict=True):
-        if not size and (weight or temperature is not None):
-            raise NmtError(
-                f"{one.label}: no pair is left, so that it has no share of the mix: remove it from data.train"
-            )
     if temperature is not None and data.language_pairs.several:
         pairs, together = list(map(data.pair_of, data.train)), Counter[LanguagePair]()
         for pair, size in zip(pairs, sizes, strict=True):

@@ -532,6 +532,22 @@ def test_no_pair_left_for_the_vocabulary(run: Config, tmp_path: Path) -> None:
         prepare(changed(run, data={"train": (Corpus(file=str(path)),), "drop_copies": True}))
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("\n" * 5, "5 empty on a side"), (f"{' 1 2 3' * 100}\n" * 5, r"5 too long \(data.max_length\)")],
+)
+def test_a_weighted_corpus_of_which_nothing_is_left_is_refused(
+    run: Config, tmp_path: Path, text: str, reason: str
+) -> None:
+    """Dropped before the vocabulary is learned, or once it is known; also where the text is not sampled."""
+    (tmp_path / "odd.en").write_text(text, encoding="utf-8")
+    odd = Corpus(source=str(tmp_path / "odd.en"), target=str(tmp_path / "odd.en"), weight=1.0)
+    train = (dataclasses.replace(run.data.train[0], weight=9.0), odd)
+    for _ in ("built", "found again"):
+        with pytest.raises(NmtError, match=rf"^data.train\[1\], .*: none of the 5 pairs can be used .*: {reason}; so"):
+            prepare(changed(run, data={"train": train}))
+
+
 def test_store_that_cannot_be_written(run: Config, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(NmtError, match=r"file/store: cannot be written: Not a directory"):

@@ -1,5 +1,6 @@
 """Stages: each goes on where the one before ended, in the middle of every corpus's pass, with exact shares."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from nmt.config.schema import Corpus, DataConfig, Stage
 from nmt.data import stages
 from nmt.data.mixing import Mix
+from nmt.data.report import CorpusCounts
 from nmt.data.stages import StagedMix, stages_of
 from nmt.errors import NmtError
 
@@ -95,9 +97,15 @@ def test_stages_of_the_settings() -> None:
 
 def test_an_empty_corpus_has_no_share_in_a_stage() -> None:
     assert stages_of(data(Stage(weights={"a": 1})), [3, 0])[0].mix.shares == (1, 0)
-    for stage in (Stage(weights={"a": 1, "b": 1}), Stage(temperature=2)):
-        with pytest.raises(NmtError, match="b: no pair is left"):
-            stages_of(data(stage), [3, 0])
+    some, none = CorpusCounts(read=3), CorpusCounts(read=4, too_long=1, rules={"script": 3})
+    for fine in (data(Stage(weights={"a": 1})), data()):
+        stages.check_shares(fine, [some, none])
+    for course in (data(Stage(weights={"a": 1, "b": 1})), data(Stage(temperature=2)), replace(data(), temperature=2)):
+        stages.check_shares(course, [some, some])
+        with pytest.raises(
+            NmtError, match=r"^data.train\[1\], b: none of the 4 pairs .*: 3 .*script\), 1 too long .* mix"
+        ):
+            stages.check_shares(course, [some, none])
 
 
 def test_the_vocabulary_s_sample_has_the_mean_of_the_shares() -> None:
