@@ -190,12 +190,17 @@ def _learned_vocabulary(
     for chunk in text.chunks("counting"):
         counts[chunk.corpus] += chunk.counts
     kept = [one.kept for one in counts]
-    if not any(kept):
-        raise nothing_left(sum(counts, CorpusCounts()))
-    stages.check_shares(text.data, counts)
-    sizes = sample_sizes(text.data, kept, settings.sample_sentences)
-    sample = (pair[side] for pair in _sample(text, kept, sizes) for side in sides)
-    tokenizer = vocabulary.learn(sample, settings, tags)
+    try:
+        if not any(kept):
+            raise nothing_left(sum(counts, CorpusCounts()))
+        stages.check_shares(text.data, counts)
+        sizes = sample_sizes(text.data, kept, settings.sample_sentences)
+        sample = (pair[side] for pair in _sample(text, kept, sizes) for side in sides)
+        tokenizer = vocabulary.learn(sample, settings, tags)
+    except NmtError:  # such as a vocabulary too large for what is left: what is wrong with the text may be the cause
+        for problem in _problems(text.data, counts, text.held_out, text.overlaps):
+            log.warning("%s", problem)
+        raise
     with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as unfinished:
         (unfinished / "subwords.model").write_bytes(tokenizer.proto)
     size, total = sum(sizes), sum(kept)

@@ -14,6 +14,7 @@ from nmt.data import corpus_checks
 from nmt.data.corpus import Pair
 from nmt.data.prepare import prepare
 from nmt.data.report import CorpusCounts
+from nmt.errors import NmtError
 
 TEXTS = (
     "the house of and to water is that for man with are stone on light under tree",
@@ -155,6 +156,14 @@ def test_prepare_says_each_on_a_line_of_its_own_and_again(tmp_path: Path, caplog
         prepare(run)
         warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
         assert [warning.split(": ")[0] for warning in warnings] == [
+            repeated.label, f"data.validation, {unrelated.label}", swapped.label
+        ]  # fmt: skip
+    few = Config(run_dir=str(tmp_path / "few"), data=replace(data, train=(repeated, swapped)))
+    for size, error in ((5000, "vocabulary.size: 5000 is too large"), (20, "vocabulary.size: 20 is too small")):
+        caplog.clear()
+        with pytest.raises(NmtError, match=error):
+            prepare(replace(few, vocabulary=schema.VocabularyConfig(size=size)))
+        assert [warning.split(": ")[0] for warning in caplog.messages] == [
             repeated.label, f"data.validation, {unrelated.label}", swapped.label
         ]  # fmt: skip
     caplog.clear()
