@@ -55,8 +55,12 @@ def of_validation(data: data_section.DataConfig) -> Iterator[str]:
 
 
 def of_languages(data: data_section.DataConfig) -> Iterator[str]:
-    """Only where there are several pairs: then languages have tokens."""
+    """One language is written in one way; where there are several pairs, languages have tokens."""
     pairs = data.language_pairs
+    by_normal: dict[str, str] = {}
+    for code in (*pairs.sources, *pairs.targets):
+        if by_normal.setdefault(normal(code), code) != code:
+            yield f"languages {by_normal[normal(code)]} and {code} differ only in how they are written: choose one"
     if not pairs.several:
         return
     own = {corpus.tag for corpus in data.train}
@@ -67,10 +71,6 @@ def of_languages(data: data_section.DataConfig) -> Iterator[str]:
                 yield f"language {code!r}: no token {tag} can be made of it: write a code such as en or pt-BR"
             elif tag in own:
                 yield f"data.train: {tag} is the token of a language: give that corpus another tag"
-    by_normal: dict[str, str] = {}
-    for code in (*pairs.sources, *pairs.targets):
-        if by_normal.setdefault(normal(code), code) != code:
-            yield f"languages {by_normal[normal(code)]} and {code} differ only in how they are written: choose one"
 
 
 def of_scores(data: data_section.DataConfig) -> Iterator[str]:

@@ -11,6 +11,7 @@ The rules, which do not warn in cases of doubt:
 3. Swapped sides. By the most frequent words of the languages, or by their scripts, the source looks like the target
    language and the target like the source language; or, by the most frequent sequences of three characters, the source
    of a training corpus looks like the target of the validation text and its target like the source.
+4. One language. Source and target have the same code. It is no error: there are models that rewrite a language.
 
 Rules 2 and 3 look at the first 5,000 pairs, those with an empty side left out, and need 300 of them.
 """
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from nmt.config import schema
 from nmt.data.corpus import Pair
 from nmt.data.language_codes import base
 from nmt.data.report import CorpusCounts
@@ -39,6 +41,16 @@ def mostly_dropped(label: str, counts: CorpusCounts) -> Iterator[str]:
         most = max(reasons, key=reasons.__getitem__)
         share = f"{dropped:,} of {counts.read:,} pairs are dropped ({dropped / counts.read:.0%})"
         yield f"{label}: {share}, most of them: {most}"
+
+
+def of_languages(data: schema.DataConfig) -> Iterator[str]:
+    """Rule 4."""
+    for pair in data.language_pairs.pairs:
+        if pair.source == pair.target:
+            yield (
+                f"data.train: source and target are both {pair.source}: if the model is to translate, correct "
+                "data.source_language, data.target_language or the languages of a corpus"
+            )
 
 
 def text_problems(

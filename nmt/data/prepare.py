@@ -289,6 +289,7 @@ def _problems(
     overlaps: Sequence[Overlap],
 ) -> Iterator[str]:
     """What looks wrong with the data. held_out: the pairs of each corpus of data.validation."""
+    yield from corpus_checks.of_languages(data)
     for one, count in zip(data.train, counts, strict=True):
         yield from corpus_checks.mostly_dropped(one.label, count)
     yield from validation_overlap.problems(overlaps, data)

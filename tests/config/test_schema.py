@@ -190,6 +190,8 @@ IMPOSSIBLE = [  # overrides, and what the one message names
         ["data.language_tags=both", "data.train=[{file: a.tsv}, {file: a.tsv, languages: [unk, no]}]"],
         ["language 'unk': no token <unk> can be made of it"],
     ),
+    (["data.target_language=EN"], ["languages en and EN differ only in how they are written: choose one"]),
+    (["data.train=[{file: a.tsv, languages: [pt_br, pt-BR]}]"], ["languages pt_br and pt-BR differ only in how"]),
     (["data.train=[{file: a.tsv}, {file: a.tsv, languages: [EN, sv]}]"], ["languages en and EN differ only in how"]),
     (
         ["data.validation=[{file: a.tsv}, {file: a.tsv, languages: [en, fr]}]"],

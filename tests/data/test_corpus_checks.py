@@ -169,3 +169,24 @@ def test_prepare_says_each_on_a_line_of_its_own_and_again(tmp_path: Path, caplog
     caplog.clear()
     prepare(replace(run, data=replace(data, train=(right,), validation=held_out)))
     assert not [record for record in caplog.records if record.levelno == logging.WARNING]
+
+
+def warnings_of(run: Config, caplog: pytest.LogCaptureFixture) -> list[str]:
+    caplog.clear()
+    prepare(run)
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
+def test_a_language_that_is_source_and_target_gives_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    same, other = write(tmp_path, "same", pairs(200)), write(tmp_path, "other", pairs(200, seed=2))
+    for languages, train, warned in (
+        ("de de", (same, other), True),
+        ("de en", (same, replace(other, languages=("de", "de"))), True),
+        ("de de-AT", (same, other), False),
+    ):
+        data = DataConfig(*languages.split(), train)
+        run = Config(run_dir=str(tmp_path / "run"), data=data, vocabulary=schema.VocabularyConfig(size=320))
+        found = warnings_of(run, caplog)
+        assert [warning.startswith("data.train: source and target are both de: ") for warning in found] == [
+            True
+        ] * warned
