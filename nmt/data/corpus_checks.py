@@ -12,6 +12,7 @@ The rules, which do not warn in cases of doubt:
    language and the target like the source language; or, by the most frequent sequences of three characters, the source
    of a training corpus looks like the target of the validation text and its target like the source.
 4. One language. Source and target have the same code. It is no error: there are models that rewrite a language.
+5. Not trained. Validation text is of a pair of languages that no training corpus has.
 
 Rules 2 and 3 look at the first 5,000 pairs, those with an empty side left out, and need 300 of them.
 """
@@ -44,12 +45,20 @@ def mostly_dropped(label: str, counts: CorpusCounts) -> Iterator[str]:
 
 
 def of_languages(data: schema.DataConfig) -> Iterator[str]:
-    """Rule 4."""
-    for pair in data.language_pairs.pairs:
+    """Rules 4 and 5."""
+    trained = data.language_pairs.pairs
+    for pair in trained:
         if pair.source == pair.target:
             yield (
                 f"data.train: source and target are both {pair.source}: if the model is to translate, correct "
                 "data.source_language, data.target_language or the languages of a corpus"
+            )
+    for one in data.held_out:
+        pair = data.pair_of(one)
+        if pair not in trained:
+            yield (
+                f"data.validation, {one.label}: {pair.source} to {pair.target} is not trained (zero-shot): its scores "
+                "may be bad, and the best checkpoint is chosen by them too"
             )
 
 
