@@ -218,7 +218,9 @@ def is_full(pair: Pair) -> bool:
 
 def hashes_of(pairs: list[Pair]) -> npt.NDArray[np.uint64]:
     """A hash of each pair [pairs]."""
-    digests = [hashlib.blake2b("\n".join(pair).encode(), digest_size=8).digest() for pair in pairs]
+    digests = [
+        hashlib.blake2b("\n".join(pair).encode("utf-8", "surrogatepass"), digest_size=8).digest() for pair in pairs
+    ]
     return np.frombuffer(b"".join(digests), dtype=np.uint64)
 
 
