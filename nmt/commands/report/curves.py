@@ -79,7 +79,8 @@ def with_sets(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def with_corpora(row: Mapping[str, Any], labels: Sequence[str]) -> dict[str, Any]:
     """The row, with the loss of each corpus under a name of its own, such as `nll, europarl`."""
-    of_corpora = {f"nll, {label}": of["nll"] for label, of in zip(labels, row.get("corpora", ()), strict=False)}
+    of_all = zip(labels, row["corpora"], strict=True) if "corpora" in row else ()
+    of_corpora = {f"nll, {label}": of["nll"] for label, of in of_all}
     return {key: value for key, value in row.items() if key != "corpora"} | of_corpora
 
 

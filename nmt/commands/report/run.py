@@ -160,7 +160,7 @@ class _Reader:
             training,
             validation,
             stage_starts(metrics, len(config.data.stages)),
-            [{"label": label, **of} for label, of in zip(labels, corpora, strict=False)],
+            [{**of, "label": label} for label, of in zip(labels, corpora, strict=True)] if corpora else [],
             _totals(metrics, saved),
             _samples(self._rows("samples.jsonl", _SAMPLE)),
             sessions,
