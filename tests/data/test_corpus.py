@@ -229,7 +229,7 @@ def test_misaligned_files_state_both_counts(tmp_path: Path, source: int, target:
 @pytest.mark.parametrize(
     ("name", "content", "columns", "message"),
     [
-        ("a.tsv", b"", {}, "a.tsv: has no sentence pairs"),
+        ("a.tsv", b"", {}, "a.tsv: no sentence pairs"),
         ("a.tsv", b"a\tb\na\n", {}, r"a.tsv:2: no column 2: the line has 1"),
         ("a.tsv", b"a\tb\n", {"source_column": "0"}, "no column '0': columns of a .tsv file are numbered from 1"),
         ("a.tsv", b"a\tb\n", {"source_column": "en"}, "no column 'en'"),
