@@ -316,7 +316,7 @@ class Trainer:
         with eager:
             found = validate(self.train_step, self.validation, self.data.translate_validation)
         several = len(found.names) > 1
-        for name, translated in zip(found.names, found.translated, strict=False):
+        for name, translated in zip(found.names, found.translated, strict=True) if found.translated else ():
             run_log.samples(progress.step, translated.samples, name if several else None)
             for sample in translated.samples:
                 head = f"{name}:" if several else ""

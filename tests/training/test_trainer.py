@@ -509,6 +509,14 @@ def test_a_run_that_is_done_was_not_stopped(make_config: MakeConfig, tmp_path: P
     assert rows_of(tmp_path / "run" / "sessions.jsonl")[-1]["event"] == ("stopped" if reason else "finished")
 
 
+def test_a_wrong_number_of_translated_sets_is_an_error(make_config: MakeConfig) -> None:
+    of = trainer(make_config())
+    assert of.data.translate_validation
+    of.data.translate_validation(of.model)  # one set
+    with pytest.raises(ValueError, match="zip"):
+        validation.validate(of.train_step, of.validation, lambda model: 2 * [*of.data.translate_validation(model)])
+
+
 def test_validation_is_not_training_time(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     of, clock = trainer(make_config("training.validation_bleu=false")), 0.0
     validate = of._validate
