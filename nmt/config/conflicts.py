@@ -103,7 +103,7 @@ def of_corpus(corpus: data_section.Corpus, key: str) -> Iterator[str]:
             if getattr(corpus, column) is not None:
                 yield f"{key}.{column} does not go with {key}.source: plain text has no columns"
     if corpus.tag is not None and not re.fullmatch(_TAG, corpus.tag):
-        yield f"{key}.tag: {corpus.tag!r}: must be a name in angle brackets, such as <bt>"
+        yield f"{key}.tag: {corpus.tag!r}: must be a name in angle brackets that is not taken, such as <bt>"
     for kind, names in {"hub": ("split", "revision", "streaming"), "opus": ("version",)}.items():
         for name in names:
             if getattr(corpus, name) and not getattr(corpus, kind):

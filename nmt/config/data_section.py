@@ -41,7 +41,9 @@ class Corpus:
     )
     split: str | None = setting(None, "with `hub`: the split; `train` for training corpora, `validation` otherwise")
     revision: str | None = setting(None, "with `hub`: branch, tag or commit")
-    streaming: bool = setting(False, "with `hub`: not downloaded; preparation reads it over the network three times")
+    streaming: bool = setting(
+        False, "with `hub`: not downloaded; preparation reads it three times, once more for each further version of it"
+    )
     opus: str | None = setting(None, "corpus of OPUS (opus.nlpl.eu), such as `Tatoeba`; it is downloaded")
     version: str | None = setting(None, "with `opus`: version, such as `v2023-04-12`; null or `latest`: the newest")
     sacrebleu: str | None = setting(None, "for validation: a test set that sacreBLEU downloads, such as `wmt14/full`")
@@ -125,7 +127,9 @@ class CleaningConfig:
         True, "drop pairs that equal an earlier one but for case, accents, digits, punctuation, spaces"
     )
     score: float | None = setting(
-        None, "drop pairs whose log-probability per subword, in `scores` of their corpus, is below this, such as -5"
+        None,
+        "drop pairs whose log-probability per subword, in `scores` of their corpus, is below this, such as -5",
+        at_most=0,
     )
 
 

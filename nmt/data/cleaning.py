@@ -139,8 +139,8 @@ class Cleaner:
 
     def __init__(self, data: schema.DataConfig) -> None:
         self.data = data
-        self.seen = SeenPairs() if data.drop_duplicates else None
-        self.seen_folded = SeenPairs()  # by their letters alone
+        self.seen = seen_pairs(data) if data.drop_duplicates else None
+        self.seen_folded = seen_pairs(data)  # by their letters alone
         self.examples = [DropExamples() for _ in data.train]  # of each corpus
         self._unscored = [0] * len(data.train)  # pairs of each corpus whose score is not a number
         pairs = dict.fromkeys(map(data.pair_of, data.train)) if data.clean else {}
@@ -161,7 +161,7 @@ class Cleaner:
             kept, rules, examples = places[found.kept], found.dropped, self.examples[chunk.corpus]
             examples.merge(found.examples)
             if clean.near_duplicates:
-                new = self.seen_folded.add_hashes(found.hashes)
+                new = self.seen_folded[chunk.corpus].add_hashes(found.hashes)
                 examples.add_dropped("near_duplicates", [chunk.pairs[place] for place in kept[~new]])
                 kept, rules = kept[new], {**rules, "near_duplicates": int((~new).sum())}
             yield chunk.corpus, chunk.pairs, Decision.of(kept, counts + CorpusCounts(rules=rules))
@@ -185,7 +185,7 @@ class Cleaner:
         if self.data.drop_copies:
             copies = drop("drop_copies", [pairs[place][0] != pairs[place][1] for place in left])
         if self.seen is not None:
-            duplicates = drop("drop_duplicates", self.seen.add([pairs[place] for place in left]).tolist())
+            duplicates = drop("drop_duplicates", self.seen[chunk.corpus].add([pairs[place] for place in left]).tolist())
         return Left(chunk, np.array(left, np.int64), CorpusCounts(len(pairs), empty, copies, duplicates))
 
     def _job(self, left: Left, clean: schema.CleaningConfig) -> Job:
@@ -218,7 +218,9 @@ def is_full(pair: Pair) -> bool:
 
 def hashes_of(pairs: list[Pair]) -> npt.NDArray[np.uint64]:
     """A hash of each pair [pairs]."""
-    digests = [hashlib.blake2b("\n".join(pair).encode(), digest_size=8).digest() for pair in pairs]
+    digests = [
+        hashlib.blake2b("\n".join(pair).encode("utf-8", "surrogatepass"), digest_size=8).digest() for pair in pairs
+    ]
     return np.frombuffer(b"".join(digests), dtype=np.uint64)
 
 
@@ -246,3 +248,9 @@ class SeenPairs:
         if len(added):
             self.arrays.append(added)
         return new
+
+
+def seen_pairs(data: schema.DataConfig) -> list[SeenPairs]:
+    """For each training corpus the set that its pairs are put into: one for all corpora of the same languages."""
+    of_languages = {pair: SeenPairs() for pair in data.language_pairs.pairs}
+    return [of_languages[data.pair_of(corpus)] for corpus in data.train]

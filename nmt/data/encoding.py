@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.config import schema
-from nmt.data.cleaning import Chunk, SeenPairs, TrainingText, hashes_of
+from nmt.data.cleaning import Chunk, TrainingText, hashes_of, seen_pairs
 from nmt.data.corpus import Pair
 from nmt.data.processes import mapped
 from nmt.data.report import CorpusCounts, SideCounts
@@ -42,7 +42,7 @@ def encode_text(
     the corpora, except for `SeenPairs`.
     """
     data, seeds = text.data, count(1)
-    seen = None if data.drop_duplicates else SeenPairs()
+    seen = None if data.drop_duplicates else seen_pairs(data)
 
     def jobs() -> Iterator[tuple[Chunk, Job]]:
         for version in range(config.versions):
@@ -58,7 +58,8 @@ def encode_text(
         if encoded.first is not None:
             counts = chunk.counts + encoded.first.counts
             if seen is not None:
-                counts += CorpusCounts(kept_duplicates=int((~seen.add_hashes(encoded.first.hashes)).sum()))
+                new = seen[chunk.corpus].add_hashes(encoded.first.hashes)
+                counts += CorpusCounts(kept_duplicates=int((~new).sum()))
             if statistics:
                 statistics.corpora[chunk.corpus].examples.merge(encoded.first.examples)
                 statistics.add(chunk.corpus, list(compress(chunk.pairs, encoded.first.kept)), encoded.first.plain)
@@ -120,7 +121,7 @@ class ChunkEncoder:
         if job.version:
             return Encoded(tokens, None)
         counts += CorpusCounts(kept_copies=sum(source == target for source, target in pairs))
-        counts += _count_text(pairs, tokens)
+        counts += _count_text(pairs, plain)
         return Encoded(tokens, FirstTime(kept, plain, counts, examples, hashes_of(pairs)))
 
 

@@ -1,6 +1,7 @@
-"""Prepare the data for training. Text is streamed, so it is read and cleaned three times: to count it, to learn the
-vocabulary from it, and to encode it. Vocabulary and token store are folders in the store, named by a hash of what they
-are made from, and reused when they exist.
+"""Prepare the data for training. Text is streamed, so it is read several times: to learn the vocabulary twice (to count
+it, and to take a sample), and to encode it once for each version that is stored. Which pairs are kept is decided once.
+Vocabulary and token store are folders in the store, named by a hash of what they are made from, and reused when they
+exist.
 """
 
 import hashlib

@@ -6,22 +6,27 @@ sentence it has the subwords of other text.
 
 import re
 
-from nmt.data.letter_case import change_case
+from nmt.data.copied_items import VERBATIM
+from nmt.data.letter_case import change_case, has_case
 from nmt.decoding.long_input import sentences
 
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _FIRST_LETTER = re.compile(r"[^\W\d_]")
+_VERBATIM = re.compile(VERBATIM)
 # Fewer words or letters may be abbreviations, such as `EU, UN` or `IBM PC`.
 _LEAST_WORDS, _LEAST_LETTERS = 2, 8
+_MOST_SMALL = 1 / 9  # small letters for each capital: `MEETING AT 5 pm IN THE OFFICE`
 
 
-def is_in_capitals(line: str, language: str) -> bool:
-    """Whether all letters of a line are capitals, but for URLs, e-mail addresses and placeholders, and there are enough
-    of them to be sentences or a headline. language: its code."""
+def is_in_capitals(line: str) -> bool:
+    """Whether nearly all letters of a line are capitals, but for URLs, e-mail addresses and placeholders, and there are
+    enough of them to be sentences or a headline."""
+    line = line.replace("ß", "SS")
     words = list(filter(str.isupper, _WORD.findall(line)))  # most lines have none
     if len(words) < _LEAST_WORDS or sum(map(len, words)) < _LEAST_LETTERS:
         return False
-    return change_case(line, "uppercase", language) == line != change_case(line, "lowercase", language)
+    text = _VERBATIM.sub(" ", line)
+    return has_case(text) and sum(map(str.islower, text)) <= _MOST_SMALL * sum(map(str.isupper, text))
 
 
 def as_sentences(line: str, language: str) -> str:

@@ -52,9 +52,13 @@ class InputBuilder:
         inputs: dict[int, list[SearchInput]] = {}
         capitals = frozenset[int]()
         if self.decoding.capitals == "restore":
-            plain = (place for place, prefix in enumerate(prefixes) if not prefix)
-            capitals = frozenset(place for place in plain if is_in_capitals(lines[place], self.language))
-            lines = [as_sentences(line, self.language) if i in capitals else line for i, line in enumerate(lines)]
+            plain = (place for place, prefix in enumerate(prefixes) if not prefix and is_in_capitals(lines[place]))
+            small = {place: as_sentences(lines[place], self.language) for place in plain}
+            if self.glossary is not None:  # a term such as IBM is not found in small letters
+                find = self.glossary.terms
+                small = {place: line for place, line in small.items() if find(line) == find(lines[place])}
+            capitals = frozenset(small)
+            lines = [small.get(place, line) for place, line in enumerate(lines)]
         encoded = zip(lines, self.vocabulary.source.encode(lines), self._encode_prefixes(prefixes, first), strict=True)
         for place, (line, ids, prefix) in enumerate(encoded):
             self.counts.lines += 1

@@ -125,3 +125,18 @@ def test_a_vocabulary_without_the_token_of_a_language_is_refused(
     model.write_bytes(prepare(make_config()).vocabulary.source.proto)
     with pytest.raises(NmtError, match=r"data.train\[0\].languages: <2de>: vocabulary.source_model has no such"):
         prepare(changed(counting, vocabulary={"source_model": str(model)}))
+
+
+@pytest.mark.parametrize("clean", [None, schema.CleaningConfig()])
+def test_duplicates_are_those_of_the_same_languages(
+    counting: Config, tmp_path: Path, clean: schema.CleaningConfig | None
+) -> None:
+    for side in ("source", "target"):
+        (tmp_path / side).write_text("Hotel Adlon Berlin\nHotel Adlon Berlin\n")
+    one = Corpus(source=str(tmp_path / "source"), target=str(tmp_path / "target"))
+    both = (*counting.data.train[:1], one, dataclasses.replace(one, reversed=True))
+    if clean is not None:
+        clean = dataclasses.replace(clean, copies=None, language=None)
+    data = {"train": both, "validation": None, "drop_duplicates": clean is None, "clean": clean}
+    _, mine, others = prepare(changed(counting, data=data)).report.counts
+    assert (mine.kept, others.kept) == (1, 1)

@@ -570,6 +570,8 @@ def test_a_tag_is_before_each_source_and_nothing_else_changes(make_config: MakeC
     plain, with_tag = (found.train.pairs(np.arange(300) + first) for first in (0, 300))
     assert [ids.tolist() for ids in with_tag[0]] == [[tag, *ids.tolist()] for ids in plain[0]]
     assert [ids.tolist() for ids in with_tag[1]] == [ids.tolist() for ids in plain[1]]
+    first, second = (dataclasses.replace(one, kept_duplicates=0) for one in found.report.counts)
+    assert first == second  # tags do not count as text
     assert not any(tag in ids for ids in found.vocabulary.source.encode(["<bt>", "a <bt> b", "▁<bt>"]))
     ids = plain[1][0].tolist()
     assert found.vocabulary.target.decode([[tag, *ids]]) == found.vocabulary.target.decode([ids])

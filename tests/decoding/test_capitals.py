@@ -7,29 +7,33 @@ import pytest
 from helpers.translators import LINES, assert_close, new_translator
 
 from nmt.decoding.capitals import as_sentences, in_capitals, is_in_capitals
+from nmt.decoding.glossary import Glossary
 
 
 @pytest.mark.parametrize(
-    ("line", "language", "expected"),
+    ("line", "expected"),
     [
-        ("TWO DOGS RUN.", "en", True),
-        ("NO SMOKING", "en", True),
-        ("SEE https://example.com/a AND write@example.com, {name}: 3 DOGS", "en", True),
-        ("ДВЕ СОБАКИ БЕГУТ", "ru", True),
-        ("İKİ KÖPEK KOŞUYOR", "tr", True),
-        ("Two dogs run.", "en", False),
-        ("TWO DOGS run", "en", False),
-        ("EU, UN", "en", False),
-        ("IBM PC", "en", False),
-        ("ABBREVIATION", "en", False),
-        ("", "en", False),
-        ("12 345 678", "en", False),
-        ("两只狗在跑 两只狗在跑", "zh", False),
-        ("ორი ძაღლი გარბის", "ka", False),
+        ("TWO DOGS RUN.", True),
+        ("NO SMOKING", True),
+        ("SEE https://example.com/a AND write@example.com, {name}: 3 DOGS", True),
+        ("ДВЕ СОБАКИ БЕГУТ", True),
+        ("İKİ KÖPEK KOŞUYOR", True),
+        ("DIE GROßE STRAßE", True),
+        ("MEETING AT 5 pm IN THE OFFICE", True),
+        ("两只狗在跑两只狗在跑 NATO UNESCO", False),
+        ("Two dogs run.", False),
+        ("TWO DOGS run", False),
+        ("EU, UN", False),
+        ("IBM PC", False),
+        ("ABBREVIATION", False),
+        ("", False),
+        ("12 345 678", False),
+        ("两只狗在跑 两只狗在跑", False),
+        ("ორი ძაღლი გარბის", False),
     ],
 )
-def test_which_lines_are_in_capitals(line: str, language: str, expected: bool) -> None:
-    assert is_in_capitals(line, language) == expected
+def test_which_lines_are_in_capitals(line: str, expected: bool) -> None:
+    assert is_in_capitals(line) == expected
 
 
 @pytest.mark.parametrize(
@@ -54,7 +58,7 @@ def test_capitals_of_the_language() -> None:
 @cache
 def sentence() -> str:
     """One whose translation has small letters."""
-    lines = [line.capitalize() for line in LINES if is_in_capitals(line.upper(), "en")]
+    lines = [line.capitalize() for line in LINES if is_in_capitals(line.upper())]
     translations = new_translator().translate(lines)
     return next(line for line, found in zip(lines, translations, strict=True) if found != found.upper())
 
@@ -73,3 +77,15 @@ def test_a_prefix_says_how_the_translation_is_written() -> None:
     restoring, keeping = new_translator(), new_translator(capitals="keep")
     assert restoring.translate([line]) != keeping.translate([line])
     assert list(restoring.stream([line], prefixes=[begun])) == list(keeping.stream([line], prefixes=[begun]))
+
+
+def test_a_glossary_finds_its_terms() -> None:
+    """A line with a term that has capitals of its own stays as it is; the target of another term is in capitals."""
+    line, word = sentence().upper(), sentence().split()[-1]
+    translators = [new_translator(capitals="keep"), new_translator(), new_translator()]
+    for translator, term in zip(translators, (word.upper(), word.upper(), word), strict=True):
+        translator.use_glossary(Glossary([(term, "alpha")]), "glossary")
+    keeping, acronym, plain = (translator.translate([line])[0] for translator in translators)
+    assert keeping == acronym and "alpha" in keeping
+    assert "ALPHA" in plain and plain == plain.upper()
+    assert [translator.counts.terms for translator in translators] == [1, 1, 1]

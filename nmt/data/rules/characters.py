@@ -42,14 +42,9 @@ class Lines:
 
     def count(self, which: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
         """How many characters of each line are marked: [lines]. which: [characters]."""
-        return self.count_from(which, 0)
-
-    def count_from(self, which: npt.NDArray[np.bool_], first: int) -> npt.NDArray[np.int64]:
-        """The same without the first characters of each line."""
         sums = np.zeros(len(which) + 1, np.int32)
         np.cumsum(which, out=sums[1:])
-        starts = self.starts + np.minimum(first, self.lengths)
-        return (sums[self.starts + self.lengths] - sums[starts]).astype(np.int64)
+        return (sums[self.starts + self.lengths] - sums[self.starts]).astype(np.int64)
 
     def count_kind(self, kind: int) -> npt.NDArray[np.int64]:
         return self.count((self.kinds & kind) != 0)
