@@ -113,7 +113,7 @@ class CleaningConfig:
     [The rules in detail](../docs/cleaning.md)."""
 
     language: float | None = setting(
-        1.0, "the other language is more likely; 1: surely, on short lines too; 0: hardly", at_least=0
+        1.0, "how much more likely another language is: from 0, equally likely, to 1 and above, almost sure", at_least=0
     )
     script: float | None = setting(0.5, "share of letters in another script than the language's", at_least=0, at_most=1)
     digits: float | None = setting(0.5, "share of numbers that only one side has", at_least=0, at_most=1)

@@ -83,6 +83,10 @@ def _override(tree: Node, override: str, problems: list[str]) -> None:
     except NmtError as error:
         problems.append(f"override {shortened(override)!r}: {error}")
         return
+    if re.search(r"\[\d+\]", key):
+        whole = key.partition("[")[0]
+        problems.append(f"override {shortened(key)}: a list is given as a whole: {shortened(whole)}=[…]")
+        return
     for i, name in enumerate(sections):
         assert isinstance(tree.value, dict)
         child = tree.value.get(name)
@@ -184,7 +188,7 @@ class _Reader:
             for kind in kinds[:-1]:
                 with contextlib.suppress(_Mismatch):
                     return self._value(kind, node, path)
-            if len(kinds) > 1 and dataclasses.is_dataclass(kinds[-1]) and not isinstance(value, dict):
+            if dataclasses.is_dataclass(kinds[-1]) and not isinstance(value, dict):
                 raise _Mismatch  # so that the message names the other kinds too
             return self._value(kinds[-1], node, path)
         if dataclasses.is_dataclass(annotation):
@@ -243,6 +247,8 @@ def _advice(annotation: Any, node: Node) -> str:
     kinds, number = (annotation, *typing.get_args(annotation)), isinstance(node.value, int | float)
     if number and str in kinds:
         return ": put it in quotes"
+    if isinstance(node.value, bool) and type(None) in kinds and any(map(dataclasses.is_dataclass, kinds)):
+        return ": write {} for the defaults, null for none"
     if isinstance(node.value, dict) and typing.get_origin(annotation) is tuple:
         return ": put it in [ ]"
     if isinstance(node.value, float) and int in kinds and not re.search("[.eE]", node.written):

@@ -41,7 +41,7 @@ def read_pairs(
         pairs = ((target, source) for source, target in pairs)
     first = next(pairs, None)
     if first is None:
-        raise NmtError(f"{corpus.label}: has no sentence pairs: choose a corpus that has some")
+        raise NmtError(f"{corpus.label}: no sentence pairs: choose a corpus that has some")
     yield first
     yield from pairs
     if expected is not None and fingerprint(corpus, data, default_split, digests) != expected:

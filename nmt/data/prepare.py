@@ -183,7 +183,10 @@ def _learned_vocabulary(
     del learned_with["bpe_dropout"], learned_with["bpe_dropout_samples"]  # which change the encoding alone
     folder = store / f"vocabulary-{content_key(vocabulary.FORMAT, text.key, learned_with, sides, mixed)}"
     if folder.exists():
-        tokenizer = vocabulary.load(folder / "subwords.model")
+        try:
+            tokenizer = vocabulary.load(folder / "subwords.model")
+        except NmtError as error:
+            raise NmtError(f"{error}: delete the folder {folder} to learn it again") from None
         log.info("%s: %s subwords reused from %s", name, f"{len(tokenizer):,}", folder)
         return tokenizer
     start = time.perf_counter()

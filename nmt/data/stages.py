@@ -125,7 +125,7 @@ def problems(data: schema.DataConfig, max_steps: int) -> Iterator[str]:
     for i, one in enumerate(data.train):
         if data.stages and not any(stage.weights is None or weights(data, stage)[i] for stage in data.stages):
             yield (
-                f"data.train[{i}]: {one.label}: is never trained on, as no stage gives it a weight: name it in "
+                f"data.train[{i}]: {one.label} is never trained on, as no stage gives it a weight: name it in "
                 "data.stages, or remove it"
             )
     step = 0

@@ -56,7 +56,7 @@ def jsonl_pairs(
 def _json_field(row: object, keys: tuple[str, ...], place: str) -> str:
     for key in keys:
         if not isinstance(row, dict) or key not in row:
-            raise NmtError(f"{place}: no column {'.'.join(keys)!r}")
+            raise NmtError(f"{place}: no column {'.'.join(keys)!r}, as line 1 has: add it, or remove this line")
         row = row[key]
     if row is not None and not isinstance(row, str):
         raise NmtError(f"{place}: column {'.'.join(keys)!r} must hold text, not {json.dumps(row)[:40]}")

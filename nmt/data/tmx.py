@@ -169,7 +169,11 @@ class _Units:
                 f"{self._path}: {self._incomplete:,} of {self._units:,} units are skipped: without {source} or {target}"
             )
         if self._unused:
-            _log_once(f"{self._path}: {self._unused:,} further variants of {source} or {target} in a unit are not used")
+            variants = "variants" if self._unused > 1 else "variant"
+            are = "are" if self._unused > 1 else "is"
+            _log_once(
+                f"{self._path}: {self._unused:,} further {variants} of {source} or {target} in a unit {are} not used"
+            )
 
 
 @cache

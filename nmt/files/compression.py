@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 ENDINGS = (".gz", ".xz", ".zst")
 BLOCK_BYTES = 1 << 20
+_XZ_START = b"\xfd7zXZ\0"
 
 
 def plain_name(path: Path) -> str:
@@ -38,7 +39,8 @@ def decompressed(file: BinaryIO, path: Path) -> Iterator[BinaryIO]:
                 yield cast(BinaryIO, stream)
         else:
             new_decompressor, error_type = _library(path)
-            yield io.BufferedReader(_Decompressed(file, new_decompressor, error_type), BLOCK_BYTES)
+            start = _XZ_START if path.suffix == ".xz" else b""
+            yield io.BufferedReader(_Decompressed(file, new_decompressor, error_type, start), BLOCK_BYTES)
     except (gzip.BadGzipFile, EOFError, zlib.error, _DamagedError) as error:
         kind = {".gz": "gzip", ".xz": "xz", ".zst": "Zstandard"}[path.suffix]
         raise NmtError(f"{path}: damaged {kind} file ({error}): download or compress it again") from None
@@ -71,8 +73,12 @@ class _Decompressed(io.RawIOBase):
     Unlike `lzma.open`, it refuses whatever follows a stream and is no stream: it may be a damaged one.
     """
 
-    def __init__(self, file: BinaryIO, new_decompressor: Callable[[], Any], error_type: type[Exception]) -> None:
-        self._file, self._new, self._error_type = file, new_decompressor, error_type
+    def __init__(
+        self, file: BinaryIO, new_decompressor: Callable[[], Any], error_type: type[Exception], start: bytes
+    ) -> None:
+        """start: what every such file begins with: the decompressor of .xz does not tell a short file of another kind
+        from one that ends too early."""
+        self._file, self._new, self._error_type, self._start = file, new_decompressor, error_type, start
         self._stream = new_decompressor()
 
     def readable(self) -> bool:
@@ -91,6 +97,9 @@ class _Decompressed(io.RawIOBase):
                 given = self._file.read(BLOCK_BYTES)
                 if not given:
                     raise EOFError("it ends too early")
+                if not given.startswith(self._start[: len(given)]):
+                    raise _DamagedError("it does not begin as such a file does: it may be of another kind")
+                self._start = b""
             try:
                 data = self._stream.decompress(given, len(wanted))
             except self._error_type as error:

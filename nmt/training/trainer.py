@@ -78,6 +78,7 @@ class Trainer:
         data_key = f"{prepared.data_key}, {self.batches.skipped} pairs skipped, mixed {mixed}"
         self.identity = Identity(config, data_key, data.vocabulary_key, data.validation_key)
         self.progress = Progress.of(corpora)
+        self.corpora: list[dict[str, float | None]] = []  # those of the newest row of metrics in this session
         dtype = self.train_step.objective.dtype or torch.float32
         self.profile = Profile(self.run_dir / "profile", device, dtype, ranks) if profile else None
 
@@ -245,6 +246,7 @@ class Trainer:
         sentences, source = progress.interval_sentences, progress.interval_source_tokens
         target, seconds = progress.interval_target_tokens, max(progress.interval_seconds, 1e-9)
         loss, nll, speed = self._interval()
+        self.corpora = progress.corpora(self.sizes, nll) if len(self.sizes) > 1 else []
         norm = train_step.gradient_norm  # of this step; not finite if float16 overflowed in it
         row = {
             "step": progress.step,
@@ -253,7 +255,7 @@ class Trainer:
             "loss": loss,
             "nll": sum(nll) / target,
             "learning_rate": self._learning_rate(),
-            **({"corpora": progress.corpora(self.sizes, nll)} if len(self.sizes) > 1 else {}),
+            **({"corpora": self.corpora} if self.corpora else {}),
             **({"gradient_norm": float(norm)} if norm is not None and norm.isfinite() else {}),
             "target_tokens": progress.target_tokens,
             "target_tokens_per_second": round(speed, 1),
@@ -314,7 +316,7 @@ class Trainer:
         with eager:
             found = validate(self.train_step, self.validation, self.data.translate_validation)
         several = len(found.names) > 1
-        for name, translated in zip(found.names, found.translated, strict=False):
+        for name, translated in zip(found.names, found.translated, strict=True) if found.translated else ():
             run_log.samples(progress.step, translated.samples, name if several else None)
             for sample in translated.samples:
                 head = f"{name}:" if several else ""
@@ -329,7 +331,18 @@ class Trainer:
         log.info("step %s  %s", f"{progress.step:,}", line)
         for line in of_sets:
             log.info("  %s", line)
+        if len(self.sizes) > 1:
+            log.info("  training so far: %s", self._corpora_so_far())
         return {**found.row, "signatures": found.signatures}
+
+    def _corpora_so_far(self) -> str:
+        """What each corpus has given since the start, and its -log p in the newest row of metrics that has it."""
+        progress, texts = self.progress, list[str]()
+        for i, (one, size) in enumerate(zip(self.config.data.train, self.sizes, strict=True)):
+            given, nll = progress.pairs_of[i], self.corpora[i]["nll"] if self.corpora else None
+            text = f"{one.label} {given / max(1, sum(progress.pairs_of)):.1%}, {given / max(1, size):.2f} passes"
+            texts.append(text if nll is None else f"{text}, nll {nll:.3f}")
+        return "; ".join(texts)
 
     def _validation_batches(self, of: ValidationSet) -> Batches:
         """Batches of a complete validation set, of any length. Raises NmtError for a pair too long to score."""

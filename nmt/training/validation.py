@@ -74,7 +74,7 @@ def validate(
     if train_step.sharded:  # without a backward pass the embeddings are still gathered
         train_step.objective.reshard()  # type: ignore[operator]
     translated = translate(train_step.unsharded_model()) if translate else []
-    for of, found in zip(scores, translated, strict=False):
+    for of, found in zip(scores, translated, strict=True) if translated else ():
         of |= {"bleu": found.bleu, "chrf": found.chrf}
     return Validation([name for name, _ in sets], train_step.ranks.broadcast(scores), translated)
 

@@ -153,6 +153,9 @@ def test_true_and_false(written: str, value: bool) -> None:
     ("line", "message"),
     [
         ("name: 2024", "name: expected text; found 2024: put it in quotes"),
+        ("shelf: {top: true}",
+         "shelf.top: expected mapping or null; found true: write {} for the defaults, null for none"),
+        ("shelf: {top: 3}", "shelf.top: expected mapping or null; found 3"),
         ("name: true", "name: expected text; found true: put it in quotes"),
         ("name:", "name: expected text; found nothing"),
         ("name: ' '", "name: expected text; found ' '"),
@@ -167,7 +170,7 @@ def test_true_and_false(written: str, value: bool) -> None:
          "books[1].pages: expected whole number or null, at least 1; found 0"),
         ("shelf: 3", "shelf: expected mapping; found 3"),
         ("shelf: [height]", "shelf: expected mapping; found [height]"),
-        ("shelf: {top: [{watts: 3}]}", "shelf.top: expected mapping; found [{watts: 3}]"),
+        ("shelf: {top: [{watts: 3}]}", "shelf.top: expected mapping or null; found [{watts: 3}]"),
     ],
 )  # fmt: skip
 def test_wrong_text_lists_and_mappings(line: str, message: str) -> None:
@@ -271,6 +274,12 @@ def test_the_reference_shows_numbers_and_words_of_one_setting() -> None:
 )
 def test_keys_that_are_not_understood(line: str, message: str) -> None:
     assert problems(f"{ROOM}{line}\n") == [f"line {line.count(chr(10)) + 3}: {message}"]
+
+
+@pytest.mark.parametrize("key", ["books[0].pages", "books[0]", "shelf.limits[1]"])
+def test_a_list_cannot_be_overridden_in_part(key: str) -> None:
+    whole = key.partition("[")[0]
+    assert problems(ROOM, f"{key}=3") == [f"override {key}: a list is given as a whole: {whole}=[…]"]
 
 
 def test_settings_of_the_same_name_are_all_proposed() -> None:

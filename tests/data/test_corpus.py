@@ -229,7 +229,7 @@ def test_misaligned_files_state_both_counts(tmp_path: Path, source: int, target:
 @pytest.mark.parametrize(
     ("name", "content", "columns", "message"),
     [
-        ("a.tsv", b"", {}, "a.tsv: has no sentence pairs"),
+        ("a.tsv", b"", {}, "a.tsv: no sentence pairs"),
         ("a.tsv", b"a\tb\na\n", {}, r"a.tsv:2: no column 2: the line has 1"),
         ("a.tsv", b"a\tb\n", {"source_column": "0"}, "no column '0': columns of a .tsv file are numbered from 1"),
         ("a.tsv", b"a\tb\n", {"source_column": "en"}, "no column 'en'"),
@@ -238,7 +238,8 @@ def test_misaligned_files_state_both_counts(tmp_path: Path, source: int, target:
         ("a.jsonl", b'["a", "b"]\n', {}, r"a.jsonl:1: must hold a JSON object"),
         ("a.jsonl", b'{"en": "a", "x": {"y": "b"}}\n', {}, "a.jsonl:1: no target column 'translation.de' or 'de' or "
          "'target'; there are 'en', 'x.y': give target_column"),
-        ("a.jsonl", b'{"en": "a", "de": "b"}\n{"en": "a"}\n', {}, "a.jsonl:2: no column 'de'"),
+        ("a.jsonl", b'{"en": "a", "de": "b"}\n{"en": "a"}\n', {}, "a.jsonl:2: no column 'de', as line 1 has: "
+         "add it, or remove this line"),
         ("a.jsonl", b'{"en": "a", "de": ["b"]}\n', {}, r"a.jsonl:1: column 'de' must hold text, not \[\"b\"\]"),
         ("a.jsonl", b'{"en": "a", "de": "\\ud800"}\n', {}, "a.jsonl:1: column 'de' holds half of a surrogate pair"),
         ("a.jsonl", b'{"en": "a"}\n', {"source_column": "q"}, "no source column 'q'; there are 'en'"),

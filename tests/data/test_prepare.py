@@ -372,6 +372,16 @@ prepare.prepare(reader.parse(Config, sys.argv[1], "config"))
 """
 
 
+def test_a_damaged_vocabulary_in_the_store_says_what_to_delete(run: Config) -> None:
+    prepare(run)
+    [path] = Path(run.run_dir, "data").glob("vocabulary-*/subwords.model")
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(NmtError) as error:
+        prepare(run)
+    advice = f"delete the folder {path.parent} to learn it again"
+    assert str(error.value) == f"{path}: not a SentencePiece model: {advice}"
+
+
 def test_killed_build_is_swept_away(run: Config, caplog: pytest.LogCaptureFixture) -> None:
     killed = subprocess.run([sys.executable, "-c", KILLED, reader.to_yaml(run)], check=False)
     assert killed.returncode == -signal.SIGKILL

@@ -117,7 +117,7 @@ def test_the_vocabulary_s_sample_has_the_mean_of_the_shares() -> None:
 @pytest.mark.parametrize(
     ("course", "max_steps", "found"),
     [
-        ([Stage(weights={"a": 1}, steps=5), Stage(weights={"a": 2})], 9, ["data.train[1]: b: is never trained on"]),
+        ([Stage(weights={"a": 1}, steps=5), Stage(weights={"a": 2})], 9, ["data.train[1]: b is never trained on"]),
         ([Stage(weights={"a": 1}, steps=5), Stage()], 9, []),
         ([Stage(steps=5), Stage(patience=1), Stage(steps=4), Stage()], 9, ["data.stages[3] never begins: .* 9 steps"]),
         ([Stage(steps=5), Stage(steps=4), Stage()], 10, []),

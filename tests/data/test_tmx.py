@@ -128,6 +128,10 @@ def test_several_variants(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> N
     )
     assert read(tmp_path / "a.tmx", content) == [("b", "c"), ("g", "e")]
     assert "a.tmx: 3 further variants of en or de in a unit are not used" in caplog.text
+    assert read(tmp_path / "c.tmx", memory(variant("en", "a") + variant("de", "b") + variant("de", "c"))) == [
+        ("a", "b")
+    ]
+    assert "c.tmx: 1 further variant of en or de in a unit is not used" in caplog.text
     content = memory(variant("en-GB", "colour") + variant("en-US", "color"))
     assert read(tmp_path / "b.tmx", content, settings("en", "en-GB")) == [("color", "colour")]
     assert read(tmp_path / "b.tmx", content, settings("en-GB", "en")) == [("colour", "color")]
@@ -152,7 +156,7 @@ def test_no_unit_has_both(tmp_path: Path) -> None:
         f"{tmp_path}/a.tmx: no unit has both en and de; its languages are fr (2), en (1), es (1): name them with "
         "source_column and target_column"
     )
-    with pytest.raises(NmtError, match=r"a.tmx: has no sentence pairs"):
+    with pytest.raises(NmtError, match=r"a.tmx: no sentence pairs"):
         read(tmp_path / "a.tmx", memory())
 
 

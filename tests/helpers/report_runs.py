@@ -23,6 +23,12 @@ SENTENCES = [
 STAGES = "[{weights: {crawled: 3, clean: 1}, steps: 850}, {temperature: 5, patience: 3}, {weights: {clean: 1}}]"
 
 
+CORPORA = [
+    {"label": "crawled", "share": 0.0, "passes": 0.4, "nll": None},
+    {"label": "clean", "share": 1.0, "passes": 2.25, "nll": 1.75},
+]
+
+
 def logged(step: int) -> dict[str, float]:
     """A row of metrics, 4,000 target subwords and a second a step."""
     nll = 1.5 + 600 / (step + 100)
@@ -73,6 +79,7 @@ def new_run(name: str, last_step: int = 2400, seed: int = 1, *, staged: bool = F
         training,
         validation,
         stage_starts(rows, len(parsed.data.stages)),
+        corpora=CORPORA if staged else [],
         totals={key: rows[-1][key] for key in PROGRESS if key in rows[-1]},
         samples=samples,
         sessions=sessions_of(last_step, finished=last_step >= parsed.training.max_steps),

@@ -75,13 +75,15 @@ def test_a_run_with_bpe_dropout_learns_from_another_segmentation_each_epoch_and_
 
 
 def test_a_mix_of_corpora_resumes_and_tells_the_share_and_the_loss_of_each(
-    make_config: MakeConfig, corpus: Path, tmp_path: Path
+    make_config: MakeConfig, corpus: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "nmt")
     files = f"source: {corpus}/train.en, target: {corpus}/train.de"
     other = f"source: {corpus}/validation.en, target: {corpus}/validation.de"
     corpora = f"data.train=[{{{files}, weight: 9}}, {{{other}, weight: 1}}]"
     some = (corpora, "training.log_every=10", "data.validation_in_training=warn")
     trainer(make_config(f"run_dir={tmp_path / 'whole'}", *some)).run()
+    *_, line = [record.getMessage() for record in caplog.records if "training so far" in record.msg]
     parts = make_config(f"run_dir={tmp_path / 'parts'}", *some)
     for step in (7, 13):  # between two rows of metrics
         interrupted = trainer(parts)
@@ -97,6 +99,12 @@ def test_a_mix_of_corpora_resumes_and_tells_the_share_and_the_loss_of_each(
         assert large["share"] + small["share"] == pytest.approx(1) and 0.8 < large["share"] < 0.98
         assert min(large["nll"], small["nll"]) <= row["nll"] <= max(large["nll"], small["nll"])
     total = ended.progress.pairs_of
+    (share, passes, nll), (other_share, other_passes, other_nll) = re.findall(
+        r"([0-9.]+)%, ([0-9.]+) passes, nll ([0-9.]+)", line
+    )
+    assert (share, other_share) == tuple(f"{100 * given / sum(total):.1f}" for given in total)
+    assert (passes, other_passes) == (f"{total[0] / 300:.2f}", f"{total[1] / 20:.2f}")
+    assert (nll, other_nll) == tuple(f"{one['nll']:.3f}" for one in rows[-1]["corpora"])
     assert [one["passes"] for one in rows[-1]["corpora"]] == [round(total[0] / 300, 4), round(total[1] / 20, 4)]
     with pytest.raises(
         NmtError, match=re.escape("(data.train[0].weight: 9.0 in the saved run, 8.0 now): restore data.t")
@@ -511,6 +519,14 @@ def test_a_run_that_is_done_was_not_stopped(make_config: MakeConfig, tmp_path: P
     ended = Trainer(config, training_data(config), torch.device("cpu"), deadline=0.0).run()
     assert ended.reason == reason
     assert rows_of(tmp_path / "run" / "sessions.jsonl")[-1]["event"] == ("stopped" if reason else "finished")
+
+
+def test_a_wrong_number_of_translated_sets_is_an_error(make_config: MakeConfig) -> None:
+    of = trainer(make_config())
+    assert of.data.translate_validation
+    of.data.translate_validation(of.model)  # one set
+    with pytest.raises(ValueError, match="zip"):
+        validation.validate(of.train_step, of.validation, lambda model: 2 * [*of.data.translate_validation(model)])
 
 
 def test_validation_is_not_training_time(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:

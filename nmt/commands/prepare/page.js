@@ -7,9 +7,9 @@ function percent(part, whole, digits = 2) {
 }
 const note = textContent => make("p", {className: "note", textContent});
 
-/** Text as it is, with signs for control characters: text of corpora can hold any. */
+/** Text as it is, with signs for control characters and those that cannot be seen: text of corpora can hold any. */
 const visible = text => text.replace(/[\x00-\x1f\x7f]/g, c => c === "\x7f" ? "\u2421" : String.fromCharCode(0x2400 + c.charCodeAt()))
-  .replace(/[\x80-\x9f\u202a-\u202e\u2066-\u2069]/g, c => `[U+${c.charCodeAt().toString(16).toUpperCase().padStart(4, "0")}]`);
+  .replace(/[\x80-\x9f\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]/g, c => `[U+${c.charCodeAt().toString(16).toUpperCase().padStart(4, "0")}]`);
 
 const sentence = (text, lang) => make("bdi", {dir: "auto", lang, textContent: visible(text)});
 
@@ -150,7 +150,8 @@ const pieces = found => make("ul", {className: "pieces"}, ...found.map(([piece, 
 function vocabularyOf(one) {
   const parts = [make("h3", {textContent: `${count(one.size)} subwords for ${one.languages}`}),
     make("p", {textContent: `Of ${count(one.subwords)} subwords that stand for text, ${percent(one.enough, one.subwords)} occur ${one.often} times or more, and ${count(one.unused)} never.`}),
-    note("Models learn rare subwords badly. A vocabulary of which less than 95 % occur 100 times or more may be too large for the text (Gowda and May 2020). Byte-pair encoding always leaves some subwords unused: parts of longer ones.")];
+    note(one.augmented ? "Counted in the text before data.augment changes it: subwords for the capitals, symbols and markup that it adds are rare or unused here."
+      : "Models learn rare subwords badly. A vocabulary of which less than 95 % occur 100 times or more may be too large for the text (Gowda and May 2020). Byte-pair encoding always leaves some subwords unused: parts of longer ones.")];
   for (const {side, characters, distinct, missing, missing_distinct, most_frequent_missing} of one.characters) {
     parts.push(make("p", {textContent: `${side}: ${percent(characters - missing, characters)} of ${count(characters)} characters are in the vocabulary; of ${count(distinct)} different ones, ${count(missing_distinct)} are not.`}));
     if (most_frequent_missing.length) parts.push(make("ul", {className: "pieces"}, ...most_frequent_missing.map(([character, name, times]) => make("li", {title: name}, make("bdi", {textContent: visible(character)}), make("small", {textContent: `${name} ${count(times)}`})))));

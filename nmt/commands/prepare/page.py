@@ -237,6 +237,7 @@ def _vocabularies(config: schema.Config, counted: Mapping[str, Any]) -> list[dic
             for side in sides
         ]
         shown.append({"languages": ", ".join(codes), **one, "often": statistics.ENOUGH, "characters": covers})
+        shown[-1]["augmented"] = config.data.augment.changes_text
     return shown
 
 

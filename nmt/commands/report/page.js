@@ -84,7 +84,9 @@ function showTables() {
     ? make("table", {className: "data"}, heads(""), make("tbody", {}, ...data.environment.map(each => row(each, true))))
     : make("p", {className: "note", textContent: "Not recorded."}));
   showSessions();
-  showStages();
+  showByRun("stages", ["stage", "from step", "corpora", "length"],
+    data.stages.map(stages => stages.map(({mix, end, step}, i) => [i + 1, count(step), mix, end])));
+  showByRun("mix", ["corpus", "share", "passes", "−log P per subword"], data.corpora);
   showData();
 }
 
@@ -99,14 +101,13 @@ function showSessions() {
     : make("p", {className: "note", textContent: "Not recorded."}));
 }
 
-function showStages() {
-  const rows = data.stages.flatMap((stages, run) => stages.map(({mix, end, step}, i) => of(run, make("tr", {},
-    make("th", {scope: "row"}, swatch(run), " ", named(run)),
-    ...[i + 1, count(step), mix, end].map(textContent => make("td", {textContent}))))));
-  const titles = ["run", "stage", "from step", "corpora", "length"];
-  const head = make("thead", {}, make("tr", {}, ...titles.map(textContent => make("th", {scope: "col", textContent}))));
-  at("stages").append(make("table", {}, head, make("tbody", {}, ...rows)));
-  at("stages-part").hidden = !rows.length;
+/** A table with rows for some of the runs, in a part of the page that is hidden without rows. */
+function showByRun(id, titles, ofRuns) {
+  const rows = ofRuns.flatMap((rows, run) => rows.map(cells => of(run, make("tr", {},
+    make("th", {scope: "row"}, swatch(run), " ", named(run)), ...cells.map(textContent => make("td", {textContent}))))));
+  const head = make("thead", {}, make("tr", {}, ...["run", ...titles].map(textContent => make("th", {scope: "col", textContent}))));
+  at(id).append(make("table", {}, head, make("tbody", {}, ...rows)));
+  at(`${id}-part`).hidden = !rows.length;
 }
 
 function showData() {

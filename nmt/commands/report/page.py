@@ -42,6 +42,7 @@ def to_data(runs: Sequence[Run]) -> dict[str, Any]:
         "unlike": _incomparable(runs),
         "signatures": _signatures(runs),
         "stages": [_stages(run) for run in runs],
+        "corpora": [_corpora(run) for run in runs],
         "samples": _samples(runs),
         "settings": _settings(runs),
         "data": _data(runs),
@@ -206,6 +207,15 @@ def _stages(run: Run) -> list[dict[str, Any]]:
     starts = dict(zip(run.stages.values.get("number", []), run.stages.step, strict=True))
     stages = enumerate(run.config.data.stages, start=1)
     return [{"mix": mix_of(stage), "end": end_of(stage), "step": starts.get(number)} for number, stage in stages]
+
+
+def _corpora(run: Run) -> list[list[str]]:
+    """A row for each corpus of a run with several, from the newest row of metrics."""
+    rows = [(one["label"], one["share"], one["passes"], one["nll"]) for one in run.corpora]
+    return [
+        [label, f"{share:.1%}", f"{passes:.2f}", _NONE if nll is None else f"{nll:.3f}"]
+        for label, share, passes, nll in rows
+    ]
 
 
 def _samples(runs: Sequence[Run]) -> list[dict[str, Any]]:

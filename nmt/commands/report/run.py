@@ -9,7 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from nmt.checkpoints import model_file
-from nmt.commands.report.curves import PROGRESS, Curves, curves, is_number, is_scores, stage_starts, with_sets
+from nmt.commands.report.curves import (
+    PROGRESS,
+    Curves,
+    are_corpora,
+    curves,
+    is_number,
+    is_scores,
+    stage_starts,
+    with_corpora,
+    with_sets,
+)
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.data import token_store
@@ -55,6 +65,7 @@ class Run:
     training: Curves
     validation: Curves
     stages: Curves  # where the stages of data.stages began, by their `number`
+    corpora: list[dict[str, Any]]  # label, share, passes and nll of each in the newest row; none where there is one
     totals: dict[str, float]  # the last logged values of PROGRESS; the step is at least that of the newest model
     samples: Samples
     sessions: list[Session]
@@ -126,7 +137,14 @@ class _Reader:
 
     def run(self, name: str) -> Run:
         config = reader.load(Config, self.folder / "config.yaml")
-        metrics = list(map(with_sets, self._rows("metrics.jsonl", {"validation": is_scores})))
+        labels = _distinct([one.label for one in config.data.train])
+        fits: _Types = {
+            "validation": is_scores,
+            "corpora": lambda value: are_corpora(value) and len(value) == len(labels),  # type: ignore[arg-type]
+        }
+        logged = list(map(with_sets, self._rows("metrics.jsonl", fits)))
+        metrics = [with_corpora(row, labels) for row in logged]
+        corpora: list[dict[str, Any]] = next((row["corpora"] for row in reversed(logged) if "corpora" in row), [])
         best = with_sets(self._provenance(self.folder / model_file.BEST))
         newest = [self._provenance(path) for path in model_file.checkpoints(self.folder)[-1:]]
         saved = max(of.get("step", 0) for of in (best, *newest))
@@ -142,6 +160,7 @@ class _Reader:
             training,
             validation,
             stage_starts(metrics, len(config.data.stages)),
+            [{**of, "label": label} for label, of in zip(labels, corpora, strict=True)] if corpora else [],
             _totals(metrics, saved),
             _samples(self._rows("samples.jsonl", _SAMPLE)),
             sessions,
@@ -215,6 +234,11 @@ class _Reader:
             return None
         labels = tuple(one.label for one in config.data.train)
         return DataReport(config.data.language_pairs.sides, labels, token_store.counts(store / key))
+
+
+def _distinct(labels: Sequence[str]) -> list[str]:
+    """The labels of the corpora; where some are equal, with their places in data.train."""
+    return [f"{label} [{i}]" if labels.count(label) > 1 else label for i, label in enumerate(labels)]
 
 
 def _totals(rows: Iterable[dict[str, Any]], saved: int) -> dict[str, float]:

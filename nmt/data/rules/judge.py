@@ -31,7 +31,7 @@ MEANINGS = {  # of the rules, in the order in which they are asked: a pair count
     "copies": "a side copied into the other",
     "digits": "different numbers",
     "language": "wrong language",
-    "score": "low score of the model",
+    "score": "scored low by the model",
     "near_duplicates": "near-duplicates",  # found by `folded_hashes`: it needs the pairs that came before
 }
 

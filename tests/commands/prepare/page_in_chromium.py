@@ -73,6 +73,8 @@ def test_control_characters_are_shown_and_nothing_runs(browser: Browser, tmp_pat
     open_all(browser)
     texts = browser.texts(".corpus .plain bdi")
     assert any("</script><b>a</b> ␇[U+009B] [U+202E]b <!-- ☃" in text for text in texts)
+    for code in ("00AD", "061C", "200B", "200E", "200F", "202A", "2060", "2069", "FEFF"):
+        assert browser.js(f"return visible('a\\u{code}b')") == f"a[U+{code}]b"
     assert browser.js("return document.querySelectorAll('main b').length") == 0
     assert browser.js("return getComputedStyle(document.querySelector('.plain bdi')).unicodeBidi") == "isolate"
     assert "☃" in "".join(browser.texts("#vocabularies .pieces li"))

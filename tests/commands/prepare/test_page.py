@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,11 @@ def test_corpora_of_several_languages(tmp_path: Path) -> None:
 def test_a_store_that_is_used_again_gives_the_same_page(one: Config) -> None:
     first, second = ({**shown(one), "written": ""} for _ in range(2))
     assert first == second
+
+
+def test_the_vocabulary_of_augmented_text_is_marked(one: Config) -> None:
+    augmented = replace(one, data=replace(one.data, augment=replace(one.data.augment, uppercase=0.5)))
+    assert [shown(config)["vocabularies"][0]["augmented"] for config in (one, augmented)] == [False, True]
 
 
 def test_a_store_of_an_earlier_version_has_counts_alone(one: Config) -> None:

@@ -158,6 +158,7 @@ def test_stages_are_marked_on_the_curves(browser: Browser, tmp_path: Path) -> No
         *("2", "850", "temperature 5", "until 3 validations without a new best"),
         *("3", "–", "clean 100.0%", "to the end"),
     ]
+    assert browser.texts("#mix tbody td") == ["crawled", "0.0%", "0.40", "–", "clean", "100.0%", "2.25", "1.750"]
     for axis in ("step", "tokens", "hours"):
         browser.js(f"document.querySelector('input[value={axis}]').click()")
         marks = browser.js("return Array.from(document.querySelectorAll('.stage')).map(each => each.textContent)")
@@ -169,7 +170,7 @@ def test_stages_are_marked_on_the_curves(browser: Browser, tmp_path: Path) -> No
         )
         assert (line - first) / (last - first) == pytest.approx((850 - 100) / 2300, abs=0.02)
     show(browser, tmp_path, [new_run("plain")])
-    assert not shown(browser, "#stages-part")
+    assert not shown(browser, "#stages-part") and not shown(browser, "#mix-part")
 
 
 def test_axes_and_parts(browser: Browser, tmp_path: Path) -> None:

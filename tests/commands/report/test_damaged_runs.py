@@ -31,7 +31,8 @@ RECORDS: dict[str, list[dict[str, Any]]] = {
         {"step": 4, "epoch": 0, "stage": 1, "stage_step": 4, "loss": 5.5, "learning_rate": 0.01, "target_tokens": 90,
          "seconds": 1.5},
         {"step": 8, "epoch": 1, "stage": 2, "stage_step": 2, "loss": 4.5, "learning_rate": 0.01, "target_tokens": 180,
-         "seconds": 3.0},
+         "seconds": 3.0,
+         "corpora": [{"share": 0.7, "passes": 1.5, "nll": 4.25}, {"share": 0.3, "passes": 9, "nll": 5}]},
         {"step": 8, "stage": 2, "stage_step": 2, "validation_loss": 4.0, "bleu": 1.5, "chrf": 9.0},
     ],
     "samples.jsonl": [{"step": 8, "source": "one", "reference": "eins", "translation": "zwei"}],
@@ -53,6 +54,7 @@ def run(tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     folder.mkdir()
     text = config_text(tmp_path, folder).replace("  store_dir", "  stages: [{steps: 6}, {}]\n  store_dir")
+    text = text.replace("train.de}]", "train.de, name: first}, {source: more.en, target: more.de, name: more}]")
     (folder / "config.yaml").write_text(text)
     for name, rows in RECORDS.items():
         (folder / name).write_text(written(name, rows))
@@ -91,6 +93,9 @@ def test_all_of_it_is_shown(run: Path) -> None:
     data = reported(run)
     assert data["runs"][0]["notes"] == []
     assert data["runs"][0]["training"]["step"] == [4, 8]
+    assert [label for label, *_ in data["corpora"][0]] == ["first", "more"]
+    curves = data["runs"][0]["training"]["values"]
+    assert (curves["nll, first"], curves["nll, more"]) == ([None, 4.25], [None, 5])
     assert [stage["step"] for stage in data["stages"][0]] == [0, 6]
     assert [table["title"] for table in data["scores"]] == ["On the validation set, last validation", "evaluation-test"]
     assert data["data"][0]["tables"] and len(data["samples"]) == len(data["sessions"][0]) == 1
@@ -101,7 +106,20 @@ LONG = "1" + "0" * 400
 
 @pytest.mark.parametrize(
     "name",
-    ["step", "stage", "stage_step", "loss", "target_tokens", "seconds", "epoch", "bleu", "validation_loss"],
+    [
+        "step",
+        "stage",
+        "stage_step",
+        "loss",
+        "target_tokens",
+        "seconds",
+        "epoch",
+        "bleu",
+        "validation_loss",
+        "share",
+        "passes",
+        "nll",
+    ],
 )
 @pytest.mark.parametrize(
     "value", [LONG, f"-{LONG}", f"{LONG}.5", "1e400", "NaN", "-Infinity", "1e299", "-1", "9" * 18, "9" * 5000]

@@ -70,6 +70,11 @@ def test_stages_and_where_they_began() -> None:
     assert "stage" not in rows(page.to_data([new_run("b")])["summary"])
 
 
+def test_corpora_are_a_table_of_the_newest_row() -> None:
+    data = page.to_data([new_run("a", staged=True), new_run("b")])
+    assert data["corpora"] == [[["crawled", "0.0%", "0.40", "–"], ["clean", "100.0%", "2.25", "1.750"]], []]
+
+
 @pytest.mark.parametrize(
     ("change", "state"),
     [
