@@ -246,7 +246,7 @@ class DataConfig:
     pool_pairs: int = setting(1_000_000, "number of pairs that are shuffled and sorted by length together", at_least=1)
     workers: int | None = setting(
         None,
-        "threads that encode text, and processes for the rules of `clean`; null: one per core",
+        "processes that encode text and apply the rules of `clean`; null: one per core",
         at_least=1,
         at_most=1024,
     )
