@@ -368,7 +368,10 @@ def test_scores_of_other_text(
             "train: [{file: b.tsv, scores: c}], clean: {score: -5}, validation: {file: d.tsv, scores: e}",
             "data.validation.scores has no meaning",
         ),
-        ("train: [{file: a.tsv}], clean: true", "data.clean: expected mapping; found true"),
+        (
+            "train: [{file: a.tsv}], clean: true",
+            "data.clean: expected mapping or null; found true: write {} for the defaults",
+        ),
         ("train: [{file: a.tsv}], clean: {langauge: 1}", "data.clean.langauge: unknown setting"),
     ],
 )
