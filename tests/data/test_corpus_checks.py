@@ -163,7 +163,8 @@ def test_prepare_says_each_on_a_line_of_its_own_and_again(tmp_path: Path, caplog
         caplog.clear()
         with pytest.raises(NmtError, match=error):
             prepare(replace(few, vocabulary=schema.VocabularyConfig(size=size)))
-        assert [warning.split(": ")[0] for warning in caplog.messages] == [
+        warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+        assert [warning.split(": ")[0] for warning in warnings] == [
             repeated.label, f"data.validation, {unrelated.label}", swapped.label
         ]  # fmt: skip
     caplog.clear()
