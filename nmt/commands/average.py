@@ -18,7 +18,7 @@ from tqdm import tqdm
 from nmt import device as devices
 from nmt.checkpoints import averaging, model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.validate import Validator, recorded_text_key, text_key
+from nmt.commands.validate import Validator, recorded_text_key, text_key, validators_of
 from nmt.config import schema
 from nmt.data.prepare import ValidationSet, read_validation, validation_sets
 from nmt.data.token_store import TokenStore
@@ -77,13 +77,7 @@ def select(run: Path, device_name: str) -> tuple[Checkpoint, list[Candidate]]:
     among = candidates(run)
     newest = model_file.load(next(iter(among.values()))[-1])
     sets = _validation(run, schema.load(run / "config.yaml").data, newest)
-    config = newest.config
-    validators = [
-        Validator(
-            one.pairs, newest.vocabulary, config.search, config.training, one.languages, config.data.language_pairs
-        )
-        for one in sets
-    ]
+    validators = validators_of(sets, newest.vocabulary, newest.config)
     lines = sum(len(validator.sources) for validator in validators)
     log.info("%d candidates, each translates %s validation lines", len(among), f"{lines:,}")
     devices.prepare_memory()

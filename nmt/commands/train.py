@@ -11,7 +11,7 @@ import torch
 
 from nmt import __version__, device
 from nmt.checkpoints import run_folder
-from nmt.commands.validate import Validator, score_all, validation_key
+from nmt.commands.validate import score_all, validation_key, validators_of
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.data import prepare
@@ -63,13 +63,9 @@ def training_data(config: Config, ranks: Ranks = Ranks()) -> TrainingData:  # no
     """The data to train and validate on, built unless it is there already. Logs the report on it."""
     prepared = prepare.prepare(config)
     log.info("%s", prepared.report)
-    training, sets, trained, translate = config.training, prepared.validation, config.data.language_pairs, None
+    training, sets, translate = config.training, prepared.validation, None
     if sets and training.validation_bleu:
-        validators = [
-            Validator(one.pairs, prepared.vocabulary, config.search, training, one.languages, trained, ranks)
-            for one in sets
-        ]
-        translate = partial(score_all, validators)
+        translate = partial(score_all, validators_of(sets, prepared.vocabulary, config, ranks))
     digests = b"".join(hashlib.sha256(proto).digest() for proto in prepared.vocabulary.protos)
     of_validation = validation_key(sets, training, config.decoding)
     return TrainingData(prepared, translate, hashlib.sha256(digests).hexdigest(), of_validation)

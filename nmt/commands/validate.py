@@ -11,7 +11,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from nmt.config import reader
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
-from nmt.config.schema import DecodingConfig, TrainingConfig
+from nmt.config.schema import Config, DecodingConfig, TrainingConfig
 from nmt.data.prepare import ValidationSet
 from nmt.data.vocabulary import Vocabulary
 from nmt.decoding import model_loader
@@ -104,6 +104,19 @@ class Validator:
         samples = list(zip(self.sources, self.references, translations, strict=True))[: self.samples]
         signatures = {name: str(metric.get_signature()) for name, metric in self.metrics.items()}
         return TranslationScores(bleu.score, chrf.score, samples, signatures)
+
+
+def validators_of(
+    sets: Sequence[ValidationSet],
+    vocabulary: Vocabulary,
+    config: Config,
+    ranks: Ranks = Ranks(),  # noqa: B008 (frozen)
+) -> list[Validator]:
+    """One for each set."""
+    trained = config.data.language_pairs
+    return [
+        Validator(one.pairs, vocabulary, config.search, config.training, one.languages, trained, ranks) for one in sets
+    ]
 
 
 def score_all(validators: Sequence[Validator], model: TranslationModel) -> list[TranslationScores]:

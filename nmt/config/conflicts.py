@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from nmt.config import data_section, sections
 from nmt.config.data_section import LONGEST_OUTPUT
-from nmt.config.language_pairs import normal
+from nmt.config.language_codes import normal
 
 # Not the names of SentencePiece's own subwords: <pad>, <unk>, <s>, </s>, and bytes such as <0x0A>.
 _TAG = r"<(?!(pad|unk|s|0x[0-9A-Fa-f]{2})>)[A-Za-z0-9][A-Za-z0-9_-]{0,39}>"

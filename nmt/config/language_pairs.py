@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
 
+from nmt.config.language_codes import normal
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
@@ -118,8 +119,3 @@ def _only(languages: list[str]) -> str:
 def _warn_once(message: str, _: tuple[LanguagePair, ...]) -> None:
     """Once for each model, also in a service."""
     log.warning("%s", message)
-
-
-def normal(code: str) -> str:
-    """A code by which languages are compared."""
-    return code.lower().replace("_", "-")

@@ -100,24 +100,26 @@ class TrainingText:
         """The pairs in their order. `progress` heads the progress bar. Raises NmtError as `read_pairs` does, and where
         a rule cannot be used."""
         with tqdm(desc=progress, unit=" pairs", unit_scale=True, disable=None, leave=False) as bar:
-            for corpus, pairs, decision in self._remembered() if self._decisions else self._decided():
-                bar.update(len(pairs))
-                yield Chunk(corpus, decision.kept(pairs), decision.counts)
+            for chunk in self._remembered() if self._decisions else self._decided():
+                bar.update(chunk.counts.read)
+                yield chunk
 
-    def _decided(self) -> Iterator[tuple[int, list[Pair], Decision]]:
+    def _decided(self) -> Iterator[Chunk]:
         cleaner, decisions = Cleaner(self.data), list[Decision]()
         search = OverlapSearch(self.held_out, compared(self.data) if self.held_out else [])
         for corpus, pairs, decision in cleaner.decisions(self._read(with_scores=True)):
             decisions.append(decision)
-            search.add(corpus, decision.kept(pairs))
-            yield corpus, pairs, decision
+            chunk = Chunk(corpus, decision.kept(pairs), decision.counts)
+            search.add(corpus, chunk.pairs)
+            yield chunk
         self._decisions[:], self.examples[:], self.overlaps[:] = decisions, cleaner.examples, search.overlaps()
 
-    def _remembered(self) -> Iterator[tuple[int, list[Pair], Decision]]:
+    def _remembered(self) -> Iterator[Chunk]:
         known = iter(self._decisions)
         for corpus, pairs, _ in self._read(with_scores=False):
             # A corpus that has become longer has none for its last chunks; `read_pairs` raises an error at its end.
-            yield corpus, pairs, next(known, Decision(b"", CorpusCounts()))
+            decision = next(known, Decision(b"", CorpusCounts()))
+            yield Chunk(corpus, decision.kept(pairs), decision.counts)
 
     def _read(self, with_scores: bool) -> Iterator[Read]:
         for number, (corpus, expected) in enumerate(zip(self.data.train, self.fingerprints, strict=True)):

@@ -25,8 +25,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from nmt.config import schema
+from nmt.config.language_codes import base
 from nmt.data.corpus import Pair
-from nmt.data.language_codes import base
 from nmt.data.report import CorpusCounts
 
 SAMPLE = 5000  # pairs of each corpus that rules 2 and 3 look at

@@ -23,6 +23,7 @@ from nmt.device import usable_cores
 
 FIRST_CHUNKS = 16  # encoded before other processes start: that takes half a second
 Lengths = npt.NDArray[np.int64]
+Masks = npt.NDArray[np.bool_]
 Encoders = tuple[WordEncoder, WordEncoder]  # of the source and of the target
 
 
@@ -83,7 +84,7 @@ class FirstTime(NamedTuple):
     plain: TokenStore  # of the pairs kept, without tags and variation
     counts: CorpusCounts
     examples: DropExamples
-    hashes: npt.NDArray[np.uint64]  # of the pairs kept
+    hashes: npt.NDArray[np.uint64]  # of the pairs kept; none if duplicates were dropped before
 
 
 class Encoded(NamedTuple):
@@ -107,7 +108,7 @@ class ChunkEncoder:
     def __call__(self, job: Job) -> Encoded:
         data, dropout = self._config.data, self._config.vocabulary.bpe_dropout
         every = _encode(job.pairs, self._encoders)
-        kept, counts, examples = _keep_short(job.pairs, every, data)
+        full, short, kept = _within_limits(every, data)
         pairs, plain = list(compress(job.pairs, kept)), every.pick(np.flatnonzero(kept))
         tokens = plain
         if self._config.varies_text:
@@ -120,9 +121,15 @@ class ChunkEncoder:
         tokens = _tagged(tokens, self._tags[job.corpus])
         if job.version:
             return Encoded(tokens, None)
-        counts += CorpusCounts(kept_copies=sum(source == target for source, target in pairs))
-        counts += _count_text(pairs, plain)
-        return Encoded(tokens, FirstTime(kept, plain, counts, examples, hashes_of(pairs)))
+        counts = CorpusCounts(
+            empty=int((~full).sum()),
+            too_long=int((full & ~short).sum()),
+            ratio=int((short & ~kept).sum()),
+            kept_copies=sum(source == target for source, target in pairs),
+        )
+        examples = _examples_of_dropped(job.pairs, every, data, (full, short, kept))
+        hashes = hashes_of([] if data.drop_duplicates else pairs)
+        return Encoded(tokens, FirstTime(kept.tolist(), plain, counts + _count_text(pairs, plain), examples, hashes))
 
 
 def varied(pairs: list[Pair], numbers: Sequence[int], corpus: int, version: int, data: schema.DataConfig) -> list[Pair]:
@@ -150,22 +157,28 @@ def _encode(pairs: list[Pair], encoders: Encoders) -> TokenStore:
     return TokenStore(source.encode([pair[0] for pair in pairs]), target.encode([pair[1] for pair in pairs]))
 
 
-def _keep_short(
-    pairs: list[Pair], tokens: TokenStore, data: schema.DataConfig
-) -> tuple[list[bool], CorpusCounts, DropExamples]:
-    """Which pairs are within data.max_length and data.max_length_ratio; the counts and examples of the others."""
+def _within_limits(tokens: TokenStore, data: schema.DataConfig) -> tuple[Masks, Masks, Masks]:
+    """Which pairs have subwords on both sides, which of these are within data.max_length, and which of those are within
+    data.max_length_ratio, each [pairs]."""
     shorter, longer = _shorter_and_longer(tokens)
     full = shorter > 0  # a tokenizer's normalization can remove all characters of a line
     short = full & (longer <= data.max_length)
-    keep = short if data.max_length_ratio is None else short & (longer <= data.max_length_ratio * shorter)
-    empty, too_long, ratio = (int(dropped.sum()) for dropped in (~full, full & ~short, short & ~keep))
+    return full, short, short if data.max_length_ratio is None else short & (longer <= data.max_length_ratio * shorter)
+
+
+def _examples_of_dropped(
+    pairs: list[Pair], tokens: TokenStore, data: schema.DataConfig, within: tuple[Masks, Masks, Masks]
+) -> DropExamples:
+    """Examples of the pairs that are beyond the limits, and of those near to them. within: of `_within_limits`."""
+    full, short, kept = within
+    shorter, longer = (lengths[full] for lengths in _shorter_and_longer(tokens))
     examples = DropExamples()
-    examples.add_dropped("empty", list(compress(pairs, (~full).tolist())))
+    examples.add_dropped("empty", list(compress(pairs, ~full)))
     rules = Rule("max_length", data.max_length, None), Rule("max_length_ratio", data.max_length_ratio or np.inf, None)
-    scores = np.array([longer[full], longer[full] / shorter[full]], np.float32)
-    dropped_by = np.where(keep, -1, np.where(short, 1, 0))[full]
-    examples.add(list(compress(pairs, full.tolist())), Judgement(rules, scores, dropped_by))
-    return keep.tolist(), CorpusCounts(empty=empty, too_long=too_long, ratio=ratio), examples
+    scores = np.array([longer, longer / shorter], np.float32)
+    dropped_by = np.where(kept, -1, np.where(short, 1, 0))[full]
+    examples.add(list(compress(pairs, full)), Judgement(rules, scores, dropped_by))
+    return examples
 
 
 def _shorter_and_longer(tokens: TokenStore) -> tuple[Lengths, Lengths]:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from operator import ne
 from typing import Literal
 
+from nmt.config.language_codes import base
 from nmt.data.copied_items import map_outside_verbatim
-from nmt.data.language_codes import base
 
 Case = Literal["uppercase", "titlecase", "lowercase"]
 

@@ -29,7 +29,7 @@ class StagedMix:
     patience: int | None = None
 
     def begin(self, time: int, before: Sequence[int]) -> Mix:
-        """The mix of the stage if it begins at this time, when the corpora have given so many pairs `before`."""
+        """The mix of the stage if it begins at this time, when the corpora have given `before` [corpora] pairs."""
         mix = replace(self.mix, start=time, before=tuple(before))
         if self.given is None:
             return mix
@@ -70,11 +70,13 @@ def shares(data: schema.DataConfig, sizes: Sequence[int]) -> list[Fraction]:
 
 
 def _stage(data: schema.DataConfig, sizes: Sequence[int], stage: schema.Stage) -> StagedMix:
-    names = [one.called for one in data.train]
-    given = [(names.index(name), ceil(Fraction(passes) * sizes[names.index(name)]))
-             for name, passes in (stage.passes or {}).items()]  # fmt: skip
+    given = None
+    if stage.passes:
+        [(name, passes)] = stage.passes.items()
+        corpus = [one.called for one in data.train].index(name)
+        given = corpus, ceil(Fraction(passes) * sizes[corpus])
     mix = _mix(data, sizes, weights(data, stage), stage.temperature)
-    return StagedMix(mix, stage.steps, given[0] if given else None, stage.patience)
+    return StagedMix(mix, stage.steps, given, stage.patience)
 
 
 def mix_of(stage: schema.Stage) -> str:

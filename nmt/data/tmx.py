@@ -14,6 +14,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from nmt.config import schema
+from nmt.config.language_codes import normal
 from nmt.data.tables import one_line
 from nmt.errors import NmtError
 from nmt.files.text import Digests, opened
@@ -53,7 +54,7 @@ class _Units:
         self._path = path
         named = corpus.source_column, corpus.target_column
         self._wanted = tuple(
-            _normal(column or code)
+            normal(column or code)
             for column, code in zip(named, (data.source_language, data.target_language), strict=True)
         )
         self._exactly = tuple(column is not None for column in named)
@@ -127,7 +128,7 @@ class _Units:
         unused = 0
         for language, text in unit:
             if language not in self._known:
-                code = _normal(language)
+                code = normal(language)
                 self._known[language] = code, self._side(code)
             code, side = self._known[language]
             self._languages[code] += 1
@@ -180,10 +181,6 @@ class _Units:
 def _log_once(message: str) -> None:
     """A corpus is read several times; its message is the same."""
     log.info("%s", message)
-
-
-def _normal(language: str) -> str:
-    return language.lower().replace("_", "-")
 
 
 def _one_line(text: str) -> str:

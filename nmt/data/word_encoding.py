@@ -20,9 +20,9 @@ _END = "\n"  # stands for the end of a sentence between the words of lines
 class WordEncoder:
     """Gives the same subwords as `tokenizer.encode`, in less time for many lines."""
 
-    def __init__(self, tokenizer: Tokenizer, threads: int = 1, most_characters: int = _MOST_CHARACTERS) -> None:
-        """threads: that encode new words; most_characters: of the words remembered; above that all are forgotten."""
-        self.tokenizer, self.threads, self.most_characters = tokenizer, threads, most_characters
+    def __init__(self, tokenizer: Tokenizer, most_characters: int = _MOST_CHARACTERS) -> None:
+        """most_characters: of the words remembered; above that all are forgotten."""
+        self.tokenizer, self.most_characters = tokenizer, most_characters
         self._by_word = separates_words(tokenizer)
         self._known = _Words()
         self._words = self._only_end()  # the subwords of each word, by its number
@@ -36,7 +36,7 @@ class WordEncoder:
                 return self._by_words(text)
             except NmtError:
                 self._forget()  # SentencePiece names the line
-        return FlatSequences.of(self.tokenizer.encode(lines, self.threads), len(self.tokenizer))
+        return FlatSequences.of(self.tokenizer.encode(lines), len(self.tokenizer))
 
     def _by_words(self, text: str) -> FlatSequences:
         """text: lines, each with _END after it, with spaces between."""
@@ -52,7 +52,7 @@ class WordEncoder:
     def _encode_new(self) -> None:
         """Encode the words that are known by their number alone."""
         if new := self._known.new:
-            ids = self.tokenizer.encode(new, self.threads)
+            ids = self.tokenizer.encode(new)
             encoded = FlatSequences.of(ids, len(self.tokenizer), end=False)
             self._words = FlatSequences.joined(self._words, encoded)
             self._known.new = []

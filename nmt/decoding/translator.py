@@ -186,9 +186,8 @@ class Translator:
         for inputs, chunk in self._chunks(lines, chunk_lines, n_best, prefixes, first, pair, token_scores=details):
             translations = [self._translations(hypotheses) for hypotheses in chunk]
             for place in inputs.capitals:
-                n_best_ = translations[place]
                 translations[place] = [
-                    dataclasses.replace(one, text=in_capitals(one.text, pair.target)) for one in n_best_
+                    dataclasses.replace(one, text=in_capitals(one.text, pair.target)) for one in translations[place]
                 ]
             if alignment:
                 self._align(inputs, translations, chunk)

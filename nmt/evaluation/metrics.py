@@ -7,7 +7,7 @@ from sacrebleu import utils
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.ter import TER
 
-from nmt.data.language_codes import base
+from nmt.config.language_codes import base
 from nmt.errors import NmtError
 
 

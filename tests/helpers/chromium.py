@@ -121,3 +121,17 @@ def contrast(browser: Browser, selector: str) -> float:
         linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
         light.append(sum(w * part for w, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True)) + 0.05)
     return max(light) / min(light)
+
+
+def overlapping_labels(browser: Browser) -> int:
+    """How many labels of the charts on the page overlap another of the same chart."""
+    return int(
+        browser.js(
+            """return Array.from(document.querySelectorAll('.chart')).flatMap(chart => {
+              const boxes = Array.from(chart.querySelectorAll('text'), e => e.getBoundingClientRect());
+              const apart = (a, b) =>
+                a.right <= b.left || b.right <= a.left || a.bottom - 2 <= b.top || b.bottom - 2 <= a.top;
+              return boxes.filter((a, i) => boxes.some((b, j) => i < j && !apart(a, b)));
+            }).length"""
+        )
+    )

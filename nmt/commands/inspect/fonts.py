@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from matplotlib.font_manager import FontEntry, fontManager
 from matplotlib.ft2font import FT2Font
 
+from nmt.config.language_codes import base, normal
+
 log = logging.getLogger("nmt")
 
 _FIRST = "DejaVu Sans"  # comes with matplotlib: Latin, Greek, Cyrillic, Arabic, Hebrew, …
@@ -50,10 +52,10 @@ def families(text: str, languages: Iterable[str] = ()) -> list[str]:
 
 
 def _font_names(code: str) -> tuple[str, ...]:
-    code = code.lower().replace("_", "-")
+    code = normal(code)
     if code.startswith("zh") and any(part in code for part in ("hant", "tw", "hk", "mo")):
         return _OF_LANGUAGE["zh-hant"]
-    return _OF_LANGUAGE.get(code.partition("-")[0], ())
+    return _OF_LANGUAGE.get(base(code), ())
 
 
 def _upright_fonts() -> list[FontEntry]:

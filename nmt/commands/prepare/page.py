@@ -22,7 +22,6 @@ from nmt.data.rules.examples import DropExamples, Example, RuleExamples
 from nmt.data.rules.judge import MEANINGS
 from nmt.data.stages import end_of, mix_of, stages_of, weights
 from nmt.data.suspicious import SCORES, SUSPICIONS
-from nmt.errors import NmtError
 
 SHOWN = 20  # pairs of a corpus that are shown as a sample
 _CLEAR = 30  # characters of a line whose language can be guessed well
@@ -117,10 +116,7 @@ def _shown(example: Example) -> dict[str, Any]:
 
 def _mixes(data: schema.DataConfig, counts: Sequence[CorpusCounts]) -> list[dict[str, Any]]:
     """The shares of the corpora in training: one mix, or one for each stage."""
-    try:
-        mixes = [stage.mix for stage in stages_of(data, [one.kept for one in counts])]
-    except NmtError as error:
-        return [{"title": "", "table": [], "note": str(error)}]
+    mixes = [stage.mix for stage in stages_of(data, [one.kept for one in counts])]
     if data.stages:
         titles = [f"Stage {number}, {end_of(stage)}" for number, stage in enumerate(data.stages, start=1)]
         notes = [f"Mixed: {mix_of(stage)}." for stage in data.stages]
@@ -236,8 +232,15 @@ def _vocabularies(config: schema.Config, counted: Mapping[str, Any]) -> list[dic
             {"side": f"{('source', 'target')[side]} ({pairs.sides[side]})", **_coverage(counted["characters"][side])}
             for side in sides
         ]
-        shown.append({"languages": ", ".join(codes), **one, "often": statistics.ENOUGH, "characters": covers})
-        shown[-1]["augmented"] = config.data.augment.changes_text
+        shown.append(
+            {
+                "languages": ", ".join(codes),
+                **one,
+                "often": statistics.ENOUGH,
+                "augmented": config.data.augment.changes_text,
+                "characters": covers,
+            }
+        )
     return shown
 
 

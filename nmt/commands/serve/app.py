@@ -20,8 +20,8 @@ from nmt.commands.html_page import content_policy
 from nmt.commands.serve.batching import AnswerTooLarge, BatchingQueue, NBest, QueueFull
 from nmt.commands.serve.hosts import AllowedHosts, HostCheck
 from nmt.commands.serve.requests import Limits, RequestError, TranslationRequest, parse
+from nmt.config.language_codes import base
 from nmt.config.language_pairs import LanguagePairs
-from nmt.data.language_codes import base
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qsl
 
 from nmt.commands.serve.batching import DECIMALS, MAX_ANSWER, NBest
-from nmt.config.language_pairs import LanguagePair, LanguagePairs, normal
+from nmt.config.language_codes import normal
+from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.decoding.translator import Translation
 from nmt.errors import NmtError
 

@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers.chromium import WIDTHS, Browser, contrast
+from helpers.chromium import WIDTHS, Browser, contrast, overlapping_labels
 from helpers.noisy_corpora import FIRST, GOOD, HELD_OUT, HOSTILE, config_of, write
 
 from nmt.commands.prepare.page import page
@@ -105,15 +105,7 @@ def test_all_widths_and_grounds(
         for place in ("summary-title", "corpora", "vocabulary-title"):
             browser.js(f"document.getElementById('{place}').scrollIntoView()")
             browser.shot(f"prepare-{name}-{width}-{'dark' if dark else 'light'}-{place.removesuffix('-title')}")
-        overlapping = browser.js(
-            """return Array.from(document.querySelectorAll('.chart')).flatMap(chart => {
-              const boxes = Array.from(chart.querySelectorAll('text'), e => e.getBoundingClientRect());
-              const apart = (a, b) =>
-                a.right <= b.left || b.right <= a.left || a.bottom - 2 <= b.top || b.bottom - 2 <= a.top;
-              return boxes.filter((a, i) => boxes.some((b, j) => i < j && !apart(a, b)));
-            }).length"""
-        )
-        assert overlapping == 0
+        assert overlapping_labels(browser) == 0
 
 
 def test_a_store_without_statistics(browser: Browser, tmp_path: Path, one: Config) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.chromium import WIDTHS, Browser, contrast
+from helpers.chromium import WIDTHS, Browser, contrast, overlapping_labels
 from helpers.report_runs import SENTENCES, new_run
 from helpers.services import until
 
@@ -223,15 +223,7 @@ def test_all_widths_and_grounds(browser: Browser, tmp_path: Path, width: str, da
         for place in ("summary-title", "curves-title", "samples-title", "settings-title"):
             browser.js(f"document.getElementById('{place}').scrollIntoView()")
             browser.shot(f"report-{name}-{width}-{'dark' if dark else 'light'}-{place.removesuffix('-title')}")
-        overlapping = browser.js(
-            """return Array.from(document.querySelectorAll('.chart')).flatMap(chart => {
-              const boxes = Array.from(chart.querySelectorAll('text'), e => e.getBoundingClientRect());
-              const apart = (a, b) =>
-                a.right <= b.left || b.right <= a.left || a.bottom - 2 <= b.top || b.bottom - 2 <= a.top;
-              return boxes.filter((a, i) => boxes.some((b, j) => i < j && !apart(a, b)));
-            }).length"""
-        )
-        assert overlapping == 0
+        assert overlapping_labels(browser) == 0
 
 
 def test_a_run_that_has_logged_nothing(browser: Browser, tmp_path: Path) -> None:
