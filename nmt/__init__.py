@@ -1,4 +1,7 @@
-"""Train machine-translation models, and translate with them: `nmt.load(path).translate(lines)`."""
+"""Train machine-translation models, and translate with them: `nmt.load(path).translate(lines)`.
+
+`nmt.keeps` cleans training text in programs of your own.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -30,3 +33,22 @@ def load(
 
     others, terms = [to_path(one) for one in ensemble], None if glossary is None else to_path(glossary)
     return Translator.load(to_path(path), device, others, overrides, terms)
+
+
+def keeps(
+    sources: "Sequence[str]",
+    targets: "Sequence[str]",
+    *,
+    source_language: str,
+    target_language: str,
+    clean: "Sequence[str]" = (),
+) -> "list[bool]":
+    """Which pairs have text on both sides and pass the rules of `data.clean`, except for near-duplicates: [pairs].
+
+    For cleaning text with a library that works with many processes or machines. clean: settings other than their
+    defaults, such as "digits=null" or "symbols=0.6". Raises nmt.errors.NmtError for settings that are wrong or need
+    more than the text, and ValueError if there are more sources than targets or fewer.
+    """
+    from nmt.data.cleaning import keeps
+
+    return keeps(list(zip(sources, targets, strict=True)), (source_language, target_language), tuple(clean))

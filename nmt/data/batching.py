@@ -128,8 +128,8 @@ class Batches:
         packed: bool = False,
         mix: Mix | None = None,
     ) -> None:
-        """versions: how many times the store holds all pairs, one after the other; each pass over a corpus uses the
-        next of them. packed: make packed micro-batches, all of one shape. mix: of the corpora, whose pairs are in
+        """versions: how many the store has of each pair, one after the other; each pass over a corpus uses the next of
+        them. packed: make packed micro-batches, all of one shape. mix: of the corpora, whose pairs are in
         the store one after the other; None: all pairs are one corpus."""
         self._store, self._versions = store, versions
         self._batch_tokens = batch_tokens
@@ -179,30 +179,27 @@ class Batches:
         """How long the pairs are that fit. Raises NmtError as the class does."""
         key = "batch_tokens" if self._micro_batch_tokens == self._batch_tokens else "micro_batch_tokens"
         limit = f"training.{key}: {self._micro_batch_tokens}"
-        store, version = self._store, max(1, len(self._store) // self._versions)
-        fitting, longest, total = 0, 0, 0
-        for start in range(0, len(store), version):
-            before = fitting
-            for first in range(start, start + version, _LENGTHS_AT_ONCE):
-                part = np.arange(first, min(first + _LENGTHS_AT_ONCE, start + version))
-                longer = self._longer(part)
-                fits = longer <= self._micro_batch_tokens
-                if over_budget == "error" and not fits.all():
-                    bad = first + int(fits.argmin())
-                    raise NmtError(
-                        f"pair {bad} (counted from 0) has {store.source.lengths[bad]} source and "
-                        f"{store.target.lengths[bad]} target subwords, end of sentence included: more than {limit}: "
-                        "raise it, or set data.over_budget: skip"
-                    )
-                fitting, total = fitting + int(fits.sum()), total + int(longer[fits].sum())
-                longest = max(longest, int(longer[fits].max(initial=0)))
-            if fitting == before:
+        store, versions, longest, total = self._store, self._versions, 0, 0
+        fitting = np.zeros(versions, np.int64)  # pairs in each version
+        at_once = versions * max(1, _LENGTHS_AT_ONCE // versions)
+        for first in range(0, len(store), at_once):
+            longer = self._longer(np.arange(first, min(first + at_once, len(store))))
+            fits = longer <= self._micro_batch_tokens
+            if over_budget == "error" and not fits.all():
+                bad = first + int(fits.argmin())
                 raise NmtError(
-                    f"no batch can be made within {limit}: the shortest of {len(store)} pairs exceeds it: raise it"
+                    f"pair {bad // versions} (counted from 0) has {store.source.lengths[bad]} source and "
+                    f"{store.target.lengths[bad]} target subwords, end of sentence included: more than {limit}: "
+                    "raise it, or set data.over_budget: skip"
                 )
-        if not fitting:
-            raise NmtError(f"no batch can be made within {limit}: there are no pairs")
-        return _Fitting(len(store) - fitting, longest, total / fitting)
+            fitting += fits.reshape(-1, versions).sum(axis=0)
+            total += int(longer[fits].sum())
+            longest = max(longest, int(longer[fits].max(initial=0)))
+        if not fitting.all():
+            which = f"the shortest of {len(store)} pairs exceeds it: raise it" if len(store) else "there are no pairs"
+            raise NmtError(f"no batch can be made within {limit}: {which}")
+        every = int(fitting.sum())
+        return _Fitting(len(store) - every, longest, total / every)
 
     def _plan(self, epoch: int, mix: Mix, most_steps: int | None) -> Iterator[tuple[Integers, int | None]]:
         """The pairs of each step [sentences] and Step.pool_end, step after step, the same on every rank."""
@@ -252,8 +249,7 @@ class Batches:
     def _drawn(self, mix: Mix, start: int, end: int) -> Integers:
         """The pairs of the mix from one time to another that fit into a batch."""
         drawn = mix.draw(start, end, self._seed)
-        version = drawn.passes % self._versions * mix.epoch
-        pairs = self._firsts[drawn.corpora] + drawn.numbers + version
+        pairs = (self._firsts[drawn.corpora] + drawn.numbers) * self._versions + drawn.passes % self._versions
         return pairs[self._longer(pairs) <= self._micro_batch_tokens]
 
     def _step(self, pairs: Integers, pool_end: int | None) -> Step:
@@ -261,7 +257,7 @@ class Batches:
         source, target = self._lengths(pairs)
         shares = split_evenly(np.maximum(source, target), self._micro_batch_tokens, self._ranks)
         # Neighbouring shares go to different ranks: then ranks work on similar shapes at the same time.
-        corpora = np.searchsorted(self._firsts, pairs % self._mix.epoch, side="right") - 1
+        corpora = np.searchsorted(self._firsts, pairs // self._versions, side="right") - 1
         several = len(self._firsts) > 1
         own = shares[self._rank :: self._ranks]
         return Step(

@@ -4,6 +4,7 @@ import hashlib
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from itertools import chain, compress, islice
 from pathlib import Path
 from typing import NamedTuple
@@ -19,9 +20,12 @@ from nmt.data.processes import mapped
 from nmt.data.report import CorpusCounts
 from nmt.data.rules import judge
 from nmt.data.rules.examples import DropExamples
-from nmt.data.rules.verdicts import Job, verdict
+from nmt.data.rules.verdicts import Job, Verdict, verdict
 from nmt.data.validation_overlap import Overlap, OverlapSearch, compared
 from nmt.device import usable_cores
+from nmt.errors import NmtError
+from nmt.files.journal import Journal
+from nmt.files.text import content_key
 
 log = logging.getLogger("nmt")
 
@@ -82,6 +86,7 @@ class TrainingText:
     data: schema.DataConfig
     fingerprints: tuple[str, ...]  # of the corpora: reading one with another fingerprint is an error
     held_out: Sequence[Sequence[Pair]] = ()  # the pairs of each validation set
+    store: Path | None = None  # the folder where what the rules say is kept
     # Of what is dropped of each corpus, and what each validation set has in common with the pairs that are kept; empty
     # until all chunks were read.
     examples: list[DropExamples] = field(default_factory=list, init=False, compare=False)
@@ -105,7 +110,7 @@ class TrainingText:
                 yield chunk
 
     def _decided(self) -> Iterator[Chunk]:
-        cleaner, decisions = Cleaner(self.data), list[Decision]()
+        cleaner, decisions = Cleaner(self.data, self._verdicts()), list[Decision]()
         search = OverlapSearch(self.held_out, compared(self.data) if self.held_out else [])
         for corpus, pairs, decision in cleaner.decisions(self._read(with_scores=True)):
             decisions.append(decision)
@@ -113,6 +118,14 @@ class TrainingText:
             search.add(corpus, chunk.pairs)
             yield chunk
         self._decisions[:], self.examples[:], self.overlaps[:] = decisions, cleaner.examples, search.overlaps()
+
+    def _verdicts(self) -> Journal[Job, Verdict] | None:
+        if self.store is None or self.data.clean is None:
+            return None
+        path = self.store / f"verdicts-{content_key(self.key)}"
+        if path.exists():
+            log.info("data.clean: decisions made before are reused from %s", path)
+        return Journal(path, "data.store_dir", Job.digest, Verdict.pack, Verdict.unpack)
 
     def _remembered(self) -> Iterator[Chunk]:
         known = iter(self._decisions)
@@ -139,8 +152,9 @@ class Cleaner:
 
     Logs a warning for what the rules cannot check. Raises NmtError for a language code that they cannot use."""
 
-    def __init__(self, data: schema.DataConfig) -> None:
-        self.data = data
+    def __init__(self, data: schema.DataConfig, verdicts: Journal[Job, Verdict] | None = None) -> None:
+        """verdicts: those of an earlier preparation; new ones are added."""
+        self.data, self._verdicts = data, verdicts
         self.seen = seen_pairs(data) if data.drop_duplicates else None
         self.seen_folded = seen_pairs(data)  # by their letters alone
         self.examples = [DropExamples() for _ in data.train]  # of each corpus
@@ -158,8 +172,8 @@ class Cleaner:
             yield from ((chunk.corpus, chunk.pairs, Decision.of(places, counts)) for chunk, places, counts in left)
             return
         jobs = ((one, self._job(one, clean)) for one in left)
-        found_by_rules = mapped(verdict, jobs, processes, FIRST_CHUNKS, "applies data.clean")
-        for (chunk, places, counts), found in found_by_rules:
+        judged = partial(mapped, verdict, processes=processes, alone=FIRST_CHUNKS, what="applies data.clean")
+        for (chunk, places, counts), found in self._verdicts.results(jobs, judged) if self._verdicts else judged(jobs):
             kept, rules, examples = places[found.kept], found.dropped, self.examples[chunk.corpus]
             examples.merge(found.examples)
             if clean.near_duplicates:
@@ -206,6 +220,25 @@ class Cleaner:
                 log.warning(
                     "data.clean.score: %s: pairs not checked, as their score is nan: %d", corpus.scores, unscored
                 )
+
+
+def keeps(pairs: list[Pair], languages: tuple[str, str], clean: tuple[str, ...]) -> list[bool]:
+    """As `nmt.keeps`."""
+    found, places = np.zeros(len(pairs), np.bool_), [place for place, pair in enumerate(pairs) if is_full(pair)]
+    found[places] = judge.judge([pairs[place] for place in places], _rules(languages, clean)).kept
+    return found.tolist()
+
+
+@cache  # it is called for each batch of a text
+def _rules(languages: tuple[str, str], clean: tuple[str, ...]) -> tuple[judge.Rule, ...]:
+    """Logs a warning for what the rules cannot check. Raises NmtError where a rule cannot be used."""
+    settings = reader.parse(schema.CleaningConfig, "{}", "clean", clean)
+    if settings.score is not None:
+        raise NmtError("clean: score: needs the scores of a model: give them to data.train, where the text is used")
+    rules = judge.rules_of(settings, languages)
+    for problem in judge.not_checked(rules, languages):
+        log.warning("%s", problem)
+    return rules
 
 
 def without_empty(pairs: list[Pair]) -> list[Pair]:

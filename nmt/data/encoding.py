@@ -1,17 +1,23 @@
 """Text to ids: each pair becomes two sequences of subwords, and pairs that are too long are dropped."""
 
+import hashlib
+import json
 from collections.abc import Iterator, Sequence
-from itertools import compress, count
+from dataclasses import asdict
+from functools import partial
+from itertools import chain, compress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nmt.config import schema
+from nmt.data.bpe_dropout import DropoutEncoder
 from nmt.data.cleaning import Chunk, TrainingText, hashes_of, seen_pairs
 from nmt.data.corpus import Pair
 from nmt.data.processes import mapped
-from nmt.data.report import CorpusCounts, SideCounts
+from nmt.data.report import CorpusCounts, SideCounts, counts_from
 from nmt.data.rules.examples import DropExamples
 from nmt.data.rules.judge import Judgement, Rule
 from nmt.data.statistics import Statistics
@@ -20,6 +26,7 @@ from nmt.data.variation import vary
 from nmt.data.vocabulary import UNK, Vocabulary
 from nmt.data.word_encoding import WordEncoder
 from nmt.device import usable_cores
+from nmt.files.journal import Arrays, Journal
 
 FIRST_CHUNKS = 16  # encoded before other processes start: that takes half a second
 Lengths = npt.NDArray[np.int64]
@@ -33,65 +40,96 @@ def encode_pairs(pairs: list[Pair], vocabulary: Vocabulary, tags: Sequence[str] 
 
 
 def encode_text(
-    text: TrainingText, vocabulary: Vocabulary, config: schema.Config, statistics: Statistics | None = None
+    text: TrainingText,
+    vocabulary: Vocabulary,
+    config: schema.Config,
+    statistics: Statistics | None = None,
+    unfinished: Path | None = None,
 ) -> Iterator[tuple[int, TokenStore, CorpusCounts]]:
-    """Encode the training text chunk by chunk: the number of its corpus, its tokens, and its counts. The statistics, if
-    given, get each pair once.
+    """Encode the training text chunk by chunk: the number of its corpus, its tokens, and its counts.
 
-    With BPE-dropout or data.augment all chunks come `config.versions` times, each time segmented or varied in another
-    way. Which pairs are dropped is decided without both, and only the first time is counted. Memory does not grow with
-    the corpora, except for `SeenPairs`.
+    With BPE-dropout or data.augment each pair comes `config.versions` times, one after the other, each time segmented
+    or varied in another way. Which pairs are dropped is decided without both. Memory does not grow with the corpora,
+    except for `SeenPairs`. statistics: to add the pairs to. unfinished: a file that holds what was encoded before the
+    preparation was interrupted, and gets what is encoded now.
     """
-    data, seeds = text.data, count(1)
+    data, encoder, processes = text.data, ChunkEncoder(vocabulary, config), text.data.workers or usable_cores()
     seen = None if data.drop_duplicates else seen_pairs(data)
-
-    def jobs() -> Iterator[tuple[Chunk, Job]]:
-        for version in range(config.versions):
-            numbers = [0] * len(data.train)  # of each corpus: the pairs before a chunk
-            for chunk in text.chunks("encoding"):
-                first = numbers[chunk.corpus]
-                numbers[chunk.corpus] += len(chunk.pairs)
-                yield chunk, Job(chunk.corpus, chunk.pairs, first, version, (next(seeds), next(seeds)))
-
-    encoder, processes = ChunkEncoder(vocabulary, config), data.workers or usable_cores()
-    for chunk, encoded in mapped(encoder, jobs(), processes, FIRST_CHUNKS, "encodes text"):
-        counts = CorpusCounts()
-        if encoded.first is not None:
-            counts = chunk.counts + encoded.first.counts
-            if seen is not None:
-                new = seen[chunk.corpus].add_hashes(encoded.first.hashes)
-                counts += CorpusCounts(kept_duplicates=int((~new).sum()))
-            if statistics:
-                statistics.corpora[chunk.corpus].examples.merge(encoded.first.examples)
-                statistics.add(chunk.corpus, list(compress(chunk.pairs, encoded.first.kept)), encoded.first.plain)
-        yield chunk.corpus, encoded.tokens, counts
+    encoded = partial(mapped, encoder, processes=processes, alone=FIRST_CHUNKS, what="encodes text")
+    jobs = _jobs(text)
+    for chunk, found in _journal(unfinished).results(jobs, encoded) if unfinished else encoded(jobs):
+        counts = chunk.counts + found.counts
+        if seen is not None:
+            new = seen[chunk.corpus].add_hashes(found.hashes)
+            counts += CorpusCounts(kept_duplicates=int((~new).sum()))
+        if statistics:
+            statistics.corpora[chunk.corpus].examples.merge(found.examples)
+            statistics.add(chunk.corpus, list(compress(chunk.pairs, found.kept.tolist())), found.plain)
+        yield chunk.corpus, found.tokens, counts
 
 
 class Job(NamedTuple):
     """A chunk of pairs to encode."""
 
+    number: int  # of the chunk in the training text
     corpus: int
     pairs: list[Pair]
     first: int  # the number of its first pair in the corpus
-    version: int
-    seeds: tuple[int, int]  # of the segmentation of each side
+
+    def digest(self) -> bytes:
+        """A hash of the pairs."""
+        text = "\n".join(chain.from_iterable(self.pairs)).encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(text, digest_size=16).digest()
 
 
-class FirstTime(NamedTuple):
-    """What is counted in the first version of the text alone."""
-
-    kept: list[bool]  # [pairs]
-    plain: TokenStore  # of the pairs kept, without tags and variation
-    counts: CorpusCounts
-    examples: DropExamples
-    hashes: npt.NDArray[np.uint64]  # of the pairs kept; none if duplicates were dropped before
+def _jobs(text: TrainingText) -> Iterator[tuple[Chunk, Job]]:
+    firsts = [0] * len(text.data.train)  # of each corpus: the pairs before a chunk
+    for number, chunk in enumerate(text.chunks("encoding")):
+        yield chunk, Job(number, chunk.corpus, chunk.pairs, firsts[chunk.corpus])
+        firsts[chunk.corpus] += len(chunk.pairs)
 
 
 class Encoded(NamedTuple):
     """A chunk of encoded pairs."""
 
-    tokens: TokenStore
-    first: FirstTime | None  # in the first version of the text
+    kept: npt.NDArray[np.bool_]  # [pairs]
+    plain: TokenStore  # of the pairs kept, without tags and variation
+    tokens: TokenStore  # what is trained on: each pair's versions, one after the other
+    counts: CorpusCounts
+    examples: DropExamples
+    hashes: npt.NDArray[np.uint64]  # of the pairs kept; none if duplicates were dropped before
+
+    def pack(self) -> Arrays:
+        """As arrays for a journal."""
+        text = json.dumps({"counts": asdict(self.counts), "examples": self.examples.to_json()})
+        stores = {"plain": self.plain} if self.tokens is self.plain else {"plain": self.plain, "tokens": self.tokens}
+        sides = {f"{name}.{side}": sequences for name, one in stores.items() for side, sequences in one.sides.items()}
+        return {
+            "kept": self.kept,
+            "hashes": self.hashes,
+            "text": np.frombuffer(text.encode(), np.uint8),
+            **{f"{name}.ids": sequences.ids for name, sequences in sides.items()},
+            **{f"{name}.lengths": sequences.lengths for name, sequences in sides.items()},
+        }
+
+    @classmethod
+    def unpack(cls, arrays: Arrays) -> "Encoded":
+        """What `pack` gave."""
+
+        def side(name: str) -> FlatSequences:
+            return FlatSequences.end_to_end(arrays[f"{name}.ids"], arrays[f"{name}.lengths"])
+
+        def store(name: str) -> TokenStore:
+            return TokenStore(side(f"{name}.source"), side(f"{name}.target"))
+
+        text, plain = json.loads(arrays["text"].tobytes()), store("plain")
+        tokens = store("tokens") if "tokens.source.ids" in arrays else plain
+        (counts,), examples = counts_from([text["counts"]]), DropExamples.from_json(text["examples"])
+        return cls(arrays["kept"], plain, tokens, counts, examples, arrays["hashes"])
+
+
+def _journal(path: Path) -> Journal[Job, Encoded]:
+    return Journal(path, "data.store_dir", Job.digest, Encoded.pack, Encoded.unpack)
 
 
 class ChunkEncoder:
@@ -100,36 +138,52 @@ class ChunkEncoder:
     def __init__(self, vocabulary: Vocabulary, config: schema.Config) -> None:
         self._vocabulary, self._config = vocabulary, config
         self._encoders = _encoders(vocabulary)
+        self._dropout = _dropout_encoders(vocabulary, config.vocabulary.bpe_dropout)
         self._tags = list(map(vocabulary.source.tags, config.data.tags_of(config.data.train)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ChunkEncoder, (self._vocabulary, self._config)  # not the words that it knows by now
 
     def __call__(self, job: Job) -> Encoded:
-        data, dropout = self._config.data, self._config.vocabulary.bpe_dropout
+        data = self._config.data
         every = _encode(job.pairs, self._encoders)
         full, short, kept = _within_limits(every, data)
-        pairs, plain = list(compress(job.pairs, kept)), every.pick(np.flatnonzero(kept))
-        tokens = plain
-        if self._config.varies_text:
-            new = varied(pairs, range(job.first, job.first + len(pairs)), job.corpus, job.version, data)
-            if dropout:
-                drawn = _segment_randomly(new, self._vocabulary, dropout, job.seeds)
-            else:
-                drawn = _encode(new, self._encoders)
-            tokens = _unless_too_long(drawn, plain, data.max_length)
-        tokens = _tagged(tokens, self._tags[job.corpus])
-        if job.version:
-            return Encoded(tokens, None)
+        pairs, plain = list(compress(job.pairs, kept.tolist())), every.pick(np.flatnonzero(kept))
         counts = CorpusCounts(
             empty=int((~full).sum()),
             too_long=int((full & ~short).sum()),
             ratio=int((short & ~kept).sum()),
             kept_copies=sum(source == target for source, target in pairs),
         )
-        examples = _examples_of_dropped(job.pairs, every, data, (full, short, kept))
-        hashes = hashes_of([] if data.drop_duplicates else pairs)
-        return Encoded(tokens, FirstTime(kept.tolist(), plain, counts + _count_text(pairs, plain), examples, hashes))
+        return Encoded(
+            kept=kept,
+            plain=plain,
+            tokens=_tagged(self._versions(job, pairs, plain), self._tags[job.corpus]),
+            counts=counts + _count_text(pairs, plain),
+            examples=_examples_of_dropped(job.pairs, every, data, (full, short, kept)),
+            hashes=hashes_of([] if data.drop_duplicates else pairs),
+        )
+
+    def _versions(self, job: Job, pairs: list[Pair], plain: TokenStore) -> TokenStore:
+        """The tokens of a job's pairs in all versions. plain: their tokens without variation."""
+        data, versions = self._config.data, self._config.versions
+        if not self._config.varies_text:
+            return plain
+        found = []
+        for version in range(versions):
+            new = varied(pairs, range(job.first, job.first + len(pairs)), job.corpus, version, data)
+            if self._dropout:
+                tokens = TokenStore(
+                    *(
+                        encoder.encode([pair[side] for pair in new], _random(job.number, version, side))
+                        for side, encoder in enumerate(self._dropout)
+                    )
+                )
+            else:
+                tokens = _encode(new, self._encoders)
+            found.append(_unless_too_long(tokens, plain, data.max_length))
+        of_each_pair = np.arange(versions * len(pairs)).reshape(versions, -1).T.ravel()
+        return TokenStore.joined(found).pick(of_each_pair)
 
 
 def varied(pairs: list[Pair], numbers: Sequence[int], corpus: int, version: int, data: schema.DataConfig) -> list[Pair]:
@@ -150,6 +204,18 @@ def _tagged(tokens: TokenStore, tags: list[int]) -> TokenStore:
 def _encoders(vocabulary: Vocabulary) -> Encoders:
     source = WordEncoder(vocabulary.source)
     return source, source if vocabulary.shared else WordEncoder(vocabulary.target)
+
+
+def _dropout_encoders(vocabulary: Vocabulary, dropout: float) -> tuple[DropoutEncoder, DropoutEncoder] | None:
+    if not dropout:
+        return None
+    source = DropoutEncoder(vocabulary.source, dropout)
+    return source, source if vocabulary.shared else DropoutEncoder(vocabulary.target, dropout)
+
+
+def _random(*names: int) -> np.random.Generator:
+    """A generator of random numbers that follow from these numbers."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(names)))
 
 
 def _encode(pairs: list[Pair], encoders: Encoders) -> TokenStore:
@@ -187,22 +253,13 @@ def _shorter_and_longer(tokens: TokenStore) -> tuple[Lengths, Lengths]:
     return np.minimum(source, target), np.maximum(source, target)
 
 
-def _segment_randomly(pairs: list[Pair], vocabulary: Vocabulary, dropout: float, seeds: tuple[int, int]) -> TokenStore:
-    """The pairs encoded with BPE-dropout. seeds: of each side."""
-
-    def segment(side: int) -> FlatSequences:
-        tokenizer = (vocabulary.source, vocabulary.target)[side]
-        return FlatSequences.of(tokenizer.sample([pair[side] for pair in pairs], dropout, seeds[side]), len(tokenizer))
-
-    return TokenStore(segment(0), segment(1))
-
-
 def _unless_too_long(new: TokenStore, plain: TokenStore, max_length: int) -> TokenStore:
     """The new tokens; for a pair with a side that is empty now, or longer than max_length, the plain ones."""
     shorter, longer = _shorter_and_longer(new)
-    both = TokenStore(FlatSequences.joined(new.source, plain.source), FlatSequences.joined(new.target, plain.target))
     numbers = np.arange(len(new))
-    return both.pick(np.where((shorter > 0) & (longer <= max_length), numbers, numbers + len(new)))
+    return TokenStore.joined([new, plain]).pick(
+        np.where((shorter > 0) & (longer <= max_length), numbers, numbers + len(new))
+    )
 
 
 def _count_text(pairs: list[Pair], tokens: TokenStore) -> CorpusCounts:

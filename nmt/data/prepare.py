@@ -1,7 +1,7 @@
 """Prepare the data for training. Text is streamed, so it is read several times: to learn the vocabulary twice (to count
-it, and to take a sample), and to encode it once for each version that is stored. Which pairs are kept is decided once.
-Vocabulary and token store are folders in the store, named by a hash of what they are made from, and reused when they
-exist.
+it, and to take a sample), and to encode it. Which pairs are kept is decided once. Vocabulary and token store are
+folders in the store, named by a hash of what they are made from, and reused when they exist. The longest work, the
+rules of data.clean and the encoding, continues where an interrupted preparation ended.
 """
 
 import hashlib
@@ -73,7 +73,7 @@ def prepare(config: schema.Config) -> PreparedData:
     store = Path(data.store_dir or Path(config.run_dir) / "data")
     with locked(store):
         fingerprints = tuple(corpus.fingerprint(one, data, "train") for one in data.train)
-        text = TrainingText(data, fingerprints, held_out)
+        text = TrainingText(data, fingerprints, held_out, store)
         subwords = _find_vocabulary(text, config.vocabulary, store)
         _check_tags(subwords, data)
         _find_overlaps(text, store, now=False)  # an error is said before the text is encoded
@@ -260,17 +260,20 @@ def _find_tokens(
     encoded_with: list[object] = [
         data.max_length,
         data.max_length_ratio,
-        *([dropout, versions] if config.varies_text else []),
+        *(["versions of a pair together", dropout, versions] if config.varies_text else []),
     ]
     encoded_with += [reader.to_dict(data.augment)] if data.augment.changes_text else []
     encoded_with += [list(map(_tags_key, data.tags_of(data.train)))] if data.tags else []
     folder = store / f"tokens-{content_key(token_store.FORMAT, text.key, models, encoded_with)}"
-    start, found = time.perf_counter(), folder.exists()
+    start, found, unfinished = time.perf_counter(), folder.exists(), store / f"{folder.name}.unfinished"
     if not found:
-        with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as unfinished:
+        if unfinished.exists():
+            log.info("token store: text encoded before is reused from %s", unfinished)
+        with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as content:
             statistics = Statistics(len(data.train), subwords)
-            token_store.write(unfinished, encode_text(text, subwords, config, statistics), text.examples)
-            statistics.write(unfinished)
+            token_store.write(content, encode_text(text, subwords, config, statistics, unfinished), text.examples)
+            statistics.write(content)
+    unfinished.unlink(missing_ok=True)
     tokens, counts = token_store.load(folder)
     kept, where = f"{len(tokens) // versions:,}", f"{folder}, in {versions} versions" if versions > 1 else f"{folder}"
     if found:

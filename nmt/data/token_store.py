@@ -3,7 +3,7 @@
 A store's folder holds for each side its subwords one after another (`source.ids`, uint16 or uint32), where each
 sentence begins (`source.offsets`, int64, one more than there are pairs) and how long it is (`source.lengths`, int32);
 and `meta.json`, with sizes, counts, and examples of what was dropped. Numbers are little-endian. Every sequence ends in
-EOS. With BPE-dropout the store holds all pairs several times, one segmentation of the corpora after the other.
+EOS. With BPE-dropout or data.augment the store holds each pair in several versions, one after the other.
 """
 
 import json
@@ -44,13 +44,18 @@ class FlatSequences:
         lengths = np.fromiter(map(len, sequences), np.int32, len(sequences)) + np.int32(end)
         ids = chain.from_iterable(chain.from_iterable((each, (EOS,)) for each in sequences) if end else sequences)
         dtype = "<u2" if vocabulary_size <= 2**16 else "<u4"
-        return cls(np.fromiter(ids, dtype, int(lengths.sum(dtype=np.int64))), _offsets(lengths), lengths)
+        return cls.end_to_end(np.fromiter(ids, dtype, int(lengths.sum(dtype=np.int64))), lengths)
 
     @classmethod
-    def joined(cls, first: "FlatSequences", second: "FlatSequences") -> "FlatSequences":
-        """Those of the first, then those of the second."""
-        lengths = np.concatenate((first.lengths, second.lengths))
-        return cls(np.concatenate((first.ids, second.ids)), _offsets(lengths), lengths)
+    def end_to_end(cls, ids: Integers, lengths: npt.NDArray[np.int32]) -> "FlatSequences":
+        """From the ids [subwords of all sequences] and the length of each sequence."""
+        return cls(ids, _offsets(lengths), lengths)
+
+    @classmethod
+    def joined(cls, parts: Sequence["FlatSequences"]) -> "FlatSequences":
+        """The sequences of each part, one part after the other."""
+        ids, lengths = [one.ids for one in parts], [one.lengths for one in parts]
+        return cls.end_to_end(np.concatenate(ids), np.concatenate(lengths))
 
     def pick(self, numbers: Integers) -> "FlatSequences":
         """The sequences of these numbers [n], in that order: a copy."""
@@ -86,6 +91,11 @@ class TokenStore:
         """The number of pairs."""
         return len(self.source)
 
+    @property
+    def sides(self) -> dict[str, FlatSequences]:
+        """Both sides, by their names."""
+        return {"source": self.source, "target": self.target}
+
     def pairs(self, indices: Integers) -> tuple[list[Integers], list[Integers]]:
         """The source and the target ids of the pairs of these numbers [n], in that order: views, not copies."""
         return self.source.take(indices), self.target.take(indices)
@@ -93,6 +103,12 @@ class TokenStore:
     def pick(self, numbers: Integers) -> "TokenStore":
         """The pairs of these numbers [n], in that order: a copy in memory."""
         return TokenStore(self.source.pick(numbers), self.target.pick(numbers))
+
+    @classmethod
+    def joined(cls, parts: Sequence["TokenStore"]) -> "TokenStore":
+        """The pairs of each part, one part after the other: a copy in memory."""
+        source, target = [one.source for one in parts], [one.target for one in parts]
+        return cls(FlatSequences.joined(source), FlatSequences.joined(target))
 
 
 def write(

@@ -66,13 +66,13 @@ class Tokenizer:
             _check_unicode(lines)
             raise
 
-    def sample(self, lines: list[str], dropout: float, seed: int) -> list[list[int]]:
-        """`encode` with BPE-dropout (Provilkov et al. 2020): each merge is left out with probability `dropout`.
-        The same seed gives the same ids, but only in one thread: SentencePiece draws other numbers in each."""
-        sentencepiece.set_random_generator_seed(seed)
-        return self._processor.Encode(
-            lines, out_type=int, enable_sampling=True, alpha=dropout, nbest_size=-1, num_threads=1
-        )
+    def normalize(self, lines: list[str]) -> list[str]:
+        """Each line of Unicode text as it is cut into subwords, with `▁` for a space."""
+        return list(self._processor.Normalize(lines))
+
+    def scores(self) -> list[float]:
+        """The score of each subword, in the order of the ids: of two merges the one with the higher score is first."""
+        return list(map(self._processor.GetScore, range(len(self))))
 
     def tag(self, name: str) -> int | None:
         """The id of a subword that no text gives and that gives no text (see `learn`), or None."""

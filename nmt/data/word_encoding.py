@@ -7,6 +7,7 @@ same result.
 from itertools import chain
 
 import numpy as np
+import numpy.typing as npt
 
 from nmt.data.token_store import FlatSequences
 from nmt.data.vocabulary import EOS, Tokenizer
@@ -14,7 +15,7 @@ from nmt.errors import NmtError
 
 _MOST_CHARACTERS = 2**22  # of the words remembered: about 60 MB
 _SPACE = "\u2581"  # how SentencePiece writes a space
-_END = "\n"  # stands for the end of a sentence between the words of lines
+END = "\n"  # stands for the end of a line between the words of lines
 
 
 class WordEncoder:
@@ -29,32 +30,26 @@ class WordEncoder:
 
     def encode(self, lines: list[str]) -> FlatSequences:
         """Each line's subword ids. Raises NmtError for a line that is not Unicode text."""
-        text = f" {_END} ".join([*lines, ""])
-        # With some normalizations the character ▁ in a text becomes a space, also at the end of a word.
-        if self._by_word and _SPACE not in text and text.count(_END) == len(lines):
+        if self._by_word and (split := words_of(lines)) is not None:
             try:
-                return self._by_words(text)
+                return self._by_words(split)
             except NmtError:
                 self._forget()  # SentencePiece names the line
         return FlatSequences.of(self.tokenizer.encode(lines), len(self.tokenizer))
 
-    def _by_words(self, text: str) -> FlatSequences:
-        """text: lines, each with _END after it, with spaces between."""
+    def _by_words(self, split: list[str]) -> FlatSequences:
         if self._known.characters > self.most_characters:
             self._forget()
-        split = text.split(" ")
         words = np.fromiter(map(self._known.__getitem__, split), np.int64, len(split))
         self._encode_new()
-        found = self._words.pick(words)
-        ends = found.offsets[1:][words == _Words.END]
-        return FlatSequences(found.ids, np.append(np.int64(0), ends), np.diff(ends, prepend=0).astype(np.int32))
+        return joined_words(self._words.pick(words), words == _Words.END)
 
     def _encode_new(self) -> None:
         """Encode the words that are known by their number alone."""
         if new := self._known.new:
             ids = self.tokenizer.encode(new)
             encoded = FlatSequences.of(ids, len(self.tokenizer), end=False)
-            self._words = FlatSequences.joined(self._words, encoded)
+            self._words = FlatSequences.joined([self._words, encoded])
             self._known.new = []
 
     def _forget(self) -> None:
@@ -67,10 +62,10 @@ class WordEncoder:
 class _Words(dict[str, int]):
     """The number of each word. A word that is not there gets the next one."""
 
-    END = 0
+    END = 0  # of END
 
     def __init__(self) -> None:
-        super().__init__({_END: self.END})
+        super().__init__({END: self.END})
         self.new: list[str] = []  # words that are not encoded yet
         self.characters = 0  # of all words
 
@@ -79,6 +74,19 @@ class _Words(dict[str, int]):
         self.new.append(word)
         self.characters += len(word)
         return number
+
+
+def words_of(lines: list[str]) -> list[str] | None:
+    """The words of all lines, with END after each line; None if a line has characters that cannot be split this way."""
+    text = f" {END} ".join([*lines, ""])
+    # With some normalizations the character ▁ in a text becomes a space, also at the end of a word.
+    return text.split(" ") if _SPACE not in text and text.count(END) == len(lines) else None
+
+
+def joined_words(words: FlatSequences, ends: npt.NDArray[np.bool_]) -> FlatSequences:
+    """Lines from the subwords of their words. ends: which words are the last of a line [words]."""
+    offsets = words.offsets[1:][ends]
+    return FlatSequences(words.ids, np.append(np.int64(0), offsets), np.diff(offsets, prepend=0).astype(np.int32))
 
 
 def separates_words(tokenizer: Tokenizer) -> bool:

@@ -3,7 +3,9 @@
 import dataclasses
 import json
 import logging
+import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -12,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
 
+import nmt
 from nmt.config import reader, schema
 from nmt.config.schema import CleaningConfig, Config, Corpus, DataConfig
 from nmt.data import cleaning, encoding, token_store
@@ -187,8 +192,8 @@ def test_each_pair_is_judged_once(run: Config, monkeypatch: pytest.MonkeyPatch) 
     dropout = dataclasses.replace(run.vocabulary, bpe_dropout=0.1, bpe_dropout_samples=2)
     prepared = prepare(dataclasses.replace(run, vocabulary=dropout))
     assert judged == Counter([*PLANTED[1:], *GOOD[:5]])
-    assert Counter(passes) == dict.fromkeys([one.label for one in run.data.train], 4)
-    assert texts(prepared) == GOOD * 2
+    assert Counter(passes) == dict.fromkeys([one.label for one in run.data.train], 3)
+    assert texts(prepared) == [pair for pair in GOOD for _ in range(2)]
 
 
 @pytest.mark.parametrize("reading", [2, 3], ids=["learning", "encoding"])
@@ -281,11 +286,32 @@ def test_killed_preparation_leaves_nothing_half_done(
     content = stored(undisturbed, prepare(undisturbed))
     killed = subprocess.run([sys.executable, "-c", KILLED, reader.to_yaml(run), when], check=False)
     assert killed.returncode == -signal.SIGKILL
-    assert not list((Path(run.run_dir) / "data").glob("tokens-*"))
+    assert not [path for path in (Path(run.run_dir) / "data").glob("tokens-*") if path.is_dir()]
     assert stored(run, prepare(run)) == content
     assert sorted(path.name.split("-")[0] for path in (Path(run.run_dir) / "data").iterdir()) == [
-        ".nmt", "tokens", "vocabulary"
+        ".nmt", "tokens", "verdicts", "vocabulary"
     ]  # fmt: skip
+
+
+def test_rules_are_asked_only_about_what_they_did_not_decide_before(
+    run: Config, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked, real = list[int](), cleaning.verdict
+
+    def count(job: verdicts.Job) -> verdicts.Verdict:
+        asked.append(len(job.pairs))
+        return real(job)
+
+    killed = subprocess.run([sys.executable, "-c", KILLED, reader.to_yaml(run), "judging"], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    monkeypatch.setattr(cleaning, "CHUNK_PAIRS", 8)
+    monkeypatch.setattr(cleaning, "verdict", count)
+    prepared = prepare(run)
+    chunks = sum(-(-count.read // 8) for count in prepared.report.counts)
+    assert len(asked) == chunks - 1 and "data.clean: decisions made before are reused" in caplog.text
+    smaller = dataclasses.replace(run, vocabulary=dataclasses.replace(run.vocabulary, size=run.vocabulary.size - 5))
+    assert texts(prepare(smaller)) == texts(prepared) and len(asked) == chunks - 1
+    assert texts(prepare(with_rules(run, symbols=0.41))) == texts(prepared) and len(asked) == 2 * chunks - 1
 
 
 # --------------------------------------------------------------------------- what cannot be checked
@@ -386,3 +412,40 @@ def test_clean_is_switched_on_by_any_of_its_settings() -> None:
     read = [reader.parse(Config, text, "test", overrides).data.clean for overrides in ([], ["data.clean={}"])]
     assert read == [None, CleaningConfig()]
     assert reader.parse(Config, text, "test", ["data.clean.digits=null"]).data.clean == CleaningConfig(digits=None)
+
+
+# --------------------------------------------------------------------------- cleaned by other programs
+
+
+def test_rules_in_other_programs() -> None:
+    kept = [*GOOD, *FAULTS["near_duplicates"]]
+    for chunk in (PLANTED, PLANTED[::-1], PLANTED[:1], []):
+        sources, targets = ([pair[side] for pair in chunk] for side in (0, 1))
+        found = nmt.keeps(sources, targets, source_language="en", target_language="de")
+        assert found == [pair in kept for pair in chunk]
+    [pair] = FAULTS["digits"]
+    assert nmt.keeps([pair[0]], [pair[1]], source_language="en", target_language="de", clean=["digits=null"]) == [True]
+    for languages, clean, reason in (
+        (("en", "de"), "digit=null", "did you mean digits"),
+        (("en", "de"), "score=-5", "needs the scores of a model"),
+        (("en", "xx"), "digits=null", "the target language xx: no language has this code"),
+    ):
+        with pytest.raises(NmtError, match=reason):
+            nmt.keeps(["a"], ["b"], source_language=languages[0], target_language=languages[1], clean=[clean])
+
+
+def test_the_program_of_the_documentation_cleans_as_a_preparation(run: Config, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    [program] = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "nmt.keeps" in block)
+    program = program.replace("num_proc=8", "num_proc=2").replace("16", "3").replace(', clean=["digits=null"]', "")
+    (tmp_path / "crawled").mkdir()
+    (tmp_path / "clean").mkdir()
+    (tmp_path / "clean.py").write_text(program)
+    for number, pairs in enumerate((PLANTED, GOOD[:5])):
+        columns = {name: [pair[side] for pair in pairs] for side, name in enumerate(("en", "de"))}
+        parquet.write_table(pyarrow.table(columns), tmp_path / "crawled" / f"{number}.parquet")
+    environment = {**os.environ, "HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"}
+    subprocess.run([sys.executable, "clean.py"], cwd=tmp_path, env=environment, check=True, capture_output=True)
+    assert len(list((tmp_path / "clean").iterdir())) == 3
+    elsewhere = changed(run, train=(Corpus(hub=str(tmp_path / "clean"), split="train"),), clean=None)
+    assert texts(prepare(elsewhere)) == texts(prepare(with_rules(run, near_duplicates=False)))

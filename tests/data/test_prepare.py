@@ -25,7 +25,7 @@ from pyarrow import parquet
 
 from nmt.config import reader, schema
 from nmt.config.schema import Config, Corpus, DataConfig
-from nmt.data import cleaning, token_store, vocabulary
+from nmt.data import cleaning, encoding, token_store, vocabulary
 from nmt.data.prepare import PreparedData, locked, prepare, sample_evenly, sample_sizes
 from nmt.errors import NmtError
 from nmt.files.text import read_lines
@@ -336,9 +336,11 @@ def test_failed_build_leaves_nothing(run: Config, caplog: Any, monkeypatch: pyte
         patch.setattr(token_store._Writer, "append", fail)
         with pytest.raises(NmtError, match="the disk is full"):
             prepare(run)
-    assert entries(run) == [".nmt", "overlap", "vocabulary"]
+    assert entries(run) == [".nmt", "overlap", "tokens", "vocabulary"]
+    assert [path.suffix for path in (Path(run.run_dir) / "data").glob("tokens-*")] == [".unfinished"]
     prepared = prepare(run)
-    assert said(caplog) == ["vocabulary learned", "vocabulary reused", "token store kept"]
+    assert said(caplog) == ["vocabulary learned", "vocabulary reused", "token store reused", "token store kept"]
+    assert not list((Path(run.run_dir) / "data").glob("*.unfinished"))
     assert len(prepared.train) == 300
 
 
@@ -390,10 +392,57 @@ def test_killed_build_is_swept_away(run: Config, caplog: pytest.LogCaptureFixtur
     with pytest.raises(NmtError, match="damaged token store"):
         token_store.load(unfinished)
     prepared = prepare(run)
-    assert said(caplog) == ["vocabulary reused", "token store kept"]
+    assert said(caplog) == ["vocabulary reused", "token store reused", "token store kept"]
     assert len(prepared.train) == 300
     assert entries(run) == [".nmt", "overlap", "tokens", "vocabulary"]
     assert not unfinished.exists()
+
+
+KILLED_WHILE_ENCODING = """
+import os, signal, sys
+from nmt.config import reader
+from nmt.config.schema import Config
+from nmt.data import cleaning, encoding, prepare
+
+encode = encoding.ChunkEncoder.__call__
+def killed(self, job):
+    return encode(self, job) if job.number < 7 else os.kill(os.getpid(), signal.SIGKILL)
+encoding.ChunkEncoder.__call__ = killed
+cleaning.CHUNK_PAIRS = 20
+prepare.prepare(reader.parse(Config, sys.argv[1], "config"))
+"""
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"data": {"max_length": 8, "max_length_ratio": 1.5}},
+        {
+            "data": {"max_length": 60, "augment": schema.AugmentConfig(uppercase=0.3)},
+            "vocabulary": {"bpe_dropout": 0.1},
+        },
+    ],
+    ids=["plain", "varied"],
+)
+def test_encoding_continues_where_it_was_killed(
+    run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(cleaning, "CHUNK_PAIRS", 20)
+    run = changed(run, **{"vocabulary": {"bpe_dropout_samples": 3}} | changes)
+    undisturbed = prepare(dataclasses.replace(run, run_dir=str(tmp_path / "undisturbed")))
+    killed = subprocess.run([sys.executable, "-c", KILLED_WHILE_ENCODING, reader.to_yaml(run)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    encoded, encode = list[int](), encoding.ChunkEncoder.__call__
+
+    def count(self: encoding.ChunkEncoder, job: encoding.Job) -> encoding.Encoded:
+        encoded.append(job.number)
+        return encode(self, job)
+
+    monkeypatch.setattr(encoding.ChunkEncoder, "__call__", count)
+    continued = prepare(run)
+    assert encoded == list(range(7, 16))
+    for name in sorted(path.name for path in undisturbed.folder.iterdir()):
+        assert (continued.folder / name).read_bytes() == (undisturbed.folder / name).read_bytes(), name
 
 
 def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
@@ -615,7 +664,7 @@ def test_varied_text_is_stored_in_versions_and_found_again(run: Config, caplog: 
     assert capitals > other  # the vocabulary is learned from varied text
     texts = [plain.vocabulary.source.decode([ids.tolist() for ids in plain.train.pairs(np.arange(count))[0]])]
     for version in (0, 1):
-        source, _ = varied.train.pairs(np.arange(count) + version * count)
+        source, _ = varied.train.pairs(2 * np.arange(count) + version)
         texts.append(varied.vocabulary.source.decode([ids.tolist() for ids in source]))
         same.append(sum(one == other for one, other in zip(texts[0], texts[-1], strict=True)))
         assert [text.lower().rstrip(".") for text in texts[-1]] == [text.lower().rstrip(".") for text in texts[0]]

@@ -1,51 +1,17 @@
 """Encoding word by word gives what SentencePiece gives for the whole line, whatever the text and the vocabulary."""
 
-import io
 import random
 from typing import Any
 
 import numpy as np
 import pytest
-import sentencepiece
+from helpers.tokenizers import CHARACTERS, SENTENCES, TOKENIZERS, trained_elsewhere
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from nmt.config import schema
-from nmt.data import vocabulary
 from nmt.data.vocabulary import EOS, Tokenizer
 from nmt.data.word_encoding import WordEncoder, separates_words
 from nmt.errors import NmtError
-
-SENTENCES = [
-    "the cat sat on the mat",
-    "a dog and a cat",
-    "thé çat, ﬁne Ａ１",
-    "これは猫です。 猫",
-    "it's 10 % of 3.5 €",
-] * 9
-NORMALIZATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
-
-
-def learned(**changed: Any) -> Tokenizer:
-    return vocabulary.learn(SENTENCES, schema.VocabularyConfig(**({"size": 360} | changed)))
-
-
-TOKENIZERS = [
-    *(learned(normalization=name) for name in NORMALIZATIONS),
-    *(learned(normalization=name, byte_fallback=False, size=100) for name in NORMALIZATIONS),
-]
-CHARACTERS = st.sampled_from("  ab cthe▁\u0301\u00a8\u200b\u3000\u00a0\u0085\u2028\t\r猫で…ﬁ⁇😀") | st.characters(
-    codec="utf-8"
-)
-
-
-def trained_elsewhere(**options: Any) -> Tokenizer:
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.Train(
-        sentence_iterator=iter(SENTENCES), model_writer=model, vocab_size=90, pad_id=0, unk_id=1, bos_id=2, eos_id=3,
-        minloglevel=2, hard_vocab_limit=options.get("model_type") != "unigram", **({"model_type": "bpe"} | options),
-    )  # fmt: skip
-    return Tokenizer(model.getvalue())
 
 
 def encoded(encoder: WordEncoder, lines: list[str]) -> list[list[int]]:

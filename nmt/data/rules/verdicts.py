@@ -1,8 +1,11 @@
 """What the rules say of a chunk of pairs: a job that other processes can do."""
 
+import hashlib
+import json
+import zlib
 from collections.abc import Sequence
 from functools import cache
-from itertools import compress
+from itertools import chain, compress
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +16,7 @@ from nmt.data.corpus import Pair
 from nmt.data.rules.examples import DropExamples
 from nmt.data.rules.judge import judge, rules_of
 from nmt.data.rules.near_duplicates import folded_hashes
+from nmt.files.journal import Arrays
 
 _rules = cache(rules_of)  # in each process, as they cannot be sent to another
 
@@ -25,6 +29,12 @@ class Job(NamedTuple):
     clean: schema.CleaningConfig
     languages: tuple[str, str]  # of source and target
 
+    def digest(self) -> bytes:
+        """A hash of the pairs and their scores."""
+        text = "\n".join(chain.from_iterable(self.pairs)).encode("utf-8", "surrogatepass")
+        scores = b"" if self.scores is None else self.scores.tobytes()
+        return hashlib.blake2b(text + scores, digest_size=16).digest()
+
 
 class Verdict(NamedTuple):
     """What the rules say of a chunk."""
@@ -33,6 +43,19 @@ class Verdict(NamedTuple):
     dropped: dict[str, int]  # by each rule
     examples: DropExamples
     hashes: npt.NDArray[np.uint64]  # of the pairs kept, for finding near-duplicates
+
+    def pack(self) -> Arrays:
+        """As arrays for a journal."""
+        text = json.dumps({"dropped": self.dropped, "examples": self.examples.to_json()})
+        return {
+            "kept": self.kept, "hashes": self.hashes, "text": np.frombuffer(zlib.compress(text.encode()), np.uint8)
+        }  # fmt: skip
+
+    @classmethod
+    def unpack(cls, arrays: Arrays) -> "Verdict":
+        """What `pack` gave."""
+        text = json.loads(zlib.decompress(arrays["text"].tobytes()))
+        return cls(arrays["kept"], text["dropped"], DropExamples.from_json(text["examples"]), arrays["hashes"])
 
 
 def verdict(job: Job) -> Verdict:
