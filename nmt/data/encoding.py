@@ -92,6 +92,7 @@ def _jobs(text: TrainingText) -> Iterator[tuple[Chunk, Job]]:
 class Encoded(NamedTuple):
     """A chunk of encoded pairs."""
 
+    job: bytes  # its hash
     kept: npt.NDArray[np.bool_]  # [pairs]
     plain: TokenStore  # of the pairs kept, without tags and variation
     tokens: TokenStore  # what is trained on: each pair's versions, one after the other
@@ -105,6 +106,7 @@ class Encoded(NamedTuple):
         stores = {"plain": self.plain} if self.tokens is self.plain else {"plain": self.plain, "tokens": self.tokens}
         sides = {f"{name}.{side}": sequences for name, one in stores.items() for side, sequences in one.sides.items()}
         return {
+            "job": np.frombuffer(self.job, np.uint8),
             "kept": self.kept,
             "hashes": self.hashes,
             "text": np.frombuffer(text.encode(), np.uint8),
@@ -125,7 +127,7 @@ class Encoded(NamedTuple):
         text, plain = json.loads(arrays["text"].tobytes()), store("plain")
         tokens = store("tokens") if "tokens.source.ids" in arrays else plain
         (counts,), examples = counts_from([text["counts"]]), DropExamples.from_json(text["examples"])
-        return cls(arrays["kept"], plain, tokens, counts, examples, arrays["hashes"])
+        return cls(arrays["job"].tobytes(), arrays["kept"], plain, tokens, counts, examples, arrays["hashes"])
 
 
 def _journal(path: Path) -> Journal[Job, Encoded]:
@@ -156,6 +158,7 @@ class ChunkEncoder:
             kept_copies=sum(source == target for source, target in pairs),
         )
         return Encoded(
+            job=job.digest(),
             kept=kept,
             plain=plain,
             tokens=_tagged(self._versions(job, pairs, plain), self._tags[job.corpus]),

@@ -25,7 +25,6 @@ J = TypeVar("J")
 R = TypeVar("R")
 
 _HEADER = struct.Struct("<QI")  # before each record: its size in bytes and its CRC-32
-_JOB = "job"  # the array of a record that tells its job
 
 
 class Journal(Generic[J, R]):
@@ -39,13 +38,13 @@ class Journal(Generic[J, R]):
         pack: Callable[[R], Arrays],
         unpack: Callable[[Arrays], R],
     ) -> None:
-        """setting: the one that decides where the file is, for messages; digest: a hash of a job, which tells whether a
-        result is that of the job; pack, unpack: a result as arrays and back."""
+        """setting: the one that decides where the file is, for messages; digest: a hash of a job; pack, unpack: a
+        result as arrays, of which `job` is the hash of its job, and back."""
         self.path, self._setting = path, setting
         self._digest, self._pack, self._unpack = digest, pack, unpack
 
     def results(
-        self, jobs: Iterable[tuple[T, J]], compute: Callable[[Iterable[tuple[Any, J]]], Iterator[tuple[Any, R]]]
+        self, jobs: Iterable[tuple[T, J]], compute: Callable[[Iterable[tuple[T, J]]], Iterator[tuple[T, R]]]
     ) -> Iterator[tuple[T, R]]:
         """The result of each job, in the order of the jobs, beside what came with the job.
 
@@ -59,16 +58,15 @@ class Journal(Generic[J, R]):
             used = 0  # bytes of records
             for end, record in _records(file):
                 one = next(jobs, None)
-                if one is None or record[_JOB].tobytes() != self._digest(one[1]):
+                if one is None or record["job"].tobytes() != self._digest(one[1]):
                     jobs = jobs if one is None else chain([one], jobs)
                     break
                 yield one[0], self._unpack(record)
                 used = end
             file.truncate(used)
-            with_digests = (((with_it, self._digest(job)), job) for with_it, job in jobs)
-            for (with_it, digest), result in compute(with_digests):
+            for with_it, result in compute(jobs):
                 with atomic.reporting(self.path, self._setting):
-                    _append(file, {_JOB: np.frombuffer(digest, np.uint8), **self._pack(result)})
+                    _append(file, self._pack(result))
                 yield with_it, result
 
 

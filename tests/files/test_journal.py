@@ -14,8 +14,13 @@ from nmt.errors import NmtError
 from nmt.files.journal import Arrays, Journal
 
 
+def digest(job: int) -> bytes:
+    return str(job).encode()
+
+
 def pack(result: list[int]) -> Arrays:
-    return {"numbers": np.array(result, np.int64), "total": np.array(sum(result))}
+    job = np.frombuffer(digest(len(result)), np.uint8)
+    return {"job": job, "numbers": np.array(result, np.int64), "total": np.array(sum(result))}
 
 
 def unpack(arrays: Arrays) -> list[int]:
@@ -27,7 +32,7 @@ class Work:
     """Counts up to the number that is the job, and remembers the jobs it did."""
 
     def __init__(self, path: Path) -> None:
-        self.journal = Journal[int, list[int]](path, "a.setting", lambda job: str(job).encode(), pack, unpack)
+        self.journal = Journal[int, list[int]](path, "a.setting", digest, pack, unpack)
         self.done: list[int] = []
 
     def __call__(self, jobs: Iterable[tuple[Any, int]]) -> Iterator[tuple[Any, list[int]]]:

@@ -39,6 +39,7 @@ class Job(NamedTuple):
 class Verdict(NamedTuple):
     """What the rules say of a chunk."""
 
+    job: bytes  # its hash
     kept: npt.NDArray[np.bool_]  # [pairs]
     dropped: dict[str, int]  # by each rule
     examples: DropExamples
@@ -48,14 +49,18 @@ class Verdict(NamedTuple):
         """As arrays for a journal."""
         text = json.dumps({"dropped": self.dropped, "examples": self.examples.to_json()})
         return {
-            "kept": self.kept, "hashes": self.hashes, "text": np.frombuffer(zlib.compress(text.encode()), np.uint8)
-        }  # fmt: skip
+            "job": np.frombuffer(self.job, np.uint8),
+            "kept": self.kept,
+            "hashes": self.hashes,
+            "text": np.frombuffer(zlib.compress(text.encode()), np.uint8),
+        }
 
     @classmethod
     def unpack(cls, arrays: Arrays) -> "Verdict":
         """What `pack` gave."""
         text = json.loads(zlib.decompress(arrays["text"].tobytes()))
-        return cls(arrays["kept"], text["dropped"], DropExamples.from_json(text["examples"]), arrays["hashes"])
+        examples, job = DropExamples.from_json(text["examples"]), arrays["job"].tobytes()
+        return cls(job, arrays["kept"], text["dropped"], examples, arrays["hashes"])
 
 
 def verdict(job: Job) -> Verdict:
@@ -64,4 +69,5 @@ def verdict(job: Job) -> Verdict:
     examples.add(job.pairs, judgement)
     dropped = {rule.name: int((judgement.dropped_by == number).sum()) for number, rule in enumerate(judgement.rules)}
     kept = list(compress(job.pairs, judgement.kept.tolist()))
-    return Verdict(judgement.kept, dropped, examples, folded_hashes(kept if job.clean.near_duplicates else []))
+    hashes = folded_hashes(kept if job.clean.near_duplicates else [])
+    return Verdict(job.digest(), judgement.kept, dropped, examples, hashes)
