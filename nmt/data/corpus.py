@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nmt.config import schema
 from nmt.data import arrow_tables, opus, sacrebleu_sets, tables, tmx
-from nmt.errors import NmtError
+from nmt.errors import NmtError, current_folder, no_such_file
 from nmt.files import compression
 from nmt.files.text import Digests, file_digest, line_pairs
 
@@ -75,6 +75,16 @@ def files_of(data: schema.DataConfig) -> list[Path]:
     """The user's files that are read as training and validation text, for checks that nothing overwrites them."""
     corpora = (*data.train, *data.held_out)
     return [Path(file) for one in corpora for file in (one.source, one.target, one.file, one.scores) if file]
+
+
+def check_files(data: schema.DataConfig) -> None:
+    """Raise NmtError if files of training and validation text are missing; it names all of them."""
+    missing = [path for path in files_of(data) if not path.exists()]
+    if len(missing) == 1:
+        raise no_such_file(missing[0])
+    if missing:
+        folder = "" if all(path.is_absolute() for path in missing) else f" in {current_folder()}"
+        raise NmtError(f"{len(missing)} files are missing{folder}: {', '.join(map(str, missing))}")
 
 
 def fingerprint(

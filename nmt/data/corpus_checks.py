@@ -13,6 +13,7 @@ The rules, which do not warn in cases of doubt:
    of a training corpus looks like the target of the validation text and its target like the source.
 4. One language. Source and target have the same code. It is no error: there are models that rewrite a language.
 5. Not trained. Validation text is of a pair of languages that no training corpus has.
+6. Two codes of one language, such as `de` and `deu`: they would be two languages to the model.
 
 Rules 2 and 3 look at the first 5,000 pairs, those with an empty side left out, and need 300 of them.
 """
@@ -21,6 +22,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
 
 import numpy as np
 
@@ -28,6 +30,7 @@ from nmt.config import schema
 from nmt.config.language_codes import base
 from nmt.data.corpus import Pair
 from nmt.data.report import CorpusCounts
+from nmt.data.rules.languages import same_code
 
 SAMPLE = 5000  # pairs of each corpus that rules 2 and 3 look at
 _FEWEST = 300  # pairs that rules 2 and 3 need
@@ -45,8 +48,12 @@ def mostly_dropped(label: str, counts: CorpusCounts) -> Iterator[str]:
 
 
 def of_languages(data: schema.DataConfig) -> Iterator[str]:
-    """Rules 4 and 5."""
+    """Rules 4, 5 and 6."""
     trained = data.language_pairs.pairs
+    codes = dict.fromkeys(code for pair in (*trained, *map(data.pair_of, data.held_out)) for code in pair)
+    for code, other in combinations(codes, 2):
+        if same_code(code, other):
+            yield f"data: {code} and {other} are one language, but two to the model: write one of them everywhere"
     for pair in trained:
         if pair.source == pair.target:
             yield (

@@ -69,6 +69,7 @@ def prepare(config: schema.Config) -> PreparedData:
     and for a validation set of which too many pairs are training pairs, unless data.validation_in_training allows it.
     """
     data = config.data
+    corpus.check_files(data)
     held_out = [read_validation(one, data) for one in data.held_out]
     store = Path(data.store_dir or Path(config.run_dir) / "data")
     with locked(store):

@@ -203,3 +203,28 @@ def test_validation_text_of_a_pair_that_is_not_trained_gives_a_warning(
     zero_shot = replace(held_out, languages=("en", "fr"))
     [warning] = warnings_of(replace(run, data=replace(data, validation=(held_out, zero_shot))), caplog)
     assert warning.startswith(f"data.validation, {held_out.label}: en to fr is not trained (zero-shot): ")
+
+
+@pytest.mark.parametrize(
+    ("codes", "same"),
+    [
+        (("de", "deu"), True), (("pt-BR", "pt_br"), True), (("zh", "zho"), True), (("de", "de-AT"), False),
+        (("pt", "pt-BR"), False), (("hr", "sr"), False), (("xx", "x1"), False), (("de", "not a code"), False),
+    ],
+)  # fmt: skip
+def test_two_codes_of_one_language(codes: tuple[str, str], same: bool) -> None:
+    train = tuple(Corpus(file=f"{code}.tsv", languages=("en", code)) for code in codes)
+    found = list(corpus_checks.of_languages(DataConfig("en", "de", train)))
+    said = f"data: {codes[0]} and {codes[1]} are one language, but two to the model: write one of them everywhere"
+    assert found == ([said] if same else [])
+
+
+def test_all_missing_files_are_named(tmp_path: Path) -> None:
+    (tmp_path / "there.en").write_text("a\n")
+    train = (Corpus(source=str(tmp_path / "there.en"), target=str(tmp_path / "x.de")), Corpus(file="y.tsv"))
+    run = Config(run_dir=str(tmp_path / "run"), data=DataConfig("en", "de", train))
+    with pytest.raises(NmtError, match=rf"^2 files are missing in .*: {tmp_path}/x\.de, y\.tsv$"):
+        prepare(run)
+    with pytest.raises(NmtError, match=rf"^{tmp_path}/x\.de: no such file$"):
+        prepare(replace(run, data=replace(run.data, train=train[:1])))
+    assert not (tmp_path / "run").exists()

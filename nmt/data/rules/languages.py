@@ -42,6 +42,17 @@ def language(code: str) -> str:
     raise NmtError(f"{code}: no language has this code: write it as in BCP 47, such as en, pt-BR or sr-Latn")
 
 
+def same_code(one: str, other: str) -> bool:
+    """Whether two codes mean the same: `de` and `deu`, but not `pt` and `pt-BR`, nor codes of no language."""
+    import langcodes
+
+    try:
+        tags = [langcodes.standardize_tag(code) for code in (one, other)]
+    except ValueError:
+        return False
+    return tags[0] == tags[1]
+
+
 @cache
 def scripts(code: str) -> tuple[str, ...]:
     """The scripts that a language is written in, by their ISO 15924 codes: of `ja` Hira, Kana and Hani. The code may
