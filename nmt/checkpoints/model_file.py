@@ -236,9 +236,12 @@ def _check_entries(path: Path, entries: Mapping[str, Entry]) -> None:
         raise NmtError(f"{path}: holds no vocabulary: not a complete nmt model file")
 
 
+_ORIGIN = ("nmt", "torch", "run_dir", "step", "start_from")
+
+
 def origin(provenance: Mapping[str, Any]) -> dict[str, Any]:
     """Provenance without validation scores: the part that also describes an average of several checkpoints."""
-    return {key: value for key, value in provenance.items() if key in ("nmt", "torch", "run_dir", "step")}
+    return {key: value for key, value in provenance.items() if key in _ORIGIN}
 
 
 def _check_is_ours(path: Path, metadata: Mapping[str, str]) -> None:
@@ -284,10 +287,11 @@ def best(run: Path, count: int) -> list[Path]:
         except NmtError as error:  # the other checkpoints are still good
             log.warning("%s; skipped", error)
             continue
-        metric = str(provenance.get("best_metric"))
-        score = provenance.get(metric)
+        metric, name = str(provenance.get("best_metric")), provenance.get("best_set")
+        of_sets = {of["name"]: of for of in provenance.get("validation", ())}  # there is a list only of several
+        score = of_sets.get(name, provenance).get(metric)
         if metric in _SCORES and isinstance(score, int | float) and not math.isnan(score):
-            key = metric, provenance.get("validation_key")
+            key = metric, name, provenance.get("validation_key")
             scored.append((key, score * _SCORES[metric], path))
     return [path for _, path in sorted((score, path) for key, score, path in scored if key == scored[-1][0])][:count]
 

@@ -55,9 +55,14 @@ def prepare(
     from nmt.config import schema
     from nmt.data import prepare as preparation
 
-    settings = schema.load(config, overrides or ())
+    settings, vocabulary = schema.load(config, overrides or ()), None
+    if settings.training.start_from is not None:
+        from nmt.commands.train import start_of
+
+        start = start_of(settings)
+        vocabulary = start.vocabulary if start else None
     if report is None:
-        text.result(preparation.prepare(settings).report)
+        text.result(preparation.prepare(settings, vocabulary).report)
         return
 
     from nmt.commands.prepare.page import page
@@ -65,7 +70,7 @@ def prepare(
 
     read = [config, *files_of(settings.data)]
     check_output(report, read, "--report")
-    prepared = preparation.prepare(settings)
+    prepared = preparation.prepare(settings, vocabulary)
     text.result(prepared.report)
     html = page(settings, prepared)
     with text.lines_out(report, read, "--report") as write:

@@ -19,8 +19,9 @@ from nmt.distributed import ranks as distributed
 from nmt.distributed.environment import seconds_since_launch
 from nmt.distributed.ranks import Ranks
 from nmt.distributed.stopping import StopRequest
-from nmt.training import memory, state
+from nmt.training import memory, start_from, state
 from nmt.training.data import TrainingData
+from nmt.training.start_from import Start
 from nmt.training.trainer import Trainer
 
 log = logging.getLogger("nmt")
@@ -41,13 +42,13 @@ def train(config: Config, device_name: str, *, profile: bool = False) -> StopReq
         # Before anything else that all ranks do together, as the settings decide what that is.
         versions = {"the version of nmt": __version__, "the version of PyTorch": torch.__version__}
         ranks.agree({**versions, **reader.flatten(config)})
-        if ranks.first:  # before anything is built for other settings
+        if ranks.first:
             run_folder.check_config(Path(config.run_dir), config)
-            if saved := state.saved(Path(config.run_dir)):
-                state.check_settings(config, saved[0].config, Path(config.run_dir))
-        memory.check_model(config.model, config.vocabulary, where, ranks.local_size)
+        # Refuses settings that do not fit a saved state, or another model, before anything is built for them.
+        start = ranks.broadcast(start_of(config) if ranks.first else None)
+        memory.check_model(config, where, ranks.local_size, start.vocabulary if start else None)
         with ranks.local_first():
-            data = training_data(config, ranks)
+            data = training_data(config, ranks, start)
         return Trainer(config, data, where, ranks, deadline=deadline, profile=profile).run()
 
 
@@ -59,13 +60,28 @@ def _threads(ranks: Ranks) -> int:
     return torch.get_num_threads()
 
 
-def training_data(config: Config, ranks: Ranks = Ranks()) -> TrainingData:  # noqa: B008 (frozen)
+def start_of(config: Config) -> Start | None:
+    """The model that a run starts from, or has started from: then its saved state knows it, and no file is read.
+
+    Raises NmtError for settings with which the saved state cannot be resumed, and as `start_from.read`.
+    """
+    if saved := state.saved(Path(config.run_dir)):
+        state.check_settings(config, saved[0].config, Path(config.run_dir))
+        return saved[0].start
+    return start_from.read(config)
+
+
+def training_data(
+    config: Config,
+    ranks: Ranks = Ranks(),  # noqa: B008 (frozen)
+    start: Start | None = None,
+) -> TrainingData:
     """The data to train and validate on, built unless it is there already. Logs the report on it."""
-    prepared = prepare.prepare(config)
+    prepared = prepare.prepare(config, start.vocabulary if start else None)
     log.info("%s", prepared.report)
     training, sets, translate = config.training, prepared.validation, None
     if sets and training.validation_bleu:
         translate = partial(score_all, validators_of(sets, prepared.vocabulary, config, ranks))
     digests = b"".join(hashlib.sha256(proto).digest() for proto in prepared.vocabulary.protos)
     of_validation = validation_key(sets, training, config.decoding)
-    return TrainingData(prepared, translate, hashlib.sha256(digests).hexdigest(), of_validation)
+    return TrainingData(prepared, translate, hashlib.sha256(digests).hexdigest(), of_validation, start)

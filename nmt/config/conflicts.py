@@ -153,7 +153,7 @@ def of_end(stage: data_section.Stage, key: str, *, last: bool) -> Iterator[str]:
 
 
 def _meant(name: str, names: Sequence[str]) -> str:
-    """What an unknown name of a corpus may mean."""
+    """What an unknown name may mean, of these."""
     if close := difflib.get_close_matches(name, names, n=1):
         return f"; did you mean {close[0]}?"
     return f"; names: {', '.join(names)}"
@@ -172,7 +172,9 @@ def of_augment(augment: data_section.AugmentConfig) -> Iterator[str]:
         )
 
 
-def of_vocabulary(vocabulary: sections.VocabularyConfig) -> Iterator[str]:
+def of_vocabulary(vocabulary: sections.VocabularyConfig, training: sections.TrainingConfig) -> Iterator[str]:
+    if vocabulary.relearn and training.start_from is None:
+        yield "vocabulary.relearn is only for training.start_from: delete it: without that, a vocabulary is learned"
     if vocabulary.shared and vocabulary.target_model not in (None, vocabulary.source_model):
         yield "vocabulary.target_model needs vocabulary.shared=false: set that, or give only vocabulary.source_model"
 
@@ -253,6 +255,9 @@ def of_training(
             yield f"training.sharded does not go with training.{key}={getattr(training, key)}: remove one of them"
     if training.best_metric != "validation_loss" and not training.validation_bleu:
         yield f"{training.best_metric=!s} needs training.validation_bleu=true, which translates the validation set"
+    if training.best_set is not None and training.best_set not in data.held_out_names:
+        meant = _meant(training.best_set, data.held_out_names) if data.held_out else ""
+        yield f"training.best_set: {training.best_set[:100]}: no set of data.validation has this name{meant}"
     if training.patience is not None and not data.held_out:
         yield "training.patience needs data.validation: it counts validations without a new best"
     for i, stage in enumerate(data.stages):

@@ -61,7 +61,7 @@ class Config:
         """The values that do not go together, each with the keys involved."""
         return [
             *conflicts.of_data(self.data),
-            *conflicts.of_vocabulary(self.vocabulary),
+            *conflicts.of_vocabulary(self.vocabulary, self.training),
             *conflicts.of_model(self.model, self.data, self.vocabulary),
             *conflicts.of_training(self.training, self.data, self.model),
             *conflicts.of_decoding(self.decoding, self.longest_source, self.vocabulary),

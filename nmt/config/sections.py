@@ -30,6 +30,7 @@ class VocabularyConfig:
     )
     source_model: str | None = setting(None, "use this SentencePiece model instead of learning one", path=True)
     target_model: str | None = setting(None, "the same for the target; if shared, give only one", path=True)
+    relearn: bool = setting(False, "with training.start_from: learn a new vocabulary; false: use that of the model")
     bpe_dropout: float = setting(0.0, "BPE-dropout: share of merges left out in training text", at_least=0, below=1)
     bpe_dropout_samples: int = setting(
         10,
@@ -147,6 +148,12 @@ ModelConfig = TransformerConfig | RecurrentConfig
 
 @dataclass(frozen=True)
 class TrainingConfig:
+    start_from: str | None = setting(
+        None, "model file or run folder whose weights the run begins with, such as for fine-tuning", path=True
+    )
+    freeze: tuple[str, ...] = setting(
+        (), "parts that are not trained: `embeddings`, `encoder`, `decoder`, `output`, or layers, such as `encoder.0`"
+    )
     batch_tokens: int = setting(25_000, "padded tokens of one optimizer step: sentences × longest length", at_least=1)
     micro_batch_tokens: int | Literal["auto"] | None = setting(
         None, "most padded tokens on a device at once, accumulated; null: the whole batch; auto: what fits", at_least=1
@@ -195,6 +202,9 @@ class TrainingConfig:
     keep_best: int = setting(5, "number of best checkpoints to keep", at_least=0)
     best_metric: Literal["validation_loss", "bleu", "chrf"] = setting(
         "validation_loss", "the metric for `best.safetensors`, keep_best and patience"
+    )
+    best_set: str | None = setting(
+        None, "with several validation sets: the name of the one that best_metric is of; null: their mean"
     )
     patience: int | None = setting(None, "stop after this many validations without a new best; null: never", at_least=1)
     log_every: int = setting(100, "steps between lines in metrics.jsonl", at_least=1)

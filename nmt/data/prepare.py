@@ -61,9 +61,11 @@ class PreparedData:
     problems: tuple[str, ...]  # what looks wrong with the data
 
 
-def prepare(config: schema.Config) -> PreparedData:
+def prepare(config: schema.Config, started_with: Vocabulary | None = None) -> PreparedData:
     """Learn the vocabulary and encode the training data, or find both in `data.store_dir` (or `RUN/data`), where an
     earlier run stored them. Processes that prepare data there at the same time wait for one another.
+
+    started_with: the vocabulary of the model that the run starts from, instead of one to be learned.
 
     Logs a warning for each problem that `corpus_checks` finds. Raises NmtError for those that make the data unusable,
     and for a validation set of which too many pairs are training pairs, unless data.validation_in_training allows it.
@@ -75,8 +77,8 @@ def prepare(config: schema.Config) -> PreparedData:
     with locked(store):
         fingerprints = tuple(corpus.fingerprint(one, data, "train") for one in data.train)
         text = TrainingText(data, fingerprints, held_out, store)
-        subwords = _find_vocabulary(text, config.vocabulary, store)
-        _check_tags(subwords, data)
+        subwords = _find_vocabulary(text, config.vocabulary, store, started_with)
+        _check_tags(subwords, data, started_with)
         _find_overlaps(text, store, now=False)  # an error is said before the text is encoded
         data_key, tokens, counts = _find_tokens(text, subwords, config, store)
         stages.check_shares(data, counts)  # encoding drops pairs too, and the vocabulary may come from a file
@@ -154,10 +156,17 @@ def locked(store: Path) -> Iterator[None]:
         yield
 
 
-def _find_vocabulary(text: TrainingText, settings: schema.VocabularyConfig, store: Path) -> Vocabulary:
-    """The vocabulary: from the SentencePiece models that the settings name, from the store, or learned now."""
+def _find_vocabulary(
+    text: TrainingText, settings: schema.VocabularyConfig, store: Path, started_with: Vocabulary | None
+) -> Vocabulary:
+    """The vocabulary: from the SentencePiece models that the settings name, from the model that the run starts from,
+    from the store, or learned now."""
 
     def find(name: str, model: str | None, sides: tuple[int, ...]) -> Tokenizer:
+        if model is None and started_with is not None:
+            tokenizer = started_with.source if 0 in sides else started_with.target
+            log.info("%s: %s subwords of the model in training.start_from", name, f"{len(tokenizer):,}")
+            return tokenizer
         if model is None:
             return _learned_vocabulary(name, sides, text, settings, store)
         tokenizer = vocabulary.load(Path(model))
@@ -235,16 +244,16 @@ def sample_sizes(data: schema.DataConfig, kept: Sequence[int], most: int) -> lis
     return [min(size, round(most * share)) for size, share in zip(kept, stages.shares(data, kept), strict=True)]
 
 
-def _check_tags(vocabulary_: Vocabulary, data: schema.DataConfig) -> None:
+def _check_tags(vocabulary_: Vocabulary, data: schema.DataConfig, started_with: Vocabulary | None) -> None:
     """Raise NmtError for a tag that the vocabulary does not have."""
+    whose = "vocabulary.source_model has no such control symbol: add it when you train that model, or let nmt learn the"
+    if started_with is not None and vocabulary_.source is started_with.source:
+        whose = "the model in training.start_from has no such token: set vocabulary.relearn=true to learn another"
     for i, (one, tags) in enumerate(zip(data.train, data.tags_of(data.train), strict=True)):
         for tag in tags:
             if vocabulary_.source.tag(tag) is None:
                 key = "tag" if tag == one.tag else "languages"
-                raise NmtError(
-                    f"data.train[{i}].{key}: {tag}: vocabulary.source_model has no such control symbol: add it when "
-                    "you train that model, or let nmt learn the vocabulary"
-                )
+                raise NmtError(f"data.train[{i}].{key}: {tag}: {whose} vocabulary")
 
 
 def sample_evenly(items: Iterable[T], total: int, size: int) -> Iterator[T]:

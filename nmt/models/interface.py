@@ -7,7 +7,7 @@ Ids are int64. Rows of a batch are filled up with `padding` at the end; a real s
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -140,13 +140,28 @@ class TranslationModel(nn.Module, ABC):
         Tokens are the sums over all sentences, EOS counted, padding not counted."""
 
     def parameter_counts(self) -> dict[str, int]:
-        """Number of parameters of each part, by the first word of their names; shared ones count where they come first.
-        `total` comes last."""
+        """Number of parameters of each part; shared ones count where they come first. `total` comes last."""
         counts = {"embeddings": 0, "encoder": 0, "decoder": 0, "output": 0}
         for name, parameter in self.named_parameters():
-            part = name.partition(".")[0].partition("_")[0]
-            counts[part if part in counts else "embeddings"] += parameter.numel()
+            counts[self.part_of(name)] += parameter.numel()
         return {**counts, "total": sum(counts.values())}
+
+    @staticmethod
+    def part_of(name: str) -> str:
+        """The part that a weight belongs to, by the first word of its name: `encoder`, `decoder`, `output`, and for all
+        others `embeddings`."""
+        part = name.partition(".")[0].partition("_")[0]
+        return part if part in ("encoder", "decoder", "output") else "embeddings"
+
+    def subword_rows(self) -> dict[str, Literal["source", "target"]]:
+        """The matrices [V, D] with a row for each subword, by name, and whose subwords these are: a model that starts
+        from another one with another vocabulary takes the rows of the subwords that both have."""
+        known: dict[str, Literal["source", "target"]] = {
+            "source_embedding.weight": "source",
+            "target_embedding.weight": "target",
+            "output.weight": "target",
+        }
+        return {name: known[name] for name, _ in self.named_parameters() if name in known}
 
     # ---- search: `nmt.decoding.search.interface.Stepper` says what search relies on
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from nmt.data.prepare import PreparedData
 from nmt.models.interface import TranslationModel
+from nmt.training.start_from import Start
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,11 @@ class TrainingData:
 
     translate_validation: translates the validation sets with a model and scores the result of each; collective.
     validation_key: of all that best_metric depends on; scores with different keys cannot be compared.
+    start: the model that the run starts from, if there is one.
     """
 
     prepared: PreparedData
     translate_validation: Callable[[TranslationModel], Sequence[TranslationScores]] | None
     vocabulary_key: str
     validation_key: str
+    start: Start | None = None

@@ -14,18 +14,19 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn import Parameter
 from torch.profiler import ProfilerActivity, profile
 
-from nmt.config.schema import ModelConfig, TrainingConfig, VocabularyConfig
+from nmt.config.schema import Config, TrainingConfig
 from nmt.data.batching import collate_pairs
 from nmt.data.packing import pack
 from nmt.data.token_store import TokenStore
-from nmt.data.vocabulary import EOS, PAD
+from nmt.data.vocabulary import EOS, PAD, Vocabulary
 from nmt.device import available_host_memory
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.models import build
-from nmt.training import state
+from nmt.training import freezing, state
 from nmt.training.objective import Objective, run_passes
 
 log = logging.getLogger("nmt")
@@ -114,8 +115,8 @@ def check_step(
     batches of pairs as long as those that fill most of a step.
     """
     tokens = min(tokens, int(longer.sum(dtype=np.int64)))  # a batch cannot be larger than the data
-    weights = sum(weight.nbytes for weight in objective.parameters())
-    free = available_memory() // ranks_here - 3 * weights  # room for gradients and two moments
+    trained = _trained_bytes(objective)
+    free = available_memory() // ranks_here - 3 * trained  # room for gradients and two moments
     most = objective.model.activation_bytes(tokens, int(longer.max(initial=1)))
     packed = objective.model.packed_bytes(tokens) if objective.packed else 0
     if most is not None and most + packed <= free:
@@ -125,30 +126,45 @@ def check_step(
     log.info("training: measuring on small batches whether a step of %s padded tokens fits into memory", f"{tokens:,}")
     _passes(objective, few, length)  # allocates what is kept
     one, two = (peak_bytes(objective, count, length) for count in (few, 2 * few))
-    need = one - weights + (tokens - few) * (two - one) / few + packed
+    need = one - trained + (tokens - few) * (two - one) / few + packed
     if need > free:
         key = "batch_tokens" if training.micro_batch_tokens is None else "micro_batch_tokens"
         raise NmtError(
-            f"training.{key}: {tokens:,} padded tokens at once need about {_gib(need + 3 * weights)} GiB of memory; "
-            f"{_gib(free + 3 * weights)} GiB are free: set training.micro_batch_tokens to a smaller number or to auto, "
+            f"training.{key}: {tokens:,} padded tokens at once need about {_gib(need + 3 * trained)} GiB of memory; "
+            f"{_gib(free + 3 * trained)} GiB are free: set training.micro_batch_tokens to a smaller number or to auto, "
             "the most that fits (what a step learns stays the same)"
         )
 
 
-def check_model(config: ModelConfig, vocabulary: VocabularyConfig, where: torch.device, ranks_here: int) -> None:
+def check_model(config: Config, where: torch.device, ranks_here: int, known: Vocabulary | None = None) -> None:
     """Raises NmtError if the model, and what training keeps with it, cannot fit: before it is built.
 
-    Weights are built in the machine's memory; on a CPU their gradients and Adam's two moments are there too. A
-    vocabulary that is given (vocabulary.source_model) is not counted: its size is not known here.
+    known: the vocabulary, if it is known before the data is prepared. Weights are built in the machine's memory; on a
+    CPU the gradients and Adam's two moments of those that are trained are there too. A vocabulary that is given
+    (vocabulary.source_model) is not counted: its size is not known here. Also raises NmtError as `freezing.frozen`.
     """
-    size = 1 if vocabulary.source_model or vocabulary.target_model else vocabulary.size
-    count = build.build_on_meta(config, size, size, PAD).parameter_counts()["total"]
-    need = 4 * count * (4 if where.type == "cpu" else 1) * ranks_here
+    given = config.vocabulary.source_model or config.vocabulary.target_model
+    size = 1 if given else config.vocabulary.size
+    sizes = (len(known.source), len(known.target)) if known else (size, size)
+    model = build.build_on_meta(config.model, *sizes, PAD)
+    count = model.parameter_counts()["total"]
+    freezing.freeze(model, config.training.freeze)
+    trained = freezing.count_trained(model) if where.type == "cpu" else 0
+    need = 4 * (count + 3 * trained) * ranks_here
     if need > (free := available_memory()):
         raise NmtError(
             f"the model has about {count:,} parameters: it needs {_gib(need)} GiB of memory, and {_gib(free)} GiB are "
             "free: lower the sizes in the model settings, or vocabulary.size"
         )
+
+
+def _trained(objective: Objective) -> list[Parameter]:
+    """The weights that are not frozen: only these have gradients and moments."""
+    return [weight for weight in objective.parameters() if weight.requires_grad]
+
+
+def _trained_bytes(objective: Objective) -> int:
+    return sum(weight.nbytes for weight in _trained(objective))
 
 
 def _gib(size: float) -> str:
@@ -170,7 +186,7 @@ def _runs(objective: Objective, longest: int) -> Callable[[int], bool]:
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
         try:
-            moments = [torch.empty_like(weight) for weight in objective.parameters() for _ in range(2)]
+            moments = [torch.empty_like(weight) for weight in _trained(objective) for _ in range(2)]
             _passes(objective, tokens, longest)
             del moments
             return torch.cuda.max_memory_allocated() - before <= _SHARE * free
@@ -188,9 +204,9 @@ def _estimate(objective: Objective, longest: int, ranks_here: int) -> Callable[[
     """Whether both passes fit on this CPU, estimated from what a small batch needs for each token."""
     probed = -(-_PROBE_TOKENS // longest) * longest
     _passes(objective, probed, longest)  # allocates what is kept
-    weights = sum(weight.nbytes for weight in objective.parameters())
-    per_token = (peak_bytes(objective, probed, longest) - weights) / probed  # the gradients' size is constant
-    free = _SHARE * available_memory() / ranks_here - 3 * weights  # room for gradients and two moments
+    trained = _trained_bytes(objective)
+    per_token = (peak_bytes(objective, probed, longest) - trained) / probed  # the gradients' size is constant
+    free = _SHARE * available_memory() / ranks_here - 3 * trained  # room for gradients and two moments
     packed = objective.model.packed_bytes if objective.packed else lambda _: 0
     return lambda tokens: tokens * per_token + packed(tokens) <= free
 

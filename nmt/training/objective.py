@@ -89,10 +89,14 @@ class Objective(nn.Module):
             return self.model(*inputs)
 
     def _weights_used_together(self) -> list[list[nn.Parameter]]:
-        """Those of each layer, and all others: when a layer's gradients are there, DDP can send them."""
+        """Those of each layer, and all others: when a layer's gradients are there, DDP can send them. Frozen ones are
+        apart: copies made together all get a gradient if one does."""
         layers = [list(layer.parameters()) for layer in self.model.layers()]
         in_layers = {weight for weights in layers for weight in weights}
-        return [*layers, [weight for weight in self.model.parameters() if weight not in in_layers]]
+        together = [*layers, [weight for weight in self.model.parameters() if weight not in in_layers]]
+        trained = [[weight for weight in weights if weight.requires_grad] for weights in together]
+        frozen = [weight for weight in self.model.parameters() if not weight.requires_grad]
+        return [weights for weights in (*trained, frozen) if weights]
 
     def _autocast(self, device: torch.device) -> torch.autocast:
         return torch.autocast(device.type, self.dtype, enabled=self.dtype is not None)

@@ -52,6 +52,7 @@ class Saver:
         size = sum(tensor.nbytes for tensor in saved.tensors.values()) / 2**20
         log.debug("state of step %s: %.1f MiB copied in %.3f s", f"{saved.step:,}", size, time.perf_counter() - start)
         provenance: dict[str, Any] | None = None
+        training, origin = self._identity.config.training, self._identity.start and self._identity.start.origin
         if scores is not None:
             provenance = {
                 "nmt": nmt.__version__,
@@ -60,8 +61,10 @@ class Saver:
                 "step": progress.step,
                 "epoch": progress.epoch,
                 "target_tokens": progress.target_tokens,
-                "best_metric": self._identity.config.training.best_metric,
+                "best_metric": training.best_metric,
+                **({"best_set": training.best_set} if training.best_set else {}),
                 "validation_key": self._identity.validation_key,
+                **({"start_from": origin} if origin else {}),
                 **scores,
             }
         best = bool(scores) and progress.best_step == progress.step

@@ -23,20 +23,21 @@ from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
 from nmt.training import sharding
+from nmt.training.start_from import Start
 from nmt.training.train_step import TrainStep
 
 log = logging.getLogger("nmt")
 
 FORMAT = "nmt-state"
 _FIXED_SETTINGS = (
-    "model.", "vocabulary.", "seed", "training.batch_tokens", "training.best_metric", "data.pool_pairs",
+    "model.", "vocabulary.", "seed", "training.batch_tokens", "training.best_", "data.pool_pairs",
     "data.source_language", "data.target_language", "data.max_length", "data.drop_copies", "data.drop_duplicates",
     "data.language_tags", "data.clean", "data.augment.", "data.temperature", "data.stages",
 )  # fmt: skip
 # Files may be moved or renamed; whether they hold the same text is seen once they are read.
 _FIXED_OF_CORPORA = re.compile(r"data\.train(\[\d+\]\.(weight|tag|languages|reversed))?")
 _LISTS = ("data.train", "data.stages")
-_FREE_SETTINGS = ("model.dropout", "model.attention_dropout", "model.activation_dropout")
+_FREE_SETTINGS = ("model.dropout", "model.attention_dropout", "model.activation_dropout", "vocabulary.relearn")
 
 
 @dataclass
@@ -48,7 +49,8 @@ class Progress:
     stage_given: when it began, in steps and in the time of the mix, and the pairs that each corpus had given by then
     (none: the first stage); pool_end: when the pool of the last step ended, None within a pool. target_tokens: target
     subwords trained on, without padding; seconds: spent training, over all sessions. best, best_step, without_best: the
-    best validation (higher is better, a loss negated), and how many validations came after it. pairs_of: pairs trained
+    best validation (higher is better, a loss negated), and how many validations came after it. at_start: with
+    training.start_from, the scores of each validation set before the first step. pairs_of: pairs trained
     on, of each corpus. losses and interval_…: sums over the steps since the last row of metrics; interval_cells are
     padded tokens of both sides, interval_waiting seconds spent waiting for data. overflows: steps that float16 skipped.
     metrics_bytes, samples_bytes: the sizes of metrics.jsonl and samples.jsonl. micro_cells, ranks: the padded tokens
@@ -69,6 +71,7 @@ class Progress:
     best: float | None = None
     best_step: int = 0
     without_best: int = 0
+    at_start: dict[str, dict[str, float]] = field(default_factory=dict)
     losses: list[float] = field(default_factory=lambda: [0.0, 0.0])
     pairs_of: list[int] = field(default_factory=lambda: [0])
     interval_pairs_of: list[int] = field(default_factory=lambda: [0])
@@ -135,12 +138,14 @@ def _sums(one: Sequence[int], other: Sequence[int]) -> list[int]:
 @dataclass(frozen=True)
 class Identity:
     """The settings of a run, and hashes of its training data, its vocabulary and what its validation scores depend on:
-    a saved state can only be resumed by a run with the same vocabulary and data, and with settings that fit."""
+    a saved state can only be resumed by a run with the same vocabulary and data, and with settings that fit. start: the
+    model that it started from."""
 
     config: Config
     data_key: str
     vocabulary_key: str
     validation_key: str
+    start: Start | None = None
 
     def check_resumable(self, saved: "Identity", run: Path) -> None:
         """Log which settings changed. Raises NmtError for a change with which the saved state cannot be resumed."""
@@ -158,6 +163,9 @@ def check_settings(config: Config, saved: Config, run: Path) -> None:
     """Raises NmtError naming the changed settings with which the saved state in `run` cannot be resumed."""
     changed = _changes(saved, config)
     fatal = tuple(path for path in changed if _is_fixed(path))
+    # Where a run has begun, these have no effect: they may be removed, but what they ask for would not be done.
+    begins_with = {"training.start_from": config.training.start_from, "vocabulary.relearn": config.vocabulary.relearn}
+    fatal += tuple(path for path, wanted in begins_with.items() if path in changed and wanted)
     if "model.architecture" in changed:
         fatal = ("model.architecture",)  # what else has changed in `model` follows from it
     if fatal:
@@ -237,6 +245,8 @@ def snapshot(identity: Identity, progress: Progress, train_step: TrainStep) -> S
         "vocabulary_key": identity.vocabulary_key,
         "validation_key": identity.validation_key,
     }
+    if identity.start is not None:
+        metadata["start"] = identity.start.to_json()
     copies = {name: sharding.gather(tensor).detach().to("cpu", copy=True) for name, tensor in tensors.items()}
     return Snapshot(progress.step, copies, metadata)
 
@@ -267,6 +277,7 @@ def _parse(run: Path, metadata: Mapping[str, str]) -> tuple[Identity, Progress]:
         metadata["data_key"],
         metadata["vocabulary_key"],
         metadata.get("validation_key", ""),  # the first states had none
+        Start.from_json(metadata["start"]) if "start" in metadata else None,
     )
     return identity, Progress(**json.loads(metadata["progress"]))
 
@@ -286,6 +297,7 @@ def restore(run: Path, identity: Identity, train_step: TrainStep, ranks: Ranks) 
         identity.check_resumable(saved, run)
         if saved.validation_key != identity.validation_key:
             progress.best, progress.without_best = None, 0  # other sentences or another search
+            progress.at_start = {}
     progress = ranks.broadcast(progress)
     _load(Snapshot(progress.step, ranks.broadcast_tensors(tensors), ranks.broadcast(metadata)), train_step)
     return progress
@@ -307,22 +319,19 @@ def _read_newest(run: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def _load(saved: Snapshot, train_step: TrainStep) -> None:
+    # A moving average that was switched on since starts from the weights.
+    train_step.load_weights(saved.part("model"), saved.part("average"))
     parameters = dict(train_step.model.named_parameters())
-    weights = {
-        name: sharding.shard_like(weight, parameters[name]) if name in parameters else weight
-        for name, weight in saved.part("model").items()
-    }
-    model_file.load_weights(train_step.model, weights)
     for name, tensor in saved.part("optimizer").items():
         key, _, parameter_name = name.partition(".")
         parameter = parameters[parameter_name]
+        if not parameter.requires_grad:  # it was frozen since
+            continue
         # The count of steps has no dimension, and is not sharded.
         value = sharding.shard_like(tensor, parameter) if tensor.shape else tensor.to(parameter.device)
         train_step.optimizer.state[parameter][key] = value
     if scale := json.loads(saved.metadata["scaler"]):  # empty if saved in another precision than float16
         train_step.scaler.load_state_dict(scale)
-    if train_step.average is not None:  # switched on since: it starts from the weights
-        model_file.load_weights(train_step.average, saved.part("average") or saved.part("model"))
 
 
 def _states(run: Path) -> list[Path]:

@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -19,7 +19,7 @@ from nmt.data.packing import PackedBatch
 from nmt.distributed.ranks import Ranks
 from nmt.models import build
 from nmt.models.interface import TranslationModel
-from nmt.training import sharding
+from nmt.training import freezing, sharding
 from nmt.training.objective import Objective, compile_layers, packs
 
 Phase = Callable[[str], AbstractContextManager[Any]]
@@ -47,6 +47,7 @@ class TrainStep:
         torch.set_float32_matmul_precision("high" if training.precision == "tf32" else "highest")
         self.sharded = training.sharded and ranks.size > 1
         self.model.recompute = training.activation_checkpointing
+        freezing.freeze(self.model, training.freeze)
         self.objective = Objective(self.model, training, sharded=self.sharded)
         if self.sharded:
             sharding.shard(self.objective, device, ranks)
@@ -65,6 +66,18 @@ class TrainStep:
         precise = torch.float32 if device.type == "mps" else torch.float64
         self.losses = torch.zeros(1 + corpora, device=device, dtype=precise)
         self.gradient_norm: Tensor | None = None
+
+    def load_weights(self, weights: Mapping[str, Tensor], average: Mapping[str, Tensor] | None = None) -> None:
+        """Copy full weights into the model, sharded as it is, and into the moving average, if there is one: those of
+        `average`, or the same. Raises NmtError as `model_file.load_weights`. Collective if sharded."""
+        parameters = dict(self.model.named_parameters())
+        as_here = {
+            name: sharding.shard_like(weight, parameters[name]) if name in parameters else weight
+            for name, weight in weights.items()
+        }
+        model_file.load_weights(self.model, as_here)
+        if self.average is not None:
+            model_file.load_weights(self.average, average or weights)
 
     def prepare(self, example: Batch | PackedBatch) -> None:
         """Call once before the first step: compiles if wanted, for batches such as the example, and sends the first
@@ -164,13 +177,15 @@ class TrainStep:
 
 
 def _optimizer(model: nn.Module, training: TrainingConfig) -> torch.optim.Optimizer:
-    """Adam as in section 5.3 of the paper; with weight_decay AdamW, which decays matrices only."""
-    matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
-    vectors = [parameter for parameter in model.parameters() if parameter.dim() <= 1]
+    """Adam as in section 5.3 of the paper; with weight_decay AdamW, which decays matrices only. Frozen weights are not
+    in it."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    matrices = [parameter for parameter in trained if parameter.dim() > 1]
+    vectors = [parameter for parameter in trained if parameter.dim() <= 1]
     return torch.optim.AdamW(
         [{"params": matrices, "weight_decay": training.weight_decay}, {"params": vectors, "weight_decay": 0.0}],
         lr=0.0,
         betas=training.adam_betas,
         eps=training.adam_epsilon,
-        fused=matrices[0].device.type in ("cpu", "cuda"),
+        fused=trained[0].device.type in ("cpu", "cuda"),
     )

@@ -21,7 +21,7 @@ from nmt.device import explaining_out_of_memory
 from nmt.distributed.ranks import Ranks
 from nmt.distributed.stopping import StopRequest
 from nmt.errors import NmtError
-from nmt.training import state
+from nmt.training import freezing, start_from, state
 from nmt.training.curriculum import Curriculum
 from nmt.training.data import TrainingData
 from nmt.training.memory import micro_batch_tokens
@@ -76,7 +76,7 @@ class Trainer:
         # The batches depend on all of it.
         mixed = "; ".join(stage.key for stage in stages)
         data_key = f"{prepared.data_key}, {self.batches.skipped} pairs skipped, mixed {mixed}"
-        self.identity = Identity(config, data_key, data.vocabulary_key, data.validation_key)
+        self.identity = Identity(config, data_key, data.vocabulary_key, data.validation_key, data.start)
         self.progress = Progress.of(corpora)
         self.corpora: list[dict[str, float | None]] = []  # those of the newest row of metrics in this session
         dtype = self.train_step.objective.dtype or torch.float32
@@ -116,8 +116,11 @@ class Trainer:
                 losses = self.train_step.losses
                 losses += torch.tensor(self.progress.losses, dtype=torch.float64).to(losses)
             log.info("resuming %s at step %s", self.run_dir, f"{self.progress.step:,}")
-        elif self.ranks.first:
-            run_folder.move_aside(self.run_dir)
+        else:
+            if self.ranks.first:
+                run_folder.move_aside(self.run_dir)
+            if self.data.start is not None:
+                start_from.load(self.data.start, self.train_step, self.data.prepared.vocabulary, self.ranks)
         auto = self.config.training.micro_batch_tokens == "auto"
         self.progress.micro_cells, self.progress.ranks = self.micro_batch_tokens if auto else 0, self.ranks.size
         if self.ranks.first:
@@ -137,8 +140,12 @@ class Trainer:
         progress, run = self.progress, self.run_dir if self.ranks.first else None
         tensorboard = self.config.training.tensorboard
         with RunLog(run, progress.metrics_bytes, progress.samples_bytes, tensorboard=tensorboard) as run_log:
-            counts = {"parameters": self.model.parameter_counts(), "skipped_pairs": self.batches.skipped}
-            facts = {**counts, "data": dataclasses.asdict(self.data.prepared.report)}
+            facts: dict[str, Any] = {"parameters": self.model.parameter_counts(), "skipped_pairs": self.batches.skipped}
+            facts["data"] = dataclasses.asdict(self.data.prepared.report)
+            if self.config.training.freeze:
+                facts["trained_parameters"] = freezing.count_trained(self.model)
+            if self.data.start is not None:
+                facts["start_from"] = self.data.start.origin
             run_log.session("started", progress.step, **environment(self.device, self.ranks), **facts)
             # `stop` to the end: another SIGTERM that comes while the last save is written must not end the process.
             with stop, Saver(self.run_dir, self.identity, self.data.prepared.vocabulary, self.ranks) as saver:
@@ -163,6 +170,8 @@ class Trainer:
         total = parts.pop("total")
         shares = ", ".join(f"{name} {count:,}" for name, count in parts.items() if count)
         log.info("model: %s parameters (%s)", f"{total:,}", shares)
+        if training.freeze:
+            log.info("%s", freezing.report(self.model, training.freeze))
         steps, skipped = self.curriculum.steps_in_epoch(progress), self.batches.skipped
         left_out = f"; {skipped:,} pairs longer than a batch skipped (data.over_budget)" if skipped else ""
         where = f"{self.ranks.size} ranks, {self.device.type}" if self.ranks.size > 1 else str(self.device)
@@ -187,7 +196,9 @@ class Trainer:
         """The loop over the steps. Where nothing is left to train, only saves what is missing."""
         training, progress = self.config.training, self.progress
         phase = self.profile.phase if self.profile else nullcontext
-        if self._reason_to_end():  # a setting was changed after the run had stopped between two checkpoints
+        # A model to start from is validated and saved. Or a setting was changed after the run had stopped between two
+        # checkpoints.
+        if (progress.step == 0 and self.data.start and not progress.at_start) or self._reason_to_end():
             self._save_if_due(run_log, saver, stop)
         steps = self.curriculum.steps(progress, pinned=self.device.type == "cuda")
         with ProgressBar(progress.step, last_step, hidden=not self.ranks.first) as bar, closing(steps):
@@ -310,11 +321,13 @@ class Trainer:
         """
         if not self.validation:
             return {}
-        progress, metric = self.progress, self.config.training.best_metric
+        progress, training = self.progress, self.config.training
         # Uncompiled: padded batches have many shapes, each of which would be compiled.
         eager = torch.compiler.set_stance("force_eager") if self.train_step.compiled else nullcontext()
         with eager:
-            found = validate(self.train_step, self.validation, self.data.translate_validation)
+            found = validate(self.train_step, self.validation, self.data.translate_validation).since(progress.at_start)
+        if progress.step == 0:
+            progress.at_start = dict(zip(found.names, found.of_sets, strict=True))
         several = len(found.names) > 1
         for name, translated in zip(found.names, found.translated, strict=True) if found.translated else ():
             run_log.samples(progress.step, translated.samples, name if several else None)
@@ -322,12 +335,12 @@ class Trainer:
                 head = f"{name}:" if several else ""
                 log.info("%s\n  source       %s\n  reference    %s\n  translation  %s", head, *sample)
         run_log.metrics({"step": progress.step, **self.curriculum.metrics(progress), **found.row})
-        value = -found.scores[metric] if metric == "validation_loss" else found.scores[metric]
+        value = found.value(training)
         progress.without_best += 1
         line, *of_sets = found.lines()
         if progress.best is None or value > progress.best:
             progress.best, progress.best_step, progress.without_best = value, progress.step, 0
-            line += f"  (best {metric})"
+            line += f"  (best {training.best_metric}{f' of {training.best_set}' if training.best_set else ''})"
         log.info("step %s  %s", f"{progress.step:,}", line)
         for line in of_sets:
             log.info("  %s", line)

@@ -1,16 +1,19 @@
 """Scoring a model on the validation sets: its loss, and the scores of its translations."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
+from nmt.config.schema import TrainingConfig
 from nmt.data.batching import Batches
 from nmt.models.interface import TranslationModel
 from nmt.training.data import TranslationScores
 from nmt.training.train_step import TrainStep
+
+SINCE_START = "_since_start"  # after the name of a score: its difference from that of the model in training.start_from
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,24 @@ class Validation:
                 found.setdefault(name, {})[signature] = None
         return {name: ", ".join(signatures) for name, signatures in found.items()}
 
+    def value(self, training: TrainingConfig) -> float:
+        """What decides on the best checkpoint, higher is better: training.best_metric of training.best_set, or the
+        mean."""
+        of_sets = dict(zip(self.names, self.of_sets, strict=True))
+        score = of_sets.get(training.best_set or "", self.scores)[training.best_metric]
+        return -score if training.best_metric == "validation_loss" else score
+
+    def since(self, start: Mapping[str, dict[str, float]]) -> "Validation":
+        """With the differences from the scores of each set at the start, as further scores: `bleu_since_start`.
+        Without them if a set has no scores there."""
+        if not start.keys() >= set(self.names):
+            return self
+        of_sets = [
+            scores | {f"{key}{SINCE_START}": scores[key] - start[name][key] for key in scores if key in start[name]}
+            for name, scores in zip(self.names, self.of_sets, strict=True)
+        ]
+        return replace(self, of_sets=of_sets)
+
     def lines(self) -> list[str]:
         """For the log: the means, and if there are several sets a line for each."""
         several = len(self.of_sets) > 1
@@ -54,9 +75,14 @@ class Validation:
         return lines
 
 
+_WRITTEN = {"validation_loss": "validation_loss {:{}.4f}", "bleu": "BLEU {:{}.2f}", "chrf": "chrF {:{}.2f}"}
+
+
 def _line(scores: dict[str, float]) -> str:
-    translated = f"  BLEU {scores['bleu']:.2f}  chrF {scores['chrf']:.2f}" if "bleu" in scores else ""
-    return f"validation_loss {scores['validation_loss']:.4f}{translated}"
+    now = [text.format(scores[key], "") for key, text in _WRITTEN.items() if key in scores]
+    since = {key: scores.get(f"{key}{SINCE_START}") for key in _WRITTEN}
+    changes = [_WRITTEN[key].format(change, "+") for key, change in since.items() if change is not None]
+    return "  ".join(now) + (f"  (since the start: {', '.join(changes)})" if changes else "")
 
 
 @torch.no_grad()

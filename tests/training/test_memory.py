@@ -241,9 +241,9 @@ def test_ranks_on_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPatch) 
     built = build.build_on_meta(whole.model, whole.vocabulary.size, whole.vocabulary.size, PAD)
     of_a_model = 16 * built.parameter_counts()["total"]  # weights, gradients and two moments in float32
     monkeypatch.setattr(memory, "available_memory", lambda: int(1.5 * of_a_model))
-    memory.check_model(whole.model, whole.vocabulary, torch.device("cpu"), 1)
+    memory.check_model(whole, torch.device("cpu"), 1)
     with pytest.raises(NmtError, match="lower the sizes"):
-        memory.check_model(whole.model, whole.vocabulary, torch.device("cpu"), 2)
+        memory.check_model(whole, torch.device("cpu"), 2)
     found = {}
     for ranks in (1, 2):
         monkeypatch.setattr(memory, "available_memory", lambda ranks=ranks: ranks * (24 << 20))

@@ -98,6 +98,7 @@ def test_all_of_the_progress_comes_back(make_config: MakeConfig, tmp_path: Path)
     session = Session.start(tmp_path, make_config())
     progress = Progress(
         step=7, epoch=2, step_in_epoch=3, target_tokens=10**12, seconds=0.1, best=-1 / 3, best_step=5, without_best=2,
+        at_start={"news": {"bleu": 0.1}},
         losses=[0.1, 1e300], interval_target_tokens=1, interval_source_tokens=2, interval_cells=3,
         interval_sentences=4, interval_seconds=1e-9, interval_waiting=1e-10, overflows=6, metrics_bytes=12345,
         samples_bytes=678, micro_cells=128, ranks=2,

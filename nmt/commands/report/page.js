@@ -200,12 +200,13 @@ const CHARTS = [
 ];
 const AXES = {step: "steps", tokens: "target subwords", hours: "hours of training"};
 
-/** The charts for which a run has values, and one for each metric that is not in CHARTS. */
+/** The charts for which a run has values, and one for each metric that is not in CHARTS. Differences from the start are
+ * in the tables: as curves they would only be the scores moved up or down. */
 function chartsThereAre() {
   const known = new Set(CHARTS.flatMap(({lines}) => lines.map(line => line.join())));
   const others = new Map();
   for (const run of runs) for (const kind of ["training", "validation"]) for (const name of Object.keys(run[kind].values))
-    if (!known.has([kind, name].join())) others.set([kind, name].join(), {title: name, note: kind, lines: [[kind, name]]});
+    if (!known.has([kind, name].join()) && !name.includes("_since_start")) others.set([kind, name].join(), {title: name, note: kind, lines: [[kind, name]]});
   return [...CHARTS, ...others.values()].filter(({lines}) => lines.some(([kind, name]) => runs.some(run => run[kind].values[name])));
 }
 

@@ -8,14 +8,21 @@ from typing import Any
 
 from nmt import __version__
 from nmt.commands.html_page import html_page
+from nmt.commands.report.curves import is_number
 from nmt.commands.report.run import Evaluation, Run
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.data.stages import end_of, mix_of
+from nmt.training.validation import SINCE_START
 
 _NONE = "–"
 _SCORES = {"validation_loss": "validation loss", "bleu": "BLEU", "chrf": "chrF"}
-_FOUR_DECIMALS = ("validation loss", "COMET")  # as training and `nmt evaluate` print them; others have two
+_SINCE_START = {f"{name}{SINCE_START}": f"{label} since the start" for name, label in _SCORES.items()}
+_FOUR_DECIMALS = (
+    "validation loss",
+    "validation loss since the start",
+    "COMET",
+)  # as training and `nmt evaluate` print them; others have two
 # Settings that scores on the validation set depend on.
 _MEASURED_BY = ("data.validation", "training.validation_sentences", "decoding.")
 _FACTS = {
@@ -85,7 +92,8 @@ def _facts(run: Run) -> dict[str, str]:
     totals, training = run.totals, run.config.training
     tokens, seconds = totals.get("target_tokens"), totals.get("seconds")
     session = run.sessions[-1].facts if run.sessions else {}
-    best = f"step {run.best['step']:,}, by {_SCORES[training.best_metric]}" if "step" in run.best else _NONE
+    of_set = f" of {training.best_set}" if training.best_set else ""
+    best = f"step {run.best['step']:,}, by {_SCORES[training.best_metric]}{of_set}" if "step" in run.best else _NONE
     return {
         "state": _state(run),
         "steps": f"{_step(run):,} of {training.max_steps:,}",
@@ -95,10 +103,20 @@ def _facts(run: Run) -> dict[str, str]:
         "time in training": _NONE if seconds is None else _duration(seconds),
         "target subwords per second": _count(tokens / seconds if tokens and seconds else None),
         "parameters": _count(session.get("parameters", {}).get("total")),
+        "parameters that are trained": _count(session.get("trained_parameters")),
+        "started from": _origin(session.get("start_from", {})),
         "skipped pairs (longer than a batch)": _count(session.get("skipped_pairs")),
         "sessions": _times(len(run.sessions)),
         "best checkpoint": best,
     }
+
+
+def _origin(start: dict[str, Any]) -> str:
+    """The model that a run started from: its file, its step and the beginning of its SHA-256."""
+    if not start:
+        return _NONE
+    step = f", step {start['step']:,}" if is_number(start.get("step")) else ""
+    return f"{start['file']}{step}, SHA-256 {start['sha256'][:12]}…"
 
 
 def _step(run: Run) -> int:
@@ -157,7 +175,8 @@ def _incomparable(runs: Sequence[Run]) -> str:
 
 def _validated(title: str, steps: list[int | None], scores: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """A table of scores on the validation set, if there are scores."""
-    shown = [(name, label, label) for name, label in _SCORES.items() if any(name in of for of in scores)]
+    names = (_SCORES | _SINCE_START).items()
+    shown = [(name, label, label) for name, label in names if any(name in of for of in scores)]
     for name, label, _ in list(shown):  # of several validation sets: see `with_sets`
         of_sets = dict.fromkeys(key for of in scores for key in of if key.startswith(f"{name}, "))
         shown += [(key, label, key.replace(name, label, 1)) for key in of_sets]
@@ -182,8 +201,8 @@ def _evaluated(found: Sequence[Sequence[Evaluation]]) -> Iterator[dict[str, Any]
 def _score(label: str, value: float | None, half_width: float | None = None) -> str:
     if value is None:
         return _NONE
-    digits = 4 if label in _FOUR_DECIMALS else 2
-    return f"{value:.{digits}f}" + ("" if half_width is None else f" ± {half_width:.{digits}f}")
+    digits, sign = 4 if label in _FOUR_DECIMALS else 2, "+" if label in _SINCE_START.values() else ""
+    return f"{value:{sign}.{digits}f}" + ("" if half_width is None else f" ± {half_width:.{digits}f}")
 
 
 def _signatures(runs: Sequence[Run]) -> list[dict[str, Any]]:

@@ -118,6 +118,8 @@ _SESSION: _Types = {
     "reason": _is_text,
     "parameters": lambda value: isinstance(value, dict) and is_number(value.get("total")),
     "skipped_pairs": is_number,
+    "trained_parameters": is_number,
+    "start_from": lambda value: isinstance(value, dict) and all(map(_is_text, map(value.get, ("file", "sha256")))),
 }
 _MODEL: _Types = {
     "step": lambda value: type(value) is int and 0 <= value < 2**53,

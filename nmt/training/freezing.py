@@ -1,0 +1,74 @@
+"""Weights that training does not change: training.freeze."""
+
+import difflib
+import re
+from collections.abc import Sequence
+
+from torch import nn
+
+from nmt.errors import NmtError
+from nmt.models.interface import TranslationModel
+
+
+def freeze(model: TranslationModel, names: Sequence[str]) -> None:
+    """Freeze the parts of a model with these names (see `frozen`): they then get no gradient, and no update."""
+    for parameter in frozen(model, names):
+        parameter.requires_grad_(False)
+
+
+def frozen(model: TranslationModel, names: Sequence[str]) -> list[nn.Parameter]:
+    """The weights of the parts with these names: `embeddings`, `encoder`, `decoder`, `output`, or a module, such as
+    `encoder.0` or `decoder.5.cross_attention`.
+
+    A matrix that two parts share is frozen with either of them. Raises NmtError for an unknown name, and if nothing is
+    left to train.
+    """
+    found = dict[nn.Parameter, None]()
+    for name in names:
+        weights = [weight for path, weight in _paths(model) if _belongs(model, path, name)]
+        if not weights:
+            raise NmtError(f"training.freeze: {name[:100]}: the model has no part of this name{_meant(model, name)}")
+        found |= dict.fromkeys(weights)
+    if len(found) == len(list(model.parameters())):
+        raise NmtError(
+            f"training.freeze: {', '.join(names)} is the whole model: leave out a part that is to be trained"
+        )
+    return list(found)
+
+
+def count_trained(model: nn.Module) -> int:
+    """The number of parameters that are not frozen."""
+    return sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+
+
+def report(model: TranslationModel, names: Sequence[str]) -> str:
+    """How many parameters are trained, and which weights are frozen only because they are tied to others, in one
+    line."""
+    weights = set(frozen(model, names))
+    tied = [path for path, weight in _paths(model)
+            if weight in weights and not any(_belongs(model, path, name) for name in names)]  # fmt: skip
+    also = f"; {', '.join(tied)} too, as model.tie makes them the same matrix" if tied else ""
+    total = sum(weight.numel() for weight in model.parameters())
+    frozen_parts = f"{', '.join(names)} frozen{also}"
+    return f"training.freeze: {count_trained(model):,} of {total:,} parameters are trained: {frozen_parts}"
+
+
+def _paths(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    """Every weight with its name; a tied one with each of its names."""
+    return list(model.named_parameters(remove_duplicate=False))
+
+
+def _belongs(model: TranslationModel, path: str, name: str) -> bool:
+    return model.part_of(path) == name or path == name or path.startswith(f"{name}.")
+
+
+def _meant(model: TranslationModel, name: str) -> str:
+    """What an unknown name may mean, and the names of all parts and layers."""
+    modules = [path.split(".")[:-1] for path, _ in _paths(model)]
+    inside = [".".join(words[:depth]) for words in modules for depth in range(1, len(words) + 1)]
+    known = list(dict.fromkeys([*(model.part_of(path) for path, _ in _paths(model)), *inside]))
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    shown = [one for one in known if "." not in one or re.fullmatch(r"\w+\.\d+", one)]
+    innermost = max(known, key=lambda one: one.count("."))
+    return f"{hint} (parts: {', '.join(shown)}; or a part of a layer, such as {innermost})"

@@ -1,0 +1,142 @@
+"""The model that a run starts from: training.start_from.
+
+It is read once, when the run begins. Its vocabulary and where it is from are then in the run's saved states, and it may
+be deleted.
+"""
+
+import base64
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nmt.checkpoints import model_file
+from nmt.checkpoints.model_file import Checkpoint
+from nmt.config import reader
+from nmt.config.schema import Config
+from nmt.data.vocabulary import Tokenizer, Vocabulary
+from nmt.distributed.ranks import Ranks
+from nmt.errors import NmtError
+from nmt.training import sharding
+from nmt.training.train_step import TrainStep
+
+log = logging.getLogger("nmt")
+
+# Of its provenance; `start_from` is there if it was started from a model itself.
+_ORIGIN = (
+    "nmt", "run_dir", "step", "averaged", "selected", "ema_decay", "best_metric", "best_set", "validation_loss", "bleu",
+    "chrf", "start_from",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Start:
+    """origin: where the model is from, as JSON values: `file`, `sha256`, and of its provenance what describes it.
+    vocabulary: its own, None if the run has another one."""
+
+    origin: Mapping[str, Any]
+    vocabulary: Vocabulary | None
+
+    def to_json(self) -> str:
+        """As text, for the metadata of a file: there it is read without the tensors."""
+        subwords = self.vocabulary
+        protos = [] if subwords is None else list(subwords.protos)[: 1 if subwords.shared else 2]
+        return json.dumps({"origin": self.origin, "vocabulary": [base64.b64encode(one).decode() for one in protos]})
+
+    @staticmethod
+    def from_json(text: str) -> "Start":
+        """Raises ValueError, KeyError, TypeError or NmtError for another text."""
+        found = json.loads(text)
+        sides = [Tokenizer(base64.b64decode(one)) for one in found["vocabulary"]]
+        return Start(found["origin"], Vocabulary(sides[0], sides[-1]) if sides else None)
+
+
+def read(config: Config) -> Start | None:
+    """The model that training.start_from names; None if it names none.
+
+    Raises NmtError if it cannot be read, or if its settings make another model than those of the run.
+    """
+    if config.training.start_from is None:
+        return None
+    path = model_file.locate(Path(config.training.start_from))
+    found = model_file.load(path)
+    own = not config.vocabulary.relearn and _takes_vocabulary(config)
+    _check_settings(path, found, config, own=own)
+    known = {key: found.provenance[key] for key in _ORIGIN if key in found.provenance}
+    log.info("training.start_from: %s%s", path, f", step {known['step']:,}" if "step" in known else "")
+    expected, given = found.config.data.language_pairs, config.data.language_pairs
+    if own and expected.several and not given.several:
+        log.warning(
+            "training.start_from: that model expects a token such as %s before each source; this run is of one pair of "
+            "languages, and gives none",
+            expected.tags(expected.pairs[0])[-1],
+        )
+    return Start({"file": str(path), "sha256": found.digest, **known}, found.vocabulary if own else None)
+
+
+def _takes_vocabulary(config: Config) -> bool:
+    """Whether the settings name no SentencePiece model for at least one side."""
+    given = config.vocabulary.source_model, config.vocabulary.target_model
+    return None in given if not config.vocabulary.shared else given == (None, None)
+
+
+def _check_settings(path: Path, found: Checkpoint, config: Config, *, own: bool) -> None:
+    """Raises NmtError naming all settings in which the models differ. own: the run takes the model's vocabulary."""
+    theirs, ours = found.config.model, config.model
+    # Dropout only acts in training.
+    changed = {
+        f"model.{name}": both for name, both in reader.differences(theirs, ours).items() if "dropout" not in name
+    }
+    wanted = {name: there for name, (there, _) in changed.items() if there}
+    if theirs.architecture != ours.architecture:  # all settings then differ: those to write are not the default
+        default = reader.defaults(theirs)
+        wanted = {name: there for name, there in wanted.items() if there != default[name.removeprefix("model.")]}
+        wanted = {"model.architecture": theirs.architecture} | wanted
+        changed = {"model.architecture": changed["model.architecture"]}
+    if own and found.vocabulary.shared != config.vocabulary.shared:
+        there, here = (str(shared).lower() for shared in (found.vocabulary.shared, config.vocabulary.shared))
+        changed["vocabulary.shared"] = there, here
+        wanted["vocabulary.shared"] = there
+    if changed:
+        rows = [f"{name}: {there} there, {here} here" for name, (there, here) in changed.items()]
+        raise NmtError(
+            f"training.start_from: {path}: is another model than these settings make ({'; '.join(rows)}): set "
+            f"{' '.join(f'{name}={value}' for name, value in wanted.items())}"
+        )
+
+
+def load(start: Start, train_step: TrainStep, vocabulary: Vocabulary, ranks: Ranks) -> None:
+    """Copy the weights into a TrainStep with this vocabulary. Logs how many rows are kept of matrices with a row for
+    each subword, if it is another vocabulary.
+
+    Only the first rank reads the file. Raises NmtError if it has changed since `read`. Collective.
+    """
+    model, weights = train_step.model, dict[str, Tensor]()
+    initial = {name: sharding.gather(model.get_parameter(name).detach()).cpu() for name in model.subword_rows()}
+    if ranks.first:
+        path = Path(start.origin["file"])
+        found = model_file.load(path)
+        if found.digest != start.origin["sha256"]:
+            raise NmtError(f"training.start_from: {path}: has changed since this command was started: start it again")
+        weights |= found.weights
+        for name, side in model.subword_rows().items():
+            old, new = getattr(found.vocabulary, side), getattr(vocabulary, side)
+            if old.proto != new.proto:
+                weights[name], kept = with_known_rows(initial[name], weights[name], old, new)
+                log.info("training.start_from: %s: %s of %s rows kept", name, f"{kept:,}", f"{len(new):,}")
+    train_step.load_weights(ranks.broadcast_tensors(weights))
+
+
+def with_known_rows(initial: Tensor, trained: Tensor, old: Tokenizer, new: Tokenizer) -> tuple[Tensor, int]:
+    """The initial rows [V', D], with the trained rows [V, D] of the subwords that both vocabularies have, and how many
+    these are. A subword is the same if its text and its kind, text or special, are."""
+    places = {subword: row for row, subword in enumerate(zip(old.every_piece(), old.are_text(), strict=True))}
+    subwords = enumerate(zip(new.every_piece(), new.are_text(), strict=True))
+    pairs = [(row, places[subword]) for row, subword in subwords if subword in places]
+    to, from_ = torch.tensor(pairs).T
+    return initial.index_copy(0, to, trained[from_].to(initial.dtype)), len(pairs)

@@ -1,0 +1,344 @@
+"""Runs that start from a model: the same weights, or those that fit; where they are from; and what is forgotten."""
+
+import dataclasses
+import os
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from helpers.model_files import make_checkpoint, tokenizer
+from helpers.runs import rows_of, rows_without_clock
+from helpers.train_steps import before_step
+
+from nmt.checkpoints import averaging, model_file
+from nmt.checkpoints.model_file import Checkpoint
+from nmt.commands.report.page import to_data
+from nmt.commands.report.run import gather
+from nmt.commands.train import start_of, train, training_data
+from nmt.config.schema import Config
+from nmt.data.vocabulary import Vocabulary
+from nmt.errors import NmtError
+from nmt.training import start_from, state
+from nmt.training.trainer import Trainer
+
+MakeConfig = Callable[..., Config]
+SECONDS = 180
+pytestmark = pytest.mark.usefixtures("time_limit")
+SHORT = ("training.max_steps=4", "training.validate_every=2", "training.checkpoint_every=2", "training.warmup_steps=2",
+         "training.log_every=2")  # fmt: skip
+QUIET = "training.validation_bleu=false"
+
+
+@pytest.fixture
+def trained(make_config: MakeConfig, tmp_path: Path) -> Path:
+    """The folder of a run with a moving average of its weights."""
+    folder = tmp_path / "first"
+    train(make_config(f"run_dir={folder}", "training.ema_decay=0.9", *SHORT), "cpu")
+    return folder
+
+
+def trainer(config: Config) -> Trainer:
+    """As `train` makes it."""
+    return Trainer(config, training_data(config, start=start_of(config)), torch.device("cpu"))
+
+
+def step_0(run: Path) -> Checkpoint:
+    return model_file.load(model_file.checkpoint_path(run, 0))
+
+
+def same_weights(one: Checkpoint, other: Checkpoint) -> bool:
+    return all(torch.equal(weight, other.weights[name]) for name, weight in one.weights.items())
+
+
+def saved(path: Path, checkpoint: Checkpoint) -> Path:
+    model_file.save(path, checkpoint)
+    return path
+
+
+# ------------------------------------------------------------------------ the same model
+
+
+def test_a_run_begins_with_the_loss_the_weights_and_the_vocabulary_of_the_model(
+    make_config: MakeConfig, trained: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "nmt")
+    best = model_file.load(trained / "best.safetensors")
+    # Another size and another text: the vocabulary would be another one.
+    train(
+        make_config(f"training.start_from={trained}", "vocabulary.size=290", "data.drop_duplicates=true", *SHORT), "cpu"
+    )
+    run = tmp_path / "run"
+    first, *rows = [row for row in rows_of(run / "metrics.jsonl") if "validation_loss" in row]
+    for score in ("validation_loss", "bleu", "chrf"):
+        assert first[score] == best.provenance[score]
+        assert [row[f"{score}_since_start"] for row in rows] == [row[score] - first[score] for row in rows]
+    assert first["step"] == 0 and not any("since_start" in key for key in first)
+    assert same_weights(step_0(run), best) and step_0(run).vocabulary.protos == best.vocabulary.protos
+    for said in (
+        f"training.start_from: {trained / 'best.safetensors'}, step ",
+        "vocabulary: 300 subwords of the model in training.start_from",
+        "(since the start: validation_loss ",
+    ):
+        assert said in caplog.text  # fmt: skip
+
+    origin = {"file": str(trained / "best.safetensors"), "sha256": best.digest} | {
+        key: best.provenance[key] for key in ("nmt", "run_dir", "step", "best_metric", "validation_loss", "bleu", "chrf")
+    }  # fmt: skip
+    for path in model_file.checkpoints(run):
+        assert model_file.load_provenance(path)["start_from"] == origin
+    assert averaging.average(model_file.checkpoints(run)).provenance["start_from"] == origin
+    started, *_ = rows_of(run / "sessions.jsonl")
+    assert started["start_from"] == origin
+    data = to_data(gather([run]))
+    [cell] = [row["cells"][0] for row in data["summary"] if row["label"] == "started from"]
+    assert cell == f"{origin['file']}, step {origin['step']}, SHA-256 {best.digest[:12]}…"
+    shown = {row["label"]: row["cells"][0] for table in data["scores"] for row in table["rows"]}
+    if "validation loss since the start" in shown:  # not if the start is the best and the last
+        assert shown["validation loss since the start"] == f"{rows[-1]['validation_loss_since_start']:+.4f}"
+
+
+def test_any_model_file_can_begin_a_run_and_one_that_is_not_improved_stays_the_best(
+    make_config: MakeConfig, trained: Path, tmp_path: Path
+) -> None:
+    averaged = averaging.average(model_file.checkpoints(trained))
+    for name, path in {
+        "ema": trained / "ema.safetensors",
+        "mean": saved(tmp_path / "mean.safetensors", averaged),
+    }.items():
+        run = tmp_path / name
+        worse = (
+            "training.max_steps=2",
+            "training.learning_rate=0.5",
+            "training.warmup_steps=1",
+            "training.ema_decay=0.5",
+        )
+        train(make_config(f"run_dir={run}", f"training.start_from={path}", QUIET, *SHORT, *worse), "cpu")
+        assert same_weights(step_0(run), model_file.load(path))
+        best = model_file.load(run / "best.safetensors")
+        assert best.provenance["step"] == 0 and same_weights(best, step_0(run))
+        of_ema = model_file.load(run / "ema.safetensors")
+        assert not same_weights(of_ema, best) and of_ema.provenance["start_from"]["file"] == str(path)
+        assert best.provenance["start_from"].keys() & {"ema_decay", "averaged"}
+
+
+# ------------------------------------------------------------------------ resuming
+
+
+@pytest.mark.parametrize(
+    "settings", [(), ("vocabulary.relearn=true", "vocabulary.size=280"), ("training.freeze=[encoder]",)]
+)
+def test_a_resumed_run_needs_the_model_no_more_and_is_bit_exact(
+    make_config: MakeConfig, trained: Path, tmp_path: Path, settings: tuple[str, ...]
+) -> None:
+    model = tmp_path / "model.safetensors"
+    (trained / "best.safetensors").rename(model)
+    some = (*settings, QUIET, *SHORT, "training.checkpoint_every=3")
+    whole, parts = (f"run_dir={tmp_path / name}" for name in ("whole", "parts"))
+    train(make_config(whole, f"training.start_from={model}", *some), "cpu")
+    killed = trainer(make_config(parts, f"training.start_from={model}", *some))
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    before_step(killed, 1, die)  # nothing is saved but what was saved before the first step
+    with pytest.raises(KeyboardInterrupt):
+        killed.run()
+    model.unlink()
+    stopped = trainer(make_config(parts, f"training.start_from={model}", *some))
+    before_step(stopped, 3, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    assert stopped.run().agreed and stopped.progress.step == 3
+    train(make_config(parts, *(one for one in some if "relearn" not in one)), "cpu")  # removed from the settings too
+    one, other = (Path(str(path).partition("=")[2]) for path in (whole, parts))
+    tensors = [state._read_newest(run)[0] for run in (one, other)]
+    assert tensors[0].keys() == tensors[1].keys()
+    assert all(torch.equal(tensor, tensors[1][name]) for name, tensor in tensors[0].items())
+    assert rows_without_clock(one) == rows_without_clock(other)
+    last = [model_file.load(model_file.checkpoint_path(run, 4)) for run in (one, other)]
+    assert same_weights(*last) and last[0].provenance["start_from"] == last[1].provenance["start_from"]
+
+
+def test_in_a_begun_run_another_model_is_refused(make_config: MakeConfig, trained: Path, tmp_path: Path) -> None:
+    some = (QUIET, *SHORT, "training.max_steps=2")
+    for begun, now in [
+        (f"training.start_from={trained}", "training.start_from=another"),
+        ("training.start_from=null", f"training.start_from={trained}"),
+    ]:
+        run = f"run_dir={tmp_path / begun[-5:]}"
+        train(make_config(run, begun, *some), "cpu")
+        path, before = begun.split("=")
+        said = (
+            f"({path}: {before} in the saved run, {now.split('=')[1]} now): restore {path}={before}, or set a new run"
+        )
+        with pytest.raises(NmtError, match=re.escape(said)):
+            train(make_config(run, now, *some), "cpu")
+
+
+def test_a_model_that_changes_while_data_is_prepared_is_refused(make_config: MakeConfig, tmp_path: Path) -> None:
+    config = make_config(f"training.start_from={tmp_path / 'model'}")
+    saved(tmp_path / "model", make_checkpoint(config))
+    begun = trainer(config)
+    saved(tmp_path / "model", make_checkpoint(config, seed=1))
+    with pytest.raises(NmtError, match="model: has changed since this command was started"):
+        begun.run()
+
+
+# ------------------------------------------------------------------------ another vocabulary
+
+
+def test_of_another_vocabulary_the_rows_of_shared_subwords_are_kept(
+    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "nmt")
+    apart = ("vocabulary.shared=false", "model.tie=none")
+    config = make_config(*apart, QUIET, *SHORT, f"training.start_from={tmp_path / 'model'}")
+    both = Vocabulary(tokenizer(290), tokenizer(280))
+    found = make_checkpoint(config, seed=3, of=both)
+    saved(tmp_path / "model", found)
+    (tmp_path / "spm").write_bytes(tokenizer(300).proto)
+    given = dataclasses.replace(
+        config, vocabulary=dataclasses.replace(config.vocabulary, source_model=str(tmp_path / "spm"))
+    )
+    ours = trainer(given)  # the source's vocabulary is another one, the target's is the model's
+    initial = {name: weight.clone() for name, weight in model_file.weights_of(ours.model).items()}
+    assert ours.data.prepared.vocabulary.target.proto == both.target.proto
+    start = ours.data.start
+    assert start is not None
+    start_from.load(start, ours.train_step, ours.data.prepared.vocabulary, ours.ranks)
+    old, new = both.source.every_piece(), tokenizer(300).every_piece()
+    shared = set(old) & set(new)
+    assert len(shared) < len(new)
+    assert f"source_embedding.weight: {len(shared)} of 300 rows kept" in caplog.text
+    assert "target_embedding.weight: " not in caplog.text
+    for name, weight in model_file.weights_of(ours.model).items():
+        if name != "source_embedding.weight":
+            assert torch.equal(weight, found.weights[name]), name
+            continue
+        for row, piece in enumerate(new):
+            expected = found.weights[name][old.index(piece)] if piece in shared else initial[name][row]
+            assert torch.equal(weight[row], expected), piece
+
+
+def test_a_new_vocabulary_is_learned_if_it_is_wanted(make_config: MakeConfig, trained: Path, tmp_path: Path) -> None:
+    train(make_config(f"training.start_from={trained}", "vocabulary.relearn=true", "vocabulary.size=280", QUIET,
+                      *SHORT), "cpu")  # fmt: skip
+    before, first = model_file.load(trained / "best.safetensors"), step_0(tmp_path / "run")
+    subwords = first.vocabulary.target.every_piece()
+    assert len(subwords) == 280
+    places = [before.vocabulary.target.every_piece().index(piece) for piece in subwords]  # the larger one has them all
+    name = "target_embedding.weight"
+    assert torch.equal(first.weights[name], before.weights[name][places])
+    with pytest.raises(NmtError, match=r"vocabulary\.relearn is only for training\.start_from"):
+        make_config("vocabulary.relearn=true")
+
+
+def test_a_special_subword_is_not_the_text_that_looks_like_it() -> None:
+    class Subwords:
+        def __init__(self, pieces: list[str], text: list[bool]):
+            self.pieces, self.text = pieces, text
+
+        def every_piece(self) -> list[str]:
+            return self.pieces
+
+        def are_text(self) -> list[bool]:
+            return self.text
+
+        def __len__(self) -> int:
+            return len(self.pieces)
+
+    old: Any = Subwords(["<s>", "<bt>", "a", "b"], [False, False, True, True])
+    new: Any = Subwords(["b", "<s>", "<bt>"], [True, False, True])
+    rows, kept = start_from.with_known_rows(torch.zeros(3, 1), torch.tensor([[1.0], [2.0], [3.0], [4.0]]), old, new)
+    assert rows.flatten().tolist() == [4, 1, 0] and kept == 2
+
+
+# ------------------------------------------------------------------------ models that do not fit
+
+
+@pytest.mark.parametrize(
+    ("of_model", "of_run", "said"),
+    [
+        (
+            ("model.layers=2", "model.norm=pre", "model.dropout=0.3"),
+            (),
+            "is another model than these settings make (model.layers: 2 there, 1 here; model.norm: pre there, post "
+            "here): set model.layers=2 model.norm=pre",
+        ),
+        (
+            ("model={architecture: recurrent, hidden_size: 24, tie: none}",),
+            (),
+            "(model.architecture: recurrent there, transformer here): set model.architecture=recurrent "
+            "model.hidden_size=24",
+        ),
+        (
+            ("model.tie=target",),
+            ("model.tie=target", "vocabulary.shared=false"),
+            "(vocabulary.shared: true there, false here): set vocabulary.shared=true",
+        ),
+    ],
+)
+def test_a_model_of_other_settings_is_refused_before_data_is_prepared(
+    make_config: MakeConfig, tmp_path: Path, of_model: tuple[str, ...], of_run: tuple[str, ...], said: str
+) -> None:
+    saved(tmp_path / "model", make_checkpoint(make_config(*of_model)))
+    store = f"data.store_dir={tmp_path / 'store'}"
+    with pytest.raises(NmtError, match=re.escape(said)):
+        train(make_config(f"training.start_from={tmp_path / 'model'}", store, *of_run), "cpu")
+    assert not (tmp_path / "store").exists()
+
+
+def test_tokens_that_the_vocabulary_does_not_have_are_refused(
+    make_config: MakeConfig, corpus: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = make_config(f"training.start_from={tmp_path / 'model'}")
+    saved(tmp_path / "model", make_checkpoint(config))
+    one = f"{{source: {corpus}/train.en, target: {corpus}/train.de"
+    both = f"data.train=[{one}}}, {one}, reversed: true}}]"
+    for corpora, key, tag in [(f"data.train=[{one}, tag: <bt>}}]", "tag", "<bt>"), (both, "languages", "<2de>")]:
+        said = f"data.train[0].{key}: {tag}: the model in training.start_from has no such token: set vocabulary.relearn"
+        with pytest.raises(NmtError, match=re.escape(said)):
+            train(make_config(f"training.start_from={tmp_path / 'model'}", corpora, QUIET), "cpu")
+    saved(tmp_path / "model", make_checkpoint(make_config(both)))
+    start_of(config)
+    assert "that model expects a token such as <2de> before each source" in caplog.text
+
+
+# ------------------------------------------------------------------------ what is forgotten
+
+
+def test_each_validation_set_shows_what_it_has_lost_and_one_can_decide(
+    make_config: MakeConfig, corpus: Path, trained: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "nmt")
+    one = f"{{source: {corpus}/validation.en, target: {corpus}/validation.de"
+    sets = f"data.validation=[{one}, name: old}}, {one}, name: new}}]"
+    lines = (corpus / "validation.de").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "other.de").write_text("".join(lines[1:] + lines[:1]), encoding="utf-8")
+    sets = sets.replace(f"{corpus}/validation.de, name: new", f"{tmp_path}/other.de, name: new")
+    train(make_config(f"training.start_from={trained}", sets, "training.best_set=old", *SHORT), "cpu")
+    first, *rows = [row for row in rows_of(tmp_path / "run" / "metrics.jsonl") if "validation" in row]
+    for row in rows:
+        changes = []
+        for before, after in zip(first["validation"], row["validation"], strict=True):
+            assert after["bleu_since_start"] == after["bleu"] - before["bleu"]
+            changes.append(after["validation_loss"] - before["validation_loss"])
+            assert after["validation_loss_since_start"] == changes[-1]
+        assert row["validation_loss_since_start"] == pytest.approx(sum(changes) / 2)
+    of_old = {row["step"]: row["validation"][0]["validation_loss"] for row in (first, *rows)}
+    of_mean = {row["step"]: row["validation_loss"] for row in (first, *rows)}
+    best = model_file.load_provenance(tmp_path / "run" / "best.safetensors")
+    assert best["step"] == min(of_old, key=of_old.__getitem__) and best["best_set"] == "old"
+    ranked = [int(path.stem.removeprefix("step-")) for path in model_file.best(tmp_path / "run", 9)]
+    assert ranked == sorted(of_old, key=of_old.__getitem__)
+    assert len({*of_old.values(), *of_mean.values()}) == 2 * len(of_old)
+    assert "(best validation_loss of old)" in caplog.text
+    assert re.search(
+        r"(?m)  new  validation_loss .* \(since the start: validation_loss [+-]\d\.\d{4}, BLEU ", caplog.text
+    )
+    shown = [row["label"] for table in to_data(gather([tmp_path / "run"]))["scores"] for row in table["rows"]]
+    assert {"validation loss since the start, old", "BLEU since the start, new"} <= set(shown)
+    with pytest.raises(NmtError, match=r"best_set: od: no set of data\.validation has this name; did you mean old\?"):
+        make_config(sets, "training.best_set=od")
