@@ -17,12 +17,13 @@ import numpy.typing as npt
 import pytest
 import torch
 import torch.distributed as dist
+from helpers.model_files import make_checkpoint
 from helpers.rank_processes import RankProcesses
 from helpers.runs import config_text, rows_without_clock
 from helpers.train_steps import before_step
 
 from nmt.checkpoints import model_file
-from nmt.commands.train import train, training_data
+from nmt.commands.train import start_of, train, training_data
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.data.batching import Batch, Batches
@@ -53,7 +54,8 @@ def config_of(corpus: Path, run: Path, *overrides: str) -> Config:
 
 
 def trainer(config: Config, ranks: Ranks) -> Trainer:
-    return Trainer(config, training_data(config, ranks), CPU, ranks)
+    start = ranks.broadcast(start_of(config) if ranks.first else None)
+    return Trainer(config, training_data(config, ranks, start), CPU, ranks)
 
 
 @contextmanager
@@ -338,6 +340,29 @@ def test_two_ranks_give_the_weights_of_one(
         assert row.keys() == other.keys()
         for key in row.keys() - {"padding"}:  # micro-batches hold less of it
             assert row[key] == pytest.approx(other[key], rel=1e-9), (row["step"], key)
+
+
+@pytest.mark.parametrize("settings", [(), ("sharded=true",), ("activation_checkpointing=true",)])
+@pytest.mark.parametrize("vocabulary", [(), ("vocabulary.relearn=true", "vocabulary.size=290")])
+def test_a_run_that_starts_from_a_model_with_frozen_layers_is_that_of_one_rank(
+    two_ranks: RankProcesses, corpus: Path, tmp_path: Path, settings: tuple[str, ...], vocabulary: tuple[str, ...]
+) -> None:
+    few = (*FIFTY, "training.max_steps=6", "model.dropout=0", "model.layers=2")
+    model_file.save(tmp_path / "model", make_checkpoint(config_of(corpus, tmp_path, *few)))
+    some = (*few, *vocabulary, f"training.start_from={tmp_path / 'model'}",
+            "training.freeze=[encoder.0, decoder.1.self_attention, embeddings]")  # fmt: skip
+    _, _, weights = run_of(ALONE, config_of(corpus, tmp_path / "one", *some))
+    first = model_file.load(model_file.checkpoint_path(tmp_path / "one", 0)).weights
+    stay = {name for name, weight in first.items() if np.array_equal(weight.numpy(), weights[name])}
+    assert stay == {name for name in first if "encoder.0" in name or "decoder.1.self_attention." in name
+                    or "embedding" in name}  # fmt: skip
+    overrides = [*some, *(f"training.{setting}" for setting in settings)]
+    for _, _, theirs in two_ranks(run_of, config_of(corpus, tmp_path / "two", *overrides)):
+        assert_close(weights, theirs, 1e-9)
+        assert all(np.array_equal(first[name].numpy(), theirs[name]) for name in stay)
+    ours, theirs_ = rows_without_clock(tmp_path / "one"), rows_without_clock(tmp_path / "two")
+    assert ours[0]["step"] == theirs_[0]["step"] == 0
+    assert ours[0]["validation_loss"] == pytest.approx(theirs_[0]["validation_loss"], rel=1e-12)
 
 
 def test_stages_go_on_with_two_ranks_and_with_one_again(two_ranks: RankProcesses, corpus: Path, tmp_path: Path) -> None:

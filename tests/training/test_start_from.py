@@ -83,11 +83,10 @@ def test_a_run_begins_with_the_loss_the_weights_and_the_vocabulary_of_the_model(
         "vocabulary: 300 subwords of the model in training.start_from",
         "(since the start: validation_loss ",
     ):
-        assert said in caplog.text  # fmt: skip
-
-    origin = {"file": str(trained / "best.safetensors"), "sha256": best.digest} | {
-        key: best.provenance[key] for key in ("nmt", "run_dir", "step", "best_metric", "validation_loss", "bleu", "chrf")
-    }  # fmt: skip
+        assert said in caplog.text
+    described = ("nmt", "run_dir", "step", "best_metric", "validation_loss", "bleu", "chrf")
+    origin = {"file": str(trained / "best.safetensors"), "sha256": best.digest}
+    origin |= {key: best.provenance[key] for key in described}
     for path in model_file.checkpoints(run):
         assert model_file.load_provenance(path)["start_from"] == origin
     assert averaging.average(model_file.checkpoints(run)).provenance["start_from"] == origin
@@ -129,7 +128,7 @@ def test_any_model_file_can_begin_a_run_and_one_that_is_not_improved_stays_the_b
 
 
 @pytest.mark.parametrize(
-    "settings", [(), ("vocabulary.relearn=true", "vocabulary.size=280"), ("training.freeze=[encoder]",)]
+    "settings", [(), ("vocabulary.relearn=true", "vocabulary.size=290"), ("training.freeze=[encoder]",)]
 )
 def test_a_resumed_run_needs_the_model_no_more_and_is_bit_exact(
     make_config: MakeConfig, trained: Path, tmp_path: Path, settings: tuple[str, ...]
@@ -163,11 +162,11 @@ def test_a_resumed_run_needs_the_model_no_more_and_is_bit_exact(
 
 def test_in_a_begun_run_another_model_is_refused(make_config: MakeConfig, trained: Path, tmp_path: Path) -> None:
     some = (QUIET, *SHORT, "training.max_steps=2")
-    for begun, now in [
-        (f"training.start_from={trained}", "training.start_from=another"),
-        ("training.start_from=null", f"training.start_from={trained}"),
+    for name, begun, now in [
+        ("one", f"training.start_from={trained}", "training.start_from=another"),
+        ("two", "training.start_from=null", f"training.start_from={trained}"),
     ]:
-        run = f"run_dir={tmp_path / begun[-5:]}"
+        run = f"run_dir={tmp_path / name}"
         train(make_config(run, begun, *some), "cpu")
         path, before = begun.split("=")
         said = (
@@ -195,7 +194,7 @@ def test_of_another_vocabulary_the_rows_of_shared_subwords_are_kept(
     caplog.set_level("INFO", "nmt")
     apart = ("vocabulary.shared=false", "model.tie=none")
     config = make_config(*apart, QUIET, *SHORT, f"training.start_from={tmp_path / 'model'}")
-    both = Vocabulary(tokenizer(290), tokenizer(280))
+    both = Vocabulary(tokenizer(290), tokenizer(285))
     found = make_checkpoint(config, seed=3, of=both)
     saved(tmp_path / "model", found)
     (tmp_path / "spm").write_bytes(tokenizer(300).proto)
@@ -223,11 +222,11 @@ def test_of_another_vocabulary_the_rows_of_shared_subwords_are_kept(
 
 
 def test_a_new_vocabulary_is_learned_if_it_is_wanted(make_config: MakeConfig, trained: Path, tmp_path: Path) -> None:
-    train(make_config(f"training.start_from={trained}", "vocabulary.relearn=true", "vocabulary.size=280", QUIET,
+    train(make_config(f"training.start_from={trained}", "vocabulary.relearn=true", "vocabulary.size=290", QUIET,
                       *SHORT), "cpu")  # fmt: skip
     before, first = model_file.load(trained / "best.safetensors"), step_0(tmp_path / "run")
     subwords = first.vocabulary.target.every_piece()
-    assert len(subwords) == 280
+    assert len(subwords) == 290
     places = [before.vocabulary.target.every_piece().index(piece) for piece in subwords]  # the larger one has them all
     name = "target_embedding.weight"
     assert torch.equal(first.weights[name], before.weights[name][places])
