@@ -105,7 +105,7 @@ def _check_settings(path: Path, found: Checkpoint, config: Config, *, own: bool)
     if changed:
         rows = [f"{name}: {there} there, {here} here" for name, (there, here) in changed.items()]
         raise NmtError(
-            f"training.start_from: {path}: is another model than these settings make ({'; '.join(rows)}): set "
+            f"training.start_from: {path}: a model of other settings than this run has ({'; '.join(rows)}): set "
             f"{' '.join(f'{name}={value}' for name, value in wanted.items())}"
         )
 

@@ -50,9 +50,9 @@ class Progress:
     (none: the first stage); pool_end: when the pool of the last step ended, None within a pool. target_tokens: target
     subwords trained on, without padding; seconds: spent training, over all sessions. best, best_step, without_best: the
     best validation (higher is better, a loss negated), and how many validations came after it. at_start: with
-    training.start_from, the scores of each validation set before the first step. pairs_of: pairs trained
-    on, of each corpus. losses and interval_…: sums over the steps since the last row of metrics; interval_cells are
-    padded tokens of both sides, interval_waiting seconds spent waiting for data. overflows: steps that float16 skipped.
+    training.start_from, the scores of each validation set before the first step. pairs_of: pairs trained on, of each
+    corpus. losses and interval_…: sums over the steps since the last row of metrics; interval_cells are padded tokens
+    of both sides, interval_waiting seconds spent waiting for data. overflows: steps that float16 skipped.
     metrics_bytes, samples_bytes: the sizes of metrics.jsonl and samples.jsonl. micro_cells, ranks: the padded tokens
     that training.micro_batch_tokens: auto chose (0 without auto), and for how many ranks. interval_cells and
     micro_cells keep these names because they are in saved files.

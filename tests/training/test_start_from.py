@@ -263,7 +263,7 @@ def test_a_special_subword_is_not_the_text_that_looks_like_it() -> None:
         (
             ("model.layers=2", "model.norm=pre", "model.dropout=0.3"),
             (),
-            "is another model than these settings make (model.layers: 2 there, 1 here; model.norm: pre there, post "
+            "a model of other settings than this run has (model.layers: 2 there, 1 here; model.norm: pre there, post "
             "here): set model.layers=2 model.norm=pre",
         ),
         (
