@@ -4,6 +4,7 @@ import dataclasses
 import logging
 import signal
 import time
+from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,8 @@ class Trainer:
         )
         sizes = config.training.batch_tokens, self.micro_batch_tokens
         packed = self.train_step.objective.packed
-        self.batches = self._batches(prepared.train, *sizes, config.versions, packed=packed, mix=stages[0].mix)
+        mix, cutoff = stages[0].mix, config.training.cutoff
+        self.batches = self._batches(prepared.train, *sizes, config.versions, packed=packed, mix=mix, cutoff=cutoff)
         self.curriculum = Curriculum(config, stages, self.batches)
         self.validation = [(one.name, self._validation_batches(one)) for one in prepared.validation]
         # The batches depend on all of it.
@@ -206,7 +208,7 @@ class Trainer:
                     self.train_step.wait()  # before the clock is read
                 progress.count(step, updated=updated, seconds=time.perf_counter() - start, waiting=waited)
                 if self.profile:  # outside the measured time: its report takes seconds
-                    self.profile.step(self.model.training_flops(step.sentences, step.source_tokens, step.target_tokens))
+                    self.profile.step(self._flops(step.sentences, step.source_tokens, step.target_tokens))
                 bar.update()
                 if shown and progress.step % 10 == 0:  # seldom, as reading the loss waits for the device
                     loss, _, speed = self._interval()
@@ -231,6 +233,10 @@ class Trainer:
         if training.patience is not None and progress.without_best >= training.patience:
             return f"{progress.without_best} validations without a new best (training.patience)"
         return None
+
+    def _flops(self, sentences: int, source_tokens: int, target_tokens: int) -> float:
+        """The operations of both passes over these, or of the only one."""
+        return self.config.training.passes * self.model.training_flops(sentences, source_tokens, target_tokens)
 
     def _interval(self) -> tuple[float, list[float], float]:
         """Since the last logged row, over all ranks: the loss per target token, the sum of -log p for each corpus,
@@ -259,7 +265,7 @@ class Trainer:
             **({"gradient_norm": float(norm)} if norm is not None and norm.isfinite() else {}),
             "target_tokens": progress.target_tokens,
             "target_tokens_per_second": round(speed, 1),
-            "tflops": round(self.model.training_flops(sentences, source, target) / seconds / 1e12, 4),
+            "tflops": round(self._flops(sentences, source, target) / seconds / 1e12, 4),
             "padding": 1 - (source + target) / progress.interval_cells,
             "data_wait": round(progress.interval_waiting / seconds, 4),
             "seconds": round(progress.seconds, 3),
@@ -365,6 +371,7 @@ class Trainer:
         *,
         packed: bool = False,
         mix: Mix | None = None,
+        cutoff: Sequence[float] = (),
     ) -> Batches:
         return Batches(
             pairs,
@@ -378,4 +385,5 @@ class Trainer:
             world_size=self.ranks.size,
             packed=packed,
             mix=mix,
+            cutoff=cutoff,
         )
