@@ -231,7 +231,7 @@ def gradient(ranks: Ranks, config: Config, index: int) -> tuple[int, list[int], 
 @pytest.mark.parametrize(
     ("model", "packed", "consistency"),
     [
-        *(("model.dropout=0", packed, method) for packed in ("false", "true") for method in ("none", "rdrop", "simcut")),
+        *(("model.dropout=0", packed, one) for packed in ("false", "true") for one in ("none", "rdrop", "simcut")),
         (RECURRENT, "false", "none"),
         (RECURRENT, "false", "simcut"),
     ],
