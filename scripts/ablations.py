@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import grid
 import scoring
 import typer
+from training_runs import Means, Stopped, check_halving, halved
 
 from nmt.checkpoints import averaging, model_file
 from nmt.cli import terminal
@@ -53,16 +54,32 @@ def train(
     test: grid.Test = None,
     device: grid.Device = "auto",
     nproc_per_node: grid.Ranks = None,
+    jobs: grid.Jobs = 1,
+    halve: Annotated[
+        str | None, typer.Option(metavar="STEP,…", help="After each of these steps, stop the worse half of the rows.")
+    ] = None,
 ) -> None:
     """Train each row and score it on the validation set, and on --test.
 
-    The same command again skips rows that are finished and continues one that was interrupted.
+    The same command again skips rows that are finished and continues those that were interrupted. With --halve the rows
+    are compared by their best validation BLEU until each of the steps; the first row is never stopped.
 
     Example: scripts/ablations.py train configs/multi30k.yaml --average 3 --seeds 1,2,3
     """
     table = grid.load(grid_)
     runs = grid.runs(table, table.chosen(rows), recipe, overrides or (), output, seeds, scale=1)
-    text.result(trained(grid.train_and_score(runs, output, device, nproc_per_node, average, test)))
+    means, stopped = Means(device, nproc_per_node, jobs), dict[str, Stopped]()
+    if halve:
+        steps = [int(step) for step in numbers(halve, "--halve", int, least=1)]
+        check_halving(runs, steps)
+        for run in runs:
+            grid.check_unchanged(run)
+        runs, stopped = halved(runs, steps, means)
+    text.result(trained(grid.train_and_score(runs, output, means, average, test)))
+    if stopped:
+        rows_stopped = [[row, f"{one.step:,}", f"{one.bleu:.2f}"] for row, one in stopped.items()]
+        table_of_stopped = format_table([["stopped early", "step", "BLEU until then"], *rows_stopped], rule=True)
+        text.result(f"\n{table_of_stopped}")
 
 
 def trained(found: dict[str, list[grid.Scores]]) -> str:

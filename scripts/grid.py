@@ -11,25 +11,21 @@ import json
 import logging
 import math
 import os
-import shlex
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any
 
 import scoring
+import training_runs
 import typer
+from training_runs import Means
 
 from nmt.config import reader, schema
 from nmt.config.declaration import required, setting
 from nmt.config.schema import Config
-from nmt.distributed.stopping import SIGNALS
 from nmt.errors import NmtError
 from nmt.files import atomic
 from nmt.files.text import to_path
@@ -55,6 +51,9 @@ Test = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps, or auto: the best device of this machine.")]
 Ranks = Annotated[int | None, typer.Option(min=1, help="Train with this number of ranks.")]
+Jobs = Annotated[
+    int, typer.Option(min=1, help="Rows that are trained at the same time, each with its share of the cores.")
+]
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ def load(path: Path) -> Grid:
     return reader.load(Grid, path)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
     """A row with a seed, trained with `nmt train CONFIG OVERRIDES`."""
 
@@ -188,38 +187,7 @@ def _seeds(given: str | None, default: int) -> list[int]:
         raise NmtError(f"--seeds: {given}: give whole numbers separated by commas, such as 1,2,3") from None
 
 
-# ------------------------------------------------------------------------ train
-
-
-def train(run: Run, device: str, ranks: int | None) -> None:
-    """Train or resume a run. Raises typer.Exit with the status of `nmt train` if it does not finish.
-
-    It runs in another process. Signals that would stop this process are sent to it, so that it saves its state.
-    """
-    _check_unchanged(run)
-    arguments = ["train", str(run.file), *run.overrides, "--device", device]
-    arguments += [] if ranks is None else ["--nproc-per-node", str(ranks)]
-    log.info("nmt %s", shlex.join(arguments))
-    # In a new session, so that it gets Ctrl-C at a terminal only once, from this process.
-    command = [sys.executable, "-m", "nmt", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
-
-    def pass_on(number: int, _: FrameType | None) -> None:
-        process.send_signal(number)
-
-    not_ignored = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # nohup ignores some
-    before = {number: signal.signal(number, pass_on) for number in not_ignored}
-    try:
-        printed, _ = process.communicate()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    if process.returncode or not printed.strip():  # a finished run prints a path
-        log.info("%s seed %d: stopped; the same command continues it", run.row.row, run.seed)
-        raise typer.Exit(process.returncode if process.returncode >= 0 else 128 - process.returncode)
-
-
-def _check_unchanged(run: Run) -> None:
+def check_unchanged(run: Run) -> None:
     """Raises NmtError if the run folder has a run with other settings, whose results would be wrong for this row."""
     path = run.folder / "config.yaml"
     if not path.exists():
@@ -308,16 +276,12 @@ class Results:
 
 
 def train_and_score(
-    planned: Sequence[Run],
-    output: Path,
-    device: str,
-    ranks: int | None,
-    average: int,
-    test_files: tuple[Path, Path] | None,
+    planned: Sequence[Run], output: Path, means: Means, average: int, test_files: tuple[Path, Path] | None
 ) -> dict[str, list[Scores]]:
     """Train and score what is not finished; returns the results of each row, one for each seed.
 
-    Finished results are found by their settings and by the content of their texts. Raises as `train` and `score` do.
+    Finished results are found by their settings and by the content of their texts. Raises as `training_runs.train` and
+    `score` do.
     """
     from nmt.data import corpus
     from nmt.files.text import content_key
@@ -326,7 +290,7 @@ def train_and_score(
         _check_average(run, average)
     results, test = Results(output / RESULTS), scoring.test_pairs(test_files)
     fingerprint = functools.cache(corpus.fingerprint)  # rows share their data
-    found: dict[str, list[Scores]] = {}
+    keys, found, missing = dict[Run, dict[str, Any]](), dict[Run, Scores](), list[Run]()
     for run in planned:
         named = {
             "row": run.row.row,
@@ -340,16 +304,21 @@ def train_and_score(
             "data.validation": content_key(scoring.validation_pairs(run.config)),
             "--test": content_key(test),
         }
-        key = named | {"texts": texts}
-        done = results.find(key)
-        if done is None:
-            if before := results.find(named):
-                _log_change(run, before.get("texts", {}), texts)
-            train(run, device, ranks)
-            done = key | score(run, average, device, test)
-            results.add(done)
-        found.setdefault(run.row.row, []).append(done)
-    return found
+        keys[run] = named | {"texts": texts}
+        if done := results.find(keys[run]):
+            found[run] = done
+            continue
+        if before := results.find(named):
+            _log_change(run, before.get("texts", {}), texts)
+        check_unchanged(run)
+        missing.append(run)
+    for run in training_runs.train(missing, means):
+        found[run] = keys[run] | score(run, average, means.device, test)
+        results.add(found[run])
+    by_row: dict[str, list[Scores]] = {}
+    for run in planned:
+        by_row.setdefault(run.row.row, []).append(found[run])
+    return by_row
 
 
 def _log_change(run: Run, before: dict[str, Any], texts: dict[str, Any]) -> None:

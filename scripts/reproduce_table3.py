@@ -14,6 +14,7 @@ from typing import Annotated
 import grid
 import typer
 from grid import Run
+from training_runs import Means
 
 from nmt.cli import terminal
 from nmt.config import reader
@@ -220,6 +221,7 @@ def main(
     test: grid.Test = None,
     device: grid.Device = "auto",
     nproc_per_node: grid.Ranks = None,
+    jobs: grid.Jobs = 1,
 ) -> None:
     """Reproduce Table 3 of the paper: --count its parameters, or train its rows and score them.
 
@@ -233,7 +235,7 @@ def main(
         changed = changed_settings(table, runs)
         text.result(not_compared(runs, changed) if changed else count(table, runs))
         return
-    found = grid.train_and_score(runs, output, device, nproc_per_node, average, test)
+    found = grid.train_and_score(runs, output, Means(device, nproc_per_node, jobs), average, test)
     text.result(scored(runs, found))
 
 

@@ -242,6 +242,7 @@ def of_training(
 ) -> Iterator[str]:
     if isinstance(model, sections.RecurrentConfig):
         yield from of_recurrent_training(training)
+    yield from of_consistency(training, model)
     micro = training.micro_batch_tokens
     if isinstance(micro, int) and micro > training.batch_tokens:
         yield f"{training.micro_batch_tokens=} is above {training.batch_tokens=}: a micro-batch is a part of a batch"
@@ -267,6 +268,17 @@ def of_training(
                 "first: lower the one or raise the other"
             )
     yield from of_schedule(training)
+
+
+def of_consistency(training: sections.TrainingConfig, model: sections.ModelConfig) -> Iterator[str]:
+    if training.consistency == "none" and training.consistency_weight is not None:
+        yield f"{training.consistency_weight=:g} needs training.consistency=rdrop or simcut: set it, or delete this"
+    hard = isinstance(model, sections.RecurrentConfig) and model.attention_choice == "hard"
+    if hard and training.consistency != "none":
+        yield (
+            f"training.consistency={training.consistency} does not go with model.attention_choice=hard, which reads "
+            "other positions in each pass: remove one of them"
+        )
 
 
 def of_schedule(training: sections.TrainingConfig) -> Iterator[str]:

@@ -15,20 +15,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice, starmap
-from typing import Any, Literal, NamedTuple
+from itertools import islice
+from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from nmt.data.micro_batches import split_evenly
 from nmt.data.mixing import Mix
 from nmt.data.packing import PackedBatch, pack, packed_length
+from nmt.data.padding import Batch, collate_pairs
 from nmt.data.read_ahead import read_ahead
+from nmt.data.token_cutoff import draw_cuts
 from nmt.data.token_store import Integers, TokenStore
-from nmt.data.vocabulary import EOS, PAD
+from nmt.data.vocabulary import EOS
 from nmt.errors import NmtError
 
 # Lengths are sorted with some noise, so that other sentences share a batch in every epoch: with this probability a side
@@ -44,35 +43,6 @@ LEAST_BATCHES = 16
 CUTS_PER_BATCH = 64
 _LENGTHS_AT_ONCE = 1 << 20  # that are looked at together: this bounds the memory
 _EXACT_PAIRS = 2_000_000  # the most pairs of an epoch whose steps are counted by planning all of them
-
-
-@dataclass(frozen=True)
-class Batch:
-    """One micro-batch on one device, padded. B may be 0: see `Step`."""
-
-    source: Tensor  # int64 [B, S], rows end in EOS, then PAD
-    target: Tensor  # int64 [B, T], rows end in EOS, then PAD
-    target_places: Tensor  # int64 [N]: where tokens are in the flattened target
-    corpora: Tensor | None = None  # int64 [N]: the corpus of each token, if there are several
-
-    @classmethod
-    def of(cls, source: Tensor, target: Tensor, corpora: Integers | None = None) -> "Batch":
-        """Finds the target's tokens, on the CPU: a GPU would have to wait for their number. corpora: of each row."""
-        places = (target.flatten() != PAD).nonzero()[:, 0]
-        of_tokens = None if corpora is None else torch.from_numpy(corpora.astype(np.int64))[places // target.shape[1]]
-        return cls(source, target, places, of_tokens)
-
-    def pinned(self) -> "Batch":
-        """The same in page-locked memory, from which it is copied to a GPU asynchronously."""
-        return self._each(Tensor.pin_memory)
-
-    def to(self, device: torch.device) -> "Batch":
-        """The same on this device."""
-        return self._each(lambda tensor: tensor.to(device, non_blocking=True))
-
-    def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
-        corpora = None if self.corpora is None else change(self.corpora)
-        return Batch(change(self.source), change(self.target), change(self.target_places), corpora)
 
 
 @dataclass(frozen=True)
@@ -127,15 +97,17 @@ class Batches:
         world_size: int = 1,
         packed: bool = False,
         mix: Mix | None = None,
+        cutoff: Sequence[float] = (),
     ) -> None:
         """versions: how many the store has of each pair, one after the other; each pass over a corpus uses the next of
         them. packed: make packed micro-batches, all of one shape. mix: of the corpora, whose pairs are in
-        the store one after the other; None: all pairs are one corpus."""
+        the store one after the other; None: all pairs are one corpus. cutoff: the rate of token cutoff in each of
+        the passes of training; empty: there is none."""
         self._store, self._versions = store, versions
         self._batch_tokens = batch_tokens
         self._micro_batch_tokens = min(batch_tokens, micro_batch_tokens or batch_tokens)
         self._seed, self._pool_pairs = seed, pool_pairs
-        self._rank, self._ranks = rank, world_size
+        self._rank, self._ranks, self._cutoff = rank, world_size, cutoff
         self._mix = mix or Mix.of([len(store) // versions or 1])
         self._firsts = np.append(0, np.cumsum(self._mix.sizes))[:-1]  # of each corpus
         fitting = self._fitting(over_budget)
@@ -167,7 +139,9 @@ class Batches:
         this many steps after the beginning of that part, with pools as small as they must be, so that every pair given
         until then is in a step. (A few steps more, if one batch cannot hold a pair of every corpus.)
         """
-        return starmap(self._step, islice(self._plan(epoch, mix or self._mix, most_steps), first_step, None))
+        mix = mix or self._mix
+        for number, (pairs, pool_end) in islice(enumerate(self._plan(epoch, mix, most_steps)), first_step, None):
+            yield self._step(pairs, pool_end, (self._seed, epoch, mix.start, number))
 
     def example(self) -> Batch | PackedBatch:
         """A small micro-batch for trying the compiler; if they are packed, of the shape that all of them have."""
@@ -252,7 +226,8 @@ class Batches:
         pairs = (self._firsts[drawn.corpora] + drawn.numbers) * self._versions + drawn.passes % self._versions
         return pairs[self._longer(pairs) <= self._micro_batch_tokens]
 
-    def _step(self, pairs: Integers, pool_end: int | None) -> Step:
+    def _step(self, pairs: Integers, pool_end: int | None, names: tuple[int, ...]) -> Step:
+        """names: numbers from which the random numbers of this step follow."""
         pairs = pairs[sort_by_length(*self._lengths(pairs))]
         source, target = self._lengths(pairs)
         shares = split_evenly(np.maximum(source, target), self._micro_batch_tokens, self._ranks)
@@ -260,9 +235,14 @@ class Batches:
         corpora = np.searchsorted(self._firsts, pairs // self._versions, side="right") - 1
         several = len(self._firsts) > 1
         own = shares[self._rank :: self._ranks]
+        cuts = draw_cuts(source, target, self._cutoff, names) if self._cutoff else None
         return Step(
             micro_batches=[
-                self._collate(*self._store.pairs(pairs[share]), corpora=corpora[share] if several else None)
+                self._collate(
+                    *self._store.pairs(pairs[share]),
+                    corpora=corpora[share] if several else None,
+                    cuts=cuts and cuts.of(share, source, target),
+                )
                 for share in own
             ],
             sentences=len(pairs),
@@ -359,17 +339,3 @@ def _blocks(longest: Integers, budget: int) -> tuple[Integers, int]:
     magnitude = np.frexp(np.maximum.accumulate(longest))[1]
     starts = np.flatnonzero((np.diff(part, prepend=-1) != 0) | (np.diff(magnitude, prepend=-1) != 0))
     return starts, CUTS_PER_BATCH + 1 + int(magnitude[-1])
-
-
-def collate_pairs(source: Sequence[Integers], target: Sequence[Integers], corpora: Integers | None = None) -> Batch:
-    """Pad pairs of id sequences. corpora: of each, if there are several."""
-    return Batch.of(collate(source), collate(target), corpora)
-
-
-def collate(rows: Sequence[npt.NDArray[Any]]) -> Tensor:
-    """Rows of ids as one int64 tensor [B, longest], padded with PAD; [0, 1] for no rows."""
-    lengths = np.array([len(row) for row in rows], np.int64)
-    padded = np.full((len(rows), lengths.max(initial=1)), PAD, np.int64)
-    if rows:
-        padded[np.arange(padded.shape[1]) < lengths[:, None]] = np.concatenate(rows)
-    return torch.from_numpy(padded)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nmt.data.token_cutoff import CUT, Cuts
 from nmt.data.token_store import Integers
 from nmt.data.vocabulary import BOS, PAD
 
@@ -18,16 +19,18 @@ from nmt.data.vocabulary import BOS, PAD
 _SIDE = 5
 _LABELS = 2 * _SIDE
 _CORPORA = _LABELS + 1
+_READ = _CORPORA + 1
 
 
 @dataclass(frozen=True)
 class PackedBatch:
     """One micro-batch on one device: N places for each side, of which the last ones may be empty.
 
-    numbers: int32 [12, N], one tensor, so that it is copied to a GPU at once. Rows 0-4 describe the source, rows 5-9
+    numbers: int32 [12 + 2P, N], one tensor, so that it is copied to a GPU at once. Rows 0-4 are of the source, rows 5-9
     the decoder's input (BOS, then the target without its EOS); row 10 holds the target, row 11 its corpus. The five
     rows of a side: the ids; where the sentence of each token starts, and where it ends (the place after it); where the
-    sentence's other side starts, and where it ends. In empty places ids are PAD and the rest is 0.
+    sentence's other side starts, and where it ends. In empty places ids are PAD and the rest is 0. With token cutoff
+    the last rows are the ids of the source and of the decoder's input as each of P passes reads them.
     target_tokens: places of the target that are not empty. longest: no sentence has more tokens.
     """
 
@@ -39,6 +42,10 @@ class PackedBatch:
         """The five rows of the source (0) or of the decoder's input (1), [N] each."""
         ids, start, end, other_start, other_end = self.numbers[number * _SIDE : (number + 1) * _SIDE].unbind()
         return ids, start, end, other_start, other_end
+
+    def read(self, number: int) -> Tensor | None:
+        """With token cutoff the ids of the source (0) or of the decoder's input (1) as each pass reads them, [P, N]."""
+        return self.numbers[_READ + number :: 2] if len(self.numbers) > _READ else None
 
     @property
     def labels(self) -> Tensor:
@@ -65,10 +72,12 @@ def pack(
     length: int,
     longest: int,
     corpora: Integers | None = None,
+    cuts: Cuts | None = None,
 ) -> PackedBatch:
     """Pack pairs of id sequences, each of which ends in EOS, into `length` places. corpora: of each pair, if there are
-    several. `longest`: see PackedBatch."""
-    numbers = np.zeros((_CORPORA + 1, length), np.int32)
+    several; cuts: of these pairs. `longest`: see PackedBatch."""
+    passes = 0 if cuts is None else len(cuts.source)
+    numbers = np.zeros((_READ + 2 * passes, length), np.int32)
     numbers[[0, _SIDE, _LABELS]] = PAD
     lengths = [np.array([len(row) for row in rows], np.int32) for rows in (source, target)]
     ends = [each.cumsum(dtype=np.int32) for each in lengths]
@@ -85,6 +94,12 @@ def pack(
     numbers[_SIDE, starts[1]] = BOS
     if corpora is not None:
         numbers[_CORPORA, :used] = np.repeat(corpora, lengths[1])
+    if cuts is not None:
+        for side, cut in enumerate(cuts):
+            read = numbers[_READ + side :: 2]
+            read[:] = numbers[side * _SIDE]
+            shifted = np.roll(cut, side, axis=1)  # the decoder's input has BOS in front, and no EOS, which is never cut
+            read[:, : cut.shape[1]][shifted] = CUT
     return PackedBatch(torch.from_numpy(numbers), used, longest)
 
 

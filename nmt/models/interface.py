@@ -99,6 +99,7 @@ class TranslationModel(nn.Module, ABC):
         self.config, self.padding = config, padding
         self.source_vocabulary, self.target_vocabulary = source_vocabulary, target_vocabulary
         self.recompute = False  # in training: keep each layer's input only, compute the rest again in backward
+        self.cuts = False  # in training: ids below 0 are tokens that are cut off, see `nmt.models.embedding`
 
     # ---- training and scoring
 

@@ -51,7 +51,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         grad_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
         loss = hidden.new_zeros((), dtype=torch.float64 if hidden.device.type == "cpu" else torch.float32)
         nll = hidden.new_empty(len(hidden), dtype=wide)
-        rows = max(1, CHUNK_ELEMENTS.get(hidden.device.type, _DEFAULT_CHUNK_ELEMENTS) // vocabulary)
+        rows = rows_at_once(hidden.device, vocabulary)
         for start in range(0, hidden.shape[0], rows):
             h, y = h_all[start : start + rows], target[start : start + rows]
             nlls, of_target, difference = difference_of(product(h, w.t()), y, 1 - smoothing, uniform, needed)
@@ -60,11 +60,11 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             loss += (nlls + smoothing * (of_target - mean_logit)).sum(dtype=loss.dtype)
             unit = None
             if needed and difference.dtype != dtype:
-                difference, unit = _rounded(difference, h, w)
+                difference, unit = rounded(difference, h, w)
             if grad_hidden is not None:
-                grad_hidden[start : start + rows] = _product(difference, w, unit)
+                grad_hidden[start : start + rows] = scaled_product(difference, w, unit)
             if grad_weight is not None:
-                _add_product(grad_weight, difference.t(), h, unit)
+                add_scaled_product(grad_weight, difference.t(), h, unit)
             del difference  # before the next rows need the memory
         if dtype == wide:
             if grad_hidden is not None:
@@ -83,6 +83,11 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         grad_hidden, grad_weight = (g if g is None else g.mul_(gradient) for g in ctx.gradients)
         ctx.gradients = None
         return grad_hidden if grad_hidden is None else grad_hidden.to(ctx.hidden_dtype), grad_weight, None, None, None
+
+
+def rows_at_once(device: torch.device, vocabulary: int) -> int:
+    """The tokens whose logits are computed at once."""
+    return max(1, CHUNK_ELEMENTS.get(device.type, _DEFAULT_CHUNK_ELEMENTS) // vocabulary)
 
 
 def _difference(
@@ -121,8 +126,9 @@ def _in_triton(device: torch.device, dtype: torch.dtype) -> _Difference | None:
     return difference
 
 
-def _rounded(difference: Tensor, h: Tensor, w: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Rows [n, V] divided by a unit, in the dtype of h [n, D] and w [V, D]; and the unit, None for 1.
+def rounded(difference: Tensor, h: Tensor, w: Tensor, row_sum: float | Tensor = 2.0) -> tuple[Tensor, Tensor | None]:
+    """Rows [n, V] divided by a unit, in the dtype of h [n, D] and w [V, D]; and the unit, None for 1. row_sum: what the
+    absolute values of a row sum to at most; of p - q that is 2.
 
     float16 has no numbers below 6e-8 and few digits below 6e-5: for it the unit is the smallest power of two with which
     no product with h or w can exceed 2^15, half of float16's largest number.
@@ -130,24 +136,24 @@ def _rounded(difference: Tensor, h: Tensor, w: Tensor) -> tuple[Tensor, Tensor |
     if h.dtype != torch.float16:
         return difference.to(h.dtype), None
     of_weight = torch.linalg.vector_norm(difference, 1, dim=0).amax() * h.abs().amax()
-    of_hidden = 2 * w.abs().amax()  # a row's absolute values sum to at most 2
+    of_hidden = row_sum * w.abs().amax()
     unit = torch.exp2(torch.maximum(of_weight, of_hidden).clamp(min=1).log2().ceil() - 15)
     return difference.div_(unit).to(h.dtype), unit
 
 
-def _product(a: Tensor, b: Tensor, unit: Tensor | None) -> Tensor:
+def scaled_product(a: Tensor, b: Tensor, unit: Tensor | None) -> Tensor:
     """a b, multiplied by the unit in float32: in float16 small values would be lost again."""
     return product(a, b) if unit is None else (a @ b).to(unit.dtype).mul_(unit)
 
 
-def _add_product(total: Tensor, a: Tensor, b: Tensor, unit: Tensor | None) -> None:
+def add_scaled_product(total: Tensor, a: Tensor, b: Tensor, unit: Tensor | None) -> None:
     """total += a b, multiplied by the unit."""
     if unit is None and a.dtype == total.dtype:
         add_product(total, a, b)
     elif unit is None and total.dtype == torch.float32 and a.is_cuda and _ADDS_IN_FLOAT32:
         torch.addmm(total, a, b, out_dtype=torch.float32, out=total)
     else:
-        total += _product(a, b, unit)
+        total += scaled_product(a, b, unit)
 
 
 def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
@@ -158,9 +164,14 @@ def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, target: Tensor, smoot
     over all V subwords, including the reference. The sum is the KL divergence from the model's distribution plus a
     constant, the entropy. Divide it once, by the token count of the complete step. The second value has no gradient.
     """
-    kind = hidden.device.type
-    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
     if not torch.is_grad_enabled():  # otherwise gradients would be computed even without grad mode
         hidden, weight = hidden.detach(), weight.detach()
-    with torch.autocast(kind, enabled=False):
+    dtype = dtype_of_products(weight)
+    with torch.autocast(hidden.device.type, enabled=False):
         return _SmoothedCrossEntropy.apply(hidden, weight, target, smoothing, dtype)  # type: ignore[no-untyped-call]
+
+
+def dtype_of_products(weight: Tensor) -> torch.dtype:
+    """The type in which a loss multiplies matrices: that of autocast, if it is enabled, or that of the weights."""
+    kind = weight.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype

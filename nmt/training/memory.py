@@ -18,8 +18,8 @@ from torch.nn import Parameter
 from torch.profiler import ProfilerActivity, profile
 
 from nmt.config.schema import Config, TrainingConfig
-from nmt.data.batching import collate_pairs
 from nmt.data.packing import pack
+from nmt.data.padding import collate_pairs
 from nmt.data.token_store import TokenStore
 from nmt.data.vocabulary import EOS, PAD, Vocabulary
 from nmt.device import available_host_memory
@@ -118,8 +118,8 @@ def check_step(
     trained = _trained_bytes(objective)
     free = available_memory() // ranks_here - 3 * trained  # room for gradients and two moments
     most = objective.model.activation_bytes(tokens, int(longer.max(initial=1)))
-    packed = objective.model.packed_bytes(tokens) if objective.packed else 0
-    if most is not None and most + packed <= free:
+    packed = objective.model.packed_bytes(training.passes * tokens) if objective.packed else 0
+    if most is not None and training.passes * most + packed <= free:
         return
     length = max(1, round(float((longer.astype(np.float64) ** 2).sum() / longer.sum(dtype=np.int64))))
     few = max(1, min(_PROBE_TOKENS, tokens // 2) // length) * length
@@ -208,7 +208,7 @@ def _estimate(objective: Objective, longest: int, ranks_here: int) -> Callable[[
     per_token = (peak_bytes(objective, probed, longest) - trained) / probed  # the gradients' size is constant
     free = _SHARE * available_memory() / ranks_here - 3 * trained  # room for gradients and two moments
     packed = objective.model.packed_bytes if objective.packed else lambda _: 0
-    return lambda tokens: tokens * per_token + packed(tokens) <= free
+    return lambda tokens: tokens * per_token + packed(objective.passes * tokens) <= free
 
 
 def peak_bytes(objective: Objective, tokens: int, longest: int) -> int:

@@ -9,12 +9,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config import schema
-from nmt.data.batching import Batch
 from nmt.data.packing import PackedBatch, pack
+from nmt.data.padding import Batch
 from nmt.data.vocabulary import BOS, EOS
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError, first_line
 from nmt.models.interface import PackedSentences, Sampled, TranslationModel
+from nmt.training.consistency import Weights, consistent_cross_entropy
 from nmt.training.loss import smoothed_cross_entropy
 
 log = logging.getLogger("nmt")
@@ -36,6 +37,8 @@ class Objective(nn.Module):
         self.packed = False  # whether batches in training are
         self.corpora = 1  # whose -log p is summed separately
         self.model, self.smoothing = model, training.label_smoothing
+        self.passes, self.consistency = training.passes, Weights.of(training)
+        model.cuts = bool(training.cutoff)
         mixed = training.precision in ("bfloat16", "float16")
         self.dtype: torch.dtype | None = getattr(torch, training.precision) if mixed else None
         self.copies_weights = self.dtype == torch.bfloat16 and not (sharded or training.activation_checkpointing)
@@ -43,20 +46,24 @@ class Objective(nn.Module):
     def forward(self, batch: Batch | PackedBatch) -> tuple[Tensor, Tensor]:
         """Sums over the batch's target tokens, in nats: of the loss, label-smoothed in training only, and of -log p,
         those of each corpus, [C]."""
-        sampled = None
+        sampled, passes = None, self.passes if self.training else 1
         if isinstance(batch, PackedBatch):
-            source, inputs = (PackedSentences(*batch.side(side), batch.longest) for side in (0, 1))
-            found = self._states(source, inputs)
+            found = self._states(*(_read_packed(batch, side, passes) for side in (0, 1)))
             assert isinstance(found, Tensor)
-            states, labels = found[: batch.target_tokens], batch.labels
+            of_passes = found.view(passes, -1, found.shape[-1])
+            states, labels = of_passes[:, : batch.target_tokens].flatten(0, 1), batch.labels
         else:
-            found = self._states(batch.source, F.pad(batch.target[:, :-1], (1, 0), value=BOS))  # [B, T, D]
+            found = self._states(*_read(batch, passes))  # [P·B, T, D]
             if isinstance(found, Sampled):
                 sampled, found = found, found.states
-            states, labels = _at_tokens(found, batch), _at_tokens(batch.target, batch)
+            states, labels = _at_tokens(found, batch, passes), _at_tokens(batch.target, batch)
         with self._autocast(labels.device):
             smoothing = self.smoothing if self.training else 0.0
-            loss, nll = smoothed_cross_entropy(states, self.model.output_weight, labels, smoothing)
+            if passes == 1:
+                loss, nll = smoothed_cross_entropy(states, self.model.output_weight, labels, smoothing)
+            else:
+                weight, weights = self.model.output_weight, self.consistency
+                loss, nll = consistent_cross_entropy(states, weight, labels, smoothing, weights)
         if sampled is not None:
             assert isinstance(batch, Batch)
             with torch.no_grad(), self._autocast(labels.device):
@@ -102,9 +109,33 @@ class Objective(nn.Module):
         return torch.autocast(device.type, self.dtype, enabled=self.dtype is not None)
 
 
-def _at_tokens(x: Tensor, batch: Batch) -> Tensor:
-    """x [B, T, ...] at the target tokens of a batch, [N, ...]."""
-    return x.flatten(0, 1).index_select(0, batch.target_places)
+def _read(batch: Batch, passes: int) -> tuple[Tensor, Tensor]:
+    """What the encoder and the decoder read in all passes, one pass after the other: [P·B, S] and [P·B, T]."""
+    source, target = (
+        each.repeat(passes, 1) if read is None else read.flatten(0, 1)
+        for each, read in ((batch.source, batch.read_source), (batch.target, batch.read_target))
+    )
+    return source, F.pad(target[:, :-1], (1, 0), value=BOS)
+
+
+def _read_packed(batch: PackedBatch, side: int, passes: int) -> PackedSentences:
+    """The same of one side of a packed batch: the passes are more sentences, after those of the first."""
+    ids, start, end, other_start, other_end = batch.side(side)
+    read = batch.read(side)
+    shift = len(ids) * torch.arange(passes, device=ids.device, dtype=ids.dtype)[:, None]
+    shift = shift * (end > 0)  # empty places keep 0
+    ids = ids.repeat(passes) if read is None else read.flatten()
+    start, end, other_start, other_end = ((x + shift).flatten() for x in (start, end, other_start, other_end))
+    return PackedSentences(ids, start, end, other_start, other_end, batch.longest)
+
+
+def _at_tokens(x: Tensor, batch: Batch, passes: int = 1) -> Tensor:
+    """x [P·B, T, ...] at the target tokens of a batch, [P·N, ...]."""
+    flat, places = x.flatten(0, 1), batch.target_places
+    if passes > 1:
+        starts = len(flat) // passes * torch.arange(passes, device=places.device)
+        places = (places + starts[:, None]).flatten()
+    return flat.index_select(0, places)
 
 
 def sampling_loss(sampled: Sampled, difference: Tensor, batch: Batch) -> Tensor:

@@ -14,8 +14,9 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from nmt.checkpoints import model_file
 from nmt.config.schema import TrainingConfig
-from nmt.data.batching import Batch, Step
+from nmt.data.batching import Step
 from nmt.data.packing import PackedBatch
+from nmt.data.padding import Batch
 from nmt.distributed.ranks import Ranks
 from nmt.models import build
 from nmt.models.interface import TranslationModel

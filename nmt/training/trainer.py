@@ -4,6 +4,7 @@ import dataclasses
 import logging
 import signal
 import time
+from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,8 @@ class Trainer:
         )
         sizes = config.training.batch_tokens, self.micro_batch_tokens
         packed = self.train_step.objective.packed
-        self.batches = self._batches(prepared.train, *sizes, config.versions, packed=packed, mix=stages[0].mix)
+        mix, cutoff = stages[0].mix, config.training.cutoff
+        self.batches = self._batches(prepared.train, *sizes, config.versions, packed=packed, mix=mix, cutoff=cutoff)
         self.curriculum = Curriculum(config, stages, self.batches)
         self.validation = [(one.name, self._validation_batches(one)) for one in prepared.validation]
         # The batches depend on all of it.
@@ -144,8 +146,7 @@ class Trainer:
             facts["data"] = dataclasses.asdict(self.data.prepared.report)
             if self.config.training.freeze:
                 facts["trained_parameters"] = freezing.count_trained(self.model)
-            if self.data.start is not None:
-                facts["start_from"] = self.data.start.origin
+            facts |= {"start_from": self.data.start.origin} if self.data.start is not None else {}
             run_log.session("started", progress.step, **environment(self.device, self.ranks), **facts)
             # `stop` to the end: another SIGTERM that comes while the last save is written must not end the process.
             with stop, Saver(self.run_dir, self.identity, self.data.prepared.vocabulary, self.ranks) as saver:
@@ -196,9 +197,8 @@ class Trainer:
         """The loop over the steps. Where nothing is left to train, only saves what is missing."""
         training, progress = self.config.training, self.progress
         phase = self.profile.phase if self.profile else nullcontext
-        # A model to start from is validated and saved. Or a setting was changed after the run had stopped between two
-        # checkpoints.
-        if (progress.step == 0 and self.data.start and not progress.at_start) or self._reason_to_end():
+        begins = self.data.start is not None and progress.step == 0 and not progress.at_start  # validated and saved
+        if begins or self._reason_to_end():  # a setting was changed after the run had stopped between two checkpoints
             self._save_if_due(run_log, saver, stop)
         steps = self.curriculum.steps(progress, pinned=self.device.type == "cuda")
         with ProgressBar(progress.step, last_step, hidden=not self.ranks.first) as bar, closing(steps):
@@ -217,7 +217,7 @@ class Trainer:
                     self.train_step.wait()  # before the clock is read
                 progress.count(step, updated=updated, seconds=time.perf_counter() - start, waiting=waited)
                 if self.profile:  # outside the measured time: its report takes seconds
-                    self.profile.step(self.model.training_flops(step.sentences, step.source_tokens, step.target_tokens))
+                    self.profile.step(self._flops(step.sentences, step.source_tokens, step.target_tokens))
                 bar.update()
                 if shown and progress.step % 10 == 0:  # seldom, as reading the loss waits for the device
                     loss, _, speed = self._interval()
@@ -242,6 +242,10 @@ class Trainer:
         if training.patience is not None and progress.without_best >= training.patience:
             return f"{progress.without_best} validations without a new best (training.patience)"
         return None
+
+    def _flops(self, sentences: int, source_tokens: int, target_tokens: int) -> float:
+        """The operations of both passes over these, or of the only one."""
+        return self.config.training.passes * self.model.training_flops(sentences, source_tokens, target_tokens)
 
     def _interval(self) -> tuple[float, list[float], float]:
         """Since the last logged row, over all ranks: the loss per target token, the sum of -log p for each corpus,
@@ -270,7 +274,7 @@ class Trainer:
             **({"gradient_norm": float(norm)} if norm is not None and norm.isfinite() else {}),
             "target_tokens": progress.target_tokens,
             "target_tokens_per_second": round(speed, 1),
-            "tflops": round(self.model.training_flops(sentences, source, target) / seconds / 1e12, 4),
+            "tflops": round(self._flops(sentences, source, target) / seconds / 1e12, 4),
             "padding": 1 - (source + target) / progress.interval_cells,
             "data_wait": round(progress.interval_waiting / seconds, 4),
             "seconds": round(progress.seconds, 3),
@@ -378,6 +382,7 @@ class Trainer:
         *,
         packed: bool = False,
         mix: Mix | None = None,
+        cutoff: Sequence[float] = (),
     ) -> Batches:
         return Batches(
             pairs,
@@ -391,4 +396,5 @@ class Trainer:
             world_size=self.ranks.size,
             packed=packed,
             mix=mix,
+            cutoff=cutoff,
         )

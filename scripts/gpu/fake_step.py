@@ -14,8 +14,9 @@ from torch import Tensor
 
 from gpu.sizes import BATCH_TOKENS, LENGTH, MODELS, SENTENCES, VOCABULARY
 from nmt.config.schema import TrainingConfig, TransformerConfig
-from nmt.data.batching import Step, collate_pairs
+from nmt.data.batching import Step
 from nmt.data.packing import pack
+from nmt.data.padding import collate_pairs
 from nmt.data.vocabulary import EOS, PAD
 from nmt.distributed.ranks import Ranks
 from nmt.models import build

@@ -15,8 +15,8 @@ import torch.distributed as dist
 from gpu import store, training
 from gpu.report import Run
 from nmt.commands.train import train
-from nmt.data.batching import collate_pairs
 from nmt.data.packing import pack
+from nmt.data.padding import collate_pairs
 from nmt.data.token_store import TokenStore
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError

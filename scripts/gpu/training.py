@@ -20,8 +20,9 @@ from nmt import device as devices
 from nmt.commands.train import train
 from nmt.config import schema
 from nmt.config.schema import TrainingConfig, TransformerConfig
-from nmt.data.batching import Batches, Step, collate_pairs
+from nmt.data.batching import Batches, Step
 from nmt.data.packing import pack
+from nmt.data.padding import collate_pairs
 from nmt.data.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.models import build

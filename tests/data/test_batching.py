@@ -12,9 +12,10 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from nmt.data import batching
-from nmt.data.batching import Batches, Step, choose_cuts, collate, sort_by_length
+from nmt.data.batching import Batches, Step, choose_cuts, sort_by_length
 from nmt.data.micro_batches import split_evenly
 from nmt.data.mixing import Mix
+from nmt.data.padding import collate, collate_pairs
 from nmt.data.read_ahead import read_ahead
 from nmt.data.vocabulary import EOS, PAD
 from nmt.errors import NmtError
@@ -453,8 +454,8 @@ def test_the_corpus_of_each_token_is_known(ranks: int, micro_batch: int, packed:
 
 def test_corpora_of_rows_are_those_of_their_tokens() -> None:
     rows = [np.array(row, np.uint16) for row in ([5, EOS], [EOS], [6, 7, EOS])]
-    assert batching.collate_pairs(rows, rows, np.array([2, 0, 1])).corpora.tolist() == [2, 2, 0, 1, 1, 1]  # type: ignore[union-attr]
-    assert batching.collate_pairs(rows, rows).corpora is None
+    assert collate_pairs(rows, rows, np.array([2, 0, 1])).corpora.tolist() == [2, 2, 0, 1, 1, 1]  # type: ignore[union-attr]
+    assert collate_pairs(rows, rows).corpora is None
 
 
 def test_the_steps_of_a_long_epoch_are_estimated_from_its_first_pool(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ from helpers.stores import Store, corpus, make
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from nmt.data.batching import Batch
 from nmt.data.packing import PackedBatch, pack
+from nmt.data.padding import Batch
 from nmt.data.vocabulary import BOS, EOS, PAD
 
 

@@ -26,8 +26,9 @@ from nmt.checkpoints import model_file
 from nmt.commands.train import start_of, train, training_data
 from nmt.config import reader
 from nmt.config.schema import Config
-from nmt.data.batching import Batch, Batches
+from nmt.data.batching import Batches
 from nmt.data.packing import PackedBatch
+from nmt.data.padding import Batch
 from nmt.data.vocabulary import BOS
 from nmt.distributed import ranks as distributed
 from nmt.distributed.ranks import Ranks, store_of_this_start
@@ -230,14 +231,21 @@ def gradient(ranks: Ranks, config: Config, index: int) -> tuple[int, list[int], 
 
 
 @pytest.mark.parametrize(
-    ("model", "packed"), [("model.dropout=0", "false"), ("model.dropout=0", "true"), (RECURRENT, "false")]
+    ("model", "packed", "consistency"),
+    [
+        *(("model.dropout=0", packed, one) for packed in ("false", "true") for one in ("none", "rdrop", "simcut")),
+        (RECURRENT, "false", "none"),
+        (RECURRENT, "false", "simcut"),
+    ],
 )
 @pytest.mark.parametrize("micro", [None, 100])
 def test_the_gradient_is_that_of_one_batch_however_it_is_split(
-    two_ranks: RankProcesses, corpus: Path, tmp_path: Path, micro: int | None, model: str, packed: str
+    two_ranks: RankProcesses, corpus: Path, tmp_path: Path, micro: int | None, model: str, packed: str, consistency: str
 ) -> None:
-    plain = config_of(corpus, tmp_path / "run", model)
-    split = config_of(corpus, tmp_path / "run", model, f"training.packed={packed}",
+    cutoff = 0.0 if consistency == "none" else 0.2
+    method = f"training.consistency={consistency}", f"training.token_cutoff={cutoff}"
+    plain = config_of(corpus, tmp_path / "run", model, *method)
+    split = config_of(corpus, tmp_path / "run", model, *method, f"training.packed={packed}",
                       f"training.micro_batch_tokens={micro or 'null'}")  # fmt: skip
     sentences, batches, whole = gradient(ALONE, plain, 0)
     assert batches == [sentences] and all(np.abs(array).max() > 0 for array in whole.values())

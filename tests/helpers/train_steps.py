@@ -12,7 +12,8 @@ from torch import Tensor
 
 from nmt.checkpoints import model_file
 from nmt.config.schema import Config
-from nmt.data.batching import Batch, Step
+from nmt.data.batching import Step
+from nmt.data.padding import Batch
 from nmt.data.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.models import build

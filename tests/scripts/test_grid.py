@@ -6,12 +6,13 @@ import os
 import re
 import signal
 import stat
+import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,9 +25,11 @@ from typer.testing import CliRunner
 from nmt.checkpoints import model_file
 from nmt.commands import train
 from nmt.config import reader, schema
+from nmt.device import usable_cores
 from nmt.errors import NmtError
 
 ROOT = Path(__file__).parents[2]
+CPU = SimpleNamespace(device="cpu", ranks=None, jobs=1)
 
 # Table 3, typed in from the paper: N, d_model, d_ff, h, d_k, d_v, dropout, label smoothing, steps, and in millions.
 BASE = (6, 512, 2048, 8, 64, 64, 0.1, 0.1, 100_000)
@@ -277,7 +280,7 @@ def test_rows_are_trained_scored_written_down_and_not_done_again(
     assert train.train(schema.load(recipe, [*runs[0].overrides, "training.max_seconds=0.01"]), "cpu").reason
     assert not (runs[0].folder / "best.safetensors").exists(), "stopped before the end"
 
-    found = grid.train_and_score(runs, output, "cpu", None, 1, test)
+    found = grid.train_and_score(runs, output, CPU, 1, test)
     [line] = map(json.loads, (output / "results.jsonl").read_text().split("\n")[:-1])
     assert found == {"first": [line]}
     assert (line["row"], line["seed"], line["step"]) == ("first", 1, 8)
@@ -290,15 +293,15 @@ def test_rows_are_trained_scored_written_down_and_not_done_again(
     def no(*_: object, **__: object) -> None:
         raise AssertionError("trained again")
 
-    monkeypatch.setattr(grid.subprocess, "Popen", no)
-    assert grid.train_and_score(runs, output, "cpu", None, 1, test) == found
+    monkeypatch.setattr(subprocess, "Popen", no)
+    assert grid.train_and_score(runs, output, CPU, 1, test) == found
     with pytest.raises(
         NmtError, match=r"--average 11: row first keeps only its last 10 checkpoints: raise training\.keep_last"
     ):
-        grid.train_and_score(runs, output, "cpu", None, 11, test)
+        grid.train_and_score(runs, output, CPU, 11, test)
     other = plan(grid, recipe, "first", "training.checkpoint_every=2", "training.max_steps=9")
     with pytest.raises(NmtError, match=r"other settings \(training\.max_steps: 8 there, 9 here\): choose another"):
-        grid.train_and_score(other, output, "cpu", None, 1, test)
+        grid.train_and_score(other, output, CPU, 1, test)
 
 
 def test_a_row_is_done_anew_where_a_text_holds_something_else(
@@ -311,13 +314,19 @@ def test_a_row_is_done_anew_where_a_text_holds_something_else(
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(config_text(tmp_path, tmp_path / "unused"), encoding="utf-8")
     runs, done = plan(grid, recipe, "first"), []
-    monkeypatch.setattr(grid, "train", lambda run, *_: run.folder.mkdir(parents=True, exist_ok=True))
+
+    def train_nothing(missing: list[Any], _: object) -> Iterator[Any]:
+        for run in missing:
+            run.folder.mkdir(parents=True, exist_ok=True)
+            yield run
+
+    monkeypatch.setattr(grid.training_runs, "train", train_nothing)
     monkeypatch.setattr(grid, "score", lambda *_: done.append(1) or {"number": len(done)})
 
     def number() -> int:
         caplog.clear()
         test = tmp_path / "test.en", tmp_path / "test.de"
-        of_first: list[dict[str, int]] = grid.train_and_score(runs, tmp_path / "out", "cpu", None, 1, test)["first"]
+        of_first: list[dict[str, int]] = grid.train_and_score(runs, tmp_path / "out", CPU, 1, test)["first"]
         return of_first[0]["number"]
 
     assert [number(), number()] == [1, 1]
@@ -349,16 +358,101 @@ def test_more_checkpoints_than_a_run_will_write_are_refused_before_it_is_trained
     def trained(*_: object) -> None:
         raise Trained
 
-    monkeypatch.setattr(grid, "train", trained)
+    monkeypatch.setattr(grid.training_runs, "train", trained)
     few = "training.max_steps=10", "training.checkpoint_every=10", "training.validate_every=4"  # at 4, 8 and 10
     runs = plan(grid, recipe, "first", *few)
     message = r"--average 4: row first writes only 3 checkpoints .*: lower training\.checkpoint_every: 10"
     with pytest.raises(NmtError, match=message):
-        grid.train_and_score(runs, recipe.parent / "out", "cpu", None, 4, None)
+        grid.train_and_score(runs, recipe.parent / "out", CPU, 4, None)
     with pytest.raises(Trained):
-        grid.train_and_score(runs, recipe.parent / "out", "cpu", None, 3, None)
+        grid.train_and_score(runs, recipe.parent / "out", CPU, 3, None)
     train.train(schema.load(recipe, [*runs[0].overrides]), "cpu")
     assert [path.stem[-2:] for path in model_file.checkpoints(runs[0].folder)] == ["04", "08", "10"]
+
+
+STAND_IN = """#!{python}
+import json, os, pathlib, signal, sys, time
+settings = dict(argument.split("=", 1) for argument in sys.argv if "=" in argument)
+run, quality = pathlib.Path(settings["run_dir"]), float(settings["training.label_smoothing"])
+run.mkdir(parents=True, exist_ok=True)
+with (run.parent / "starts").open("a") as starts:
+    starts.write(run.name + " " + os.environ.get("OMP_NUM_THREADS", "") + chr(10))
+metrics = run / "metrics.jsonl"
+step = len(metrics.read_text().split(chr(10))) - 1 if metrics.exists() else 0
+ended = []
+signal.signal(signal.SIGTERM, lambda *_: ended.append(1))
+while step < 12:
+    if ended:
+        sys.exit(130)
+    step += 1
+    with metrics.open("a") as file:
+        file.write(json.dumps({{"step": step, "validation_loss": 1.0, "bleu": quality * step}}) + chr(10))
+    time.sleep(0.05)
+print(run)
+"""
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In place of `nmt train`: validates at each step, and BLEU grows with the step and label_smoothing."""
+    program = tmp_path / "program"
+    program.write_text(STAND_IN.format(python=sys.executable))
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setattr(sys, "executable", str(program))
+
+
+def rows_of_quality(grid: Any, recipe: Path, qualities: list[float]) -> Any:
+    rows = tuple(
+        grid.Row(row=f"row{i}", settings=(f"training.label_smoothing={one}",)) for i, one in enumerate(qualities)
+    )
+    made = grid.Grid(rows=rows, base=("training.max_steps=12", "training.validate_every=1"))
+    return grid.runs(made, made.rows, recipe, (), recipe.parent / "out", None, 1)
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.usefixtures("stand_in")
+def test_the_worse_half_is_stopped_early_and_not_started_again(grid: Any, recipe: Path, jobs: int) -> None:
+    training_runs, means = grid.training_runs, SimpleNamespace(device="cpu", ranks=None, jobs=jobs)
+    runs = rows_of_quality(grid, recipe, [0.1, 0.5, 0.3, 0.7, 0.2])
+    left, stopped = training_runs.halved(runs, [3, 6], means)
+    assert [run.row.row for run in left] == ["row0", "row1", "row3"]
+    assert {row: (one.step, one.bleu) for row, one in stopped.items()} == {
+        "row4": (3, approx(0.6)), "row2": (6, approx(1.8))
+    }  # fmt: skip
+    starts = recipe.parent / "out" / "starts"
+    before = starts.read_text()
+    again, stopped_again = training_runs.halved(runs, [3, 6], means)
+    assert ([run.row for run in again], stopped_again) == ([run.row for run in left], stopped)
+    assert starts.read_text() == before
+    assert not any(training_runs.reached(run, 12) for run in runs)
+    done = list(training_runs.train(left, means))
+    assert set(done) == set(left) and all(training_runs.reached(run, 12) for run in left)
+    threads = {line.split(" ")[1] for line in starts.read_text().split("\n") if line}
+    assert threads == {os.environ.get("OMP_NUM_THREADS", "" if jobs == 1 else str(max(1, usable_cores() // jobs)))}
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_when_one_run_fails_the_others_are_saved(grid: Any, recipe: Path, tmp_path: Path) -> None:
+    runs = rows_of_quality(grid, recipe, [0.1, 0.2, 0.3])
+    (runs[1].folder).parent.mkdir(parents=True)
+    runs[1].folder.write_text("in the way")
+    with pytest.raises(typer.Exit) as status:
+        list(grid.training_runs.train(runs, SimpleNamespace(device="cpu", ranks=None, jobs=3)))
+    assert status.value.exit_code == 1
+    assert not any(grid.training_runs.reached(run, 12) for run in (runs[0], runs[2]))
+
+
+@pytest.mark.parametrize(
+    ("steps", "problem"),
+    [
+        ([6, 3], "--halve 6,3: give each step once, the smallest first"),
+        ([3, 12], "--halve 12: row row0 has no validation until then, or is finished"),
+        ([0], "--halve 0: row row0 has no validation"),
+    ],
+)
+def test_steps_of_halving_are_checked_first(grid: Any, recipe: Path, steps: list[int], problem: str) -> None:
+    with pytest.raises(NmtError, match=problem):
+        grid.training_runs.check_halving(rows_of_quality(grid, recipe, [0.1]), steps)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -373,7 +467,7 @@ def test_a_signal_is_passed_on_and_ends_the_grid(
         f"signal.signal({int(number)}, heard)\n(folder / 'started').touch()\ntime.sleep(20)\n"
     )
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setattr(grid.sys, "executable", str(program))
+    monkeypatch.setattr(sys, "executable", str(program))
     ended = threading.Event()
 
     def send() -> None:
@@ -385,7 +479,7 @@ def test_a_signal_is_passed_on_and_ends_the_grid(
     sender.start()
     try:
         with pytest.raises(typer.Exit) as status:
-            grid.train(plan(grid, recipe, "first")[0], "cpu", None)
+            list(grid.training_runs.train(plan(grid, recipe, "first"), CPU))
     finally:
         ended.set()
         sender.join()

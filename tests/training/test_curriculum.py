@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nmt.config import schema
 from nmt.data import batching
-from nmt.data.batching import Batch
+from nmt.data.padding import Batch
 from nmt.data.stages import stages_of
 from nmt.data.vocabulary import EOS
 from nmt.errors import NmtError

@@ -88,6 +88,8 @@ def test_names_that_cannot_be_frozen_are_refused_before_the_model_is_built(
         ("training.precision=float16", "training.clip_norm=0.5"),
         ("training.activation_checkpointing=true", "training.weight_decay=0.1"),
         ("training.ema_decay=0.9", "training.clip_norm=0.5"),
+        ("training.consistency=rdrop", "training.precision=bfloat16"),
+        ("training.consistency=simcut", "training.token_cutoff=0.1"),
         ("model.tie=none",),
         (RECURRENT,),
     ],

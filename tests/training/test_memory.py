@@ -20,8 +20,8 @@ from nmt import device
 from nmt.commands.train import train, training_data
 from nmt.config import schema
 from nmt.config.schema import Config
-from nmt.data.batching import Batch
 from nmt.data.packing import PackedBatch
+from nmt.data.padding import Batch
 from nmt.data.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError

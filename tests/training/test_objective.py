@@ -19,8 +19,9 @@ from nmt.checkpoints import model_file
 from nmt.commands.train import training_data
 from nmt.config import schema
 from nmt.config.schema import Config
-from nmt.data.batching import Batch, Step, collate_pairs
+from nmt.data.batching import Step
 from nmt.data.packing import PackedBatch, pack
+from nmt.data.padding import Batch, collate_pairs
 from nmt.data.vocabulary import BOS, EOS, PAD
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError

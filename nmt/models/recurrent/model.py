@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from nmt.config.schema import RecurrentConfig
 from nmt.models.dropout import dropout
+from nmt.models.embedding import embedded
 from nmt.models.interface import Inside, Memory, PackedSentences, Sampled, TranslationModel
 from nmt.models.linear import Linear, linear
 from nmt.models.recurrent.attention import Attention, Drawing, Source
@@ -340,7 +341,8 @@ class RecurrentModel(TranslationModel):
 
     def _embed(self, tokens: Tensor, embedding: nn.Embedding) -> Tensor:
         """Ids [B, T] → [T, B, M], with dropout."""
-        return dropout(embedding(tokens.t()), self.config.dropout, self.training)
+        vectors = embedded(tokens.t(), embedding, cuts=self.cuts and self.training)
+        return dropout(vectors, self.config.dropout, self.training)
 
 
 def _shares(weights: Tensor) -> Tensor:

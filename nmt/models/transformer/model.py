@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from nmt.config.schema import TransformerConfig
 from nmt.models.dropout import dropout, residual_sum
+from nmt.models.embedding import embedded
 from nmt.models.interface import Inside, Memory, PackedSentences, TranslationModel
 from nmt.models.linear import Linear, prefers_onednn
 from nmt.models.transformer.attention import MultiHeadAttention
@@ -383,6 +384,6 @@ class Transformer(TranslationModel):
             encoding, ids = positions(0, tokens.longest).index_select(0, position), tokens.ids
         else:
             encoding, ids = positions(0, tokens.shape[1]), tokens
-        vectors = embedding(ids)
+        vectors = embedded(ids, embedding, cuts=self.cuts and self.training)
         x = torch.add(encoding, vectors, alpha=self.scale).to(vectors.dtype)  # sinusoids are float32
         return dropout(x, self.config.dropout, self.training)

@@ -17,7 +17,7 @@ from helpers.transformers import BOS, decoder_input, sentences
 from torch import Tensor
 
 from nmt.config.schema import TrainingConfig
-from nmt.data.batching import Batch
+from nmt.data.padding import Batch
 from nmt.models.interface import Sampled
 from nmt.training import objective as module
 from nmt.training.objective import Objective

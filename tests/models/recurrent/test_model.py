@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import schema
 from nmt.config.schema import RecurrentConfig
-from nmt.data.batching import Batch
+from nmt.data.padding import Batch
 from nmt.data.vocabulary import EOS
 from nmt.decoding import ensemble, model_loader
 from nmt.decoding.engine import PyTorchEngine

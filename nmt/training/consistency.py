@@ -1,0 +1,135 @@
+"""Consistency training: two passes over the same text must give similar distributions.
+
+The passes differ in their dropout masks and in the tokens that are cut off (`nmt.data.token_cutoff`). P1 and P2 are the
+distributions of the next token in each pass, and CE is the label-smoothed cross-entropy:
+
+    R-Drop (Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks", equations 2 to 4; here half of it,
+    so that losses can be compared):  (CE(P1) + CE(P2)) / 2 + weight / 2 · (KL(P1 ‖ P2) + KL(P2 ‖ P1)) / 2
+
+    SimCut (Gao et al. 2022, "Bi-SimCut: A Simple Strategy for Boosting Neural Machine Translation", equation 8; the
+    second pass has cut tokens, and the gradient goes through both):  CE(P1) + weight · KL(P1 ‖ P2)
+
+With l = log P, the gradients of KL(P1 ‖ P2) with respect to the logits of the first and of the second pass are
+P1 · (l1 - l2 - KL) and P2 - P1. Shapes: N tokens (no padding), D d_model, V subwords.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from nmt.config.schema import TrainingConfig
+from nmt.models.linear import product
+from nmt.training import loss as plain
+
+_LEAST = -80.0  # log P below which P adds nothing to a float32 sum, and would soon be a slow denormal number
+
+
+class Weights(NamedTuple):
+    """Of the parts of the loss: the cross-entropy of each pass, KL(P1 ‖ P2) and KL(P2 ‖ P1)."""
+
+    first: float
+    second: float
+    first_second: float
+    second_first: float
+
+    @classmethod
+    def of(cls, training: TrainingConfig) -> "Weights":
+        """Those of training.consistency."""
+        weight = training.weight_of_consistency
+        if training.consistency == "rdrop":
+            return cls(0.5, 0.5, weight / 4, weight / 4)
+        return cls(1.0, 0.0, weight, 0.0)
+
+
+class _ConsistentCrossEntropy(torch.autograd.Function):
+    """The loss and, in the same pass over the logits, its gradients, as in `nmt.training.loss`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float, weights: Weights, dtype: torch.dtype
+    ) -> tuple[Tensor, Tensor]:
+        tokens, vocabulary, wide = len(target), weight.shape[0], torch.promote_types(dtype, torch.float32)
+        h_all, w, needed = hidden.to(dtype), weight.to(dtype), any(ctx.needs_input_grad)
+        grad_hidden = torch.empty_like(hidden, dtype=wide) if ctx.needs_input_grad[0] else None
+        grad_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
+        loss = hidden.new_zeros((), dtype=torch.float64 if hidden.device.type == "cpu" else torch.float32)
+        nll = hidden.new_empty(tokens, dtype=wide)
+        rows = plain.rows_at_once(hidden.device, 2 * vocabulary)
+        for start in range(0, tokens, rows):
+            y = target[start : start + rows]
+            places = [slice(first, first + len(y)) for first in (start, tokens + start)]
+            logits = [product(h_all[place], w.t()).to(wide) for place in places]
+            losses, nll[start : start + rows], differences = _parts(logits, y, smoothing, weights, needed)
+            loss += losses.sum(dtype=loss.dtype)
+            for place, difference in zip(places, differences, strict=needed):
+                row_sum = difference.abs().sum(dim=1).amax() if dtype == torch.float16 else 0.0
+                difference, unit = plain.rounded(difference, h_all[place], w, row_sum)
+                if grad_hidden is not None:
+                    grad_hidden[place] = plain.scaled_product(difference, w, unit)
+                if grad_weight is not None:
+                    plain.add_scaled_product(grad_weight, difference.t(), h_all[place], unit)
+        ctx.gradients, ctx.hidden_dtype = (grad_hidden, grad_weight), hidden.dtype
+        loss = loss.to(wide)
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        if ctx.gradients is None:  # the first backward pass has scaled them in place
+            raise RuntimeError("a second backward pass through one loss: compute the loss again")
+        grad_hidden, grad_weight = (g if g is None else g.mul_(gradient) for g in ctx.gradients)
+        ctx.gradients = None
+        return grad_hidden if grad_hidden is None else grad_hidden.to(ctx.hidden_dtype), grad_weight, *[None] * 4
+
+
+def _parts(
+    logits: list[Tensor], target: Tensor, smoothing: float, weights: Weights, needed: bool
+) -> tuple[Tensor, Tensor, list[Tensor]]:
+    """The logits of both passes [n, V] and ids [n] → the loss and -log p of each token [n], and, if they are needed,
+    the gradients with respect to the logits [n, V]."""
+    at_target, vocabulary = target[:, None], logits[0].shape[1]
+    first, second = (torch.log_softmax(each, dim=1) for each in logits)
+    nlls = [-each.gather(1, at_target)[:, 0] for each in (first, second)]
+    entropies = [
+        (1 - smoothing) * nll - smoothing * each.mean(dim=1) if smoothing and weight else nll
+        for nll, each, weight in zip(nlls, (first, second), weights, strict=False)
+    ]
+    p_first, p_second = (each.clamp_(min=_LEAST).exp() for each in (first, second))
+    difference = first.sub_(second)
+    first_second, second_first = (p_first * difference).sum(dim=1), -(p_second * difference).sum(dim=1)
+    loss = weights.first * entropies[0] + weights.second * entropies[1]
+    loss += weights.first_second * first_second + weights.second_first * second_first
+    nll = weights.first * nlls[0] + weights.second * nlls[1]
+    if not needed:
+        return loss, nll, []
+    gradients = []
+    for own, other, sign, weight, of_own, of_other, kl in (
+        (p_first, p_second, 1.0, weights.first, weights.first_second, weights.second_first, first_second),
+        (p_second, p_first, -1.0, weights.second, weights.second_first, weights.first_second, second_first),
+    ):
+        gradient = (weight + of_other - of_own * kl)[:, None] * own - of_other * other
+        if of_own:
+            gradient.addcmul_(own, difference, value=sign * of_own)
+        if weight:
+            gradient.sub_(weight * smoothing / vocabulary)
+            gradient.scatter_add_(1, at_target, gradient.new_full(at_target.shape, -weight * (1 - smoothing)))
+        gradients.append(gradient)
+    return loss, nll, gradients
+
+
+def consistent_cross_entropy(
+    hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float, weights: Weights
+) -> tuple[Tensor, Tensor]:
+    """The sum over the tokens of the loss, and -log p(y) of each token [N], weighted as the cross-entropies; in nats.
+
+    hidden [2N, D]: the decoder states of the first pass, then those of the second; weight, target, smoothing and the
+    gradients: as in `nmt.training.loss.smoothed_cross_entropy`. Of the logits only a part is held at a time.
+    """
+    if not torch.is_grad_enabled():
+        hidden, weight = hidden.detach(), weight.detach()
+    dtype = plain.dtype_of_products(weight)
+    with torch.autocast(hidden.device.type, enabled=False):
+        return _ConsistentCrossEntropy.apply(  # type: ignore[no-untyped-call]
+            hidden, weight, target, smoothing, weights, dtype
+        )

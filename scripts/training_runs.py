@@ -1,0 +1,186 @@
+"""Train the runs of a grid, several at the same time, and stop the worse rows early.
+
+Each run is trained by `nmt train` in a process of its own, and can be resumed. Stopping early is successive halving
+(Jamieson and Talwalkar 2016, "Non-stochastic Best Arm Identification and Hyperparameter Optimization"): all rows are
+trained for some steps, the better half for more steps, and so on. What was stopped can be continued later.
+"""
+
+import json
+import logging
+import math
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import typer
+
+from nmt.device import usable_cores
+from nmt.distributed.stopping import SIGNALS
+from nmt.errors import NmtError
+
+if TYPE_CHECKING:
+    from grid import Run
+
+log = logging.getLogger("nmt")
+
+_POLL = 0.2  # seconds
+
+
+class Means(NamedTuple):
+    """How runs are trained: on which device, by how many ranks each (None: in one process), how many at a time."""
+
+    device: str
+    ranks: int | None = None
+    jobs: int = 1
+
+
+class Stopped(NamedTuple):
+    """A row that was stopped early: after a validation at this step, with this BLEU until then."""
+
+    step: int
+    bleu: float
+
+
+def train(runs: Sequence["Run"], means: Means, until: int | None = None) -> Iterator["Run"]:
+    """Train or resume the runs, in their order; gives each as soon as it is finished or, with `until`, has validated at
+    that step or later.
+
+    Signals that would stop this process are sent to all runs, so that they save their states. Raises typer.Exit with
+    the status of the first `nmt train` that does not finish.
+    """
+    waiting = list(runs)
+    running: dict[Run, subprocess.Popen[str]] = {}
+    with _passing_on(running):
+        try:
+            while waiting or running:
+                while waiting and len(running) < means.jobs:
+                    run = waiting.pop(0)
+                    if until is not None and reached(run, until):
+                        yield run
+                    else:
+                        running[run] = _start(run, means)
+                for run in [run for run in running if not _runs_on(run, running[run], until)]:
+                    _check_status(run, running.pop(run), until)
+                    yield run
+                time.sleep(_POLL)
+        finally:  # of an exception here, of a run, or in what the caller does with one
+            for process in running.values():
+                process.send_signal(signal.SIGTERM)
+            for process in running.values():
+                process.wait()
+
+
+@contextmanager
+def _passing_on(running: dict["Run", "subprocess.Popen[str]"]) -> Iterator[None]:
+    def pass_on(number: int, _: FrameType | None) -> None:
+        for process in running.values():
+            process.send_signal(number)
+
+    not_ignored = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # nohup ignores some
+    before = {number: signal.signal(number, pass_on) for number in not_ignored}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _start(run: "Run", means: Means) -> "subprocess.Popen[str]":
+    arguments = ["train", str(run.file), *run.overrides, "--device", means.device]
+    arguments += [] if means.ranks is None else ["--nproc-per-node", str(means.ranks)]
+    log.info("nmt %s", shlex.join(arguments))
+    environment = dict(os.environ)
+    if means.jobs > 1:
+        environment.setdefault("OMP_NUM_THREADS", str(max(1, usable_cores() // means.jobs)))
+    # In a new session, so that it gets Ctrl-C at a terminal only once, from this process.
+    return subprocess.Popen(
+        [sys.executable, "-m", "nmt", *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=environment,
+    )
+
+
+def _runs_on(run: "Run", process: "subprocess.Popen[str]", until: int | None) -> bool:
+    """Whether it is still running; ends it once it has come far enough."""
+    if process.poll() is None and until is not None and reached(run, until):
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+    return process.poll() is None
+
+
+def _check_status(run: "Run", process: "subprocess.Popen[str]", until: int | None) -> None:
+    printed, _ = process.communicate()
+    if printed.strip() and not process.returncode:  # a finished run prints a path
+        return
+    if until is None or not reached(run, until):
+        log.info("%s seed %d: stopped; the same command continues it", run.row.row, run.seed)
+        raise typer.Exit(process.returncode if process.returncode >= 0 else 128 - process.returncode)
+
+
+def validations(run: "Run") -> list[dict[str, Any]]:
+    """Its validations until now, as metrics.jsonl has them."""
+    path = run.folder / "metrics.jsonl"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    rows = [json.loads(line) for line in text.split("\n")[:-1]]  # a last line may be incomplete
+    return [row for row in rows if "validation_loss" in row]
+
+
+def reached(run: "Run", step: int) -> bool:
+    """Whether it was validated at this step or later."""
+    return any(row["step"] >= step for row in validations(run))
+
+
+# ------------------------------------------------------------------------ successive halving
+
+
+def check_halving(runs: Sequence["Run"], steps: Sequence[int]) -> None:
+    """Raises NmtError if rows cannot be compared after these steps."""
+    if list(steps) != sorted(set(steps)):
+        raise NmtError(f"--halve {','.join(map(str, steps))}: give each step once, the smallest first")
+    for run in runs:
+        training = run.config.training
+        if not training.validation_bleu:
+            raise NmtError(f"--halve: row {run.row.row} has training.validation_bleu=false: rows are compared by BLEU")
+        for step in steps:
+            if not training.validate_every <= step < training.max_steps:
+                raise NmtError(
+                    f"--halve {step}: row {run.row.row} has no validation until then, or is finished: give a step of "
+                    f"at least training.validate_every={training.validate_every}, and below "
+                    f"training.max_steps={training.max_steps}"
+                )
+
+
+def halved(runs: Sequence["Run"], steps: Sequence[int], means: Means) -> tuple[list["Run"], dict[str, Stopped]]:
+    """Train all runs until a validation at the first of the steps, then the better half of the rows until the second,
+    and so on. Gives the runs that remain, and the rows that were stopped.
+
+    A row is as good as its best validation BLEU until that step, the mean over its seeds. The first row, with which the
+    others are compared, always remains.
+    """
+    left, stopped = list(runs), dict[str, Stopped]()
+    for step in steps:
+        for _ in train(left, means, step):
+            pass
+        rows = list(dict.fromkeys(run.row.row for run in left))
+        bleu = {row: _mean_bleu([run for run in left if run.row.row == row], step) for row in rows}
+        best = sorted(rows, key=bleu.__getitem__, reverse=True)[: math.ceil(len(rows) / 2)]
+        kept = {rows[0], *best}
+        stopped |= {row: Stopped(step, bleu[row]) for row in rows if row not in kept}
+        left = [run for run in left if run.row.row in kept]
+        for row in sorted(rows, key=bleu.__getitem__, reverse=True):
+            log.info("step %d: %s: BLEU %.2f: %s", step, row, bleu[row], "goes on" if row in kept else "stopped")
+    return left, stopped
+
+
+def _mean_bleu(runs: Sequence["Run"], step: int) -> float:
+    best = [max(row["bleu"] for row in validations(run) if row["step"] <= step) for run in runs]
+    return math.fsum(best) / len(best)

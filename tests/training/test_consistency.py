@@ -1,0 +1,292 @@
+"""Consistency training is what its papers define, in one pass over the logits; weight 0 is plain training."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from helpers.stores import Store, make
+from torch import Tensor
+
+from nmt.config import reader, schema
+from nmt.data.packing import pack
+from nmt.data.padding import Batch, collate_pairs
+from nmt.data.token_cutoff import CUT, Cuts, draw_cuts
+from nmt.data.vocabulary import BOS, EOS, PAD
+from nmt.errors import NmtError
+from nmt.models.embedding import embedded
+from nmt.models.recurrent.model import RecurrentModel
+from nmt.models.transformer.model import Transformer
+from nmt.training import loss as plain_loss
+from nmt.training.consistency import Weights, consistent_cross_entropy
+from nmt.training.objective import Objective
+
+V = 23
+SIZES = schema.TransformerConfig(d_model=16, feed_forward=24, layers=2, heads=2, dropout=0.0)
+RECURRENT = schema.RecurrentConfig(embedding_size=8, hidden_size=16, dropout=0.0)
+METHODS = [
+    {"consistency": "rdrop", "consistency_weight": 5.0, "token_cutoff": 0.2},
+    {"consistency": "simcut", "consistency_weight": 3.0, "token_cutoff": 0.2},
+    {"token_cutoff": 0.2},
+]
+NAMES = ["rdrop", "simcut", "cutoff alone"]
+
+
+def training(**settings: Any) -> schema.TrainingConfig:
+    return schema.TrainingConfig(**settings)
+
+
+def kl(one: Tensor, other: Tensor) -> Tensor:
+    """KL(one ‖ other) of log-probabilities [N, V], summed over the tokens."""
+    return F.kl_div(other, one, reduction="sum", log_target=True)
+
+
+def expected_loss(logits: list[Tensor], labels: Tensor, settings: schema.TrainingConfig) -> Tensor:
+    """The equations, with complete matrices. logits: of each pass [N, V]."""
+    entropies = [
+        F.cross_entropy(each, labels, label_smoothing=settings.label_smoothing, reduction="sum") for each in logits
+    ]
+    if len(logits) == 1:
+        return entropies[0]
+    first, second = (F.log_softmax(each, dim=1) for each in logits)
+    weight = settings.weight_of_consistency
+    if settings.consistency == "simcut":
+        return entropies[0] + weight * kl(first, second)
+    return (sum(entropies) + weight * (kl(first, second) + kl(second, first)) / 2) / 2  # type: ignore[no-any-return]
+
+
+# --------------------------------------------------------------------------- the loss
+
+
+@pytest.mark.parametrize("settings", METHODS[:2], ids=NAMES[:2])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("at_once", [1 << 24, 4 * V, 1])
+def test_loss_and_gradients_are_those_of_two_complete_passes(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], smoothing: float, at_once: int
+) -> None:
+    monkeypatch.setitem(plain_loss.CHUNK_ELEMENTS, "cpu", at_once)
+    torch.manual_seed(0)
+    config = training(**settings, label_smoothing=smoothing)
+    hidden, weight = (torch.randn(rows, 6, dtype=torch.float64, requires_grad=True) for rows in (14, V))
+    labels = torch.randint(V, (7,))
+    loss, nll = consistent_cross_entropy(hidden, weight, labels, smoothing, Weights.of(config))
+    expected = expected_loss([hidden[:7] @ weight.t(), hidden[7:] @ weight.t()], labels, config)
+    torch.testing.assert_close(loss, expected)
+    gradients = [torch.autograd.grad(each * 0.7, (hidden, weight)) for each in (loss, expected)]
+    for own, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(own, other, rtol=1e-10, atol=1e-10)
+    each = F.cross_entropy(hidden @ weight.t(), torch.cat([labels, labels]), reduction="none").view(2, 7)
+    torch.testing.assert_close(nll, each[0] if config.consistency == "simcut" else each.mean(dim=0))
+    with torch.no_grad():
+        loss, _ = consistent_cross_entropy(hidden, weight, labels, smoothing, Weights.of(config))
+    torch.testing.assert_close(loss, expected)
+
+
+@pytest.mark.parametrize("settings", METHODS[:2], ids=NAMES[:2])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_sixteen_bits_are_as_exact_as_their_products(settings: dict[str, Any], dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    config = training(**settings)
+    hidden, weight = torch.randn(400, 32), torch.randn(200, 32) / 4
+    hidden[200:] = hidden[:200] + 0.3 * torch.randn(200, 32)
+    labels = torch.randint(200, (200,))
+    found = []
+    for exact in (False, True):
+        leaves = [(each.to(dtype).double() if exact else each).requires_grad_() for each in (hidden, weight)]
+        with torch.autocast("cpu", dtype, enabled=not exact):
+            loss, _ = consistent_cross_entropy(*leaves, labels, 0.1, Weights.of(config))
+        found.append([loss.detach(), *torch.autograd.grad(loss, leaves)])
+    for own, other in zip(*found, strict=True):
+        assert own.dtype == torch.float32
+        assert (own - other).norm() < 0.02 * other.norm()
+
+
+def test_certain_predictions_have_a_finite_difference() -> None:
+    hidden = torch.tensor([[900.0], [-900.0]], requires_grad=True)
+    weight = torch.tensor([[1.0], [-1.0], [0.0]], requires_grad=True)
+    for settings in METHODS[:2]:
+        loss, _ = consistent_cross_entropy(hidden, weight, torch.tensor([0]), 0.1, Weights.of(training(**settings)))
+        assert all(x.isfinite().all() for x in (loss, *torch.autograd.grad(loss, (hidden, weight))))
+
+
+# --------------------------------------------------------------------------- the objective
+
+
+def rows(seed: int = 0, count: int = 9) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    random = np.random.default_rng(seed)
+    source, target = (
+        [np.append(random.integers(4, V, length), EOS) for length in random.integers(1, 11, count)] for _ in range(2)
+    )
+    return source, target
+
+
+def cuts_of(source: list[np.ndarray], target: list[np.ndarray], settings: schema.TrainingConfig) -> Cuts:
+    lengths = (np.array([len(row) for row in side]) for side in (source, target))
+    return draw_cuts(*lengths, settings.cutoff, (1, 2))
+
+
+def losses_and_gradients(of_model: Objective, pairs: Any) -> dict[str, Tensor]:
+    of_model.zero_grad()
+    loss, nll = of_model(pairs)
+    loss.backward()
+    gradients = {name: weight.grad for name, weight in of_model.named_parameters() if weight.grad is not None}
+    return {"loss": loss.detach(), "nll": nll, **gradients}
+
+
+def close(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        torch.testing.assert_close(value, other[name], rtol=1e-9, atol=1e-9, msg=name)
+
+
+@pytest.mark.parametrize("settings", METHODS, ids=NAMES)
+@pytest.mark.parametrize("sizes", [SIZES, RECURRENT], ids=["transformer", "recurrent"])
+def test_both_passes_in_one_batch_are_two_passes(settings: dict[str, Any], sizes: Any) -> None:
+    torch.manual_seed(0)
+    config = training(**settings)
+    model = (Transformer if sizes is SIZES else RecurrentModel)(sizes, V, V, PAD).double()
+    of_model = Objective(model, config).train()
+    source, target = rows()
+    pairs = collate_pairs(source, target, cuts=cuts_of(source, target, config))
+    found = losses_and_gradients(of_model, pairs)
+    assert pairs.read_source is not None and pairs.read_target is not None
+    of_model.zero_grad()
+    logits = []
+    for read_source, read_target in zip(pairs.read_source, pairs.read_target, strict=True):
+        before = torch.cat([torch.full((len(target), 1), BOS), read_target[:, :-1]], dim=1)
+        logits.append(model.logits(model(read_source, before))[pairs.target != PAD])
+    loss = expected_loss(logits, pairs.target[pairs.target != PAD], config)
+    loss.backward()
+    gradients = {name: weight.grad for name, weight in of_model.named_parameters() if weight.grad is not None}
+    close(found, {"loss": loss.detach(), "nll": found["nll"], **gradients})
+    plain = collate_pairs(source, target)
+    of_validation = losses_and_gradients(of_model.eval(), plain)
+    close(of_validation, losses_and_gradients(Objective(model, training()).eval(), plain))
+
+
+@pytest.mark.parametrize("settings", [*METHODS, {"consistency": "rdrop"}], ids=[*NAMES, "rdrop without cutoff"])
+@pytest.mark.parametrize("room", [0, 30])
+def test_packed_batches_give_the_same(settings: dict[str, Any], room: int) -> None:
+    torch.manual_seed(0)
+    config = training(**settings)
+    source, target = rows()
+    cuts = cuts_of(source, target, config) if config.cutoff else None
+    model = Transformer(replace(SIZES, positions="learned", max_positions=12), V, V, PAD).double()
+    of_model = Objective(model, config).train()
+    length = max(sum(map(len, source)), sum(map(len, target))) + room
+    packed = pack(source, target, length, longest=11, cuts=cuts)
+    padded = collate_pairs(source, target, cuts=cuts)
+    close(losses_and_gradients(of_model, padded), losses_and_gradients(of_model, packed))
+
+
+@pytest.mark.parametrize("method", ["rdrop", "simcut"])
+def test_weight_zero_is_plain_training_to_the_bit(method: str) -> None:
+    torch.manual_seed(0)
+    model = Transformer(replace(SIZES, dropout=0.3), V, V, PAD)
+    found = []
+    for config in (training(), training(consistency=method, consistency_weight=0.0)):
+        assert (config.passes, config.cutoff) == (1, ())
+        torch.manual_seed(7)
+        found.append(losses_and_gradients(Objective(model, config).train(), collate_pairs(*rows())))
+    assert found[0].keys() == found[1].keys()
+    assert all(torch.equal(value, found[1][name]) for name, value in found[0].items())
+
+
+def test_dropout_differs_between_the_passes() -> None:
+    torch.manual_seed(0)
+    model = Transformer(replace(SIZES, dropout=0.3), V, V, PAD)
+    losses = []
+    for weight in (1e-6, 50.0):
+        torch.manual_seed(3)
+        of_model = Objective(model, training(consistency="rdrop", consistency_weight=weight)).train()
+        losses.append(of_model(collate_pairs(*rows()))[0].item())
+    assert losses[1] > losses[0] * 1.01
+
+
+# --------------------------------------------------------------------------- what is cut off
+
+
+def test_a_token_that_is_cut_off_has_no_vector_and_no_gradient() -> None:
+    embedding = torch.nn.Embedding(5, 3)
+    vectors = embedded(torch.tensor([[1, CUT, 4]]), embedding, cuts=True)
+    assert vectors[0, 1].tolist() == [0, 0, 0] and torch.equal(vectors[0, 2], embedding.weight[4])
+    vectors.sum().backward()
+    assert embedding.weight.grad is not None
+    assert embedding.weight.grad.sum(dim=1).tolist() == [0, 3, 0, 0, 3]
+
+
+def test_rates_and_what_is_never_cut() -> None:
+    lengths = np.full(2000, 10)
+    cuts = draw_cuts(lengths, lengths, (0.0, 0.25), (1, 2, 3))
+    for side in cuts:
+        assert not side[0].any() and abs(side[1].mean() - 0.25 * 0.9) < 0.01
+        assert not side[:, 9::10].any()
+    assert not np.array_equal(*cuts) and not np.array_equal(
+        cuts[0], draw_cuts(lengths, lengths, (0.0, 0.25), (1, 2, 4))[0]
+    )
+
+
+def read_by_pair(store: Store, steps: Any) -> dict[int, tuple[list[list[int]], list[list[int]]]]:
+    """What each pass reads of each pair, without padding."""
+    found = {}
+    for step in steps:
+        for batch in step.micro_batches:
+            assert isinstance(batch, Batch) and batch.read_source is not None and batch.read_target is not None
+            for row, pair in enumerate(store.read.pop(0)):
+                sides = (batch.read_source, batch.read_target)
+                source, target = ([[i for i in ids.tolist() if i != PAD] for ids in side[:, row]] for side in sides)
+                found[pair] = (source, target)
+    return found
+
+
+def test_what_is_cut_off_does_not_depend_on_ranks_micro_batches_and_resuming() -> None:
+    store = Store([(3 + i % 15, 2 + i % 7) for i in range(200)])
+    cutoff = {"cutoff": (0.1, 0.3)}
+    whole = read_by_pair(store, make(store, 300, **cutoff).epoch(1))
+    assert len(whole) == 200 and sum(CUT in ids for sides in whole.values() for side in sides for ids in side) > 200
+    parts: dict[int, Any] = {}
+    for rank in range(3):
+        ranks = {"rank": rank, "world_size": 3, "micro_batch_tokens": 60}
+        own = read_by_pair(store, make(store, 300, **cutoff, **ranks).epoch(1))
+        assert not parts.keys() & own.keys()
+        parts |= own
+    assert parts == whole
+    resumed = read_by_pair(store, make(store, 300, **cutoff).epoch(1, 4))
+    assert resumed.items() <= whole.items() and len(resumed) > 20
+    again = read_by_pair(store, make(store, 300, **cutoff).epoch(2))
+    assert sum(again[pair] != whole[pair] for pair in whole) > 150
+
+
+# --------------------------------------------------------------------------- settings
+
+
+def test_settings() -> None:
+    def of(**settings: Any) -> tuple[int, float, tuple[float, ...]]:
+        config = training(**settings)
+        return config.passes, config.weight_of_consistency, config.cutoff
+
+    assert of() == (1, 0.0, ())
+    assert of(token_cutoff=0.1) == (1, 0.0, (0.1,))
+    assert of(consistency="rdrop") == (2, 5.0, ())
+    assert of(consistency="rdrop", token_cutoff=0.1, consistency_weight=1.0) == (2, 1.0, (0.1, 0.1))
+    assert of(consistency="simcut") == (2, 3.0, (0.0, 0.05))
+    assert of(consistency="simcut", token_cutoff=0.0) == (2, 3.0, ())
+
+
+@pytest.mark.parametrize(
+    ("overrides", "problem"),
+    [
+        (["training.consistency_weight=3"], "training.consistency_weight=3 needs training.consistency=rdrop or simcut"),
+        (
+            ["training.consistency=rdrop", "model.architecture=recurrent", "model.attention_choice=hard"],
+            "training.consistency=rdrop does not go with model.attention_choice=hard",
+        ),
+        (["training.consistency=r-drop"], "expected none | rdrop | simcut; found r-drop"),
+    ],
+)
+def test_settings_that_do_not_go_together(overrides: list[str], problem: str) -> None:
+    text = "{run_dir: r, data: {source_language: en, target_language: de, train: [{file: a.tsv}]}}"
+    with pytest.raises(NmtError, match=problem):
+        reader.parse(schema.Config, text, "config", overrides)
