@@ -150,6 +150,8 @@ def test_a_run_resumes_with_other_layers_frozen(make_config: MakeConfig, tmp_pat
     for freeze in ("[encoder]", "[]"):  # and trained again: with new moments
         again = Session.start(tmp_path, make_config(f"training.freeze={freeze}"))
         again.restore()
+        moments = again.train_step.optimizer.state
+        assert all(weight.requires_grad for weight in moments) and len(moments) > 10
         before = again.weights()
         again.train()
         for name, weight in again.weights().items():

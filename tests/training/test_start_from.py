@@ -193,7 +193,7 @@ def test_of_another_vocabulary_the_rows_of_shared_subwords_are_kept(
 ) -> None:
     caplog.set_level("INFO", "nmt")
     apart = ("vocabulary.shared=false", "model.tie=none")
-    config = make_config(*apart, QUIET, *SHORT, f"training.start_from={tmp_path / 'model'}")
+    config = make_config(*apart, QUIET, *SHORT, "training.ema_decay=0.9", f"training.start_from={tmp_path / 'model'}")
     both = Vocabulary(tokenizer(290), tokenizer(285))
     found = make_checkpoint(config, seed=3, of=both)
     saved(tmp_path / "model", found)
@@ -209,10 +209,13 @@ def test_of_another_vocabulary_the_rows_of_shared_subwords_are_kept(
     start_from.load(start, ours.train_step, ours.data.prepared.vocabulary, ours.ranks)
     old, new = both.source.every_piece(), tokenizer(300).every_piece()
     shared = set(old) & set(new)
+    assert ours.train_step.average is not None
+    average = model_file.weights_of(ours.train_step.average)
     assert len(shared) < len(new)
     assert f"source_embedding.weight: {len(shared)} of 300 rows kept" in caplog.text
     assert "target_embedding.weight: " not in caplog.text
     for name, weight in model_file.weights_of(ours.model).items():
+        assert torch.equal(average[name], weight), name
         if name != "source_embedding.weight":
             assert torch.equal(weight, found.weights[name]), name
             continue
