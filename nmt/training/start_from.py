@@ -63,8 +63,11 @@ def read(config: Config) -> Start | None:
     """
     if config.training.start_from is None:
         return None
-    path = model_file.locate(Path(config.training.start_from))
-    found = model_file.load(path)
+    try:
+        path = model_file.locate(Path(config.training.start_from))
+        found = model_file.load(path)
+    except NmtError as error:
+        raise NmtError(f"training.start_from: {error}") from None
     own = not config.vocabulary.relearn and _takes_vocabulary(config)
     _check_settings(path, found, config, own=own)
     known = {key: found.provenance[key] for key in _ORIGIN if key in found.provenance}

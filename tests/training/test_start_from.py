@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from helpers.commands import run
 from helpers.model_files import make_checkpoint, tokenizer
 from helpers.runs import rows_of, rows_without_clock
 from helpers.train_steps import before_step
@@ -19,6 +20,7 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.report.page import to_data
 from nmt.commands.report.run import gather
 from nmt.commands.train import start_of, train, training_data
+from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import NmtError
@@ -290,6 +292,20 @@ def test_a_model_of_other_settings_is_refused_before_data_is_prepared(
     with pytest.raises(NmtError, match=re.escape(said)):
         train(make_config(f"training.start_from={tmp_path / 'model'}", store, *of_run), "cpu")
     assert not (tmp_path / "store").exists()
+
+
+def test_a_model_that_is_not_there_is_named_with_the_setting(make_config: MakeConfig, tmp_path: Path) -> None:
+    with pytest.raises(NmtError, match=r"training\.start_from: .*nowhere: no such file"):
+        start_of(make_config(f"training.start_from={tmp_path / 'nowhere'}"))
+
+
+def test_prepare_takes_the_vocabulary_of_the_model(make_config: MakeConfig, tmp_path: Path) -> None:
+    config = make_config(f"training.start_from={tmp_path / 'model'}", f"data.store_dir={tmp_path / 'store'}")
+    saved(tmp_path / "model", make_checkpoint(config))
+    (tmp_path / "config.yaml").write_text(reader.to_yaml(config), encoding="utf-8")
+    ended = run("prepare", tmp_path / "config.yaml")
+    assert ended.returncode == 0 and b"300 subwords of the model in training.start_from" in ended.stderr
+    assert not list((tmp_path / "store").glob("vocabulary-*"))
 
 
 def test_tokens_that_the_vocabulary_does_not_have_are_refused(
