@@ -184,7 +184,7 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
         (["train", config, "model.dropuot=1"], "model.dropout"),
         (["train", config, "--device", "cuda:99"], "--device cuda:99"),
         (["train", config, "model.layers=2"], "model.layers: 1 in the saved run, 2 now"),
-        (["prepare", config, "data.train=[{source: nowhere.en, target: nowhere.de}]"], "nowhere.en: no such file"),
+        (["prepare", config, "data.train=[{source: nowhere.en, target: nowhere.de}]"], "nowhere.en, nowhere.de"),
         (["prepare", config, "--report", tmp_path / "no" / "x.html"], "make it first, or choose another --report"),
         (["translate", tmp_path / "none.safetensors"], "no such file"),
         (["translate", short, trained], "MODEL comes first: nmt translate MODEL INPUT"),
