@@ -36,19 +36,22 @@ def load(
 
 
 def keeps(
-    sources: "Sequence[str]",
-    targets: "Sequence[str]",
+    sources: "Sequence[str | None]",
+    targets: "Sequence[str | None]",
     *,
     source_language: str,
     target_language: str,
-    clean: "Sequence[str]" = (),
+    clean: "str | Sequence[str]" = (),
 ) -> "list[bool]":
     """Which pairs have text on both sides and pass the rules of `data.clean`, except for near-duplicates: [pairs].
 
     For cleaning text with a library that works with many processes or machines. clean: settings other than their
     defaults, such as "digits=null" or "symbols=0.6". Raises nmt.errors.NmtError for settings that are wrong or need
-    more than the text, and ValueError if there are more sources than targets or fewer.
+    more than the text, and ValueError if there are more sources than targets or fewer. None is a text that is missing.
     """
     from nmt.data.cleaning import keeps
 
-    return keeps(list(zip(sources, targets, strict=True)), (source_language, target_language), tuple(clean))
+    if isinstance(sources, str) or isinstance(targets, str):
+        raise TypeError("nmt.keeps takes lists of sources and of targets, not a text")
+    settings = (clean,) if isinstance(clean, str) else tuple(clean)
+    return keeps(list(zip(sources, targets, strict=True)), (source_language, target_language), settings)

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import grid
 import scoring
 import typer
-from training_runs import Means, Stopped, check_halving, halved
+from training_runs import Launch, Stopped, check_halving, halved
 
 from nmt.checkpoints import averaging, model_file
 from nmt.cli import terminal
@@ -68,22 +68,22 @@ def train(
     """
     table = grid.load(grid_)
     runs = grid.runs(table, table.chosen(rows), recipe, overrides or (), output, seeds, scale=1)
-    means, stopped = Means(device, nproc_per_node, jobs), dict[str, Stopped]()
+    launch, stopped = Launch(device, nproc_per_node, jobs), dict[str, Stopped]()
     if halve:
         steps = [int(step) for step in numbers(halve, "--halve", int, least=1)]
         check_halving(runs, steps)
-        for run in runs:
-            grid.check_unchanged(run)
-        runs, stopped = halved(runs, steps, means)
-    text.result(trained(grid.train_and_score(runs, output, means, average, test)))
+        grid.check(runs, average, test)
+        runs, stopped = halved(runs, steps, launch)
+    found = grid.train_and_score(runs, output, launch, average, test)
+    text.result(trained(found, timed=jobs == 1))
     if stopped:
         rows_stopped = [[row, f"{one.step:,}", f"{one.bleu:.2f}"] for row, one in stopped.items()]
         table_of_stopped = format_table([["stopped early", "step", "BLEU until then"], *rows_stopped], rule=True)
         text.result(f"\n{table_of_stopped}")
 
 
-def trained(found: dict[str, list[grid.Scores]]) -> str:
-    """A table with the scores of each row and the differences to the first row."""
+def trained(found: dict[str, list[grid.Scores]], *, timed: bool = True) -> str:
+    """A table with the scores of each row and the differences to the first row; timed: and one of their speeds."""
     first = next(iter(found.values()))
     tested = "test" in first[0]
     head = ["row", "millions", "PPL", "BLEU", "", "chrF", *(["test BLEU", ""] if tested else [])]
@@ -110,7 +110,8 @@ def trained(found: dict[str, list[grid.Scores]]) -> str:
         f"BLEU on the validation set{', and on the test set' if tested else ''}, with the difference to "
         f"{next(iter(found))}: {first[0]['validation']['bleu_signature']}"
     )
-    return "\n\n".join(filter(None, [format_table([head, *rows], rule=True), note, in_equal_time(found)]))
+    speeds = in_equal_time(found) if timed else ""
+    return "\n\n".join(filter(None, [format_table([head, *rows], rule=True), note, speeds]))
 
 
 def in_equal_time(found: dict[str, list[grid.Scores]]) -> str:

@@ -21,7 +21,7 @@ from typing import Annotated, Any
 import scoring
 import training_runs
 import typer
-from training_runs import Means
+from training_runs import Launch
 
 from nmt.config import reader, schema
 from nmt.config.declaration import required, setting
@@ -275,8 +275,16 @@ class Results:
         return atomic.locked(self.path.parent, waiting=lambda: None)
 
 
+def check(planned: Sequence[Run], average: int, test_files: tuple[Path, Path] | None) -> None:
+    """Raises NmtError where training would be in vain: it would end in an error of `train_and_score`."""
+    for run in planned:
+        _check_average(run, average)
+        check_unchanged(run)
+    scoring.test_pairs(test_files)
+
+
 def train_and_score(
-    planned: Sequence[Run], output: Path, means: Means, average: int, test_files: tuple[Path, Path] | None
+    planned: Sequence[Run], output: Path, launch: Launch, average: int, test_files: tuple[Path, Path] | None
 ) -> dict[str, list[Scores]]:
     """Train and score what is not finished; returns the results of each row, one for each seed.
 
@@ -312,8 +320,8 @@ def train_and_score(
             _log_change(run, before.get("texts", {}), texts)
         check_unchanged(run)
         missing.append(run)
-    for run in training_runs.train(missing, means):
-        found[run] = keys[run] | score(run, average, means.device, test)
+    for run in training_runs.train(missing, launch):
+        found[run] = keys[run] | score(run, average, launch.device, test)
         results.add(found[run])
     by_row: dict[str, list[Scores]] = {}
     for run in planned:

@@ -14,7 +14,7 @@ from typing import Annotated
 import grid
 import typer
 from grid import Run
-from training_runs import Means
+from training_runs import Launch
 
 from nmt.cli import terminal
 from nmt.config import reader
@@ -235,7 +235,7 @@ def main(
         changed = changed_settings(table, runs)
         text.result(not_compared(runs, changed) if changed else count(table, runs))
         return
-    found = grid.train_and_score(runs, output, Means(device, nproc_per_node, jobs), average, test)
+    found = grid.train_and_score(runs, output, Launch(device, nproc_per_node, jobs), average, test)
     text.result(scored(runs, found))
 
 

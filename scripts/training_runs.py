@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,7 +33,7 @@ log = logging.getLogger("nmt")
 _POLL = 0.2  # seconds
 
 
-class Means(NamedTuple):
+class Launch(NamedTuple):
     """How runs are trained: on which device, by how many ranks each (None: in one process), how many at a time."""
 
     device: str
@@ -48,38 +48,46 @@ class Stopped(NamedTuple):
     bleu: float
 
 
-def train(runs: Sequence["Run"], means: Means, until: int | None = None) -> Iterator["Run"]:
+def train(runs: Sequence["Run"], launch: Launch, until: int | None = None) -> Iterator["Run"]:
     """Train or resume the runs, in their order; gives each as soon as it is finished or, with `until`, has validated at
     that step or later.
 
     Signals that would stop this process are sent to all runs, so that they save their states. Raises typer.Exit with
     the status of the first `nmt train` that does not finish.
     """
-    waiting = list(runs)
+    waiting = [run for run in runs if until is None or not reached(run, until)]
     running: dict[Run, subprocess.Popen[str]] = {}
-    with _passing_on(running):
-        try:
-            while waiting or running:
-                while waiting and len(running) < means.jobs:
+    yield from (run for run in runs if run not in waiting)
+    try:
+        while waiting or running:
+            with _passing_on(running):
+                while waiting and len(running) < launch.jobs:
                     run = waiting.pop(0)
-                    if until is not None and reached(run, until):
-                        yield run
-                    else:
-                        running[run] = _start(run, means)
-                for run in [run for run in running if not _runs_on(run, running[run], until)]:
-                    _check_status(run, running.pop(run), until)
+                    running[run] = _start(run, launch)
+                ended = [run for run in running if not _runs_on(run, running[run], until)]
+                while not ended:
+                    time.sleep(_POLL)
+                    ended = [run for run in running if not _runs_on(run, running[run], until)]
+                for run in ended:
+                    _check_status(run, running[run], until)
+            for run in ended:
+                del running[run]
+                with _ending_on_sigterm():  # Ctrl-C is an exception anyway
                     yield run
-                time.sleep(_POLL)
-        finally:  # of an exception here, of a run, or in what the caller does with one
-            for process in running.values():
-                process.send_signal(signal.SIGTERM)
-            for process in running.values():
-                process.wait()
+    finally:  # of an exception here, of a run, or in what the caller does with one
+        for process in running.values():
+            process.send_signal(signal.SIGTERM)
+        for process in running.values():
+            process.wait()
 
 
 @contextmanager
 def _passing_on(running: dict["Run", "subprocess.Popen[str]"]) -> Iterator[None]:
+    """Send signals to all runs; raises typer.Exit after one, when the runs have ended or are where they should be."""
+    heard: list[int] = []
+
     def pass_on(number: int, _: FrameType | None) -> None:
+        heard.append(number)
         for process in running.values():
             process.send_signal(number)
 
@@ -87,26 +95,49 @@ def _passing_on(running: dict["Run", "subprocess.Popen[str]"]) -> Iterator[None]
     before = {number: signal.signal(number, pass_on) for number in not_ignored}
     try:
         yield
+        if heard:
+            raise typer.Exit(128 + heard[0])
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _start(run: "Run", means: Means) -> "subprocess.Popen[str]":
-    arguments = ["train", str(run.file), *run.overrides, "--device", means.device]
-    arguments += [] if means.ranks is None else ["--nproc-per-node", str(means.ranks)]
+@contextmanager
+def _ending_on_sigterm() -> Iterator[None]:
+    """SIGTERM raises typer.Exit, so that other runs are ended too."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        raise typer.Exit(128 + number)
+
+    before = signal.getsignal(signal.SIGTERM)
+    if before == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        if before == signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _start(run: "Run", launch: Launch) -> "subprocess.Popen[str]":
+    arguments = ["train", str(run.file), *run.overrides, "--device", launch.device]
+    arguments += [] if launch.ranks is None else ["--nproc-per-node", str(launch.ranks)]
     log.info("nmt %s", shlex.join(arguments))
     environment = dict(os.environ)
-    if means.jobs > 1:
-        environment.setdefault("OMP_NUM_THREADS", str(max(1, usable_cores() // means.jobs)))
-    # In a new session, so that it gets Ctrl-C at a terminal only once, from this process.
-    return subprocess.Popen(
-        [sys.executable, "-m", "nmt", *arguments],
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env=environment,
-    )
+    if launch.jobs > 1:
+        environment.setdefault("OMP_NUM_THREADS", str(max(1, usable_cores() // launch.jobs)))
+    command = [sys.executable, "-m", "nmt", *arguments]
+    with ExitStack() as stack:
+        output = None
+        if launch.jobs > 1:  # the lines of several runs together could not be read
+            path = run.folder.with_name(f"{run.folder.name}.log")
+            log.info("%s seed %d: its output is in %s", run.row.row, run.seed, path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            output = stack.enter_context(path.open("a", encoding="utf-8"))
+        # In a new session, so that it gets Ctrl-C at a terminal only once, from this process.
+        return subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=output, text=True, start_new_session=True, env=environment
+        )
 
 
 def _runs_on(run: "Run", process: "subprocess.Popen[str]", until: int | None) -> bool:
@@ -159,20 +190,21 @@ def check_halving(runs: Sequence["Run"], steps: Sequence[int]) -> None:
                 )
 
 
-def halved(runs: Sequence["Run"], steps: Sequence[int], means: Means) -> tuple[list["Run"], dict[str, Stopped]]:
+def halved(runs: Sequence["Run"], steps: Sequence[int], launch: Launch) -> tuple[list["Run"], dict[str, Stopped]]:
     """Train all runs until a validation at the first of the steps, then the better half of the rows until the second,
     and so on. Gives the runs that remain, and the rows that were stopped.
 
-    A row is as good as its best validation BLEU until that step, the mean over its seeds. The first row, with which the
-    others are compared, always remains.
+    A row is as good as its best validation BLEU until that step, the mean over its seeds; of equal ones the row with
+    the lower validation loss is better. The first row, with which the others are compared, always remains.
     """
     left, stopped = list(runs), dict[str, Stopped]()
     for step in steps:
-        for _ in train(left, means, step):
+        for _ in train(left, launch, step):
             pass
         rows = list(dict.fromkeys(run.row.row for run in left))
-        bleu = {row: _mean_bleu([run for run in left if run.row.row == row], step) for row in rows}
-        best = sorted(rows, key=bleu.__getitem__, reverse=True)[: math.ceil(len(rows) / 2)]
+        bleu = {row: _means([run for run in left if run.row.row == row], step)[0] for row in rows}
+        loss = {row: _means([run for run in left if run.row.row == row], step)[1] for row in rows}
+        best = sorted(rows, key=lambda row: (-bleu[row], loss[row]))[: math.ceil(len(rows) / 2)]
         kept = {rows[0], *best}
         stopped |= {row: Stopped(step, bleu[row]) for row in rows if row not in kept}
         left = [run for run in left if run.row.row in kept]
@@ -181,6 +213,8 @@ def halved(runs: Sequence["Run"], steps: Sequence[int], means: Means) -> tuple[l
     return left, stopped
 
 
-def _mean_bleu(runs: Sequence["Run"], step: int) -> float:
-    best = [max(row["bleu"] for row in validations(run) if row["step"] <= step) for run in runs]
-    return math.fsum(best) / len(best)
+def _means(runs: Sequence["Run"], step: int) -> tuple[float, float]:
+    """The best validation BLEU and loss until this step, the means of the runs."""
+    until = [[row for row in validations(run) if row["step"] <= step] for run in runs]
+    bleu = math.fsum(max(row["bleu"] for row in rows) for rows in until) / len(runs)
+    return bleu, math.fsum(min(row["validation_loss"] for row in rows) for rows in until) / len(runs)

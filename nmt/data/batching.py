@@ -25,7 +25,7 @@ from nmt.data.mixing import Mix
 from nmt.data.packing import PackedBatch, pack, packed_length
 from nmt.data.padding import Batch, collate_pairs
 from nmt.data.read_ahead import read_ahead
-from nmt.data.token_cutoff import draw_cuts
+from nmt.data.token_cutoff import Cutoff, draw_cuts
 from nmt.data.token_store import Integers, TokenStore
 from nmt.data.vocabulary import EOS
 from nmt.errors import NmtError
@@ -97,12 +97,11 @@ class Batches:
         world_size: int = 1,
         packed: bool = False,
         mix: Mix | None = None,
-        cutoff: Sequence[float] = (),
+        cutoff: Cutoff | None = None,
     ) -> None:
         """versions: how many the store has of each pair, one after the other; each pass over a corpus uses the next of
         them. packed: make packed micro-batches, all of one shape. mix: of the corpora, whose pairs are in
-        the store one after the other; None: all pairs are one corpus. cutoff: the rate of token cutoff in each of
-        the passes of training; empty: there is none."""
+        the store one after the other; None: all pairs are one corpus. cutoff: of tokens; None: there is none."""
         self._store, self._versions = store, versions
         self._batch_tokens = batch_tokens
         self._micro_batch_tokens = min(batch_tokens, micro_batch_tokens or batch_tokens)
@@ -235,7 +234,7 @@ class Batches:
         corpora = np.searchsorted(self._firsts, pairs // self._versions, side="right") - 1
         several = len(self._firsts) > 1
         own = shares[self._rank :: self._ranks]
-        cuts = draw_cuts(source, target, self._cutoff, names) if self._cutoff else None
+        cuts = draw_cuts(source, target, corpora, self._cutoff, names) if self._cutoff else None
         return Step(
             micro_batches=[
                 self._collate(

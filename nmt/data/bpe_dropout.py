@@ -55,7 +55,7 @@ class DropoutEncoder:
         line that is not Unicode text."""
         words = words_of(lines) if self._by_word else None
         if words is None:
-            words = [part for line in lines for part in (line.replace(END, " "), END)]  # no text has line feeds
+            words = [part for line in lines for part in self._parts(line)]
         if len(self._trees) > self._most_nodes:
             self._trees = _Trees(self._tokenizer, self._merges)
         nodes = self._trees.roots(words)
@@ -69,6 +69,11 @@ class DropoutEncoder:
             nodes[left] = self._trees.children(nodes[left], merges)
             following = merges + 1
         return joined_words(self._trees.ids.pick(nodes), ends)
+
+    def _parts(self, line: str) -> list[str]:
+        """A line's words, or the whole line where it cannot be split, and END. (No text has line feeds.)"""
+        words = words_of([line]) if self._by_word else None
+        return [line.replace(END, " "), END] if words is None else words[:-1]
 
     def _done(self, uniform: npt.NDArray[np.float64]) -> Numbers:
         """How many merges are done before one is left out [n]: at least j of them with the probability (1 - p)^j.

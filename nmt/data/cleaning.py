@@ -123,9 +123,9 @@ class TrainingText:
         if self.store is None or self.data.clean is None:
             return None
         path = self.store / f"verdicts-{content_key(self.key)}"
-        if path.exists():
+        if path.exists() and path.stat().st_size:
             log.info("data.clean: decisions made before are reused from %s", path)
-        return Journal(path, "data.store_dir", Job.digest, Verdict.pack, Verdict.unpack)
+        return Journal(path, Job.digest, Verdict.pack, Verdict.unpack)
 
     def _remembered(self) -> Iterator[Chunk]:
         known = iter(self._decisions)
@@ -222,8 +222,9 @@ class Cleaner:
                 )
 
 
-def keeps(pairs: list[Pair], languages: tuple[str, str], clean: tuple[str, ...]) -> list[bool]:
+def keeps(given: list[tuple[str | None, str | None]], languages: tuple[str, str], clean: tuple[str, ...]) -> list[bool]:
     """As `nmt.keeps`."""
+    pairs = [(source or "", target or "") for source, target in given]
     found, places = np.zeros(len(pairs), np.bool_), [place for place, pair in enumerate(pairs) if is_full(pair)]
     found[places] = judge.judge([pairs[place] for place in places], _rules(languages, clean)).kept
     return found.tolist()

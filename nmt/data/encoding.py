@@ -131,7 +131,7 @@ class Encoded(NamedTuple):
 
 
 def _journal(path: Path) -> Journal[Job, Encoded]:
-    return Journal(path, "data.store_dir", Job.digest, Encoded.pack, Encoded.unpack)
+    return Journal(path, Job.digest, Encoded.pack, Encoded.unpack)
 
 
 class ChunkEncoder:

@@ -1,6 +1,7 @@
 """Token cutoff (Shen et al. 2020, "A Simple but Tough-to-Beat Data Augmentation Approach for Natural Language
 Understanding and Generation", section 2.2): some tokens of a sentence are read without their embedding, which is zero;
-their place is still there. The end of a sentence and BOS are never cut off, and what is to be predicted is complete.
+their place is still there. The end of a sentence, BOS and tags are never cut off, and what is to be predicted is
+complete.
 
 What is cut off follows from the step of training alone, however the step is split into ranks and micro-batches.
 """
@@ -11,9 +12,24 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nmt.config import schema
 from nmt.data.token_store import Integers
 
 CUT = -1  # the id of a token that is cut off
+
+
+class Cutoff(NamedTuple):
+    """rates: of the tokens that are cut off, in each pass; tags: how many tokens before each source of a corpus are
+    tags."""
+
+    rates: tuple[float, ...]
+    tags: tuple[int, ...] = (0,)
+
+    @classmethod
+    def of(cls, config: schema.Config) -> "Cutoff | None":
+        """None if nothing is cut off."""
+        tags = tuple(map(len, config.data.tags_of(config.data.train)))
+        return cls(config.training.cutoff, tags) if config.training.cutoff else None
 
 
 class Cuts(NamedTuple):
@@ -31,13 +47,18 @@ class Cuts(NamedTuple):
         return Cuts(*parts)
 
 
-def draw_cuts(source_lengths: Integers, target_lengths: Integers, rates: Sequence[float], names: Sequence[int]) -> Cuts:
-    """lengths: of the sentences [pairs], EOS counted; rates: of the tokens that are cut off, in each pass; names:
-    numbers from which the random numbers follow."""
+def draw_cuts(
+    source_lengths: Integers, target_lengths: Integers, corpora: Integers, cutoff: Cutoff, names: Sequence[int]
+) -> Cuts:
+    """lengths: of the sentences [pairs], EOS counted; corpora: the number of each pair's corpus [pairs]; names: numbers
+    from which the random numbers follow."""
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(names)))
     sides = []
     for lengths in (source_lengths, target_lengths):
-        cut = random.random((len(rates), int(lengths.sum()))) < np.array(rates)[:, None]
+        cut = random.random((len(cutoff.rates), int(lengths.sum()))) < np.array(cutoff.rates)[:, None]
         cut[:, lengths.cumsum() - 1] = False  # EOS
         sides.append(cut)
+    starts, tags = source_lengths.cumsum() - source_lengths, np.array(cutoff.tags)[corpora]
+    for number in range(max(cutoff.tags)):
+        sides[0][:, starts[tags > number] + number] = False
     return Cuts(*sides)

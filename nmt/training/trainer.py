@@ -4,7 +4,6 @@ import dataclasses
 import logging
 import signal
 import time
-from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from nmt.data.batching import Batches
 from nmt.data.mixing import Mix
 from nmt.data.prepare import ValidationSet
 from nmt.data.stages import stages_of
+from nmt.data.token_cutoff import Cutoff
 from nmt.data.token_store import TokenStore
 from nmt.device import explaining_out_of_memory
 from nmt.distributed.ranks import Ranks
@@ -71,7 +71,7 @@ class Trainer:
         )
         sizes = config.training.batch_tokens, self.micro_batch_tokens
         packed = self.train_step.objective.packed
-        mix, cutoff = stages[0].mix, config.training.cutoff
+        mix, cutoff = stages[0].mix, Cutoff.of(config)
         self.batches = self._batches(prepared.train, *sizes, config.versions, packed=packed, mix=mix, cutoff=cutoff)
         self.curriculum = Curriculum(config, stages, self.batches)
         self.validation = [(one.name, self._validation_batches(one)) for one in prepared.validation]
@@ -382,7 +382,7 @@ class Trainer:
         *,
         packed: bool = False,
         mix: Mix | None = None,
-        cutoff: Sequence[float] = (),
+        cutoff: Cutoff | None = None,
     ) -> Batches:
         return Batches(
             pairs,

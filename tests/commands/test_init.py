@@ -71,4 +71,5 @@ def test_training_names_the_files_that_are_missing(here: Path) -> None:
     init("my.yaml")
     done = CliRunner().invoke(app.app, ["train", "my.yaml"])
     assert done.exit_code == 1
-    assert done.stderr.endswith(f"error: validation.en: no such file in {here}\n")
+    names = "train.en, train.de, validation.en, validation.de"
+    assert done.stderr.endswith(f"error: 4 files are missing in {here}: {names}\n")

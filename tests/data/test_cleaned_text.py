@@ -423,8 +423,11 @@ def test_rules_in_other_programs() -> None:
         sources, targets = ([pair[side] for pair in chunk] for side in (0, 1))
         found = nmt.keeps(sources, targets, source_language="en", target_language="de")
         assert found == [pair in kept for pair in chunk]
+    assert nmt.keeps([None, "a"], ["b", None], source_language="en", target_language="de") == [False, False]
+    with pytest.raises(TypeError, match="takes lists of sources and of targets"):
+        nmt.keeps("abc", "abc", source_language="en", target_language="de")
     [pair] = FAULTS["digits"]
-    assert nmt.keeps([pair[0]], [pair[1]], source_language="en", target_language="de", clean=["digits=null"]) == [True]
+    assert nmt.keeps([pair[0]], [pair[1]], source_language="en", target_language="de", clean="digits=null") == [True]
     for languages, clean, reason in (
         (("en", "de"), "digit=null", "did you mean digits"),
         (("en", "de"), "score=-5", "needs the scores of a model"),

@@ -1,5 +1,6 @@
 """What a journal holds is not computed again, and what it does not hold whole is."""
 
+import io
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.errors import NmtError
+from nmt.files import journal
 from nmt.files.journal import Arrays, Journal
 
 
@@ -32,7 +33,7 @@ class Work:
     """Counts up to the number that is the job, and remembers the jobs it did."""
 
     def __init__(self, path: Path) -> None:
-        self.journal = Journal[int, list[int]](path, "a.setting", digest, pack, unpack)
+        self.journal = Journal[int, list[int]](path, digest, pack, unpack)
         self.done: list[int] = []
 
     def __call__(self, jobs: Iterable[tuple[Any, int]]) -> Iterator[tuple[Any, list[int]]]:
@@ -80,8 +81,11 @@ def test_a_file_that_is_cut_or_damaged_is_used_until_there(tmp_path_factory: Any
     Work(path).results(JOBS)
     whole = path.read_bytes()
     place = data.draw(st.integers(0, len(whole) - 1))
-    if data.draw(st.booleans()):
+    kind = data.draw(st.integers(0, 2))
+    if kind == 0:
         path.write_bytes(whole[:place])
+    elif kind == 1:
+        path.write_bytes(whole[:place] + data.draw(st.sampled_from([bytes(4096), bytes(range(256)) * 9])))
     else:
         path.write_bytes(whole[:place] + bytes([whole[place] ^ data.draw(st.integers(1, 255))]) + whole[place + 1 :])
     work = Work(path)
@@ -91,17 +95,34 @@ def test_a_file_that_is_cut_or_damaged_is_used_until_there(tmp_path_factory: Any
     assert again.results(JOBS) == EXPECTED and again.done == []
 
 
-def test_what_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object, **arrays: object) -> None:
-        raise OSError(28, os.strerror(28))
+def test_records_of_another_version_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Work(tmp_path / "journal").results(JOBS)
+    monkeypatch.setattr(journal, "_FORMAT", b"another")
+    for done in (JOBS, []):
+        work = Work(tmp_path / "journal")
+        assert work.results(JOBS) == EXPECTED and work.done == done
 
-    work = Work(tmp_path / "journal")
+
+def test_without_a_file_the_work_is_done_and_a_warning_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Full(io.FileIO):
+        def write(self, content: Any) -> int:
+            if self.tell() + len(content) > 1000:
+                raise OSError(28, os.strerror(28))
+            return super().write(content[:100])  # as a file may do that is not buffered
+
     with monkeypatch.context() as patch:
-        patch.setattr(np, "savez", full)
-        with pytest.raises(NmtError, match=r"journal: cannot be written: No space left.*choose another a\.setting"):
-            work.results(JOBS)
-    with pytest.raises(NmtError, match=r"cannot be written: No such file"):
-        Work(tmp_path / "missing" / "journal").results(JOBS)
+        patch.setattr(Path, "open", lambda path, mode, buffering: Full(path, "a+"))
+        assert Work(tmp_path / "journal").results(JOBS) == EXPECTED
+    assert caplog.messages == [
+        f"{tmp_path / 'journal'}: cannot be written: No space left on device: if this is interrupted, it begins again"
+    ]
+    work = Work(tmp_path / "journal")
+    assert work.results(JOBS) == EXPECTED and work.done == JOBS[1:]
+    caplog.clear()
+    assert Work(tmp_path / "missing" / "journal").results(JOBS) == EXPECTED
+    assert len(caplog.messages) == 1 and "cannot be written: No such file or directory" in caplog.text
 
 
 def test_errors_of_the_work_are_its_own(tmp_path: Path) -> None:

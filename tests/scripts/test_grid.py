@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -383,6 +384,7 @@ ended = []
 signal.signal(signal.SIGTERM, lambda *_: ended.append(1))
 while step < 12:
     if ended:
+        (run / "ended").touch()
         sys.exit(130)
     step += 1
     with metrics.open("a") as file:
@@ -439,7 +441,44 @@ def test_when_one_run_fails_the_others_are_saved(grid: Any, recipe: Path, tmp_pa
     with pytest.raises(typer.Exit) as status:
         list(grid.training_runs.train(runs, SimpleNamespace(device="cpu", ranks=None, jobs=3)))
     assert status.value.exit_code == 1
-    assert not any(grid.training_runs.reached(run, 12) for run in (runs[0], runs[2]))
+    assert all((run.folder / "ended").exists() for run in (runs[0], runs[2]))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.usefixtures("stand_in")
+def test_a_signal_while_a_row_is_scored_ends_the_grid_and_the_other_rows(
+    grid: Any, recipe: Path, number: signal.Signals
+) -> None:
+    runs, started = rows_of_quality(grid, recipe, [0.1, 0.2, 0.3]), []
+    left_out = [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)]
+    with pytest.raises((typer.Exit, KeyboardInterrupt)):
+        for run in grid.training_runs.train(runs, SimpleNamespace(device="cpu", ranks=None, jobs=2), 2):
+            started.append(run)
+            os.kill(os.getpid(), number)
+            time.sleep(5)
+    assert len(started) == 1 and not runs[2].folder.exists()
+    assert [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)] == left_out
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_signal_to_a_run_that_has_come_far_enough_ends_the_grid(grid: Any, recipe: Path) -> None:
+    runs = rows_of_quality(grid, recipe, [0.1, 0.2])
+    stopping = threading.Timer(0.0, lambda: None)
+
+    def reached(run: Any, step: int) -> bool:
+        found: bool = real(run, step)
+        if found and not stopping.finished.is_set():
+            stopping.finished.set()
+            os.kill(os.getpid(), signal.SIGINT)
+        return found
+
+    real, grid.training_runs.reached = grid.training_runs.reached, reached
+    try:
+        with pytest.raises(typer.Exit) as status:
+            list(grid.training_runs.train(runs, CPU, 3))
+    finally:
+        grid.training_runs.reached = real
+    assert status.value.exit_code == 130 and not runs[1].folder.exists()
 
 
 @pytest.mark.parametrize(

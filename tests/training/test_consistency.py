@@ -1,5 +1,6 @@
 """Consistency training is what its papers define, in one pass over the logits; weight 0 is plain training."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +11,11 @@ import torch.nn.functional as F
 from helpers.stores import Store, make
 from torch import Tensor
 
+from nmt.commands.train import training_data
 from nmt.config import reader, schema
 from nmt.data.packing import pack
 from nmt.data.padding import Batch, collate_pairs
-from nmt.data.token_cutoff import CUT, Cuts, draw_cuts
+from nmt.data.token_cutoff import CUT, Cutoff, Cuts, draw_cuts
 from nmt.data.vocabulary import BOS, EOS, PAD
 from nmt.errors import NmtError
 from nmt.models.embedding import embedded
@@ -22,6 +24,7 @@ from nmt.models.transformer.model import Transformer
 from nmt.training import loss as plain_loss
 from nmt.training.consistency import Weights, consistent_cross_entropy
 from nmt.training.objective import Objective
+from nmt.training.trainer import Trainer
 
 V = 23
 SIZES = schema.TransformerConfig(d_model=16, feed_forward=24, layers=2, heads=2, dropout=0.0)
@@ -123,8 +126,8 @@ def rows(seed: int = 0, count: int = 9) -> tuple[list[np.ndarray], list[np.ndarr
 
 
 def cuts_of(source: list[np.ndarray], target: list[np.ndarray], settings: schema.TrainingConfig) -> Cuts:
-    lengths = (np.array([len(row) for row in side]) for side in (source, target))
-    return draw_cuts(*lengths, settings.cutoff, (1, 2))
+    lengths = [np.array([len(row) for row in side]) for side in (source, target)]
+    return draw_cuts(*lengths, np.zeros(len(source), np.int64), Cutoff(settings.cutoff), (1, 2))
 
 
 def losses_and_gradients(of_model: Objective, pairs: Any) -> dict[str, Tensor]:
@@ -218,14 +221,35 @@ def test_a_token_that_is_cut_off_has_no_vector_and_no_gradient() -> None:
 
 
 def test_rates_and_what_is_never_cut() -> None:
-    lengths = np.full(2000, 10)
-    cuts = draw_cuts(lengths, lengths, (0.0, 0.25), (1, 2, 3))
+    lengths, corpora = np.full(2000, 10), np.arange(2000) // 1000
+    cuts = draw_cuts(lengths, lengths, corpora, Cutoff((0.0, 0.25), (0, 0)), (1, 2, 3))
     for side in cuts:
         assert not side[0].any() and abs(side[1].mean() - 0.25 * 0.9) < 0.01
         assert not side[:, 9::10].any()
     assert not np.array_equal(*cuts) and not np.array_equal(
-        cuts[0], draw_cuts(lengths, lengths, (0.0, 0.25), (1, 2, 4))[0]
+        cuts[0], draw_cuts(lengths, lengths, corpora, Cutoff((0.0, 0.25), (0, 0)), (1, 2, 4))[0]
     )
+
+
+def test_tags_are_never_cut() -> None:
+    lengths, corpora = np.array([4, 5, 3, 4]), np.array([0, 1, 1, 0])
+    cuts = draw_cuts(lengths, lengths, corpora, Cutoff((1 - 1e-9,), (0, 2)), (1,))
+    rows = np.split(cuts.source[0], lengths.cumsum()[:-1])
+    assert [row.astype(int).tolist() for row in rows] == [[1, 1, 1, 0], [0, 0, 1, 1, 0], [0, 0, 0], [1, 1, 1, 0]]
+    assert cuts.target[0].sum() == (lengths - 1).sum()
+
+
+def test_training_reads_what_the_settings_say(make_config: Callable[..., Any]) -> None:
+    found = {}
+    for method in ("none", "simcut"):
+        config = make_config("model.dropout=0", "training.token_cutoff=0.3", f"training.consistency={method}")
+        trainer = Trainer(config, training_data(config), torch.device("cpu"))
+        [batch] = next(trainer.batches.epoch(0)).micro_batches
+        found[method] = [(read == CUT).any().item() for read in batch.read_source]
+        of_a_pass = trainer.model.training_flops(1, 5, 5)
+        assert trainer.model.cuts and trainer._flops(1, 5, 5) == len(found[method]) * of_a_pass
+        assert all(step.micro_batches[0].read_source is None for step in trainer.validation[0][1].epoch(0))
+    assert found == {"none": [True], "simcut": [False, True]}
 
 
 def read_by_pair(store: Store, steps: Any) -> dict[int, tuple[list[list[int]], list[list[int]]]]:
@@ -243,7 +267,7 @@ def read_by_pair(store: Store, steps: Any) -> dict[int, tuple[list[list[int]], l
 
 def test_what_is_cut_off_does_not_depend_on_ranks_micro_batches_and_resuming() -> None:
     store = Store([(3 + i % 15, 2 + i % 7) for i in range(200)])
-    cutoff = {"cutoff": (0.1, 0.3)}
+    cutoff = {"cutoff": Cutoff((0.1, 0.3))}
     whole = read_by_pair(store, make(store, 300, **cutoff).epoch(1))
     assert len(whole) == 200 and sum(CUT in ids for sides in whole.values() for side in sides for ids in side) > 200
     parts: dict[int, Any] = {}
