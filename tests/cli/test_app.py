@@ -378,10 +378,9 @@ STAGES = """data.stages=[
         (),
         (RECURRENT,),
         (STAGES, "data.pool_pairs=150", "data.validation_in_training=warn"),
-        ("training.consistency=simcut",),
         ("training.consistency=rdrop", "training.token_cutoff=0.1"),
     ],
-    ids=["", "recurrent", "stages", "simcut", "rdrop"],
+    ids=["", "recurrent", "stages", "consistency"],
 )
 def test_killed_at_any_moment_the_run_ends_the_same(corpus: Path, tmp_path: Path, changes: tuple[str, ...]) -> None:
     settings = [*changes, "training.max_steps=60", "training.validation_bleu=false", "training.validate_every=20"]

@@ -28,13 +28,13 @@ def cut(encoder: DropoutEncoder, lines: list[str], seed: int = 0) -> list[list[i
     return sequences
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(st.lists(st.text(WITHOUT_LINE_FEED, max_size=20), max_size=4), st.sampled_from(TOKENIZERS))
 def test_without_dropout_nothing_is_left_out(lines: list[str], tokenizer: Tokenizer) -> None:
     assert cut(DropoutEncoder(tokenizer, 0.0), lines) == tokenizer.encode(lines)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(st.lists(st.text(WITHOUT_LINE_FEED, max_size=20), max_size=4), st.sampled_from(TOKENIZERS), st.integers(0, 9))
 def test_the_text_stays_the_same(lines: list[str], tokenizer: Tokenizer, seed: int) -> None:
     found = cut(DropoutEncoder(tokenizer, 0.5), lines, seed)

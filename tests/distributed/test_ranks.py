@@ -233,8 +233,10 @@ def gradient(ranks: Ranks, config: Config, index: int) -> tuple[int, list[int], 
 @pytest.mark.parametrize(
     ("model", "packed", "consistency"),
     [
-        *(("model.dropout=0", packed, one) for packed in ("false", "true") for one in ("none", "rdrop", "simcut")),
-        (RECURRENT, "false", "none"),
+        ("model.dropout=0", "false", "none"),
+        ("model.dropout=0", "true", "none"),
+        ("model.dropout=0", "false", "rdrop"),
+        ("model.dropout=0", "true", "simcut"),
         (RECURRENT, "false", "simcut"),
     ],
 )
@@ -350,8 +352,14 @@ def test_two_ranks_give_the_weights_of_one(
             assert row[key] == pytest.approx(other[key], rel=1e-9), (row["step"], key)
 
 
-@pytest.mark.parametrize("settings", [(), ("sharded=true",), ("activation_checkpointing=true",)])
-@pytest.mark.parametrize("vocabulary", [(), ("vocabulary.relearn=true", "vocabulary.size=290")])
+@pytest.mark.parametrize(
+    ("settings", "vocabulary"),
+    [
+        ((), ()),
+        (("sharded=true",), ("vocabulary.relearn=true", "vocabulary.size=290")),
+        (("activation_checkpointing=true",), ()),
+    ],
+)
 def test_a_run_that_starts_from_a_model_with_frozen_layers_is_that_of_one_rank(
     two_ranks: RankProcesses, corpus: Path, tmp_path: Path, settings: tuple[str, ...], vocabulary: tuple[str, ...]
 ) -> None:
