@@ -450,6 +450,7 @@ def test_a_signal_while_a_row_is_scored_ends_the_grid_and_the_other_rows(
     grid: Any, recipe: Path, number: signal.Signals
 ) -> None:
     runs, started = rows_of_quality(grid, recipe, [0.1, 0.2, 0.3]), []
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell may ignore for what runs in the background
     left_out = [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)]
     with pytest.raises((typer.Exit, KeyboardInterrupt)):
         for run in grid.training_runs.train(runs, SimpleNamespace(device="cpu", ranks=None, jobs=2), 2):
