@@ -202,9 +202,9 @@ def halved(runs: Sequence["Run"], steps: Sequence[int], launch: Launch) -> tuple
         for _ in train(left, launch, step):
             pass
         rows = list(dict.fromkeys(run.row.row for run in left))
-        bleu = {row: _means([run for run in left if run.row.row == row], step)[0] for row in rows}
-        loss = {row: _means([run for run in left if run.row.row == row], step)[1] for row in rows}
-        best = sorted(rows, key=lambda row: (-bleu[row], loss[row]))[: math.ceil(len(rows) / 2)]
+        means = {row: _means([run for run in left if run.row.row == row], step) for row in rows}
+        bleu = {row: mean for row, (mean, _) in means.items()}
+        best = sorted(rows, key=lambda row: (-means[row][0], means[row][1]))[: math.ceil(len(rows) / 2)]
         kept = {rows[0], *best}
         stopped |= {row: Stopped(step, bleu[row]) for row in rows if row not in kept}
         left = [run for run in left if run.row.row in kept]

@@ -1,11 +1,10 @@
 """Text to ids: each pair becomes two sequences of subwords, and pairs that are too long are dropped."""
 
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import chain, compress
+from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ import numpy.typing as npt
 from nmt.config import schema
 from nmt.data.bpe_dropout import DropoutEncoder
 from nmt.data.cleaning import Chunk, TrainingText, hashes_of, seen_pairs
-from nmt.data.corpus import Pair
+from nmt.data.corpus import Pair, digest
 from nmt.data.processes import mapped
 from nmt.data.report import CorpusCounts, SideCounts, counts_from
 from nmt.data.rules.examples import DropExamples
@@ -78,8 +77,7 @@ class Job(NamedTuple):
 
     def digest(self) -> bytes:
         """A hash of the pairs."""
-        text = "\n".join(chain.from_iterable(self.pairs)).encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(text, digest_size=16).digest()
+        return digest(self.pairs)
 
 
 def _jobs(text: TrainingText) -> Iterator[tuple[Chunk, Job]]:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.tokenizers import CHARACTERS, TOKENIZERS, learned, trained_elsewhere
+from helpers.tokenizers import CHARACTERS, TOKENIZERS, learned, trained_elsewhere, without_end
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.data.bpe_dropout import DropoutEncoder
-from nmt.data.vocabulary import EOS, Tokenizer
+from nmt.data.vocabulary import Tokenizer
 from nmt.errors import NmtError
 
 Pieces = tuple[str, ...]
@@ -21,11 +21,7 @@ WITHOUT_LINE_FEED = CHARACTERS.filter(lambda character: character != "\n")  # wh
 
 
 def cut(encoder: DropoutEncoder, lines: list[str], seed: int = 0) -> list[list[int]]:
-    found = encoder.encode(lines, np.random.default_rng(seed))
-    assert found.offsets.tolist() == [0, *found.lengths.cumsum().tolist()] and len(found.ids) == found.offsets[-1]
-    sequences = [ids.tolist() for ids in found.take(np.arange(len(lines)))]
-    assert all(ids.pop() == EOS for ids in sequences)
-    return sequences
+    return without_end(encoder.encode(lines, np.random.default_rng(seed)), len(lines))
 
 
 @settings(deadline=None, max_examples=80)

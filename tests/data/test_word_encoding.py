@@ -3,23 +3,18 @@
 import random
 from typing import Any
 
-import numpy as np
 import pytest
-from helpers.tokenizers import CHARACTERS, SENTENCES, TOKENIZERS, trained_elsewhere
+from helpers.tokenizers import CHARACTERS, SENTENCES, TOKENIZERS, trained_elsewhere, without_end
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from nmt.data.vocabulary import EOS, Tokenizer
+from nmt.data.vocabulary import Tokenizer
 from nmt.data.word_encoding import WordEncoder, separates_words
 from nmt.errors import NmtError
 
 
 def encoded(encoder: WordEncoder, lines: list[str]) -> list[list[int]]:
-    found = encoder.encode(lines)
-    assert found.offsets.tolist() == [0, *found.lengths.cumsum().tolist()] and len(found.ids) == found.offsets[-1]
-    sequences = [ids.tolist() for ids in found.take(np.arange(len(lines)))]
-    assert all(ids.pop() == EOS for ids in sequences)
-    return sequences
+    return without_end(encoder.encode(lines), len(lines))
 
 
 @settings(deadline=None, max_examples=300)

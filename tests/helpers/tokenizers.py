@@ -3,12 +3,14 @@
 import io
 from typing import Any
 
+import numpy as np
 import sentencepiece
 from hypothesis import strategies as st
 
 from nmt.config import schema
 from nmt.data import vocabulary
-from nmt.data.vocabulary import Tokenizer
+from nmt.data.token_store import FlatSequences
+from nmt.data.vocabulary import EOS, Tokenizer
 
 SENTENCES = [
     "the cat sat on the mat",
@@ -40,3 +42,11 @@ def trained_elsewhere(**options: Any) -> Tokenizer:
         minloglevel=2, hard_vocab_limit=options.get("model_type") != "unigram", **({"model_type": "bpe"} | options),
     )  # fmt: skip
     return Tokenizer(model.getvalue())
+
+
+def without_end(found: FlatSequences, lines: int) -> list[list[int]]:
+    """The ids of each of the lines, which an encoder has laid end to end, without the EOS after each."""
+    assert found.offsets.tolist() == [0, *found.lengths.cumsum().tolist()] and len(found.ids) == found.offsets[-1]
+    sequences = [ids.tolist() for ids in found.take(np.arange(lines))]
+    assert all(ids.pop() == EOS for ids in sequences)
+    return sequences

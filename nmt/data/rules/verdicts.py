@@ -1,18 +1,17 @@
 """What the rules say of a chunk of pairs: a job that other processes can do."""
 
-import hashlib
 import json
 import zlib
 from collections.abc import Sequence
 from functools import cache
-from itertools import chain, compress
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nmt.config import schema
-from nmt.data.corpus import Pair
+from nmt.data.corpus import Pair, digest
 from nmt.data.rules.examples import DropExamples
 from nmt.data.rules.judge import judge, rules_of
 from nmt.data.rules.near_duplicates import folded_hashes
@@ -31,9 +30,7 @@ class Job(NamedTuple):
 
     def digest(self) -> bytes:
         """A hash of the pairs and their scores."""
-        text = "\n".join(chain.from_iterable(self.pairs)).encode("utf-8", "surrogatepass")
-        scores = b"" if self.scores is None else self.scores.tobytes()
-        return hashlib.blake2b(text + scores, digest_size=16).digest()
+        return digest(self.pairs, b"" if self.scores is None else self.scores.tobytes())
 
 
 class Verdict(NamedTuple):
