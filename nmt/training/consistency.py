@@ -10,7 +10,7 @@ distributions of the next token in each pass, and CE is the label-smoothed cross
     second pass has cut tokens, and the gradient goes through both):  CE(P1) + weight · KL(P1 ‖ P2)
 
 With l = log P, the gradients of KL(P1 ‖ P2) with respect to the logits of the first and of the second pass are
-P1 · (l1 - l2 - KL) and P2 - P1. Shapes: N tokens (no padding), D d_model, V subwords.
+P1 · (l1 - l2 - KL(P1 ‖ P2)) and P2 - P1. Shapes: N tokens (no padding), D d_model, V subwords.
 """
 
 from typing import Any, NamedTuple
@@ -21,8 +21,6 @@ from torch import Tensor
 from nmt.config.schema import TrainingConfig
 from nmt.models.linear import product
 from nmt.training import loss as plain
-
-_LEAST = -80.0  # log P below which P adds nothing to a float32 sum, and would soon be a slow denormal number
 
 
 class Weights(NamedTuple):
@@ -42,7 +40,7 @@ class Weights(NamedTuple):
         return cls(1.0, 0.0, weight, 0.0)
 
 
-class _ConsistentCrossEntropy(torch.autograd.Function):
+class _ConsistentCrossEntropy(plain.LossWithGradients):
     """The loss and, in the same pass over the logits, its gradients, as in `nmt.training.loss`."""
 
     @staticmethod
@@ -70,51 +68,58 @@ class _ConsistentCrossEntropy(torch.autograd.Function):
                 if grad_weight is not None:
                     plain.add_scaled_product(grad_weight, difference.t(), h_all[place], unit)
         ctx.gradients, ctx.hidden_dtype = (grad_hidden, grad_weight), hidden.dtype
-        loss = loss.to(wide)
         ctx.mark_non_differentiable(nll)
-        return loss, nll
+        return loss.to(wide), nll
 
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        if ctx.gradients is None:  # the first backward pass has scaled them in place
-            raise RuntimeError("a second backward pass through one loss: compute the loss again")
-        grad_hidden, grad_weight = (g if g is None else g.mul_(gradient) for g in ctx.gradients)
-        ctx.gradients = None
-        return grad_hidden if grad_hidden is None else grad_hidden.to(ctx.hidden_dtype), grad_weight, *[None] * 4
+
+class _Pass(NamedTuple):
+    """What the loss needs of one pass, for each of n tokens."""
+
+    p: Tensor  # [n, V]
+    log_sum: Tensor  # [n]: log Σ exp z over the logits z
+    of_target: Tensor  # [n]: the target's logit
+    mean: Tensor  # [n]: the mean logit
+
+    @classmethod
+    def of(cls, logits: Tensor, target: Tensor) -> "_Pass":
+        """From logits [n, V], which are overwritten, and ids [n]."""
+        of_target, mean = logits.gather(1, target[:, None])[:, 0], logits.mean(dim=1)
+        return cls(*plain.softmax_in_place(logits), of_target, mean)
 
 
 def _parts(
     logits: list[Tensor], target: Tensor, smoothing: float, weights: Weights, needed: bool
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """The logits of both passes [n, V] and ids [n] → the loss and -log p of each token [n], and, if they are needed,
-    the gradients with respect to the logits [n, V]."""
-    at_target, vocabulary = target[:, None], logits[0].shape[1]
-    first, second = (torch.log_softmax(each, dim=1) for each in logits)
-    nlls = [-each.gather(1, at_target)[:, 0] for each in (first, second)]
-    entropies = [
-        (1 - smoothing) * nll - smoothing * each.mean(dim=1) if smoothing and weight else nll
-        for nll, each, weight in zip(nlls, (first, second), weights, strict=False)
-    ]
-    p_first, p_second = (each.clamp_(min=_LEAST).exp() for each in (first, second))
-    difference = first.sub_(second)
-    first_second, second_first = (p_first * difference).sum(dim=1), -(p_second * difference).sum(dim=1)
-    loss = weights.first * entropies[0] + weights.second * entropies[1]
-    loss += weights.first_second * first_second + weights.second_first * second_first
-    nll = weights.first * nlls[0] + weights.second * nlls[1]
-    if not needed:
-        return loss, nll, []
-    gradients = []
-    for own, other, sign, weight, of_own, of_other, kl in (
-        (p_first, p_second, 1.0, weights.first, weights.first_second, weights.second_first, first_second),
-        (p_second, p_first, -1.0, weights.second, weights.second_first, weights.first_second, second_first),
+    """The logits z of both passes [n, V], which are overwritten, and ids [n] → the loss and -log p of each token [n],
+    and, if they are needed, the gradients with respect to the logits [n, V].
+
+    As l1 - l2 = (z1 - z2) - (log Σ exp z1 - log Σ exp z2), the only exponentials are those of the softmax: they take
+    more time than all else here.
+    """
+    apart = logits[0] - logits[1]
+    first, second = (_Pass.of(z, target) for z in logits)
+    log_sums = first.log_sum - second.log_sum
+    loss, nll, gradients = torch.zeros_like(log_sums), torch.zeros_like(log_sums), []
+    for own, other, sign, weight, of_own, of_other in (
+        (first, second, 1.0, weights.first, weights.first_second, weights.second_first),
+        (second, first, -1.0, weights.second, weights.second_first, weights.first_second),
     ):
-        gradient = (weight + of_other - of_own * kl)[:, None] * own - of_other * other
-        if of_own:
-            gradient.addcmul_(own, difference, value=sign * of_own)
-        if weight:
-            gradient.sub_(weight * smoothing / vocabulary)
-            gradient.scatter_add_(1, at_target, gradient.new_full(at_target.shape, -weight * (1 - smoothing)))
-        gradients.append(gradient)
+        weighted = own.p * apart if of_own else apart.new_zeros(len(target), 1)
+        mean = sign * weighted.sum(dim=1)  # of the difference between the logits, under P of this pass
+        nll += weight * (own.log_sum - own.of_target)
+        loss += weight * (own.log_sum - (1 - smoothing) * own.of_target - smoothing * own.mean)
+        loss += of_own * (mean - sign * log_sums)
+        if needed:
+            gradient = own.p * (weight + of_other - of_own * mean)[:, None]
+            if of_own:
+                gradient.add_(weighted, alpha=sign * of_own)
+            if of_other:
+                gradient.sub_(other.p, alpha=of_other)
+            if weight:
+                gradient.sub_(weight * smoothing / gradient.shape[1])
+                of_label = gradient.new_full((len(target), 1), -weight * (1 - smoothing))
+                gradient.scatter_add_(1, target[:, None], of_label)
+            gradients.append(gradient)
     return loss, nll, gradients
 
 

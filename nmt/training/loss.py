@@ -16,9 +16,11 @@ from nmt.models.linear import add_product, product
 
 log = logging.getLogger("nmt")
 
-# Logits computed at once: a part that stays near the processor's caches. The [N, V] matrix is never held.
-CHUNK_ELEMENTS = {"cpu": 1 << 24}
+# Logits computed at once: a part that stays in a CPU's caches. The [N, V] matrix is never held. But with too few rows
+# most of the time would go to the weights, which are read again, and to their gradient, for each part.
+_CHUNK_ELEMENTS = {"cpu": 1 << 21}
 _DEFAULT_CHUNK_ELEMENTS = 1 << 28
+_LEAST_ROWS = 256
 _LEAST_LOGIT = 80.0  # below the largest: e^-80 = 2e-35 of its probability adds nothing to a float32 sum
 # Whether PyTorch adds a product of 16-bit matrices to a float32 matrix; otherwise it is rounded, stored and then added.
 _ADDS_IN_FLOAT32 = torch.version.cuda is not None and torch.__version__ >= (2, 10)  # type: ignore[operator]
@@ -26,7 +28,22 @@ _ADDS_IN_FLOAT32 = torch.version.cuda is not None and torch.__version__ >= (2, 1
 _Difference = Callable[[Tensor, Tensor, float, float, bool], tuple[Tensor, Tensor, Tensor]]  # as `_difference` has it
 
 
-class _SmoothedCrossEntropy(torch.autograd.Function):
+class LossWithGradients(torch.autograd.Function):
+    """A loss whose `forward` takes hidden, weight and what needs no gradient, gives (loss, -log p of each token), and
+    leaves the gradients of hidden and weight, or None for each, in `ctx.gradients`, and hidden's dtype in
+    `ctx.hidden_dtype`."""
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        if ctx.gradients is None:  # the first backward pass has scaled them in place
+            raise RuntimeError("a second backward pass through one loss: compute the loss again")
+        grad_hidden, grad_weight = (g if g is None else g.mul_(gradient) for g in ctx.gradients)
+        ctx.gradients = None
+        others = [None] * (len(ctx.needs_input_grad) - 2)
+        return grad_hidden if grad_hidden is None else grad_hidden.to(ctx.hidden_dtype), grad_weight, *others
+
+
+class _SmoothedCrossEntropy(LossWithGradients):
     """The loss and, in the same pass over the logits, its gradients.
 
     With p = softmax(h Wᵀ) and the smoothed target q = (1-ε) δ_y + ε/V, the gradient of the loss with respect to the
@@ -72,22 +89,13 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             if grad_weight is not None:
                 grad_weight.sub_(hidden.sum(dim=0) * mean_target)
         ctx.gradients, ctx.hidden_dtype = (grad_hidden, grad_weight), hidden.dtype
-        loss = loss.to(wide)
         ctx.mark_non_differentiable(nll)
-        return loss, nll
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        if ctx.gradients is None:  # the first backward pass has scaled them in place
-            raise RuntimeError("a second backward pass through one loss: compute the loss again")
-        grad_hidden, grad_weight = (g if g is None else g.mul_(gradient) for g in ctx.gradients)
-        ctx.gradients = None
-        return grad_hidden if grad_hidden is None else grad_hidden.to(ctx.hidden_dtype), grad_weight, None, None, None
+        return loss.to(wide), nll
 
 
 def rows_at_once(device: torch.device, vocabulary: int) -> int:
     """The tokens whose logits are computed at once."""
-    return max(1, CHUNK_ELEMENTS.get(device.type, _DEFAULT_CHUNK_ELEMENTS) // vocabulary)
+    return max(_LEAST_ROWS, _CHUNK_ELEMENTS.get(device.type, _DEFAULT_CHUNK_ELEMENTS) // vocabulary)
 
 
 def _difference(
@@ -98,17 +106,22 @@ def _difference(
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     at_target = target[:, None]
     of_target = logits.gather(1, at_target)[:, 0]
-    largest = logits.amax(dim=1)
-    if logits.device.type == "cpu":  # denormal probabilities would make its products many times slower
-        torch.maximum(logits, (largest - _LEAST_LOGIT)[:, None], out=logits)
-    p = torch.softmax(logits, dim=1, out=logits)
-    # p at the largest logit is at least 1/V, so its logarithm is finite; p at y may be 0.
-    nll = largest - of_target - p.amax(dim=1).log()
+    p, log_sum = softmax_in_place(logits)
+    nll = log_sum - of_target  # not -log p: p at the target may be 0
     if needed:
         p.scatter_(1, at_target, p.gather(1, at_target) - confidence)
         if uniform:
             p.sub_(uniform)
     return nll, of_target, p
+
+
+def softmax_in_place(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits z [n, V], which are overwritten → p [n, V] and log Σ exp z [n]."""
+    largest = logits.amax(dim=1)
+    if logits.device.type == "cpu":  # denormal probabilities would make its products many times slower
+        torch.maximum(logits, (largest - _LEAST_LOGIT)[:, None], out=logits)
+    p = torch.softmax(logits, dim=1, out=logits)
+    return p, largest - p.amax(dim=1).log()  # p at the largest logit is at least 1/V, so its logarithm is finite
 
 
 @functools.cache

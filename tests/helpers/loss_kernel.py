@@ -66,7 +66,7 @@ class Whole:
         hidden, weight = (tensor.clone().requires_grad_() for tensor in (self.hidden, self.weight))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(loss, "_in_triton", lambda *_: difference)
-            patch.setitem(loss.CHUNK_ELEMENTS, kind, CHUNK_ROWS * len(weight))
+            patch.setattr(loss, "rows_at_once", lambda *_: CHUNK_ROWS)
             with torch.autocast(kind, self.dtype, enabled=self.dtype != torch.float32):
                 value, nll = compute(hidden, weight, self.target, self.smoothing)
         of_hidden, of_weight = torch.autograd.grad(value, (hidden, weight))
