@@ -250,6 +250,7 @@ def of_training(
         "ema_decay": training.ema_decay is not None,
         "micro_batch_tokens": micro == "auto",
         "precision": training.precision == "float16",
+        "optimizer": training.optimizer == "muon",  # which needs whole matrices
     }
     for key, given in not_with_sharding.items():
         if training.sharded and given:

@@ -167,6 +167,9 @@ class TrainingConfig:
     max_seconds: float | None = setting(
         None, "save and stop this many seconds after the start of the command; the run can be resumed", above=0
     )
+    optimizer: Literal["adam", "muon"] = setting(
+        "adam", "Adam, as in the paper; or Muon for the matrices in the layers, and Adam for all else"
+    )
     schedule: Literal["paper", "inverse_sqrt", "cosine", "linear", "constant"] = setting(
         "paper",
         "learning rate after the warmup; `paper`: equation 3, its peak from d_model or hidden_size",
@@ -176,7 +179,7 @@ class TrainingConfig:
     warmup_steps: int = setting(4000, "steps in which the learning rate rises from 0", at_least=0)
     adam_betas: tuple[float, float] = setting((0.9, 0.98), "Adam's decay rates", at_least=0, below=1)
     adam_epsilon: float = setting(1e-9, "Adam's epsilon", above=0)
-    weight_decay: float = setting(0.0, "decoupled weight decay (AdamW) on matrices", at_least=0)
+    weight_decay: float = setting(0.0, "decoupled weight decay on matrices, as in AdamW", at_least=0)
     clip_norm: float | None = setting(None, "clip the gradient to this norm; null: no clipping", above=0)
     label_smoothing: float = setting(0.1, "probability mass spread over the vocabulary", at_least=0, below=1)
     consistency: Literal["none", "rdrop", "simcut"] = setting(

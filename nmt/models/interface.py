@@ -126,6 +126,12 @@ class TranslationModel(nn.Module, ABC):
         """The modules that are compiled one by one (training.compile) and sharded one by one (training.sharded).
         Each must be called as a module in `forward`, and no weight may be in two of them."""
 
+    def matrices(self) -> dict[Tensor, list[int]]:
+        """The matrices in the layers, and the rows of the matrices that each one stacks, so that one product computes
+        several things."""
+        weights = (weight for layer in self.layers() for weight in layer.parameters())
+        return {weight: [len(weight)] for weight in weights if weight.dim() == 2}
+
     @abstractmethod
     def alignment(self, source: Tensor, target: Tensor) -> Tensor:
         """How much each target position attends to each source position: ids as in `forward` → [B, T, S].

@@ -30,7 +30,7 @@ log = logging.getLogger("nmt")
 
 FORMAT = "nmt-state"
 _FIXED_SETTINGS = (
-    "model.", "vocabulary.", "seed", "training.batch_tokens", "training.best_", "data.pool_pairs",
+    "model.", "vocabulary.", "seed", "training.batch_tokens", "training.best_", "training.optimizer", "data.pool_pairs",
     "data.source_language", "data.target_language", "data.max_length", "data.drop_copies", "data.drop_duplicates",
     "data.language_tags", "data.clean", "data.augment.", "data.temperature", "data.stages",
 )  # fmt: skip

@@ -21,6 +21,7 @@ from nmt.distributed.ranks import Ranks
 from nmt.models import build
 from nmt.models.interface import TranslationModel
 from nmt.training import freezing, sharding
+from nmt.training.muon import Muon
 from nmt.training.objective import Objective, compile_layers, packs
 
 Phase = Callable[[str], AbstractContextManager[Any]]
@@ -177,16 +178,18 @@ class TrainStep:
         update(list(average.parameters()), list(self.model.parameters()), number)
 
 
-def _optimizer(model: nn.Module, training: TrainingConfig) -> torch.optim.Optimizer:
-    """Adam as in section 5.3 of the paper; with weight_decay AdamW, which decays matrices only. Frozen weights are not
-    in it."""
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+def _optimizer(model: TranslationModel, training: TrainingConfig) -> torch.optim.Optimizer:
+    """Adam as in section 5.3 of the paper; with weight_decay AdamW, which decays matrices only. Or Muon for the
+    matrices in the layers, and Adam for all else. Frozen weights are not in it."""
+    of_muon = {} if training.optimizer == "adam" else {w: n for w, n in model.matrices().items() if w.requires_grad}
+    trained = [weight for weight in model.parameters() if weight.requires_grad and weight not in of_muon]
     matrices = [parameter for parameter in trained if parameter.dim() > 1]
     vectors = [parameter for parameter in trained if parameter.dim() <= 1]
-    return torch.optim.AdamW(
+    adam = torch.optim.AdamW(
         [{"params": matrices, "weight_decay": training.weight_decay}, {"params": vectors, "weight_decay": 0.0}],
         lr=0.0,
         betas=training.adam_betas,
         eps=training.adam_epsilon,
-        fused=trained[0].device.type in ("cpu", "cuda"),
+        fused=bool(trained) and trained[0].device.type in ("cpu", "cuda"),
     )
+    return adam if training.optimizer == "adam" else Muon(of_muon, adam, training.weight_decay)

@@ -259,6 +259,7 @@ def change(session: Session, config: Config) -> Session:
         "model.layers=2", "model.activation=gelu", "model.norm=pre", "vocabulary.size=301", "seed=2",
         "data.pool_pairs=10", "training.batch_tokens=600", "training.best_metric=bleu", "data.max_length=99",
         "data.max_length_ratio=3.5", "data.drop_copies=true", "data.drop_duplicates=true", "data.target_language=nl",
+        "training.optimizer=muon",
     ],
 )  # fmt: skip
 def test_settings_that_the_state_cannot_follow_are_refused_by_name(

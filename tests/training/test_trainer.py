@@ -174,7 +174,10 @@ def stop_at(trainer: Trainer, step: int, number: signal.Signals) -> None:
 PACKED = ("training.packed=true", "training.precision=bfloat16", "model.attention_dropout=0.1")
 
 
-@pytest.mark.parametrize(("number", "changes"), [(signal.SIGINT, ()), (signal.SIGTERM, ()), (signal.SIGTERM, PACKED)])
+@pytest.mark.parametrize(
+    ("number", "changes"),
+    [(signal.SIGINT, ()), (signal.SIGTERM, ("training.optimizer=muon",)), (signal.SIGTERM, PACKED)],
+)
 def test_interrupted_and_resumed_run_equals_an_uninterrupted_one(
     make_config: MakeConfig, tmp_path: Path, number: signal.Signals, changes: tuple[str, ...]
 ) -> None:

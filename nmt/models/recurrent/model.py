@@ -241,6 +241,15 @@ class RecurrentModel(TranslationModel):
     def layers(self) -> list[nn.Module]:
         return [*self.encoder, self.decoder]
 
+    def matrices(self) -> dict[Tensor, list[int]]:
+        found = super().matrices()
+        for part in self.modules():
+            if isinstance(part, Cells):  # which stack their gates
+                found |= {
+                    weight: [part.hidden] * (len(weight) // part.hidden) for weight in (part.input, part.recurrent)
+                }
+        return found
+
     def training_flops(self, sentences: int, source_tokens: int, target_tokens: int) -> float:
         """As TranslationModel: cells, projections and the output; attention as if all sources had the mean length."""
         attention, mean = self.decoder.attention, source_tokens / max(sentences, 1)

@@ -231,6 +231,13 @@ class Transformer(TranslationModel):
     def layers(self) -> list[nn.Module]:
         return [*self.encoder, *self.decoder]
 
+    def matrices(self) -> dict[Tensor, list[int]]:
+        found = super().matrices()
+        for part in self.modules():
+            if isinstance(part, MultiHeadAttention):
+                found[part.projection.weight] = part.widths
+        return found
+
     def _widths(self) -> list[int]:
         """Of a layer's queries, keys and values, all heads together: H·dk, H·dk, H·dv."""
         return self.decoder[0].self_attention.widths  # type: ignore[union-attr, return-value]

@@ -1,0 +1,75 @@
+"""Muon: momentum as an orthogonal matrix, for the matrices in a model's layers.
+
+Sources: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"
+(https://kellerjordan.github.io/posts/muon); Liu et al. 2025, "Muon is Scalable for LLM Training", section 2.2, for the
+size of the update. torch.optim.Muon, which newer versions of PyTorch have, computes the same, but in bfloat16, one
+matrix after the other, and takes stacked matrices for one.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+_MOMENTUM = 0.95
+_COEFFICIENTS = 3.4445, -4.7750, 2.0315
+_ITERATIONS = 5
+_ROOT_MEAN_SQUARE = 0.2  # of the updates of Adam, about: so its learning rate and schedule are good for Muon
+
+
+class Muon(torch.optim.Optimizer):
+    """Muon for some matrices, and another optimizer for the other weights; both have one learning rate.
+
+    For a matrix of n rows and m columns with the gradient G, in each step
+
+        M ← 0.95 M + 0.05 G,   W ← W - rate · 0.2 · sqrt(max(n, m)) · orthogonal(0.05 G + 0.95 M)
+
+    after the decay W ← W - rate · weight_decay · W.
+    """
+
+    def __init__(self, matrices: Mapping[Tensor, list[int]], others: torch.optim.Optimizer, weight_decay: float):
+        """matrices: as `TranslationModel.matrices`; others: for all weights that are not among them."""
+        super().__init__([{"params": list(matrices), "weight_decay": weight_decay}], {"lr": 0.0})
+        self._matrices, self._group, self._others = dict(matrices), self.param_groups[0], others
+        self.param_groups += others.param_groups
+        others.state = self.state  # one place for what has to be saved
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Change all weights that have a gradient."""
+        self._others.step()
+        rate, decay = self._group["lr"], self._group["weight_decay"]
+        same: defaultdict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(list)  # matrices and directions
+        for weight, rows in self._matrices.items():
+            if weight.grad is None:
+                continue
+            state = self.state[weight]
+            if not state:
+                state["momentum"] = torch.zeros_like(weight)
+            momentum = state["momentum"].lerp_(weight.grad, 1 - _MOMENTUM)
+            direction = weight.grad.lerp(momentum, _MOMENTUM)
+            weight.mul_(1 - rate * decay)
+            for part, towards in zip(torch.split(weight, rows), torch.split(direction, rows), strict=True):
+                same[part.shape].append((part, towards))
+        for shape, found in same.items():
+            parts, directions = zip(*found, strict=True)
+            updates = orthogonal(torch.stack(directions))
+            size = _ROOT_MEAN_SQUARE * max(shape) ** 0.5
+            torch._foreach_add_(parts, updates.unbind(), alpha=-rate * size)
+
+
+def orthogonal(matrices: Tensor) -> Tensor:
+    """[N, n, m] → the matrices with the same singular vectors, and singular values of about 1: between 0.7 and 1.2, but
+    less for those that were smaller than about a hundredth of the others.
+
+    Newton and Schulz's iteration with the coefficients of Jordan et al.: products of matrices only.
+    """
+    a, b, c = _COEFFICIENTS
+    x = matrices / matrices.flatten(1).norm(dim=1).clamp(min=1e-7)[:, None, None]
+    tall = x.shape[1] > x.shape[2]
+    x = x.transpose(1, 2) if tall else x
+    for _ in range(_ITERATIONS):
+        gram = torch.bmm(x, x.transpose(1, 2))
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.transpose(1, 2) if tall else x
