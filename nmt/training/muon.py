@@ -49,7 +49,8 @@ class Muon(torch.optim.Optimizer):
                 state["momentum"] = torch.zeros_like(weight)
             momentum = state["momentum"].lerp_(weight.grad, 1 - _MOMENTUM)
             direction = weight.grad.lerp(momentum, _MOMENTUM)
-            weight.mul_(1 - rate * decay)
+            if decay:
+                weight.mul_(1 - rate * decay)
             for part, towards in zip(torch.split(weight, rows), torch.split(direction, rows), strict=True):
                 same[part.shape].append((part, towards))
         for shape, found in same.items():

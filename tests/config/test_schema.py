@@ -166,6 +166,10 @@ IMPOSSIBLE = [  # overrides, and what the one message names
     ),
     (["data.train=[]"], ["data.train is empty"]),
     (
+        ["training.sharded=true", "training.optimizer=muon"],
+        ["training.sharded does not go with training.optimizer=muon: remove one of them"],
+    ),
+    (
         ["data.train=[{file: a.tsv, weight: 1}, {file: b.tsv}]"],
         ["data.train[1] has no weight, but others have: give every corpus one, or none"],
     ),
