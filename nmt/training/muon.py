@@ -28,10 +28,17 @@ class Muon(torch.optim.Optimizer):
     after the decay W ← W - rate · weight_decay · W.
     """
 
-    def __init__(self, matrices: Mapping[Tensor, list[int]], others: torch.optim.Optimizer, weight_decay: float):
-        """matrices: as `TranslationModel.matrices`; others: for all weights that are not among them."""
+    def __init__(
+        self,
+        matrices: Mapping[Tensor, list[int]],
+        others: torch.optim.Optimizer,
+        weight_decay: float,
+        dtype: torch.dtype = torch.float32,
+    ):
+        """matrices: as `TranslationModel.matrices`; others: for all weights that are not among them; dtype: in which
+        directions are made orthogonal. bfloat16 is exact enough for that (Jordan et al.), and fast on GPUs."""
         super().__init__([{"params": list(matrices), "weight_decay": weight_decay}], {"lr": 0.0})
-        self._matrices, self._group, self._others = dict(matrices), self.param_groups[0], others
+        self._matrices, self._group, self._others, self._dtype = dict(matrices), self.param_groups[0], others, dtype
         self.param_groups += others.param_groups
         others.state = self.state  # one place for what has to be saved
 
@@ -55,7 +62,7 @@ class Muon(torch.optim.Optimizer):
                 same[part.shape].append((part, towards))
         for shape, found in same.items():
             parts, directions = zip(*found, strict=True)
-            updates = orthogonal(torch.stack(directions))
+            updates = orthogonal(torch.stack(directions).to(self._dtype)).to(parts[0].dtype)
             size = _ROOT_MEAN_SQUARE * max(shape) ** 0.5
             torch._foreach_add_(parts, updates.unbind(), alpha=-rate * size)
 

@@ -192,4 +192,7 @@ def _optimizer(model: TranslationModel, training: TrainingConfig) -> torch.optim
         eps=training.adam_epsilon,
         fused=bool(trained) and trained[0].device.type in ("cpu", "cuda"),
     )
-    return adam if training.optimizer == "adam" else Muon(of_muon, adam, training.weight_decay)
+    if training.optimizer == "adam":
+        return adam
+    fast = training.precision == "bfloat16" and any(weight.is_cuda for weight in of_muon)
+    return Muon(of_muon, adam, training.weight_decay, torch.bfloat16 if fast else torch.float32)
