@@ -25,7 +25,9 @@ MODELS["base"] = TransformerConfig(d_model=64, feed_forward=128, layers=1, heads
 """
 ITEM = """
 update = TrainStep._update
-TrainStep._update = lambda step, *arguments: (step.losses[0].item(), update(step, *arguments))[1]
+TrainStep._update = lambda step, *arguments: (
+    step.training.clip_norm and step.losses[0].item(), update(step, *arguments)
+)[1]
 """
 LEFT_ON_THE_CPU = "PackedBatch.to = lambda batch, device: batch"
 CACHE = """
@@ -59,19 +61,12 @@ def check(name: str, planted: str, out: Path) -> tuple[subprocess.CompletedProce
 
 
 @NEEDS_GXX
-def test_a_step_without_a_fault_passes(tmp_path: Path) -> None:
-    done, rows = check("step base", STEP, tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert len(rows) == 10
-    assert {row["verdict"] for row in rows} == {"ok"}
-
-
-@NEEDS_GXX
-def test_a_step_that_reads_a_number_of_the_gpu_fails(tmp_path: Path) -> None:
+def test_steps_that_read_a_number_of_the_gpu_fail_and_the_others_pass(tmp_path: Path) -> None:
     _, rows = check("step base", STEP + ITEM, tmp_path)
+    assert len(rows) == 10 and {row["verdict"] for row in rows} == {"ok", "FAILED"}
     failed = [row for row in rows if row["verdict"] == "FAILED"]
-    assert [row["what"] for row in failed] == [row["what"] for row in rows if row["what"].startswith("waits of")]
-    assert len(failed) == 5
+    assert [row["what"] for row in failed] == [row["what"] for row in rows if row["what"].endswith("gradients clipped")]
+    assert len(failed) == 3
     assert "_local_scalar_dense" in failed[0]["measured"]
 
 
