@@ -32,6 +32,12 @@ def make_train_step(config: Config, ranks: Ranks = Ranks()) -> TrainStep:  # noq
     return TrainStep(build.build(config.model, subwords, subwords, PAD), config.training, config.seed, CPU, ranks)
 
 
+def random_step(seed: int) -> Step:
+    """Three pairs of six random ids on each side."""
+    source, target = torch.randint(4, 300, (2, 3, 6), generator=torch.Generator().manual_seed(seed))
+    return Step([Batch.of(source, target)], 3, source.numel(), target.numel(), 36)
+
+
 @dataclass
 class Session:
     """What a training process holds."""
@@ -55,10 +61,7 @@ class Session:
     def train(self, steps: int = 1) -> None:
         for _ in range(steps):
             self.progress.step += 1
-            generator = torch.Generator().manual_seed(self.progress.step)
-            source, target = torch.randint(4, 300, (2, 3, 6), generator=generator)
-            step = Step([Batch.of(source, target)], 3, source.numel(), target.numel(), 36)
-            self.train_step.run(step, self.progress.step, 0.01)
+            self.train_step.run(random_step(self.progress.step), self.progress.step, 0.01)
 
     def saver(self) -> Saver:
         return Saver(self.run, self.identity, shared_vocabulary(), Ranks())

@@ -19,6 +19,13 @@ from nmt.training.loss import smoothed_cross_entropy
 N, D, V = 13, 8, 11
 
 
+@pytest.mark.parametrize("vocabulary", [1, 300, 8_000, 10_000, 32_000, 10**9])
+def test_a_part_has_enough_rows_and_otherwise_no_more_logits_than_caches_hold(vocabulary: int) -> None:
+    rows = module.rows_at_once(torch.device("cpu"), vocabulary)
+    assert rows >= 256
+    assert rows == 256 or rows * vocabulary <= 1 << 21
+
+
 @pytest.fixture(params=[N, 4, 1], ids=["one chunk", "chunks of 4", "rows"])
 def chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Rows of logits held at once: 13 of them make one chunk, four (the last one short), or thirteen."""

@@ -6,13 +6,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from helpers.train_steps import make_train_step
+from helpers.train_steps import make_train_step, random_step
 from torch import Tensor, nn
 
 from nmt.config import schema
 from nmt.config.schema import Config
-from nmt.data.batching import Step
-from nmt.data.padding import Batch
 from nmt.models.recurrent.model import RecurrentModel
 from nmt.models.transformer.model import Transformer
 from nmt.training.muon import Muon, orthogonal
@@ -30,16 +28,21 @@ def model(config: schema.ModelConfig) -> Transformer | RecurrentModel:
 # --------------------------------------------------------------------------- the matrices
 
 
+def by_singular_values(matrix: Tensor) -> Tensor:
+    """`orthogonal` by its definition: each singular value goes through the polynomial five times."""
+    left, values, right = torch.linalg.svd(matrix, full_matrices=False)
+    values = values / values.norm()
+    for _ in range(5):
+        values = 3.4445 * values - 4.7750 * values**3 + 2.0315 * values**5
+    return left @ torch.diag(values) @ right
+
+
 @pytest.mark.parametrize("shape", [(5, 5), (3, 8), (8, 3), (1, 4)])
 def test_the_singular_values_follow_the_polynomial_and_the_vectors_stay(shape: tuple[int, int]) -> None:
     torch.manual_seed(1)
     matrices = torch.randn(4, *shape, dtype=torch.float64) * torch.tensor([1e-6, 1, 30, 1e4]).view(4, 1, 1)
     for matrix, found in zip(matrices, orthogonal(matrices), strict=True):
-        left, values, right = torch.linalg.svd(matrix, full_matrices=False)
-        values = values / values.norm()
-        for _ in range(5):
-            values = 3.4445 * values - 4.7750 * values**3 + 2.0315 * values**5
-        torch.testing.assert_close(found, left @ torch.diag(values) @ right, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(found, by_singular_values(matrix), rtol=1e-9, atol=1e-9)
 
 
 def test_singular_values_are_about_1_and_a_matrix_of_zeros_stays_one() -> None:
@@ -91,12 +94,8 @@ def expected_steps(start: Tensor, gradients: list[Tensor], rows: list[int], rate
         for gradient in steps:
             momentum = 0.95 * momentum + 0.05 * gradient
             direction = 0.05 * gradient + 0.95 * momentum
-            left, values, right = torch.linalg.svd(direction, full_matrices=False)
-            values = values / values.norm()
-            for _ in range(5):
-                values = 3.4445 * values - 4.7750 * values**3 + 2.0315 * values**5
             weight = (1 - rate * decay) * weight
-            weight = weight - rate * 0.2 * max(weight.shape) ** 0.5 * (left @ torch.diag(values) @ right)
+            weight = weight - rate * 0.2 * max(weight.shape) ** 0.5 * by_singular_values(direction)
         parts.append(weight)
     return torch.cat(parts)
 
@@ -130,16 +129,11 @@ def test_steps_are_those_of_the_equations(config: schema.ModelConfig, decay: flo
         torch.testing.assert_close(weight.detach(), expected, rtol=1e-9, atol=1e-9)
 
 
-def batch() -> Step:
-    source, target = torch.randint(4, 300, (2, 3, 6), generator=torch.Generator().manual_seed(1))
-    return Step([Batch.of(source, target)], 3, source.numel(), target.numel(), 36)
-
-
 def test_the_step_of_a_run_uses_it_for_the_layers_and_leaves_frozen_weights(make_config: MakeConfig) -> None:
     of = make_train_step(make_config(MUON, "training.freeze=[encoder]"))
     assert isinstance(of.optimizer, Muon)
     before = copy.deepcopy(dict(of.model.named_parameters()))
-    of.run(batch(), 1, 0.01)
+    of.run(random_step(1), 1, 0.01)
     changed = {name for name, weight in of.model.named_parameters() if not torch.equal(weight, before[name])}
     assert changed == {name for name in before if not name.startswith("encoder.")}
     kinds = {name: set(of.optimizer.state[weight]) for name, weight in of.model.named_parameters()}
@@ -150,17 +144,17 @@ def test_the_step_of_a_run_uses_it_for_the_layers_and_leaves_frozen_weights(make
 
 def test_with_all_but_the_layers_frozen(make_config: MakeConfig) -> None:
     of = make_train_step(make_config(MUON, "training.freeze=[embeddings]", "model.bias=false"))
-    of.run(batch(), 1, 0.01)
+    of.run(random_step(1), 1, 0.01)
     assert of.is_finite()
 
 
 def test_a_step_in_which_float16_overflows_changes_nothing(make_config: MakeConfig) -> None:
     of = make_train_step(make_config(MUON, "training.precision=float16"))
-    assert of.run(batch(), 1, 0.01)
+    assert of.run(random_step(1), 1, 0.01)
     before = {name: tensor.clone() for name, tensor in of.model.named_parameters()}
     momentum = [state["momentum"].clone() for state in of.optimizer.state.values() if "momentum" in state]
     of.scaler._scale.fill_(2.0**126)  # type: ignore[union-attr]
-    assert not of.run(batch(), 2, 0.01)
+    assert not of.run(random_step(1), 2, 0.01)
     assert all(torch.equal(tensor, before[name]) for name, tensor in of.model.named_parameters())
     after = [state["momentum"] for state in of.optimizer.state.values() if "momentum" in state]
     assert all(itertools.starmap(torch.equal, zip(momentum, after, strict=True))) and momentum
@@ -171,6 +165,6 @@ def test_float16_gives_about_the_same_step(make_config: MakeConfig) -> None:
     for precision in ("float32", "float16"):
         of = make_train_step(make_config(MUON, f"training.precision={precision}", "model.dropout=0"))
         before = torch.cat([weight.detach().flatten().clone() for weight in of.model.matrices()])
-        of.run(batch(), 1, 0.01)
+        of.run(random_step(1), 1, 0.01)
         changes.append(torch.cat([weight.detach().flatten() for weight in of.model.matrices()]) - before)
     assert (changes[0] - changes[1]).norm() < 0.1 * changes[0].norm()
