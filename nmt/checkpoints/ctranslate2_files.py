@@ -20,12 +20,15 @@ from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer, Vocabulary
 from nmt.errors import NmtError
 
 Array = np.ndarray[Any, np.dtype[Any]]
-QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float32", "int8_float16", "int8_bfloat16")
+QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16")
 
 _VERSION, _REVISION = 6, 7  # of the binary format, and of the names of a Transformer's variables
 _TYPES = {"float32": 0, "int8": 1, "int16": 2, "int32": 3, "float16": 4, "uint16": 5}  # uint16: bits of a bfloat16
 _ACTIVATIONS = {"relu": 0, "swish": 2, "gelu": 3}  # ours is the exact x · Φ(x); 1 and 4 are approximations
 _NORM_EPSILON = 1e-5  # of torch.nn.LayerNorm
+# Half of int8's range: x86 processors without VNNI add two products of a weight and an input, which may be 255, in
+# 16 bits, where larger sums are cut off. CTranslate2's own converter uses 127.
+_INT8_LARGEST = 63
 _NEVER = (PAD, UNK, BOS)  # what no search chooses
 _PARTS = 17  # of each of these, see `model_files`; 48 more subwords keep the rows of scores aligned in memory
 
@@ -238,21 +241,17 @@ def _text(text: str) -> bytes:
 
 
 def _quantized(name: str, array: Array, quantization: str) -> Iterator[tuple[str, Array]]:
-    """The arrays that stand for a variable, with what is added to its name. Matrices are quantised to integers by row
-    (int8) or as a whole (int16), with their scale; other arrays may become 16-bit floating-point numbers."""
+    """The arrays that stand for a variable, with what is added to its name. int8 has a scale for each row of a matrix;
+    other arrays may become 16-bit floating-point numbers."""
     kind, _, rest = quantization.partition("_")
     if not array.ndim or array.dtype != np.float32:
         yield "", array
-    elif name.endswith("/weight") and kind in ("int8", "int16"):
-        largest = np.abs(array).max(axis=1) if kind == "int8" else np.abs(array).max()
-        if kind == "int8":
-            largest[largest == 0] = 127.0
-            scale = 127.0 / np.maximum(largest, np.float32(127) / np.finfo(np.float32).max)
-            yield "", np.rint(array * scale[:, None]).astype(np.int8)
-        else:
-            scale = np.array(2**10 / largest, np.float32)
-            yield "", np.clip(np.rint(array * scale), -(2**15), 2**15 - 1).astype(np.int16)
-        yield "_scale", np.asarray(scale)
+    elif name.endswith("/weight") and kind == "int8":
+        largest = np.abs(array).max(axis=1)
+        largest[largest == 0] = _INT8_LARGEST
+        scale = np.float32(_INT8_LARGEST) / np.maximum(largest, np.float32(_INT8_LARGEST) / np.finfo(np.float32).max)
+        yield "", np.rint(array * scale[:, None]).astype(np.int8)
+        yield "_scale", scale
     elif "float16" in (kind, rest):
         yield "", array.astype(np.float16)
     elif "bfloat16" in (kind, rest):

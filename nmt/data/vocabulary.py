@@ -57,11 +57,11 @@ class Tokenizer:
         processor = self._processor
         return [not (processor.IsControl(i) or processor.IsUnknown(i) or processor.IsByte(i)) for i in range(len(self))]
 
-    def encode(self, lines: list[str], threads: int = 1) -> list[list[int]]:
+    def encode(self, lines: list[str]) -> list[list[int]]:
         """Each line's subword ids, without BOS and EOS; UNK is the only special id that text can give. Raises NmtError
         for a line that is not Unicode text."""
         try:
-            return self._processor.Encode(lines, out_type=int, num_threads=threads)
+            return self._processor.Encode(lines, out_type=int, num_threads=1)
         except (TypeError, UnicodeError):
             _check_unicode(lines)
             raise
