@@ -92,16 +92,24 @@ class Profile:
 
 
 def measured_peak(where: torch.device, dtype: torch.dtype, seconds: float = 0.5) -> float:
-    """Floating-point operations per second in the fastest of several products of square matrices, on this device."""
-    side = 8192 if where.type == "cuda" else 2048
-    a, b = (torch.randn(side, side, device=where).to(dtype) for _ in range(2))
-    fastest, end = float("inf"), time.perf_counter() + seconds
-    while time.perf_counter() < end:
+    """Floating-point operations per second in the fastest of several products of square matrices, on this device.
+
+    The matrices grow as long as a product takes a small part of the time: one of 2,048 rows in a type for which a CPU
+    has no instructions would take most of a minute.
+    """
+    side, largest, highest = 128, 8192 if where.type == "cuda" else 2048, 0.0
+    end = time.perf_counter() + seconds
+    while (left := end - time.perf_counter()) > 0:
+        a, b = (torch.randn(side, side, device=where).to(dtype) for _ in range(2))
+        _synchronize(where)
         start = time.perf_counter()
         product(a, b)
         _synchronize(where)
-        fastest = min(fastest, time.perf_counter() - start)
-    return 2 * side**3 / fastest
+        took = time.perf_counter() - start
+        highest = max(highest, 2 * side**3 / took)
+        if side < largest and 10 * took < left:
+            side *= 2
+    return highest
 
 
 def _synchronize(where: torch.device) -> None:

@@ -110,3 +110,17 @@ def test_a_run_that_ends_before_or_within_the_profile_does_not_spoil_the_next(
 def test_the_peak_is_a_speed(dtype: torch.dtype) -> None:
     peak = measured_peak(torch.device("cpu"), dtype, seconds=0.05)
     assert 0 < peak < math.inf
+
+
+def test_the_peak_of_a_slow_type_is_that_of_small_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, sides = 0.0, list[int]()
+
+    def slow(a: torch.Tensor, b: torch.Tensor) -> None:
+        nonlocal now
+        sides.append(len(a))
+        now += 2 * len(a) ** 3 / 1e9
+
+    monkeypatch.setattr(profiling, "product", slow)
+    monkeypatch.setattr(profiling.time, "perf_counter", lambda: now)
+    assert measured_peak(torch.device("cpu"), torch.float32, seconds=0.5) == pytest.approx(1e9)
+    assert now < 1 and 128 < max(sides) < 2048
