@@ -391,7 +391,7 @@ def test_killed_at_any_moment_the_run_ends_the_same(corpus: Path, tmp_path: Path
     config = tmp_path / "config.yaml"
     config.write_text(config_text(corpus, tmp_path / "run"))
     assert run("train", config, *settings, f"run_dir={tmp_path / 'whole'}").returncode == 0
-    for rows in (1, 7, 12):  # lines of metrics after which it is killed
+    for rows in (1, 3, 6):  # lines of metrics after which it is killed: long before its end, as this process may sleep
         process = Started("train", config, *settings)
         wait_for_metrics(process, tmp_path / "run", rows)
         assert process.runs
