@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from helpers.bag_of_words import BagOfWords, BagOfWordsConfig, add_architecture
+from helpers.model_files import make_checkpoint
 from helpers.runs import config_text, rows_of, rows_without_clock
 from helpers.services import service
 from helpers.train_steps import before_step
@@ -178,10 +179,18 @@ def test_resumed_is_uninterrupted(name: str, make_config: MakeConfig, tmp_path: 
 
 def test_a_run_is_not_resumed_with_another_architecture(run_folder: Path, corpus: Path, name: str) -> None:
     config = run_folder.parent / "config.yaml"  # of a Transformer
-    assert refusal("train", config) == (
-        f"{run_folder} holds a run with other settings (model.architecture: {name} in the saved run, transformer now): "
-        f"restore model.architecture={name}, or set a new run_dir"
-    )
+    message, own = refusal("train", config), MODELS[name].removeprefix("model=")
+    assert message.startswith(f"{run_folder} holds a run with other settings (model: {own} in the saved run, {{archit")
+    assert message.endswith(f" now): restore '{MODELS[name]}', or set a new run_dir")
+
+
+def test_checkpoints_of_two_architectures_are_not_averaged(
+    run_folder: Path, make_config: MakeConfig, tmp_path: Path, name: str
+) -> None:
+    other, own = tmp_path / "other.safetensors", MODELS[name].removeprefix("model=")
+    model_file.save(other, make_checkpoint(make_config()))
+    message = refusal("average-checkpoints", run_folder / model_file.BEST, other, "--output", tmp_path / "mean")
+    assert f" (model: {own} there, {{architecture: transformer, " in message
 
 
 def weights_of(path: Path) -> dict[str, Tensor]:
@@ -236,12 +245,12 @@ def test_it_is_evaluated_and_reported(run_folder: Path, corpus: Path, tmp_path: 
 def test_exports_refuse_it(run_folder: Path, tmp_path: Path, name: str, format: str) -> None:
     pytest.importorskip("ctranslate2" if format == "ctranslate2" else "transformers")
     message = refusal("export", run_folder, "--format", format, "--output", tmp_path / "exported")
-    assert message.startswith(f"{run_folder / model_file.BEST}: ") and CLASSES[name].__name__ in message
-    assert "only a Transformer can be exported" in message and "nmt translate" in message
+    assert message.startswith(f"{run_folder / model_file.BEST}: ") and f"model.architecture: {name}: " in message
+    assert "only a transformer can be exported" in message and "nmt translate" in message
     assert not (tmp_path / "exported").exists()
 
 
 @pytest.mark.parametrize("name", [TOY], indirect=True)
 def test_attention_pages_refuse_it(run_folder: Path) -> None:
     message = refusal("inspect", run_folder, "one two")
-    assert "BagOfWords" in message and "cannot be inspected" in message and "nmt translate --format json" in message
+    assert f"model.architecture: {TOY}: cannot be inspected" in message and "nmt translate --format json" in message

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.config import reader
+from nmt.config import schema
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
@@ -72,9 +72,8 @@ def _add(mean: dict[str, Tensor], read: list[Checkpoint], path: Path, first_path
 
 def _check_alike(first_path: Path, first: Checkpoint, path: Path, other: Checkpoint) -> None:
     """Raises NmtError where two files' models compute different functions of the same weights."""
-    changed = reader.differences(first.config.model, other.config.model).items()
-    # Dropout only acts in training.
-    rows = [f"model.{name}: {there} there, {here} here" for name, (there, here) in changed if "dropout" not in name]
+    changed = schema.differences_of_models(first.config, other.config).items()
+    rows = [f"{name}: {there} there, {here} here" for name, (there, here) in changed]
     if rows:
         raise NmtError(f"{path}: its settings differ from those of {first_path} ({'; '.join(rows)}): {_REMEDY}")
     if first.vocabulary.protos != other.vocabulary.protos:

@@ -221,6 +221,8 @@ def of_recurrent(model: sections.RecurrentConfig) -> Iterator[str]:
     for key, default in {"attention_span": "global", "attention_choice": "soft"}.items():
         if model.attention == "none" and getattr(model, key) != default:
             yield f"{model.attention=!s} does not go with model.{key}={getattr(model, key)}: set model.{key}={default}"
+    if model.attention_span == "global" and model.attention_window != sections.RecurrentConfig.attention_window:
+        yield f"{model.attention_window=} does nothing with {model.attention_span=!s}: choose local-m or local-p"
     if model.attention == "latent" and model.attention_span != "global":
         yield f"{model.attention=!s} does not go with {model.attention_span=!s}: set model.attention_span=global"
 

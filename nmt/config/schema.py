@@ -106,6 +106,13 @@ def override(config: Config, overrides: Sequence[str]) -> Config:
     return reader.parse(Config, reader.to_yaml(config), "the model's settings", overrides) if overrides else config
 
 
+def differences_of_models(old: Config, new: Config) -> dict[str, tuple[str, str]]:
+    """The settings in which their models differ, as `reader.differences`, without those of dropout, which acts in
+    training only."""
+    changed = reader.differences(old, new)
+    return {path: both for path, both in changed.items() if path.startswith("model") and "dropout" not in path}
+
+
 def did_you_mean(argument: str) -> str | None:
     """`did you mean decoding.key=value?` for key=value with a key of that section; None for anything else."""
     key, equals, _ = argument.partition("=")

@@ -7,6 +7,7 @@ be deleted.
 import base64
 import json
 import logging
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.config import reader
+from nmt.config import schema
 from nmt.config.schema import Config
 from nmt.data.vocabulary import Tokenizer, Vocabulary
 from nmt.distributed.ranks import Ranks
@@ -90,17 +91,8 @@ def _takes_vocabulary(config: Config) -> bool:
 
 def _check_settings(path: Path, found: Checkpoint, config: Config, *, own: bool) -> None:
     """Raises NmtError naming all settings in which the models differ. own: the run takes the model's vocabulary."""
-    theirs, ours = found.config.model, config.model
-    # Dropout only acts in training.
-    changed = {
-        f"model.{name}": both for name, both in reader.differences(theirs, ours).items() if "dropout" not in name
-    }
-    wanted = {name: there for name, (there, _) in changed.items() if there}
-    if theirs.architecture != ours.architecture:  # all settings then differ: those to write are not the default
-        default = reader.defaults(theirs)
-        wanted = {name: there for name, there in wanted.items() if there != default[name.removeprefix("model.")]}
-        wanted = {"model.architecture": theirs.architecture} | wanted
-        changed = {"model.architecture": changed["model.architecture"]}
+    changed = schema.differences_of_models(found.config, config)
+    wanted = {name: there for name, (there, _) in changed.items()}
     if own and found.vocabulary.shared != config.vocabulary.shared:
         there, here = (str(shared).lower() for shared in (found.vocabulary.shared, config.vocabulary.shared))
         changed["vocabulary.shared"] = there, here
@@ -109,7 +101,7 @@ def _check_settings(path: Path, found: Checkpoint, config: Config, *, own: bool)
         rows = [f"{name}: {there} there, {here} here" for name, (there, here) in changed.items()]
         raise NmtError(
             f"training.start_from: {path}: a model of other settings than this run has ({'; '.join(rows)}): set "
-            f"{' '.join(f'{name}={value}' for name, value in wanted.items())}"
+            f"{' '.join(shlex.quote(f'{name}={value}') for name, value in wanted.items())}"
         )
 
 

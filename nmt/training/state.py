@@ -9,6 +9,7 @@ import dataclasses
 import json
 import logging
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,7 +31,7 @@ log = logging.getLogger("nmt")
 
 FORMAT = "nmt-state"
 _FIXED_SETTINGS = (
-    "model.", "vocabulary.", "seed", "training.batch_tokens", "training.best_", "training.optimizer", "data.pool_pairs",
+    "model", "vocabulary.", "seed", "training.batch_tokens", "training.best_", "training.optimizer", "data.pool_pairs",
     "data.source_language", "data.target_language", "data.max_length", "data.drop_copies", "data.drop_duplicates",
     "data.language_tags", "data.clean", "data.augment.", "data.temperature", "data.stages",
 )  # fmt: skip
@@ -166,8 +167,6 @@ def check_settings(config: Config, saved: Config, run: Path) -> None:
     # Where a run has begun, these have no effect: they may be removed, but what they ask for would not be done.
     begins_with = {"training.start_from": config.training.start_from, "vocabulary.relearn": config.vocabulary.relearn}
     fatal += tuple(path for path, wanted in begins_with.items() if path in changed and wanted)
-    if "model.architecture" in changed:
-        fatal = ("model.architecture",)  # what else has changed in `model` follows from it
     if fatal:
         raise _not_resumable(run, "other settings", changed, fatal)
 
@@ -208,7 +207,7 @@ def _not_resumable(run: Path, what: str, changed: Mapping[str, tuple[str, str]],
     found = [(path, before, now) for path, (before, now) in changed.items() if path.startswith(causes)]
     reasons = [f"{path}: {before} in the saved run, {now} now" for path, before, now in found]
     # What is inside a list cannot be overridden alone.
-    restore = [path if path.startswith(_LISTS) else f"{path}={before}" for path, before, _ in found]
+    restore = [path if path.startswith(_LISTS) else shlex.quote(f"{path}={before}") for path, before, _ in found]
     return NmtError(
         f"{run} holds a run with {what} ({'; '.join(reasons) or 'the files of data.train have changed'}): "
         f"restore {' '.join(restore) or 'them'}, or set a new run_dir"

@@ -92,11 +92,13 @@ def test_what_is_written_is_read_back(overrides: list[str]) -> None:
     assert short.get("model", {}).keys() == {override.split(".")[1].split("=")[0] for override in overrides}
 
 
-def test_differences_between_architectures_are_in_the_settings_of_both() -> None:
-    changed = reader.differences(read(), read(RECURRENT))
-    assert changed["model.architecture"] == ("transformer", "recurrent")
-    assert changed["model.heads"] == ("8", "") and changed["model.cell"] == ("", "lstm")
-    assert changed["model.dropout"] == ("0.1", "0.2")
+def test_two_architectures_differ_as_a_whole() -> None:
+    changed = reader.differences(read("model.heads=4"), read(RECURRENT, "model.cell=gru", "seed=2"))
+    assert changed == {
+        "model": ("{architecture: transformer, heads: 4}", "{architecture: recurrent, cell: gru}"),
+        "seed": ("1", "2"),
+    }
+    assert read(f"model={changed['model'][1]}") == read(RECURRENT, "model.cell=gru")
 
 
 def test_defaults_are_those_of_the_architecture_but_its_own_name() -> None:
@@ -116,6 +118,7 @@ def test_defaults_are_those_of_the_architecture_but_its_own_name() -> None:
         (["embedding_size=8", "tie=all"], ["model.tie=all", "model.embedding_size=8", "model.hidden_size=512"]),
         (["hidden_size=7"], ["model.hidden_size=7", "even", "model.encoder_size"]),
         (["attention=dot", "encoder_size=8"], ["model.attention=dot", "model.hidden_size=512", "16", "general"]),
+        (["attention_window=3"], ["model.attention_window=3", "choose local-m or local-p"]),
         (["attention=none", "attention_span=local-m"], ["model.attention=none", "set model.attention_span=global"]),
         (["attention=none", "attention_choice=hard"], ["model.attention=none", "set model.attention_choice=soft"]),
         *[

@@ -80,7 +80,9 @@ def test_they_are_all_in_the_layers_and_cut_into_whole_matrices(config: schema.M
     if config is TRANSFORMER:
         assert stacked == [[6, 6, 10]] * 3
     else:
-        assert {tuple(rows) for rows in stacked} >= {(8,) * (4 if config.cell == "lstm" else 3)}  # type: ignore[union-attr]
+        lstm = config.cell == "lstm"  # type: ignore[union-attr]
+        assert {tuple(rows) for rows in stacked} >= {(8,) * (4 if lstm else 3)}
+        assert found["decoder.first.weight"] == [8] * (4 if lstm else 2)  # h_0, and c_0, of two layers
 
 
 # --------------------------------------------------------------------------- the step

@@ -274,8 +274,7 @@ def test_a_special_subword_is_not_the_text_that_looks_like_it() -> None:
         (
             ("model={architecture: recurrent, hidden_size: 24, tie: none}",),
             (),
-            "(model.architecture: recurrent there, transformer here): set model.architecture=recurrent "
-            "model.hidden_size=24",
+            "'model={architecture: recurrent, hidden_size: 24}'",
         ),
         (
             ("model.tie=target",),

@@ -28,8 +28,8 @@ def build_transformer(loaded: Checkpoint) -> Transformer:
     model = loaded.build()
     if not isinstance(model, Transformer):
         raise NmtError(
-            f"{loaded.path or 'the model'}: is a {type(model).__name__}, and only a Transformer can be exported: use "
-            "the model file itself (nmt translate, nmt serve)"
+            f"{loaded.path or 'the model'}: model.architecture: {model.config.architecture}: only a transformer can be "
+            "exported: use the model file itself (nmt translate, nmt serve)"
         )
     return model.requires_grad_(False)
 

@@ -91,8 +91,8 @@ class Inspector:
         model = model_loader.prepare(loaded.build(), devices.choose(device), "float32")
         if not model.can_inspect:
             raise NmtError(
-                f"{file}: a model of the class {type(model).__name__} cannot be inspected: for its alignment, use "
-                "nmt translate --format json"
+                f"{file}: model.architecture: {settings.model.architecture}: cannot be inspected: for the alignment, "
+                "use nmt translate --format json"
             )
         return cls(file.name, settings, loaded.vocabulary, model)
 

@@ -125,14 +125,16 @@ class Attention(nn.Module):
         near = source.mask & (distance.abs() <= self.window)
         weights = torch.softmax(scores.masked_fill(~near, float("-inf")), dim=-1)
         if self.span == "local-p":
-            weights = weights * torch.exp(-2 * (distance / self.window) ** 2)  # σ = D / 2
+            weights = weights * torch.exp(-2 * (distance / self.window) ** 2).to(weights.dtype)  # σ = D / 2
         return weights
 
     def centers(self, query: Tensor, source: Source, positions: Tensor) -> Tensor:
-        """With a local span: p_t, [B, T]."""
+        """With a local span: p_t, [B, T]; if predicted in at least float32: bfloat16 has no odd numbers above 256."""
         if self.span == "local-m":
             return torch.minimum(positions, source.lengths - 1)
-        return torch.sigmoid(torch.tanh(self.place(query)) @ self.place_energy) * source.lengths
+        wide = torch.promote_types(query.dtype, torch.float32)
+        products = torch.tanh(self.place(query)).to(wide) * self.place_energy.to(wide)
+        return torch.sigmoid(products.sum(dim=-1)) * source.lengths
 
     def _scores(self, query: Tensor, source: Source) -> Tensor:
         """[B, T, S], also at padding."""

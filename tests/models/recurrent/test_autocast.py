@@ -28,3 +28,18 @@ def test_states_and_gradients_are_nearly_those_of_float32(cell: str, input_feedi
         found.append((states.float().detach(), torch.cat(gradients).clone()))
     for plain, mixed in zip(*found, strict=True):
         assert float((mixed - plain).norm() / plain.norm()) < 0.02
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_predicted_centres_are_exact_in_long_sources(dtype: torch.dtype) -> None:
+    """Above 256 bfloat16 has even numbers only: a rounded centre can be further than the window from all positions."""
+    torch.manual_seed(1)
+    config = RecurrentConfig(embedding_size=8, hidden_size=8, attention_span="local-p", attention_window=1, dropout=0.0)
+    model = RecurrentModel(config, 12, 12, PAD).eval()
+    attention = model.decoder.attention
+    assert attention is not None
+    attention.place_energy.data *= 1000  # the centres are at the source's end
+    model.to(dtype)
+    for length in range(257, 265):
+        weights = model.alignment(torch.randint(4, 12, (1, length)), TARGET[:1])
+        assert weights.isfinite().all()
