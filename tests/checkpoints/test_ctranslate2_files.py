@@ -47,6 +47,17 @@ def test_every_quantization_has_them(
     compare(make_model(*overrides), quantization, tmp_path)
 
 
+def test_two_products_with_int8_weights_fit_into_16_bits() -> None:
+    """On CPUs without VNNI their sum must; inputs are up to 255 there."""
+    matrix = np.random.default_rng(1).standard_normal((4, 50)).astype(np.float32)
+    matrix[2] = 0
+    (_, weights), (suffix, scale) = ctranslate2_files._quantized("layer/weight", matrix, "int8")
+    assert suffix == "_scale" and weights.dtype == np.int8
+    largest = np.abs(weights.astype(np.int64)).max(axis=1)
+    assert 2 * 255 * largest.max() < 1 << 15 and (largest[[0, 1, 3]] > 60).all()
+    np.testing.assert_allclose(weights / scale[:, None], matrix, atol=float((0.51 / scale).max()))
+
+
 def compare(made: Checkpoint, quantization: str, folder: Path) -> None:
     spec = their_specification(made)
     spec.validate()
