@@ -312,23 +312,21 @@ def defaults(value: Any) -> dict[str, str]:
 
 
 def differences(old: Any, new: Any) -> dict[str, tuple[str, str]]:
-    """The settings in which two values of one declaration differ: path → both values, as YAML in one line, empty where
-    one of them has no such setting. In lists of the same length, the settings of their entries: `books[0].title`. Of a
-    section that is of another declaration in each, such as `model`, both as a whole, without what is the default."""
-    before, after = _values(old), _values(new)
+    """The settings in which two values of one declaration differ: path → both values, as YAML in one line. In lists
+    of the same length, the settings of their entries: `books[0].title`. Of a section that is of another declaration in
+    each, such as `model`, both as a whole, without what is the default."""
     found: dict[str, tuple[str, str]] = {}
     for name, own in settings(type(new)).items():
-        both = getattr(old, name), getattr(new, name)
-        if own.choice and type(both[0]) is not type(both[1]):
-            found[name] = _in_one_line_with(own.choice, both[0]), _in_one_line_with(own.choice, both[1])
-            for values in (before, after):
-                for path in [path for path in values if path.startswith(f"{name}.")]:
-                    del values[path]
-    for path in dict.fromkeys([*after, *before]):
-        both = before.get(path), after.get(path)
-        texts = tuple(in_one_line(values[path]) if path in values else "" for values in (before, after))
+        sections = getattr(old, name), getattr(new, name)
+        if own.choice and type(sections[0]) is not type(sections[1]):
+            found[name] = _in_one_line_with(own.choice, sections[0]), _in_one_line_with(own.choice, sections[1])
+    whole, before = tuple(f"{name}." for name in found), _values(old)
+    for path, now in _values(new).items():
+        if path.startswith(whole):
+            continue
+        texts = in_one_line(before[path]), in_one_line(now)
         if texts[0] != texts[1]:
-            found |= _differences_of_entries(path, *both) or {path: (texts[0], texts[1])}
+            found |= _differences_of_entries(path, before[path], now) or {path: texts}
     return found
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+from torch import Tensor
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from nmt.distributed.ranks import Ranks
@@ -97,11 +98,16 @@ def measured_peak(where: torch.device, dtype: torch.dtype, seconds: float = 0.5)
     The matrices grow as long as a product takes a small part of the time: one of 2,048 rows in a type for which a CPU
     has no instructions would take most of a minute.
     """
-    side, largest, highest = 128, 8192 if where.type == "cuda" else 2048, 0.0
-    end = time.perf_counter() + seconds
-    while (left := end - time.perf_counter()) > 0:
+
+    def pair(side: int) -> tuple[Tensor, Tensor]:
         a, b = (torch.randn(side, side, device=where).to(dtype) for _ in range(2))
         _synchronize(where)
+        return a, b
+
+    side, largest, highest = 128, 8192 if where.type == "cuda" else 2048, 0.0
+    end = time.perf_counter() + seconds
+    a, b = pair(side)
+    while (left := end - time.perf_counter()) > 0:
         start = time.perf_counter()
         product(a, b)
         _synchronize(where)
@@ -109,6 +115,7 @@ def measured_peak(where: torch.device, dtype: torch.dtype, seconds: float = 0.5)
         highest = max(highest, 2 * side**3 / took)
         if side < largest and 10 * took < left:
             side *= 2
+            a, b = pair(side)
     return highest
 
 

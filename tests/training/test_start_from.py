@@ -274,7 +274,8 @@ def test_a_special_subword_is_not_the_text_that_looks_like_it() -> None:
         (
             ("model={architecture: recurrent, hidden_size: 24, tie: none}",),
             (),
-            "'model={architecture: recurrent, hidden_size: 24}'",
+            "(model: {architecture: recurrent, hidden_size: 24} there, {architecture: transformer, d_model: 32, "
+            "feed_forward: 64, layers: 1, heads: 2} here): set 'model={architecture: recurrent, hidden_size: 24}'",
         ),
         (
             ("model.tie=target",),

@@ -242,12 +242,11 @@ class RecurrentModel(TranslationModel):
         return [*self.encoder, self.decoder]
 
     def matrices(self) -> dict[Tensor, list[int]]:
-        found, first = super().matrices(), self.decoder.first.weight
-        stacked = {first: self.config.hidden_size}  # the first states of all layers
+        stacked = {self.decoder.first.weight: self.config.hidden_size}  # the first states of all layers
         for part in self.modules():
             if isinstance(part, Cells):  # their gates
                 stacked |= {part.input: part.hidden, part.recurrent: part.hidden}
-        return found | {weight: [rows] * (len(weight) // rows) for weight, rows in stacked.items()}
+        return super().matrices() | {weight: [rows] * (len(weight) // rows) for weight, rows in stacked.items()}
 
     def training_flops(self, sentences: int, source_tokens: int, target_tokens: int) -> float:
         """As TranslationModel: cells, projections and the output; attention as if all sources had the mean length."""

@@ -31,7 +31,7 @@ def test_states_and_gradients_are_nearly_those_of_float32(cell: str, input_feedi
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_predicted_centres_are_exact_in_long_sources(dtype: torch.dtype) -> None:
+def test_in_long_sources_predicted_centres_are_near_a_position(dtype: torch.dtype) -> None:
     """Above 256 bfloat16 has even numbers only: a rounded centre can be further than the window from all positions."""
     torch.manual_seed(1)
     config = RecurrentConfig(embedding_size=8, hidden_size=8, attention_span="local-p", attention_window=1, dropout=0.0)
