@@ -314,9 +314,11 @@ def of_decoding(
     if decoding.method == "beam":
         for key in ("top_k", "top_p"):
             if getattr(decoding, key) is not None:
-                yield f"decoding.{key} is for sampling: add decoding.method=sample, or remove it"
+                yield f"decoding.{key} is for sampling: set decoding.method=sample, or decoding.{key}=null"
+        if decoding.temperature != 1:
+            yield f"{decoding.temperature=:g} is for sampling: set decoding.method=sample, or decoding.temperature=1"
     elif decoding.coverage_penalty:
-        yield "decoding.coverage_penalty is for beam search: add decoding.method=beam, or remove it"
+        yield "decoding.coverage_penalty is for beam search: set decoding.method=beam, or decoding.coverage_penalty=0"
     for i, word in enumerate(decoding.banned):
         if not any(unicodedata.category(letter)[0] in "LN" for letter in word):
             yield f"decoding.banned[{i}]: {word!r} has no letter or digit, so it is not a word: delete it"

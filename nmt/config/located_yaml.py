@@ -17,6 +17,7 @@ from nmt.errors import NmtError
 Scalar = str | int | float | bool | None
 
 _DEEPEST = 20  # levels of nested mappings and lists; settings need five
+_OTHER_BREAKS = re.compile("[\x85\u2028\u2029]")
 _MOST_SHOWN = 60  # characters of a text in a message
 MOST_DIGITS = 18  # of a whole number: no setting needs more, and checks of longer ones are slow
 
@@ -37,11 +38,20 @@ def read(text: str, problems: list[str], path: str = "", where: str | None = Non
     that are given twice or are not plain text are added to `problems`. Raises NmtError where the text cannot be read;
     its message begins with the place unless `where` is given.
     """
+
+    def line(position: int) -> str:
+        return "" if where else f"line {text.count(chr(10), 0, position) + 1}: "
+
+    if breaks := _OTHER_BREAKS.search(text):  # PyYAML ends lines there, and comments; YAML 1.2 does not
+        character = f"U+{ord(breaks[0]):04X}"
+        raise NmtError(
+            f"{line(breaks.start())}delete the character {character}: some programs take it for a line break"
+        )
     try:
         node = yaml.compose(text, Loader=_Loader)
     except ReaderError as error:
-        place = "" if where else f"line {text.count(chr(10), 0, error.position) + 1}: "
-        raise NmtError(f"{place}not valid YAML: delete the character U+{int(error.character):04X}") from None
+        character = f"U+{int(error.character):04X}"
+        raise NmtError(f"{line(error.position)}not valid YAML: delete the character {character}") from None
     except yaml.MarkedYAMLError as error:
         raise NmtError(_explained(error, where is None)) from None
     if node is None:

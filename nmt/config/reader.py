@@ -23,19 +23,27 @@ from nmt.errors import NmtError
 from nmt.files.text import reading
 
 T = TypeVar("T")
+_LONGEST = 2**20  # characters: three thousand corpora; reading more takes many seconds
 _MOST_PROBLEMS = 50  # shown of one file
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # in no language, path or name; some have no UTF-8
 
 
 def load(declaration: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
-    """`parse` for a file. Raises NmtError where it cannot be read."""
+    """`parse` for a file. Raises NmtError where it cannot be read, and for one that is longer than settings are."""
     try:
-        with reading(path):
-            text = path.read_text(encoding="utf-8-sig")
+        with reading(path), path.open(encoding="utf-8-sig") as file:
+            text = file.read(_LONGEST + 1)  # not all of a corpus that was named by mistake
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise NmtError(f"{path}: line {line}: not UTF-8 text: save the file as UTF-8") from None
+    check_length(text, str(path))
     return parse(declaration, text, str(path), overrides)
+
+
+def check_length(text: str, what: str) -> None:
+    """Raises NmtError for a text that is too long to be settings."""
+    if len(text) > _LONGEST:
+        raise NmtError(f"{what}: settings have at most {_LONGEST:,} characters, and this is longer")
 
 
 def parse(declaration: type[T], text: str, what: str, overrides: Sequence[str] = ()) -> T:

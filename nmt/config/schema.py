@@ -24,8 +24,6 @@ from nmt.config.sections import TransformerConfig as TransformerConfig
 from nmt.config.sections import VocabularyConfig as VocabularyConfig
 from nmt.errors import NmtError
 
-_LONGEST = 2**17  # characters of a config: a thousand corpora; reading more takes seconds
-
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
@@ -71,13 +69,16 @@ class Config:
 def load(path: Path, overrides: Sequence[str] = ()) -> Config:
     """The config in a YAML file; `section.key=value` overrides replace its values.
 
-    Raises NmtError with every problem: unknown settings, wrong types, values that do not go together.
+    Raises NmtError with every problem: unknown settings, wrong types, values that do not go together; and for settings
+    that are too long to be read again from a model file, which has all of them.
     """
     if path.is_dir():
         run = (path / "config.yaml").is_file()
         remedy = f"to resume this run, give {path / 'config.yaml'}" if run else "give a YAML file of settings"
         raise NmtError(f"{path}: a folder, but a config file is expected: {remedy}")
-    return reader.load(Config, path, overrides)
+    config = reader.load(Config, path, overrides)
+    reader.check_length(reader.to_yaml(config), f"{path}: written in full")
+    return config
 
 
 def parse(text: str, what: str) -> Config:
@@ -85,8 +86,7 @@ def parse(text: str, what: str) -> Config:
 
     Raises NmtError as `load` does, and for a text that is longer than any config, as in a damaged file.
     """
-    if len(text) > _LONGEST:
-        raise NmtError(f"{what}: {len(text):,} characters: settings have at most {_LONGEST:,}")
+    reader.check_length(text, what)
     return reader.parse(Config, text, what)
 
 
@@ -108,8 +108,10 @@ def override(config: Config, overrides: Sequence[str]) -> Config:
 
 def differences_of_models(old: Config, new: Config) -> dict[str, tuple[str, str]]:
     """The settings in which their models differ, as `reader.differences`, without those of dropout, which acts in
-    training only."""
+    training only, and `max_positions` where both models take any number."""
     changed = reader.differences(old, new)
+    if old.model.longest_position is new.model.longest_position is None:
+        changed.pop("model.max_positions", None)
     return {path: both for path, both in changed.items() if path.startswith("model") and "dropout" not in path}
 
 

@@ -25,9 +25,7 @@ class VocabularyConfig:
     normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = setting(
         "nmt_nfkc", "SentencePiece's rule for normalising text; `_cf` also lower-cases"
     )
-    sample_sentences: int = setting(
-        1_000_000, "sentences per language to learn it from, drawn evenly from the training data", at_least=1
-    )
+    sample_sentences: int = setting(1_000_000, "pairs to learn it from, drawn evenly from each corpus", at_least=1)
     source_model: str | None = setting(None, "use this SentencePiece model instead of learning one", path=True)
     target_model: str | None = setting(None, "the same for the target; if shared, give only one", path=True)
     relearn: bool = setting(False, "with training.start_from: learn a new vocabulary; false: use that of the model")

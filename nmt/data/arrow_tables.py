@@ -43,12 +43,17 @@ def _arrow_texts(table: "pyarrow.Table", corpus: schema.Corpus, data: schema.Dat
     while any(types.is_struct(field.type) for field in table.schema):
         table = table.flatten()  # a struct `translation` of `en` and `de`: translation.en, translation.de
     for name in column_names(table.column_names, corpus, data, corpus.label):
+        if table.column_names.count(name) > 1:
+            raise NmtError(f"{corpus.label}: several columns are called {name!r}: rename or remove all but one")
         column = table.column(name)
         if types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if not any(is_kind(column.type) for is_kind in (types.is_string, types.is_large_string, types.is_null)):
             raise NmtError(f"{corpus.label}: column {name!r} must hold text, not {column.type}")
-        yield list(map(one_line, column.to_pylist()))
+        try:
+            yield list(map(one_line, column.to_pylist()))
+        except UnicodeDecodeError as error:
+            raise NmtError(f"{corpus.label}: column {name!r} is not UTF-8: {error.reason}: convert it") from None
 
 
 def _parquet_tables(path: Path) -> "Iterator[pyarrow.Table]":
@@ -90,8 +95,13 @@ def _library_reason(corpus: schema.Corpus) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        if isinstance(error, NmtError):
+            raise
         reason = " ".join(str(error.__cause__ or error).split())
-        raise NmtError(f"{corpus.label}: the dataset cannot be read: {reason or type(error).__name__}") from error
+        folder = "" if Path(corpus.hub or "").is_dir() else " (nor is there a folder of this name)"
+        raise NmtError(
+            f"{corpus.label}: the dataset cannot be read: {reason or type(error).__name__}{folder}"
+        ) from error
 
 
 def hub_content(corpus: schema.Corpus) -> list[str]:

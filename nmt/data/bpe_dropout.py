@@ -42,6 +42,11 @@ class DropoutEncoder:
         """dropout: p, from 0 to below 1; most_nodes: of the trees; above that all are forgotten."""
         self._tokenizer, self._dropout, self._most_nodes = tokenizer, dropout, most_nodes
         self._merges = Merges(tokenizer)
+        if not self._merges:
+            raise NmtError(
+                f"vocabulary.bpe_dropout: {dropout:g}: the {len(tokenizer)} subwords of the vocabulary are single "
+                "characters, and no merge can be left out: raise vocabulary.size, or give another model"
+            )
         if not self._merges.suit(tokenizer):
             raise NmtError(
                 f"vocabulary.bpe_dropout: {dropout:g}: the SentencePiece model is not of byte-pair encoding: set it to "
@@ -135,6 +140,9 @@ class Merges:
         self._ids = {piece: number for number, piece in enumerate(pieces) if are_text[number]}
         self._scores = {piece: scores[number] for piece, number in self._ids.items()}
         self._bytes = {piece: number for number, piece in enumerate(pieces) if are_bytes[number]}
+
+    def __len__(self) -> int:
+        return sum(len(piece) > 1 for piece in self._ids)
 
     def apply(self, text: str, left_out: Sequence[int] = ()) -> tuple[list[int], int]:
         """The ids of a normalized text, and how many merges were considered. left_out: the numbers of merges."""

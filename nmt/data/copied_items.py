@@ -12,7 +12,7 @@ from nmt.data.draws import Draws
 Kind = Literal["url", "email", "placeholder", "number", "emoji"]
 
 # Punctuation at the end of a URL belongs to the sentence.
-_URL = r"""(?:https?://|www\.)[^\s<>"'“”„«»]*[^\s<>"'“”„«».,;:!?…。、)\]}]"""
+_URL = r"""(?i:https?://|www\.)[^\s<>"'“”„«»]*[^\s<>"'“”„«».,;:!?…。、)\]}]"""
 _EMAIL = r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
 # {0} {name} {{name}} ${name} %s %1$s, and tags such as <b>, </b> and <x id="1"/>
 _PLACEHOLDER = r"\$?\{\{?[^\s{}]{0,40}\}\}?|(?<![\w%])%(?:\d+\$)?[sd@](?!\w)|</?[a-zA-Z][^<>]*>"

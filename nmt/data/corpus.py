@@ -50,14 +50,14 @@ def read_pairs(
 
 
 def _file_pairs(path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests) -> Iterator[Pair]:
-    name = compression.plain_name(path)
+    name = compression.plain_name(path).lower()
     if name.endswith(".tsv"):
         return tables.tsv_pairs(path, corpus, digests)
     if name.endswith(".jsonl"):
         return tables.jsonl_pairs(path, corpus, data, digests)
-    if name.lower().endswith(".tmx"):
+    if name.endswith(".tmx"):
         return tmx.tmx_pairs(path, corpus, data, digests)
-    if path.name.endswith(".parquet"):
+    if path.name.lower().endswith(".parquet"):
         return arrow_tables.parquet_pairs(path, corpus, data)
     raise NmtError(
         f"{path}: its name must end in .tsv, .jsonl or .tmx (compressed: followed by .gz, .xz or .zst), or in .parquet"
@@ -74,18 +74,25 @@ def _text_files(corpus: schema.Corpus, data: schema.DataConfig) -> tuple[Path, P
 
 def files_of(data: schema.DataConfig) -> list[Path]:
     """The user's files that are read as training and validation text, for checks that nothing overwrites them."""
-    corpora = (*data.train, *data.held_out)
+    return _files((*data.train, *data.held_out))
+
+
+def _files(corpora: Sequence[schema.Corpus]) -> list[Path]:
     return [Path(file) for one in corpora for file in (one.source, one.target, one.file, one.scores) if file]
 
 
 def check_files(data: schema.DataConfig) -> None:
-    """Raise NmtError if files of training and validation text are missing; it names all of them."""
-    missing = [path for path in files_of(data) if not path.exists()]
+    """Raise NmtError if files of training and validation text are missing (it names all of them), and for training text
+    that cannot be read several times."""
+    missing = list(dict.fromkeys(path for path in files_of(data) if not path.exists()))
     if len(missing) == 1:
         raise no_such_file(missing[0])
     if missing:
         folder = "" if all(path.is_absolute() for path in missing) else f" in {current_folder()}"
         raise NmtError(f"{len(missing)} files are missing{folder}: {', '.join(map(str, missing))}")
+    for path in _files(data.train):
+        if not path.is_file() and not path.is_dir():
+            raise NmtError(f"{path}: a pipe or a device, and training text is read several times: save it to a file")
 
 
 def fingerprint(

@@ -1,5 +1,6 @@
 """The scores of a corpus's pairs, as `nmt score` writes them: a line for each pair."""
 
+import math
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -12,14 +13,17 @@ from nmt.files.text import read_lines
 def read_scores(path: Path) -> Iterator[float]:
     """The last column of each line: log P(target | source) per subword; NaN for a pair that was too long for the model.
 
-    Raises NmtError for a file that cannot be read, and for a line that does not end in a number."""
+    Raises NmtError for a file that cannot be read, and for a line that does not end in such a number."""
     for number, line in enumerate(read_lines(path), start=1):
         last = line.rpartition("\t")[2]
         try:
-            yield float(last)
+            score = float(last)
         except ValueError:
+            score = math.inf
+        if math.isinf(score):
             expected = "expected a score in the last column, as nmt score writes it in its text format"
-            raise NmtError(f"{path}:{number}: {expected}; found {last[:40]!r}") from None
+            raise NmtError(f"{path}:{number}: {expected}; found {last[:40]!r}")
+        yield score
 
 
 def next_scores(scores: Iterator[float], count: int, corpus: schema.Corpus) -> list[float]:

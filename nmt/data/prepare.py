@@ -79,7 +79,7 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None) -> Pr
         text = TrainingText(data, fingerprints, held_out, store)
         subwords = _find_vocabulary(text, config.vocabulary, store, started_with)
         _check_tags(subwords, data, started_with)
-        _find_overlaps(text, store, now=False)  # an error is said before the text is encoded
+        _find_overlaps(text, store, now=False)  # with a new vocabulary, an error is said before the text is encoded
         data_key, tokens, counts = _find_tokens(text, subwords, config, store)
         stages.check_shares(data, counts)  # encoding drops pairs too, and the vocabulary may come from a file
         overlaps = _find_overlaps(text, store, now=True)
@@ -239,8 +239,6 @@ def _sample(text: TrainingText, kept: Sequence[int], sizes: Sequence[int]) -> It
 def sample_sizes(data: schema.DataConfig, kept: Sequence[int], most: int) -> list[int]:
     """How many pairs of each corpus the vocabulary is learned from, of those `kept`: about `most`, by their shares of
     the mix. A corpus with fewer pairs than its share gives all of them, once."""
-    if sum(kept) <= most:
-        return list(kept)
     return [min(size, round(most * share)) for size, share in zip(kept, stages.shares(data, kept), strict=True)]
 
 

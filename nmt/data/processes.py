@@ -40,7 +40,7 @@ def mapped(
     pool = ProcessPoolExecutor(processes, get_context("spawn"), _begin, (work,))
     try:
         for with_it, job in jobs:
-            waiting.append((with_it, pool.submit(_do, job)))
+            waiting.append((with_it, _submitted(pool, job, processes)))
             if len(waiting) > 2 * processes:
                 yield waiting[0][0], waiting.popleft()[1].result()
         while waiting:
@@ -52,6 +52,15 @@ def mapped(
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _submitted(pool: ProcessPoolExecutor, job: Any, processes: int) -> Future[Any]:
+    try:
+        return pool.submit(_do, job)  # which may start a process
+    except OSError as error:
+        raise NmtError(
+            f"{processes} processes cannot be started: {error.strerror}: set data.workers to a lower number"
+        ) from None
 
 
 def _begin(work: Callable[[Any], Any]) -> None:

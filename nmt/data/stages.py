@@ -74,7 +74,7 @@ def _stage(data: schema.DataConfig, sizes: Sequence[int], stage: schema.Stage) -
     if stage.passes:
         [(name, passes)] = stage.passes.items()
         corpus = [one.called for one in data.train].index(name)
-        given = corpus, ceil(Fraction(passes) * sizes[corpus])
+        given = corpus, ceil(Fraction(str(passes)) * sizes[corpus])
     mix = _mix(data, sizes, weights(data, stage), stage.temperature)
     return StagedMix(mix, stage.steps, given, stage.patience)
 

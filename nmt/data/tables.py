@@ -17,7 +17,7 @@ def tsv_pairs(path: Path, corpus: schema.Corpus, digests: Digests) -> Iterator[t
     source = _column_number(corpus.source_column, "1", path)
     target = _column_number(corpus.target_column, "2", path)
     for number, line in enumerate(read_lines(path, digests), start=1):
-        fields = line.split("\t")
+        fields = line.replace("\r", " ").split("\t")  # of `_BREAKS` what a field can have
         if len(fields) < max(source, target):
             raise NmtError(
                 f"{path}:{number}: no column {max(source, target)}: the line has {len(fields)}; a tab separates columns"

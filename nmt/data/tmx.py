@@ -23,7 +23,9 @@ log = logging.getLogger("nmt")
 
 _CODES = {"bpt", "ept", "it", "ph", "sub", "ut"}
 _BLOCK_BYTES = 1 << 16  # of XML parsed at a time: bounds the units in memory
-_LINE_BREAK = re.compile(r"[ \t\r]*\n[ \t\r\n]*")  # with the indentation around it
+# With the indentation around it. A match begins only at the first of several spaces: otherwise it would take quadratic
+# time.
+_LINE_BREAK = re.compile(r"(?<![ \t\r])[ \t\r]*\n[ \t\r\n]*")
 _MOST_LANGUAGES = 10  # named in a message
 
 
@@ -81,7 +83,7 @@ class _Units:
             reason = expat.ErrorString(error.code)
             raise NmtError(f"{self._path}:{error.lineno}: not well-formed XML: {reason}") from None
         except (ValueError, LookupError) as error:  # an encoding with several bytes per character, or an unknown one
-            raise self._error(f"{error}: convert the file to UTF-8") from None
+            raise self._error(f"{error}: convert the file to UTF-8, and name UTF-8 in its first line") from None
         pairs, self._pairs = self._pairs, []
         return pairs
 

@@ -13,7 +13,7 @@ from nmt.data.rules.examples import shortened
 from nmt.errors import NmtError
 from nmt.files import atomic
 
-FORMAT = 1  # part of the name of the file that stores what was found
+FORMAT = 2  # part of the name of the file that stores what was found
 MOST = 10  # examples of each kind
 # Where more is in common, it is no chance: short sentences, such as greetings, are in all text of some kinds, and in a
 # validation set of 20 pairs a single one is 5%.
@@ -37,7 +37,7 @@ class Overlap:
     total: int  # pairs of the validation set
     pairs: int  # those of them that are training pairs
     sources: int  # those of the others whose source is in the training text, with another target
-    by_corpus: tuple[tuple[int, int], ...]  # of each training corpus: its pairs, and its sources, that are found here
+    by_corpus: tuple[tuple[int, int], ...]  # in each training corpus: how many of these pairs, and of their sources
     pair_examples: tuple[Common, ...]  # the first training pairs
     source_examples: tuple[Common, ...]  # the first ones that have another target in training
 
@@ -63,7 +63,8 @@ class OverlapSearch:
         self._held_out, self._compared = held_out, compared
         self._sources = [{source for source, _ in pairs} for pairs in held_out]
         self._pairs = [set(pairs) for pairs in held_out]
-        self._counts = [[[0, 0] for _ in corpora] for corpora in compared]
+        # In each training corpus: the pairs and the sources that are there.
+        self._in_corpora = [[(set[Pair](), set[str]()) for _ in corpora] for corpora in compared]
         self._found: list[dict[Pair, int]] = [{} for _ in held_out]  # the first corpus that has it
         self._found_sources: list[dict[str, tuple[str, int]]] = [{} for _ in held_out]  # its first target and corpus
 
@@ -71,11 +72,11 @@ class OverlapSearch:
         """Compare training pairs. corpus: its number."""
         for number, sources in enumerate(self._sources):
             for pair in (pair for pair in pairs if pair[0] in sources) if self._compared[number][corpus] else ():
-                counts = self._counts[number][corpus]
-                counts[1] += 1
+                pairs_there, sources_there = self._in_corpora[number][corpus]
+                sources_there.add(pair[0])
                 self._found_sources[number].setdefault(pair[0], (pair[1], corpus))
                 if pair in self._pairs[number]:
-                    counts[0] += 1
+                    pairs_there.add(pair)
                     self._found[number].setdefault(pair, corpus)
 
     def overlaps(self) -> list[Overlap]:
@@ -91,7 +92,10 @@ class OverlapSearch:
             total=len(held_out),
             pairs=sum(pair in found for pair in held_out),
             sources=sum(pair not in found and pair[0] in sources for pair in held_out),
-            by_corpus=tuple((one, other) for one, other in self._counts[number]),
+            by_corpus=tuple(
+                (sum(pair in pairs_there for pair in held_out), sum(pair[0] in sources_there for pair in held_out))
+                for pairs_there, sources_there in self._in_corpora[number]
+            ),
             pair_examples=tuple(_common(pair, pair[1], found[pair]) for pair in list(pairs)[:MOST]),
             source_examples=tuple(_common(pair, *sources[pair[0]]) for pair in list(others)[:MOST]),
         )

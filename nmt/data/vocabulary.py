@@ -15,6 +15,7 @@ from nmt.errors import NmtError
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 FORMAT = 1  # changes when `learn` gives another result for the same text and settings
+_NO_LETTER = "\ue000"  # a character that text does not have
 _THREADS = 4  # does not change the subwords, but is written into the model: fixed, for the same bytes
 
 
@@ -65,6 +66,15 @@ class Tokenizer:
         except (TypeError, UnicodeError):
             _check_unicode(lines)
             raise
+
+    def encode_inside(self, text: str) -> list[int]:
+        """The ids of a text that follows another without a space; empty where its subwords always have a space."""
+        wanted = self._processor.Normalize(text).removeprefix("▁")
+        [ids] = self.encode([_NO_LETTER + text])  # which no subword joins with what follows
+        for start in range(len(ids)):
+            if "".join(self.pieces(ids[start:])) == wanted:
+                return ids[start:]
+        return []
 
     def normalize(self, lines: list[str]) -> list[str]:
         """Each line of Unicode text as it is cut into subwords, with `▁` for a space."""

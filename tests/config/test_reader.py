@@ -339,6 +339,8 @@ def test_every_problem_is_in_one_report() -> None:
         ("note: 'it", "line 3, column 7: not valid YAML: a quote that is not closed"),
         ('note: "\\q"', "line 3, column 7: not valid YAML: found unknown escape character 'q'"),
         ("note: a\x07", "line 3: not valid YAML: delete the character U+0007"),
+        ("# a\x85seed: 3", "line 3: delete the character U+0085: some programs take it for a line break"),
+        ("note: a\u2028b", "line 3: delete the character U+2028: some programs take it for a line break"),
         ("---\nnote: x", "line 3, column 1: not valid YAML: a second document begins here: delete the line ---"),
     ],
 )  # fmt: skip

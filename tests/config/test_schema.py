@@ -540,3 +540,28 @@ def test_a_run_folder_in_place_of_its_settings_is_answered_with_how_to_resume_it
             schema.load(tmp_path)
         assert str(error.value) == f"{tmp_path}: a folder, but a config file is expected: {remedy}"
         (tmp_path / "config.yaml").write_text("run_dir: x\n")
+
+
+def test_a_config_whose_models_could_not_be_read_is_refused(tmp_path: Path) -> None:
+    """A model file has the config in full, with what is left at its default in the file."""
+    corpora = [{"source": f"{i}.en", "target": f"{i}.de"} for i in range(4000)]
+    data = {"source_language": "en", "target_language": "de", "train": corpora}
+    path = tmp_path / "many.yaml"
+    path.write_text(yaml.safe_dump({"run_dir": "r", "data": data}), encoding="utf-8")
+    with pytest.raises(NmtError, match=r"many\.yaml: written in full: settings have at most 1,048,576 characters"):
+        schema.load(path)
+
+
+def test_a_corpus_that_is_named_as_config_is_not_read_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "train.en"
+    path.write_text("a line\n" * 1_000_000, encoding="utf-8")
+    with pytest.raises(NmtError, match=r"train\.en: settings have at most 1,048,576 characters, and this is longer"):
+        schema.load(path)
+
+
+@pytest.mark.parametrize(("changes", "differ"), [({}, set()), ({"positions": "learned"}, {"model.max_positions"})])
+def test_a_limit_without_effect_is_no_difference_of_models(changes: dict[str, str], differ: set[str]) -> None:
+    models = [schema.TransformerConfig(max_positions=positions, **changes) for positions in (100, 200)]  # type: ignore[arg-type]
+    text = "run_dir: r\ndata: {source_language: en, target_language: de, train: [{source: a, target: b}]}\n"
+    one, other = (dataclasses.replace(schema.parse(text, "test"), model=model) for model in models)
+    assert schema.differences_of_models(one, other).keys() == differ

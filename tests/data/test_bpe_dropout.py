@@ -106,10 +106,9 @@ def test_every_process_draws_the_same() -> None:
     assert len(outputs) == 1 and len(outputs.pop()) > 100
 
 
-@pytest.mark.parametrize("options", [{"model_type": "unigram"}, {"model_type": "char"}])
-def test_other_models_are_refused(options: dict[str, Any]) -> None:
+def test_other_models_are_refused() -> None:
     with pytest.raises(NmtError, match=r"vocabulary.bpe_dropout: 0.1: the SentencePiece model is not of byte-pair"):
-        DropoutEncoder(trained_elsewhere(**options), 0.1)
+        DropoutEncoder(trained_elsewhere(model_type="unigram"), 0.1)
 
 
 @pytest.mark.parametrize(
@@ -123,6 +122,12 @@ def test_models_of_byte_pairs_with_other_options(options: dict[str, Any]) -> Non
     assert cut(DropoutEncoder(tokenizer, 0.0), lines) == tokenizer.encode(lines)
     found = cut(DropoutEncoder(tokenizer, 0.5), lines)
     assert tokenizer.decode(found) == tokenizer.decode(tokenizer.encode(lines)) and found != tokenizer.encode(lines)
+
+
+def test_a_vocabulary_without_merges_is_named_so() -> None:
+    letters = trained_elsewhere(model_type="char")
+    with pytest.raises(NmtError, match=r"bpe_dropout: 0.1: .* single characters, .* raise vocabulary\.size"):
+        DropoutEncoder(letters, 0.1)
 
 
 def test_a_line_that_is_no_text_is_said_and_harms_no_other() -> None:

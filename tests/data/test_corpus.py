@@ -4,6 +4,7 @@ import builtins
 import gzip
 import io
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -134,6 +135,7 @@ def test_hostile_text_stays_aligned(tmp_path_factory: Any, pairs: list[tuple[str
 
 
 def test_breaks_inside_fields_become_spaces(tmp_path: Path) -> None:
+    assert read(Corpus(file=write(tmp_path / "a.tsv", b"a\rb\tc\r\n"))) == [("a b", "c")]
     rows = nested([("one\ntwo\tthree\rfour\r\n", "\u2028\x0b")])
     path = write(tmp_path / "a.jsonl", json_lines(rows))
     assert read(Corpus(file=path)) == [("one two three four  ", "\u2028\x0b")]
@@ -156,8 +158,13 @@ def test_text_files(tmp_path: Path, packed: str) -> None:
 def test_tsv(tmp_path: Path, packed: str) -> None:
     rows = "".join(f"{i}\t{source}\t{target}\n" for i, (source, target) in enumerate(PAIRS))
     path = write(tmp_path / f"train.tsv{packed}", rows.encode())
-    assert read(Corpus(file=path, source_column="2", target_column="3")) == PAIRS
-    assert read(Corpus(file=path)) == [(str(i), source) for i, (source, _) in enumerate(PAIRS)]
+    assert read(Corpus(file=path, source_column="2", target_column="3")) == one_line_each(PAIRS)
+    assert read(Corpus(file=path)) == [(str(i), source) for i, (source, _) in enumerate(one_line_each(PAIRS))]
+
+
+@pytest.mark.parametrize("name", ["A.TSV", "A.Tsv.gz"])
+def test_the_case_of_an_ending_does_not_matter(tmp_path: Path, name: str) -> None:
+    assert read(Corpus(file=write(tmp_path / name, b"a\tb\n"))) == [("a", "b")]
 
 
 @pytest.mark.parametrize("packed", ["", *COMPRESS])
@@ -288,6 +295,28 @@ def test_parquet_column_that_is_not_text(tmp_path: Path) -> None:
         read(Corpus(file=str(tmp_path / "a.parquet")))
     with pytest.raises(NmtError, match="no target column 'fr'; there are 'en', 'de'"):
         read(Corpus(file=str(tmp_path / "a.parquet"), target_column="fr"))
+
+
+def test_parquet_columns_that_cannot_be_read(tmp_path: Path) -> None:
+    bad = pyarrow.array([b"ab\xff"], pyarrow.binary()).view(pyarrow.string())
+    parquet.write_table(pyarrow.table({"en": ["a"], "de": bad}), tmp_path / "a.parquet")
+    with pytest.raises(NmtError, match=r"a\.parquet: column 'de' is not UTF-8"):
+        read(Corpus(file=str(tmp_path / "a.parquet")))
+    twice = pyarrow.Table.from_arrays([pyarrow.array(["a"])] * 3, names=["en", "de", "en"])
+    parquet.write_table(twice, tmp_path / "b.parquet")
+    with pytest.raises(NmtError, match=r"b\.parquet: several columns are called 'en'"):
+        read(Corpus(file=str(tmp_path / "b.parquet")))
+
+
+@pytest.mark.parametrize("key", ["source", "scores"])
+def test_training_text_in_a_pipe_is_refused(tmp_path: Path, key: str) -> None:
+    """It is read several times: the second time would wait for ever, or find nothing."""
+    text, pipe = tmp_path / "text", tmp_path / "pipe"
+    text.write_text("a\n")
+    os.mkfifo(pipe)
+    files = {"source": str(text), "target": str(text), key: str(pipe)}
+    with pytest.raises(NmtError, match="pipe: a pipe or a device, and training text is read several times"):
+        corpora.check_files(data(Corpus(**files)))
 
 
 @pytest.mark.parametrize("streaming", [False, True])

@@ -360,20 +360,24 @@ def test_a_full_disk(server: OpusServer, tmp_path: Path, monkeypatch: pytest.Mon
     real = Path.open
 
     class Full:
-        def __init__(self, file: Any) -> None:
-            self.close = file.close
+        def __init__(self, file: Any, buffering: int) -> None:
+            self.close, self.buffered = file.close, buffering != 0
 
         def __enter__(self) -> "Full":
             return self
 
         def __exit__(self, *_: object) -> None:
             self.close()
+            if self.buffered:  # what is left to be written
+                self.write(b"")
 
         def write(self, data: bytes) -> int:
             raise OSError(errno.ENOSPC, "No space left on device")
 
     def opened(path: Path, *mode: Any, **more: Any) -> Any:
-        return Full(real(path, *mode)) if path.suffix == ".part" else real(path, *mode, **more)
+        return (
+            Full(real(path, *mode), more.get("buffering", -1)) if path.suffix == ".part" else real(path, *mode, **more)
+        )
 
     monkeypatch.setattr(Path, "open", opened)
     assert "cannot be written: No space left on device: free some space" in error()

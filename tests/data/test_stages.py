@@ -89,6 +89,8 @@ def test_stages_of_the_settings() -> None:
     mix = first.begin(100, [3, 6])
     assert mix.end is not None and mix.given(mix.end)[1] == 6 + 17 and mix.given(mix.end - 1)[1] == 6 + 16
     assert second.begin(7, [1, 2]).end is None
+    (tenth,) = stages_of(data(Stage(passes={"b": 0.1})), [30, 2000])
+    assert tenth.given == (1, 200), "0.1 as a binary fraction is more than a tenth"
     (tempered,) = stages_of(data(Stage(temperature=100)), [3000, 10])
     assert tempered.mix.shares[0] < Fraction(52, 100)
     (without,) = stages_of(data(), [30, 10])

@@ -58,6 +58,7 @@ def nothing_was_logged_before() -> Iterator[None]:
         ('XLIFF in TMX: <g id="1">kept</g> <x id="2"/>', "XLIFF in TMX: kept "),
         ("<![CDATA[a < b]]> and <!-- a comment -->c", "a < b and c"),
         ("\n   two\n   lines\n  ", "two lines"),
+        pytest.param(f"a{' ' * 200_000}b\nc", f"a{' ' * 200_000}b c", id="many spaces take no longer"),
         ("a\r\nb\tc&#13;d&#10;e", "a b c d e"),
         (" spaces  stay ", " spaces  stay "),
         ("\u2028 \u0085", "\u2028 \u0085"),

@@ -40,7 +40,7 @@ def test_counts_are_those_of_comparing_everything(
     assert found.pairs == sum(pair in training for pair in held_out)
     assert found.sources == sum(pair not in training and pair[0] in sources for pair in held_out)
     assert found.by_corpus == tuple(
-        (sum(pair in held_out for pair in pairs), sum(source in dict(held_out) for source, _ in pairs))
+        (sum(pair in pairs for pair in held_out), sum(source in dict(pairs) for source, _ in held_out))
         for pairs in (one, other)
     )
 
@@ -65,6 +65,15 @@ def test_a_few_pairs_are_chance(pairs: int, total: int, many: bool) -> None:
     else:
         validation_overlap.check([overlap], data)
     validation_overlap.check([overlap], dataclasses.replace(data, validation_in_training="warn"))
+
+
+def test_the_corpus_with_most_of_the_validation_pairs_is_named() -> None:
+    """Not the one that repeats a single one of them."""
+    held_out = [(f"s{i}", f"t{i}") for i in range(100)]
+    overlap = find(held_out, held_out[:1] * 70, held_out[1:61])
+    data = DataConfig("en", "de", (Corpus(file="a.tsv"), Corpus(file="b.tsv")), validation=Corpus(file="v.tsv"))
+    with pytest.raises(NmtError, match=r"61 of 100 pairs .* most of them in b\.tsv"):
+        validation_overlap.check([overlap], data)
 
 
 def test_only_many_sources_alone_are_worth_a_warning() -> None:

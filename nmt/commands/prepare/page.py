@@ -156,7 +156,7 @@ def _overlaps(data: schema.DataConfig, prepared: PreparedData) -> list[dict[str,
     shown = []
     for one, overlap in zip(data.held_out, prepared.overlaps, strict=True):
         counts = [(f"{pairs:,}", f"{sources:,}") for pairs, sources in overlap.by_corpus]
-        table = [["training corpus", "its pairs that are validation pairs", "its sources that are validation sources"]]
+        table = [["training corpus", "validation pairs in it", "validation sources in it"]]
         table += [[name, *numbers] for name, numbers in zip(labels, counts, strict=True)]
         shown.append(
             {
