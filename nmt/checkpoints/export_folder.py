@@ -23,7 +23,7 @@ def write(folder: Path, settings: Config, vocabulary_: Vocabulary) -> None:
 
 def is_ctranslate2(path: Path) -> bool:
     """Whether a path is a folder with a CTranslate2 model, ours or another program's."""
-    return (path / "model.bin").is_file()
+    return path.is_dir() and (path / "model.bin").is_file()
 
 
 def load_config(folder: Path) -> Config:

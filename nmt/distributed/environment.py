@@ -11,11 +11,13 @@ import re
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from nmt.errors import NmtError
 
 STARTED = "NMT_STARTED"  # seconds since 1970, set by a launcher that restarts ranks
+SAVED = "saved"  # a file that `mark_saved` makes
 FILE_JOB = "NMT_FILE_JOB"  # set for ranks that translate a file together: the name of that job
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
@@ -58,19 +60,30 @@ def _is_number(name: str) -> bool:
 
 
 def logged_by_another_rank(message: str) -> bool:
-    """Whether another rank on this machine has logged this message; False for the first one that calls this.
-
-    Uses a folder that PyTorch's launcher gives to the ranks of a machine. Without that launcher: False.
-    """
-    error_file = os.environ.get("TORCHELASTIC_ERROR_FILE")
-    if not error_file:
+    """Whether another rank on this machine has logged this message; False for the first one that calls this. Without
+    PyTorch's launcher: False."""
+    folder = _shared_folder()
+    if folder is None:
         return False
     try:
-        name = f"logged-{hashlib.sha256(message.encode()).hexdigest()}"
-        (Path(error_file).parent.parent / name).touch(exist_ok=False)
+        (folder / f"logged-{hashlib.sha256(message.encode()).hexdigest()}").touch(exist_ok=False)
     except OSError as error:  # better logged twice than never
         return isinstance(error, FileExistsError)
     return False
+
+
+def mark_saved() -> None:
+    """Tell the launcher that training has ended well: all is saved, even if a signal ended it. Only the first rank,
+    which saves, knows that."""
+    if not rank() and (folder := _shared_folder()):
+        with suppress(OSError):  # the launcher then reports the signal
+            (folder / SAVED).touch()
+
+
+def _shared_folder() -> Path | None:
+    """What PyTorch's launcher gives to the ranks of a machine."""
+    error_file = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    return Path(error_file).parent.parent if error_file else None
 
 
 def seconds_since_launch() -> float:

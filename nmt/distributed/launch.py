@@ -8,24 +8,25 @@ import tempfile
 import time
 import uuid
 from collections.abc import Sequence
+from pathlib import Path
 
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from nmt.device import usable_cores
-from nmt.distributed.environment import STARTED
+from nmt.distributed.environment import SAVED, STARTED
 from nmt.distributed.stopping import SIGNALS as STOPPING
 
 log = logging.getLogger("nmt")
 
 
-def launch(arguments: Sequence[str], ranks: int, restarts: int, *, saves: bool = True) -> int:
+def launch(arguments: Sequence[str], ranks: int, restarts: int) -> int:
     """Run `nmt ARGUMENTS` in `ranks` processes, each of them a rank; returns the exit status of the job.
 
     If a rank is killed, by the system or a crash below Python, the others end and all are restarted, at most
     `restarts` times. If a rank ends with an error, which it has logged, the job ends.
-    `saves`: a rank that is stopped by a signal has saved, so the exit status is 0.
+    If a signal ends the job, the status is 0 where the ranks have saved before they ended: `environment.mark_saved`.
     """
     os.environ.setdefault(STARTED, str(time.time()))  # training.max_seconds counts from the first start
     # A rank that is to stop finishes its step or validation and saves. PyTorch's default of 30 s is too short.
@@ -36,11 +37,7 @@ def launch(arguments: Sequence[str], ranks: int, restarts: int, *, saves: bool =
             logging.getLogger(name).setLevel(logging.CRITICAL)  # the messages below replace its own
     for restart in range(restarts + 1):
         try:
-            with tempfile.TemporaryDirectory(prefix="nmt-ranks-") as folder:
-                elastic_launch(_one_machine(ranks, folder), sys.executable)("-m", "nmt", *arguments)
-        except SignalException as stopped:  # the ranks got it too, and have ended
-            well = saves and stopped.sigval in STOPPING and stopped.sigval != signal.SIGINT
-            return 0 if well else 128 + stopped.sigval
+            return _run_ranks(arguments, ranks)
         except ChildFailedError as failed:
             ended = {rank: failure.exitcode for rank, failure in failed.failures.items()}
             # The launcher ends the other ranks by SIGTERM: then a SIGTERM is not the cause.
@@ -52,9 +49,18 @@ def launch(arguments: Sequence[str], ranks: int, restarts: int, *, saves: bool =
                 return 130 if 130 in ended.values() else 1
             if restart < restarts:
                 log.warning("restarting all ranks from the last save (restart %d of %d)", restart + 1, restarts)
-        else:
-            return 0
     return 1
+
+
+def _run_ranks(arguments: Sequence[str], ranks: int) -> int:
+    """Start the ranks once; returns the exit status of the job. Raises ChildFailedError if one of them fails."""
+    with tempfile.TemporaryDirectory(prefix="nmt-ranks-") as folder:
+        try:
+            elastic_launch(_one_machine(ranks, folder), sys.executable)("-m", "nmt", *arguments)
+        except SignalException as stopped:  # the ranks got it too, and have ended
+            ordinary = stopped.sigval in STOPPING and stopped.sigval != signal.SIGINT
+            return 0 if ordinary and any(Path(folder).rglob(SAVED)) else 128 + stopped.sigval
+    return 0
 
 
 def _one_machine(ranks: int, folder: str) -> LaunchConfig:

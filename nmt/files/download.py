@@ -11,8 +11,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from tqdm import tqdm
 
@@ -106,7 +107,7 @@ def _transfer(url: str, path: Path) -> None:
             discard(path)
             raise ConnectionError("the server has another file now")
         with atomic.reporting(path, "NMT_CACHE"):
-            file = path.open("ab" if continued else "wb")
+            file = path.open("ab" if continued else "wb", buffering=0)  # nothing is left to be written at its end
         with file:
             if not continued:  # the old content is gone: from here on the record describes the new one
                 done = 0
@@ -116,15 +117,16 @@ def _transfer(url: str, path: Path) -> None:
             _copy(response, file, path, done, total)
 
 
-def _copy(response: Any, file: IO[bytes], path: Path, done: int, total: int | None) -> None:
+def _copy(response: Any, file: FileIO, path: Path, done: int, total: int | None) -> None:
     """Write what the server sends. Raises ConnectionError if it ends before `total` bytes."""
     name = path.name.removesuffix(".part")
     bar = tqdm(desc=name, total=total, initial=done, unit="B", unit_scale=True, leave=False, disable=None)
     with bar:
         while block := response.read(_BLOCK_BYTES):
             with atomic.reporting(path, "NMT_CACHE"):
-                file.write(block)
-                file.flush()
+                left = memoryview(block)
+                while left:
+                    left = left[file.write(left) :]
             done += len(block)
             bar.update(len(block))
     if total is not None and done < total:

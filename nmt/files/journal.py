@@ -11,6 +11,7 @@ import os
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, TypeVar
@@ -81,6 +82,8 @@ class Journal(Generic[J, R]):
         try:
             _append(file, self._pack(result))
         except OSError as error:
+            with suppress(OSError):
+                file.truncate(0)  # the result itself may need this room
             self._warn(error)
             return False
         return True

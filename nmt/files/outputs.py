@@ -1,12 +1,17 @@
 """Check before a command does its work that its output can be written. No file is left behind."""
 
 import errno
+import os
+import re
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO
 
 from nmt.errors import NmtError
 from nmt.files import atomic, compression
+
+_STANDARD = {"/dev/stdin": "/dev/fd/0", "/dev/stdout": "/dev/fd/1", "/dev/stderr": "/dev/fd/2"}
 
 
 def check_folder(output: Path, folder: Path, option: str = "--output") -> None:
@@ -50,5 +55,21 @@ def check_output(path: Path, read: Iterable[Path] = (), option: str = "--output"
 
 
 def is_special(path: Path) -> bool:
-    """Whether a path is a device or a pipe, which is written to and never replaced by a file."""
-    return path.exists() and not path.is_file()
+    """Whether a path is a device, a pipe or an open file of this process, such as /dev/stdout, which is written to and
+    never replaced by a file."""
+    return path.exists() and (not path.is_file() or _descriptor(path) is not None)
+
+
+def open_special(path: Path) -> IO[str]:
+    """Open it for text in UTF-8. What an open file holds stays there."""
+    descriptor = _descriptor(path)
+    if descriptor is None:
+        return path.open("w", encoding="utf-8", newline="\n")
+    return os.fdopen(os.dup(descriptor), "w", encoding="utf-8", newline="\n")
+
+
+def _descriptor(path: Path) -> int | None:
+    """The number of the open file that a path stands for."""
+    name = str(path.absolute())
+    found = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", _STANDARD.get(name, name))
+    return int(found[1]) if found else None

@@ -77,7 +77,9 @@ def opened(path: Path) -> Iterator["TensorFile"]:
         stream = path.open("rb")
     except (FileNotFoundError, NotADirectoryError):
         raise no_such_file(path) from None
-    except (OSError, ValueError) as error:  # ValueError: a name with a NUL character
+    except OSError as error:
+        raise NmtError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:  # a name with a NUL character
         raise NotAModelFile(path, error) from None
     with stream:
         yield TensorFile(path, stream)

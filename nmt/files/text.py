@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from nmt.errors import NmtError, no_such_file
 from nmt.files import atomic
 from nmt.files.compression import BLOCK_BYTES, decompressed
-from nmt.files.outputs import check_output, is_special
+from nmt.files.outputs import check_output, is_special, open_special
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer as Buffer
@@ -174,8 +174,11 @@ def lines_out(
         return
     place = check_output(path, read, option)
     with atomic.reporting(path, option), ExitStack() as opened:
-        content = path if is_special(path) else opened.enter_context(atomic.replacing(place))
-        file = opened.enter_context(content.open("w", encoding="utf-8", newline="\n"))
+        if is_special(path):
+            file = opened.enter_context(open_special(path))
+        else:
+            content = opened.enter_context(atomic.replacing(place))
+            file = opened.enter_context(content.open("w", encoding="utf-8", newline="\n"))
         yield lambda line: print(line, file=file)
 
 
@@ -190,7 +193,7 @@ def result(line: object) -> None:
     be written, as on a full disk, and ReaderGone if its reader has closed it."""
     check_output_open()
     try:
-        sys.stdout.buffer.write(f"{line}\n".encode())
+        sys.stdout.buffer.write(f"{line}\n".encode(errors="backslashreplace"))  # names of files need not be UTF-8
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         discard(sys.stdout.fileno())

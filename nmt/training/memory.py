@@ -114,10 +114,12 @@ def check_step(
     longer: the longer side of each pair [N]. Memory is measured only if the model's upper bound does not fit: on small
     batches of pairs as long as those that fill most of a step.
     """
+    if not len(longer):  # no pair fits into a batch, as `Batches` reports
+        return
     tokens = min(tokens, int(longer.sum(dtype=np.int64)))  # a batch cannot be larger than the data
     trained = _trained_bytes(objective)
     free = available_memory() // ranks_here - 3 * trained  # room for gradients and two moments
-    most = objective.model.activation_bytes(tokens, int(longer.max(initial=1)))
+    most = objective.model.activation_bytes(tokens, int(longer.max()))
     packed = objective.model.packed_bytes(training.passes * tokens) if objective.packed else 0
     if most is not None and training.passes * most + packed <= free:
         return

@@ -22,6 +22,7 @@ from nmt.config.schema import Config
 from nmt.data.batching import Step
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
+from nmt.files import atomic
 from nmt.files import tensors as tensor_file
 from nmt.training import sharding
 from nmt.training.start_from import Start
@@ -97,20 +98,28 @@ class Progress:
             losses=[0.0] * (1 + corpora), pairs_of=zeros, interval_pairs_of=zeros, interval_target_tokens_of=zeros
         )
 
+    @property
+    def epochs_begun(self) -> int:
+        """The number of the epoch of the last step, from 1."""
+        return self.epoch + (self.step_in_epoch > 0)
+
     def count(self, step: Step, *, updated: bool, seconds: float, waiting: float) -> None:
-        """Add a step that was trained on; updated: float16 did not overflow; waiting: seconds of it without data."""
+        """Add a step that was trained on; updated: float16 did not overflow, and its loss is among `losses`; waiting:
+        seconds of it without data."""
         self.overflows += not updated
         self.seconds += seconds
         self.target_tokens += step.target_tokens
         self.pairs_of = _sums(self.pairs_of, step.pairs_of)
         self.interval_pairs_of = _sums(self.interval_pairs_of, step.pairs_of)
+        self.interval_seconds += seconds
+        self.interval_waiting += waiting
+        if not updated:
+            return
         self.interval_target_tokens_of = _sums(self.interval_target_tokens_of, step.target_tokens_of)
         self.interval_target_tokens += step.target_tokens
         self.interval_source_tokens += step.source_tokens
         self.interval_cells += step.padded_tokens
         self.interval_sentences += step.sentences
-        self.interval_seconds += seconds
-        self.interval_waiting += waiting
 
     def corpora(self, sizes: Sequence[int], nll: Sequence[float]) -> list[dict[str, float | None]]:
         """For each corpus: its share of the pairs of this interval, how many passes over it were made since the start,
@@ -303,14 +312,20 @@ def restore(run: Path, identity: Identity, train_step: TrainStep, ranks: Ranks) 
 
 
 def _read_newest(run: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    damaged = list[Path]()
     for path in reversed(_states(run)):
         try:
             tensors, metadata = tensor_file.read(path)
-            if metadata.get("format") == FORMAT:
-                return tensors, metadata
-            raise NmtError(f"{path}: not a state that `nmt train` saved")
+            if metadata.get("format") != FORMAT:
+                raise NmtError(f"{path}: not a state that `nmt train` saved")
         except NmtError as error:
             log.warning("%s; trying the state before it", error)
+            damaged.append(path)
+            continue
+        with atomic.reporting(run, "run_dir"):
+            for one in damaged:  # no longer one of the two newest
+                one.rename(one.with_name(f"damaged-{one.name}"))
+        return tensors, metadata
     raise NmtError(
         f"{run / 'state'}: all states there are damaged: set a new run_dir, or delete that folder to start again from "
         "step 0 (the checkpoints are then moved aside)"

@@ -105,6 +105,7 @@ class TrainStep:
         generated = np.random.SeedSequence((self.seed, number, self.ranks.rank)).generate_state(1, np.uint64)
         torch.manual_seed(int(generated[0]))
         self.objective.train()
+        losses = torch.zeros_like(self.losses)
         share = self.ranks.size / step.target_tokens  # DDP and FSDP compute the mean over the ranks, not the sum
         for i, batch in enumerate(step.micro_batches, start=1):
             with self._synchronized(last=i == len(step.micro_batches)):
@@ -112,11 +113,11 @@ class TrainStep:
                     loss, nll = self.parallel(batch.to(self.device))
                 with phase("backward"):
                     self.scaler.scale(loss * share).backward()
-            sums = torch.cat([loss[None], nll]).detach()
-            # The scaler skips a step in which float16 overflowed: its sums must not spoil those of other steps.
-            self.losses += sums.where(sums.isfinite(), 0) if self.scaler.is_enabled() else sums
+            losses += torch.cat([loss[None], nll]).detach()
         with phase("optimizer"):
             updated = self._update(learning_rate, norm)
+        if updated:  # float16 skips a step in which it overflowed, whose loss need not be a number
+            self.losses += losses
         if updated and self.average is not None:
             self._update_ema(self.average, number)
         return updated

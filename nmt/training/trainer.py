@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+import math
 import signal
 import time
 from contextlib import closing, nullcontext
@@ -119,10 +120,10 @@ class Trainer:
                 losses += torch.tensor(self.progress.losses, dtype=torch.float64).to(losses)
             log.info("resuming %s at step %s", self.run_dir, f"{self.progress.step:,}")
         else:
+            if self.data.start is not None:  # which may be one of the run's own models
+                start_from.load(self.data.start, self.train_step, self.data.prepared.vocabulary, self.ranks)
             if self.ranks.first:
                 run_folder.move_aside(self.run_dir)
-            if self.data.start is not None:
-                start_from.load(self.data.start, self.train_step, self.data.prepared.vocabulary, self.ranks)
         auto = self.config.training.micro_batch_tokens == "auto"
         self.progress.micro_cells, self.progress.ranks = self.micro_batch_tokens if auto else 0, self.ranks.size
         if self.ranks.first:
@@ -248,34 +249,32 @@ class Trainer:
         return self.config.training.passes * self.model.training_flops(sentences, source_tokens, target_tokens)
 
     def _interval(self) -> tuple[float, list[float], float]:
-        """Since the last logged row, over all ranks: the loss per target token, the sum of -log p for each corpus,
-        target tokens per second."""
+        """Since the last logged row, over all ranks: the loss per target token (not a number where float16 overflowed
+        in all steps), the sum of -log p for each corpus, target tokens per second."""
         tokens, seconds = self.progress.interval_target_tokens, self.progress.interval_seconds
         loss, *nll = self.ranks.all_reduce_sum(self.train_step.losses).tolist()
-        return loss / tokens, nll, tokens / max(seconds, 1e-9)
+        return loss / tokens if tokens else math.nan, nll, tokens / max(seconds, 1e-9)
 
     def _log_interval(self, run_log: RunLog, bar: ProgressBar) -> None:
         """Write a row of metrics about the steps since the last row, and start a new interval."""
         self._check_finite()
         progress, train_step = self.progress, self.train_step
-        sentences, source = progress.interval_sentences, progress.interval_source_tokens
-        target, seconds = progress.interval_target_tokens, max(progress.interval_seconds, 1e-9)
-        loss, nll, speed = self._interval()
+        source, target = progress.interval_source_tokens, progress.interval_target_tokens
+        seconds, (loss, nll, speed) = max(progress.interval_seconds, 1e-9), self._interval()
         self.corpora = progress.corpora(self.sizes, nll) if len(self.sizes) > 1 else []
         norm = train_step.gradient_norm  # of this step; not finite if float16 overflowed in it
         row = {
             "step": progress.step,
-            "epoch": progress.epoch + 1,
+            "epoch": progress.epochs_begun,
             **self.curriculum.metrics(progress),
-            "loss": loss,
-            "nll": sum(nll) / target,
+            **({"loss": loss, "nll": sum(nll) / target} if target else {}),
             "learning_rate": self._learning_rate(),
             **({"corpora": self.corpora} if self.corpora else {}),
             **({"gradient_norm": float(norm)} if norm is not None and norm.isfinite() else {}),
             "target_tokens": progress.target_tokens,
             "target_tokens_per_second": round(speed, 1),
-            "tflops": round(self._flops(sentences, source, target) / seconds / 1e12, 4),
-            "padding": 1 - (source + target) / progress.interval_cells,
+            "tflops": round(self._flops(progress.interval_sentences, source, target) / seconds / 1e12, 4),
+            **({"padding": 1 - (source + target) / progress.interval_cells} if target else {}),
             "data_wait": round(progress.interval_waiting / seconds, 4),
             "seconds": round(progress.seconds, 3),
         }
@@ -284,7 +283,7 @@ class Trainer:
         if train_step.scaler.is_enabled():
             row |= {"loss_scale": train_step.scaler.get_scale(), "overflows": progress.overflows}
         run_log.metrics(row)
-        bar.log(progress.step, progress.epoch + 1, loss, self._learning_rate(), speed)
+        bar.log(progress.step, progress.epochs_begun, loss, self._learning_rate(), speed)
         train_step.losses.zero_()
         progress.start_interval()
 
@@ -305,9 +304,9 @@ class Trainer:
     def _checkpoint_due(self) -> bool:
         return self._validation_due() or self.progress.step % self.config.training.checkpoint_every == 0
 
-    def _check_finite(self) -> None:
+    def _check_finite(self, *losses: float) -> None:
         """Raises NmtError when a loss or a weight is no longer a finite number, before it is logged or saved."""
-        if self.train_step.is_finite():
+        if all(map(math.isfinite, losses)) and self.train_step.is_finite():
             return
         saved = model_file.checkpoints(self.run_dir)
         kept = f"the last good checkpoint is {saved[-1]}" if saved else "no checkpoint had been written"
@@ -330,6 +329,7 @@ class Trainer:
         eager = torch.compiler.set_stance("force_eager") if self.train_step.compiled else nullcontext()
         with eager:
             found = validate(self.train_step, self.validation, self.data.translate_validation).since(progress.at_start)
+        self._check_finite(*(scores["validation_loss"] for scores in found.of_sets))
         if progress.step == 0:
             progress.at_start = dict(zip(found.names, found.of_sets, strict=True))
         several = len(found.names) > 1

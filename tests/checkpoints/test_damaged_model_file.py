@@ -100,7 +100,7 @@ def test_learned_positions_are_weights_too(whole: Path, tmp_path: Path) -> None:
         ({"config": None}, "holds no settings"),
         ({"config": ""}, "settings inside"),
         ({"config": "[" * 100_000}, "settings inside"),
-        ({"config": "a: " * 1_000_000}, "settings inside: 3,000,000 characters"),
+        ({"config": "a: " * 1_000_000}, "settings inside: settings have at most 1,048,576 characters"),
         ({"config": "layers"}, "settings inside"),
         ({"provenance": None}, "damaged: its provenance"),
         ({"provenance": ""}, "damaged: its provenance"),

@@ -19,6 +19,7 @@ from helpers import commands
 from helpers.commands import OF_A_LAUNCHER, SECONDS, environment
 from helpers.runs import config_text, rows_of, rows_without_clock, write_corpus
 from torch.distributed.elastic.multiprocessing import SignalException
+from torch.distributed.launcher.api import LaunchConfig
 
 from nmt.checkpoints import model_file
 from nmt.cli import terminal
@@ -27,7 +28,7 @@ from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.device import usable_cores
 from nmt.distributed import launch
-from nmt.distributed.environment import STARTED
+from nmt.distributed.environment import SAVED, STARTED, mark_saved
 from nmt.errors import NmtError
 from nmt.files import tensors
 from nmt.training.trainer import Trainer
@@ -220,11 +221,30 @@ def test_a_job_that_was_stopped_ends_well_if_it_has_saved(
     saves: bool,
     status: int,
 ) -> None:
-    def stopped(*_: object) -> None:
-        raise SignalException("stopped", number)
+    def starter(config: LaunchConfig, _: str) -> Callable[..., None]:
+        def stopped(*_: object) -> None:
+            if saves:
+                of_rank = Path(config.logs_specs.root_log_dir) / "job" / "attempt_0" / "0" / "error.json"
+                of_rank.parent.mkdir(parents=True)
+                monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(of_rank))
+                mark_saved()
+            raise SignalException("stopped", number)
 
-    monkeypatch.setattr(launch, "elastic_launch", lambda *_: stopped)
-    assert launch.launch([], 1, 3, saves=saves) == status
+        return stopped
+
+    monkeypatch.setattr(launch, "elastic_launch", starter)
+    assert launch.launch([], 1, 3) == status
+
+
+def test_only_the_first_rank_says_that_all_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one may end before a save of the first has failed."""
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "0" / "error.json"))
+    for name, value in {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    for number, marked in (("1", False), ("0", True)):
+        monkeypatch.setenv("RANK", number)
+        mark_saved()
+        assert (tmp_path / SAVED).exists() == marked
 
 
 def test_what_is_ignored_is_not_passed_on_to_the_ranks(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -122,6 +124,17 @@ def test_the_name_of_a_packed_file(run: Path, command: str, ending: str, monkeyp
 @pytest.mark.parametrize("command", ["average", "select"])
 def test_a_model_is_not_written_to_a_device(run: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "a device or a pipe" in assert_refused_before_the_work(command, os.devnull, run, monkeypatch)
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_an_open_file_is_written_to_and_keeps_what_it_holds(tmp_path: Path, name: str) -> None:
+    imports = "from pathlib import Path; from nmt.files.text import lines_out"
+    program = f"{imports}\nwith lines_out(Path('{name}')) as write: write('ours')"
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    shell = f'{{ echo head; "{sys.executable}" -c "$0"; echo foot; }} >> "{log}"'
+    subprocess.run(["sh", "-c", shell, program], check=True)
+    assert log.read_text() == "before\nhead\nours\nfoot\n"
 
 
 def test_looking_leaves_nothing_and_changes_nothing(tmp_path: Path) -> None:

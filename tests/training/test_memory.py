@@ -216,6 +216,7 @@ def test_a_step_that_cannot_fit_is_refused_before_it_is_tried(monkeypatch: pytes
     with pytest.raises(NmtError, match=said):
         check(whole, of, 1_000_000)
     check(whole, of, 1_000_000, lengths=(20,) * 50)  # there is not that much text
+    check(whole, of, 1_000_000, lengths=())  # no pair fits: the batches say it
     micro = dataclasses.replace(
         whole, training=schema.TrainingConfig(batch_tokens=9_000_000, micro_batch_tokens=1_000_000)
     )

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import re
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -62,6 +63,16 @@ def saved(path: Path, checkpoint: Checkpoint) -> Path:
 
 
 # ------------------------------------------------------------------------ the same model
+
+
+def test_a_run_can_begin_anew_with_a_model_in_its_own_folder(
+    make_config: MakeConfig, trained: Path, tmp_path: Path
+) -> None:
+    best = model_file.load(trained / model_file.BEST)
+    shutil.rmtree(trained / "state")
+    train(make_config(f"run_dir={trained}", f"training.start_from={trained}", QUIET, *SHORT), "cpu")
+    assert same_weights(step_0(trained), best)
+    assert same_weights(model_file.load(trained / "before-1" / model_file.BEST), best)
 
 
 def test_a_run_begins_with_the_loss_the_weights_and_the_vocabulary_of_the_model(

@@ -217,6 +217,27 @@ def test_a_damaged_state_is_passed_over_with_a_warning(
     (warning,) = [record for record in logged.records if record.levelno == logging.WARNING]
     assert "step-00000002.safetensors: " in warning.getMessage()
     assert "the state before it" in warning.getMessage()
+    logged.clear()
+    assert resumed.restore().step == 1
+    assert not logged.records, "said once"
+    assert [path.name for path in sorted((tmp_path / "state").iterdir())] == [
+        "damaged-step-00000002.safetensors", "step-00000001.safetensors",
+    ]  # fmt: skip
+
+
+def test_a_damaged_state_that_cannot_be_set_aside_is_no_reason_to_take_an_older_one(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    session = Session.start(tmp_path, make_config())
+    for step in (1, 2):
+        session.save(step)
+    damage(tmp_path / "state" / "step-00000002.safetensors", "cut")
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(NmtError, match="Permission denied"):
+        session.restore()
 
 
 def test_when_all_are_damaged_nothing_is_guessed(make_config: MakeConfig, tmp_path: Path) -> None:

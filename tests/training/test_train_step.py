@@ -392,7 +392,41 @@ def test_an_overflow_in_a_step_that_is_logged_does_not_end_training(make_config:
     run, learned = overflowing(make_config(*settings), 2.0**60)
     run.run()
     assert learned == [False, False]
-    assert [row["overflows"] for row in rows(tmp_path / "run")] == [1, 2]
+    logged = [row for row in rows_of(tmp_path / "run" / "metrics.jsonl") if "overflows" in row]
+    assert [row["overflows"] for row in logged] == [1, 2]
+    assert all({"loss", "nll", "padding"}.isdisjoint(row) for row in logged), "no step was learned"
+
+
+def test_a_step_that_overflows_has_no_part_in_the_loss(make_config: MakeConfig, tmp_path: Path) -> None:
+    """Its own loss need not be a number, and its tokens count as little."""
+    settings = ("training.precision=float16", "training.log_every=2", "training.max_steps=4", *QUICK)
+    run, learned = overflowing(make_config(*settings), 2.0**10)
+    learn_step, sums = run.train_step.run, [0.0]
+
+    def with_an_overflow(step: Step, number: int, *arguments: Any, **more: Any) -> bool:
+        before = weights(run.train_step)
+        if number == 4:
+            overflowing_weights(run.train_step)
+        updated = learn_step(step, number, *arguments, **more)
+        if number == 4:
+            run.train_step.load_weights(before)
+        elif number == 3:
+            sums[0] = float(run.train_step.losses[0]) / step.target_tokens
+        return updated
+
+    run.train_step.run = with_an_overflow  # type: ignore[method-assign]
+    run.run()
+    assert learned == [True, True, True, False]
+    assert rows(tmp_path / "run")[-1]["loss"] == pytest.approx(sums[0])
+
+
+def test_weights_with_which_validation_overflows_are_not_saved(make_config: MakeConfig, tmp_path: Path) -> None:
+    settings = ("training.precision=float16", "training.max_steps=9", *QUICK, "training.validate_every=2")
+    run, _ = overflowing(make_config(*settings), 2.0**10)
+    overflowing_weights(run.train_step)
+    with pytest.raises(NmtError, match="no longer a number at step 2; no checkpoint"):
+        run.run()
+    assert not list((tmp_path / "run").glob("**/step-*"))
 
 
 def test_a_scale_that_falls_without_end_stops_training(make_config: MakeConfig, tmp_path: Path) -> None:

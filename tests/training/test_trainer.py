@@ -458,6 +458,16 @@ def test_max_epochs_stops_at_the_end_of_an_epoch(make_config: MakeConfig) -> Non
     assert ended.progress.step == 2 * ended.batches.steps_in_epoch(0)
 
 
+def test_the_last_step_of_an_epoch_belongs_to_it(make_config: MakeConfig, tmp_path: Path) -> None:
+    ended = trainer(
+        make_config("training.max_epochs=2", "training.log_every=1", "training.max_steps=1000", "data.validation=null")
+    )
+    ended.run()
+    steps = ended.batches.steps_in_epoch(0)
+    logged = rows_of(tmp_path / "run" / "metrics.jsonl")
+    assert [row["epoch"] for row in logged] == [1] * steps + [2] * (len(logged) - steps)
+
+
 def test_the_end_is_expected_at_the_steps_or_the_epochs(make_config: MakeConfig) -> None:
     both = "training.max_steps=100", "training.max_epochs=2"
     assert trainer(make_config("training.max_steps=7"))._announce() == 7
