@@ -22,11 +22,16 @@ def is_in_capitals(line: str) -> bool:
     """Whether nearly all letters of a line are capitals, but for URLs, e-mail addresses and placeholders, and there are
     enough of them to be sentences or a headline."""
     line = line.replace("ß", "SS")
-    words = list(filter(str.isupper, _WORD.findall(line)))  # most lines have none
-    if len(words) < _LEAST_WORDS or sum(map(len, words)) < _LEAST_LETTERS:
+    if not _has_words_in_capitals(line):  # most lines: the next steps take longer
         return False
     text = _VERBATIM.sub(" ", line)
-    return has_case(text) and sum(map(str.islower, text)) <= _MOST_SMALL * sum(map(str.isupper, text))
+    mostly = sum(map(str.islower, text)) <= _MOST_SMALL * sum(map(str.isupper, text))
+    return mostly and has_case(text) and _has_words_in_capitals(text)
+
+
+def _has_words_in_capitals(text: str) -> bool:
+    words = list(filter(str.isupper, _WORD.findall(text)))
+    return len(words) >= _LEAST_WORDS and sum(map(len, words)) >= _LEAST_LETTERS
 
 
 def as_sentences(line: str, language: str) -> str:

@@ -40,7 +40,7 @@ def load_package() -> Any:
     try:
         import ctranslate2
     except Exception as error:  # of many types: a missing library, a damaged installation
-        raise NmtError(f"CTranslate2 cannot be loaded ({error}): pip install 'nmt[ctranslate2]'") from None
+        raise NmtError(f"CTranslate2 cannot be loaded ({error}): pip install ctranslate2") from None
     return ctranslate2
 
 

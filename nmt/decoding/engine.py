@@ -198,8 +198,8 @@ class PyTorchEngine:
         """The logits processors for these sentences: an empty list if no token is forbidden."""
         found: list[LogitsProcessor] = []
         if any(source.shortest for source in batch):
-            shortest = [min(source.shortest, source.longest) for source in batch]
-            found.append(logits_processors.MinLength(torch.tensor(shortest, device=self.device), EOS))
+            shortest = torch.tensor([source.shortest for source in batch], device=self.device)
+            found.append(logits_processors.MinLength(shortest, EOS))
         if options.no_repeat_ngram is not None:
             found.append(logits_processors.NoRepeatNgram(options.no_repeat_ngram, len(batch), self.device))
         if options.banned is not None:

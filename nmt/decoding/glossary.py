@@ -2,15 +2,11 @@
 
 import unicodedata
 from collections.abc import Iterable, Iterator
-from functools import cache
 from pathlib import Path
 
-from nmt.decoding.search.scripts import is_unspaced
+from nmt.decoding.search.scripts import Kind, kind
 from nmt.errors import NmtError
 from nmt.files.text import read_lines
-
-_JOINERS = "\u200c\u200d"  # occur inside words of Persian and Indian languages
-_SPACE, _WORD, _ALONE, _MARK, _OTHER = range(5)
 
 
 class Glossary:
@@ -74,7 +70,7 @@ class Glossary:
 
 def continues_word(piece: str) -> bool:
     """Whether a subword (▁ stands for a space) continues the word before it, so that a term before it is incomplete."""
-    return bool(piece) and _kind(piece[0]) in (_WORD, _MARK)
+    return bool(piece) and kind(piece[0]) in (Kind.WORD, Kind.MARK)
 
 
 class _Terms:
@@ -102,29 +98,15 @@ class _Terms:
 def _units(text: str) -> list[str]:
     """Split a text into the units of terms: words, single letters of scripts without spaces, other characters."""
     units: list[str] = []
-    last = _SPACE
+    last = Kind.SPACE
     for letter in unicodedata.normalize("NFKC", text).replace("’", "'"):
-        kind = _kind(letter)
-        if kind == _MARK and last in (_WORD, _ALONE):
+        of_letter = kind(letter)
+        if of_letter == Kind.MARK and last in (Kind.WORD, Kind.ALONE):
             units[-1] += letter
             continue
-        if kind == last == _WORD:
+        if of_letter == last == Kind.WORD:
             units[-1] += letter
-        elif kind != _SPACE:
+        elif of_letter != Kind.SPACE:
             units.append(letter)
-        last = kind
+        last = of_letter
     return units
-
-
-@cache
-def _kind(letter: str) -> int:
-    category = unicodedata.category(letter)
-    if letter.isspace() or category == "Cc":
-        return _SPACE
-    if is_unspaced(letter):
-        return _ALONE
-    if category[0] in "LN" or category == "Pc":
-        return _WORD
-    if category[0] == "M" or letter in _JOINERS:
-        return _MARK
-    return _OTHER

@@ -4,17 +4,20 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
+from nmt.decoding.search.scripts import is_unspaced
+
 
 def rank_by_agreement(texts: Sequence[str], metric: Literal["chrf", "bleu"]) -> list[int]:
     """Indices of the distinct texts, highest mean similarity to all texts first.
 
     A text that occurs several times counts as often. Similarity is sentence chrF, or sentence BLEU with exponential
-    smoothing. Of texts with equal scores, the first comes first.
+    smoothing; of characters in scripts without spaces between words. Of texts with equal scores, the first comes first.
     """
     from sacrebleu.metrics.bleu import BLEU  # here: it takes a while to load
     from sacrebleu.metrics.chrf import CHRF
 
-    scorer: CHRF | BLEU = CHRF() if metric == "chrf" else BLEU(effective_order=True)
+    units = "char" if any(is_unspaced(letter) for text in texts for letter in text) else "13a"
+    scorer: CHRF | BLEU = CHRF() if metric == "chrf" else BLEU(tokenize=units, effective_order=True)
     times = Counter(texts)
     expected = {
         one: sum(scorer.sentence_score(one, [other]).score * count for other, count in times.items()) for one in times

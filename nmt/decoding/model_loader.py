@@ -84,7 +84,7 @@ def _why_not(
     if model.architecture != "transformer":
         return f"model.architecture: {model.architecture}: CTranslate2 has no such model"
     if not is_installed():
-        return "CTranslate2 is not installed: pip install 'nmt[ctranslate2]'"
+        return "CTranslate2 is not installed: pip install ctranslate2"
     if ensemble:
         return "CTranslate2 has no ensembles"
     if glossary is not None:

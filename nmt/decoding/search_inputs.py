@@ -3,6 +3,7 @@
 import logging
 import math
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nmt.config.located_yaml import shortened
@@ -17,6 +18,7 @@ from nmt.decoding.long_input import Part
 from nmt.decoding.search.banned_words import BannedWords
 from nmt.decoding.search.options import Options, Sampling
 from nmt.decoding.search.phrase_automaton import Group
+from nmt.decoding.search.scripts import is_unspaced
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
@@ -50,15 +52,8 @@ class InputBuilder:
         `error`, and for a prefix longer than any output can be.
         """
         inputs: dict[int, list[SearchInput]] = {}
-        capitals = frozenset[int]()
-        if self.decoding.capitals == "restore":
-            plain = (place for place, prefix in enumerate(prefixes) if not prefix and is_in_capitals(lines[place]))
-            small = {place: as_sentences(lines[place], self.language) for place in plain}
-            if self.glossary is not None:  # a term such as IBM is not found in small letters
-                find = self.glossary.terms
-                small = {place: line for place, line in small.items() if find(line) == find(lines[place])}
-            capitals = frozenset(small)
-            lines = [small.get(place, line) for place, line in enumerate(lines)]
+        small = self.small(lines, prefixes)
+        lines = [small.get(place, line) for place, line in enumerate(lines)]
         encoded = zip(lines, self.vocabulary.source.encode(lines), self._encode_prefixes(prefixes, first), strict=True)
         for place, (line, ids, prefix) in enumerate(encoded):
             self.counts.lines += 1
@@ -71,7 +66,18 @@ class InputBuilder:
                 self.counts.empty += 1
             elif parts := self._parts(line, ids, first + place):
                 inputs[place] = [self._input(part, [] if number else prefix) for number, part in enumerate(parts)]
-        return Inputs(inputs, capitals)
+        return Inputs(inputs, frozenset(small))
+
+    def small(self, lines: list[str], prefixes: list[str]) -> dict[int, str]:
+        """The lines in capitals that the model reads in small letters, so written, by their places."""
+        if self.decoding.capitals == "keep":
+            return {}
+        plain = (place for place, prefix in enumerate(prefixes) if not prefix and is_in_capitals(lines[place]))
+        small = {place: as_sentences(lines[place], self.language) for place in plain}
+        if self.glossary is not None:  # a term such as IBM is not found in small letters
+            find = self.glossary.terms
+            small = {place: line for place, line in small.items() if find(line) == find(lines[place])}
+        return small
 
     def _parts(self, line: str, ids: list[int], number: int) -> list[Part]:
         """The parts to translate of a line: itself if it is not too long, else what decoding.long_input says."""
@@ -121,8 +127,14 @@ class InputBuilder:
             if decoding.method == "sample":
                 raise NmtError("a glossary needs decoding.method: beam: samples cannot be forced to contain its terms")
             self.counts.searched += 1
-            required = tuple(self.vocabulary.target.encode(targets) for targets in self.glossary.terms(part.text))
+            required = tuple(map(self._phrases, self.glossary.terms(part.text)))
         return SearchInput(self.tags + part.ids, longest, min(longest, shortest), tuple(prefix), seed, required)
+
+    def _phrases(self, terms: list[str]) -> Group:
+        """The subwords of each term; also without a space before it, where its script has none."""
+        target = self.vocabulary.target
+        unspaced = [term for term in terms if is_unspaced(term[0])]
+        return [*target.encode(terms), *filter(None, map(target.encode_inside, unspaced))]
 
 
 def is_empty(line: str, ids: list[int]) -> bool:
@@ -135,6 +147,7 @@ def search_options(
     n_best: int,
     banned: BannedWords | None,
     continuing: frozenset[int],
+    spellings: Sequence[str],
     *,
     scores: bool = True,
     token_scores: bool = True,
@@ -160,4 +173,5 @@ def search_options(
         banned=banned,
         coverage_penalty=decoding.coverage_penalty,
         continuing=continuing,
+        spellings=spellings,
     )

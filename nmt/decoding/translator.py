@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from itertools import islice, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from nmt.decoding.language_choice import LanguageChoice
 from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.banned_words import BannedWords
 from nmt.decoding.search.options import Hypothesis, Options, length_penalties
-from nmt.decoding.search.phrase_automaton import contains
+from nmt.decoding.search.phrase_automaton import Phrases, PhraseState
 from nmt.decoding.search_inputs import InputBuilder, Inputs, is_empty, search_options
 from nmt.decoding.translation import Translation as Translation
 from nmt.device import explaining_out_of_memory
@@ -193,14 +193,19 @@ class Translator:
                 self._align(inputs, translations, chunk)
             yield from translations
 
+    def as_read(self, lines: Sequence[str], pair: LanguagePair) -> list[str]:
+        """The lines as the model reads them: those in capitals in small letters, as `decoding.capitals` says."""
+        small = self._builder(pair).small(list(lines), [""] * len(lines))
+        return [small.get(place, line) for place, line in enumerate(lines)]
+
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, to: str | None = None, from_: str | None = None
     ) -> list[Translation | None]:
         """Score each target as a translation of its source: log P of every subword.
 
         None, counted as skipped, if the source is longer than `longest_source`, or the target is longer than an output
-        for the longest source. An empty target of a source without words has score 0; any other pair has the model's
-        own probability, also a target that the settings for decoding exclude.
+        for the longest source, with these settings or with the defaults. An empty target of a source without words has
+        score 0; any other pair has the model's own probability, also a target that the settings for decoding exclude.
         Raises NmtError if there are not as many targets as sources, or memory runs out.
         """
         _check_lines(sources)
@@ -209,6 +214,8 @@ class Translator:
             raise NmtError(f"{len(sources)} sources and {len(targets)} targets: give one target for each source")
         encoded = self.vocabulary.source.encode(list(sources)), self.vocabulary.target.encode(list(targets))
         longest, tags = self.longest_source, self.languages.tags(self.languages.choose(to, from_))
+        default = schema.DecodingConfig().longest_output(longest or 0, self.engine.positions)
+        most = max(default, self.longest_output(longest or 0))
         found: list[Translation | None] = [None for _ in targets]
         fitting: dict[int, Pair] = {}
         for place, (ids, target) in enumerate(zip(*encoded, strict=True)):
@@ -216,7 +223,7 @@ class Translator:
             if not target and is_empty(sources[place], ids):
                 self.counts.empty += 1
                 found[place] = Translation(targets[place], 0.0, 0.0, [], [])
-            elif longest is None or (len(ids) <= longest and len(target) <= self.longest_output(longest)):
+            elif longest is None or (len(ids) <= longest and len(target) <= most):
                 fitting[place] = tags + ids, target
             else:
                 self.counts.skipped += 1
@@ -246,6 +253,10 @@ class Translator:
         with self._computing():
             return self.engine.encode([tags + ids for ids in sources], self.batch_tokens)
 
+    def _builder(self, pair: LanguagePair) -> InputBuilder:
+        limits, tags = (self.engine.positions, self.longest_source), self.languages.tags(pair)
+        return InputBuilder(self.vocabulary, self.decoding, *limits, self.glossary, self.counts, tags, pair.source)
+
     @contextmanager
     def _computing(self) -> Iterator[None]:
         """For one thread at a time. Raises NmtError if memory runs out."""
@@ -268,6 +279,8 @@ class Translator:
     ) -> Iterator[tuple[Inputs, list[list[Hypothesis]]]]:
         """For each chunk of lines, its inputs and the hypotheses of each line."""
         _check_lines(lines)
+        if prefixes is not None:
+            _check_lines(prefixes)
         remaining_prefixes = repeat("") if prefixes is None else iter(prefixes)
         for chunk in chunked(lines, chunk_lines):
             given = list(islice(remaining_prefixes, len(chunk)))
@@ -276,17 +289,7 @@ class Translator:
                     f"the prefixes end before line {first + len(given)}: there must be one for each input line"
                 )
             with self._computing():
-                builder = InputBuilder(
-                    self.vocabulary,
-                    self.decoding,
-                    self.engine.positions,
-                    self.longest_source,
-                    self.glossary,
-                    self.counts,
-                    self.languages.tags(pair),
-                    pair.source,
-                )
-                inputs = builder.build(chunk, given, first)
+                inputs = self._builder(pair).build(chunk, given, first)
                 sources = [source for parts in inputs.parts.values() for source in parts]
                 with self._reporting(len(chunk), len(sources)):
                     results = iter(self._search(sources, n_best, self._options(n_best, scores, token_scores)))
@@ -342,21 +345,21 @@ class Translator:
                 found[place] = [hypotheses[i] for i in order[:n_best]]
         for source, hypotheses in zip(sources, found, strict=True):
             self.counts.terms += len(source.required)
-            if hypotheses:
-                best = hypotheses[0].tokens
-                self.counts.missing += sum(not contains(best, group, self._continuing) for group in source.required)
+            if hypotheses and source.required:
+                phrases = Phrases(source.required, options.continuing, options.spellings)
+                self.counts.missing += phrases.unmet(reduce(phrases.after, hypotheses[0].tokens, PhraseState()))
         return found
 
     def _options(self, n_best: int, scores: bool = True, token_scores: bool = True) -> Options:
         banned = self._banned_words(self.decoding.banned) if self.decoding.banned else None
-        continuing = frozenset[int]() if self.glossary is None else self._continuing
-        return search_options(self.decoding, n_best, banned, continuing, scores=scores, token_scores=token_scores)
+        of_terms: tuple[frozenset[int], Sequence[str]] = (frozenset(), ()) if self.glossary is None else self._words
+        return search_options(self.decoding, n_best, banned, *of_terms, scores=scores, token_scores=token_scores)
 
     @cached_property
-    def _continuing(self) -> frozenset[int]:
-        """The subwords that continue the word before them; a term before one is not a complete word."""
-        pieces = self.vocabulary.target.every_piece()
-        return frozenset(i for i, piece in enumerate(pieces) if continues_word(piece))
+    def _words(self) -> tuple[frozenset[int], list[str]]:
+        """The subwords that continue the word before them, and what each subword writes."""
+        spellings = [spelling.decode("utf-8", "replace") for spelling in self.vocabulary.target.spellings()]
+        return frozenset(i for i, spelling in enumerate(spellings) if continues_word(spelling)), spellings
 
     def _align(self, inputs: Inputs, lines: list[list[Translation]], found: list[list[Hypothesis]]) -> None:
         """Add the alignment to the translations of each line; found: the hypotheses that they were made from."""

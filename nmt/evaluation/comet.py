@@ -17,8 +17,8 @@ def check_installed() -> None:
         from comet import download_model, load_from_checkpoint  # noqa: F401
     except ImportError as error:
         raise NmtError(
-            f"--comet needs the package unbabel-comet ({error}): pip install 'nmt[comet]', in an environment of its "
-            "own, because it needs older packages than the other extras"
+            f"--comet needs the package unbabel-comet ({error}): in an environment of its own, because it needs older "
+            "packages than the other extras, run pip install -e '.[comet]' in the folder of nmt's code"
         ) from None
 
 

@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import ne
 
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.chrf import CHRF
@@ -41,7 +42,8 @@ class Difference:
     """A score minus the baseline's, and the probability that chance alone gives a difference this large.
 
     p_randomisation: the share of trials with a larger difference when the two translations of each line are swapped at
-    random. p_bootstrap: the same for resampled lines. Both are None if the scores are equal. sacreBLEU's bootstrap
+    random, but not less than the share of trials that swap all lines that differ, or none: these give the same
+    difference. p_bootstrap: the share for resampled lines. Both are None if the scores are equal. sacreBLEU's bootstrap
     centres absolute differences, so its p-values are smaller than those of a two-sided test: below 0.05 for 17 of 150
     pairs that differed by chance alone; randomisation was below 0.05 for 7.
     """
@@ -80,10 +82,9 @@ def score(
     written into the signatures. tokenizer: sacreBLEU's name of one for BLEU, to use instead of the language's own.
     Raises NmtError if the texts are empty, their numbers of lines differ, or a system is given twice.
     """
-    for place, system in enumerate(systems):
+    check_names([system.name for system in systems])
+    for system in systems:
         check_aligned(system, references)
-        if any(system.name == other.name for other in systems[:place]):
-            raise NmtError(f"{system.name} is given twice: give each system once")
     lines = len(systems[0].lines)
     resampled = lines <= MOST_LINES_RESAMPLED
     if not resampled:
@@ -104,6 +105,13 @@ def score(
             [Score(system.name, name, *found, str(signature)) for system, found in zip(systems, measured, strict=True)]
         )
     return [row[place] for place in range(len(systems)) for row in rows]
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raises NmtError if two systems have one name."""
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise NmtError(f"{name} is given twice: give each system once")
 
 
 def check_seed() -> None:
@@ -129,15 +137,22 @@ def _resampled(
     trials, by_randomisation = 0, by_bootstrap
     if len(systems) > 1:
         _, trials, _, by_randomisation = _tested(quiet, systems, references, "ar")
+    differing = [sum(map(ne, systems[0].lines, system.lines)) for system in systems]
     baseline, measured = by_bootstrap[0].score, list[_Measured]()
     for place, (one, other) in enumerate(zip(by_bootstrap, by_randomisation, strict=True)):
         # sacreBLEU gives two texts of equal score its smallest p-value, which would look like a difference.
-        p_values = (None, None) if one.score == baseline else (one.p_value, other.p_value)
+        p_values = (None, None) if one.score == baseline else (one.p_value, _at_least(other.p_value, differing[place]))
         difference = Difference(one.score - baseline, p_values[0], samples, p_values[1], trials)
         assert one.mean is not None and one.ci is not None
         interval = Interval(float(one.mean), float(one.ci), samples, seed)
         measured.append((one.score, interval, difference if place else None))
     return name, measured
+
+
+def _at_least(p: float | None, differing: int) -> float | None:
+    """sacreBLEU's p of randomisation for two texts of which this many lines differ. It counts larger differences only.
+    But two of the 2^differing ways to swap these lines, all and none, give the observed difference."""
+    return None if p is None else max(p, 2.0 ** (1 - differing))
 
 
 def _tested(

@@ -148,6 +148,7 @@ def test_each_setting_is_either_identical_or_listed() -> None:
         "no_repeat_ngram",
         "banned",
         "continuing",
+        "spellings",
         "coverage_penalty",
     }
 
@@ -224,7 +225,7 @@ def test_without_the_package_or_on_another_device_pytorch_searches(
     monkeypatch.setattr(model_loader.devices, "is_cpu", lambda name: False)
     assert loaded(model, caplog)[1] == "search: PyTorch (CTranslate2 is used on CPUs only: --device cpu)"
     monkeypatch.setattr(model_loader, "is_installed", lambda: False)
-    assert loaded(model, caplog)[1] == "search: PyTorch (CTranslate2 is not installed: pip install 'nmt[ctranslate2]')"
+    assert loaded(model, caplog)[1] == "search: PyTorch (CTranslate2 is not installed: pip install ctranslate2)"
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     assert not exact_engine.is_installed()
 

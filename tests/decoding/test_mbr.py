@@ -22,6 +22,12 @@ def test_the_text_most_similar_to_all_comes_first(metric: str) -> None:
     assert [expected[i] for i in order] == sorted((expected[i] for i in (0, 1, 2, 3, 5)), reverse=True)
 
 
+def test_texts_without_spaces_are_compared_by_their_letters() -> None:
+    """By words, all of them would be completely different."""
+    texts = ["他明天要吃饭吗？", "我今天早上去学校了。", "我今天早上去了学校。", "我今天早上去学校。"]
+    assert rank_by_agreement(texts, "bleu")[-1] == rank_by_agreement(texts, "chrf")[-1] == 0
+
+
 def test_one_text_and_none() -> None:
     assert rank_by_agreement(["same", "same"], "chrf") == [0]
     assert rank_by_agreement([], "chrf") == []

@@ -305,6 +305,12 @@ def test_long_sources(learned: bool) -> None:
         list(new_translator(model, long_input="error", **extra).stream([fits, "", fits, long], chunk_lines=2))
 
 
+def test_settings_for_outputs_do_not_keep_a_pair_from_being_scored() -> None:
+    source, target = [" ".join(WORDS[:6])], [" ".join(WORDS[2:8])]
+    assert new_translator(max_length=2).score(source, target) == new_translator().score(source, target)
+    assert None not in new_translator(max_length=2).score(source, target)
+
+
 def test_the_longest_output_follows_from_each_source() -> None:
     model = new_model(kind=Script)
     assert isinstance(model, Script)
@@ -613,6 +619,22 @@ def test_a_glossarys_terms_are_said(tmp_path: Path) -> None:
     translator.decoding = replace(translator.decoding, method="sample")
     with pytest.raises(NmtError, match=r"a glossary needs decoding\.method: beam"):
         translator.translate(["two"])
+
+
+@pytest.mark.parametrize(("target", "said"), [("pears", "two (pears) in"), ("苹果", "the 红苹果树 barn")])
+def test_a_term_is_found_whatever_subwords_it_is_written_with(target: str, said: str) -> None:
+    """After a bracket, or within Chinese text, it has others than alone."""
+    tokenizer = vocabularies.learn([*WORDS, "红苹果树"] * 9, schema.VocabularyConfig(size=340))
+    [alone], [tokens] = tokenizer.encode([target]), tokenizer.encode([said])
+    assert alone[-1] not in tokens, "the test would be of the subwords of the term alone"
+    model = Script(SIZES, len(tokenizer), len(tokenizer), PAD)
+    model.words = tokens
+    translator = Translator(
+        PyTorchEngine([model.eval()], CPU), Vocabulary(tokenizer, tokenizer), replace(DECODING, max_extra_tokens=50)
+    )
+    translator.use_glossary(Glossary([("two", target)]), "terms.tsv")
+    assert translator.translate(["two six"]) == [said]
+    assert (translator.counts.terms, translator.counts.missing) == (1, 0)
 
 
 def test_glossary_terms_that_the_vocabulary_cannot_write(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

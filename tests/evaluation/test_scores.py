@@ -1,5 +1,6 @@
 """Scores, intervals and p-values equal those of sacreBLEU called directly."""
 
+import itertools
 import random
 
 import pytest
@@ -131,6 +132,33 @@ def test_equal_scores_have_no_p_value() -> None:
     found = score([SYSTEMS[0], AlignedText("copy", SYSTEMS[0].lines)], [LONG], "de")[3:]
     assert [(one.system, one.difference and one.difference.value) for one in found] == [("copy", 0.0)] * 3
     assert all(one.difference and one.difference.p_bootstrap is one.difference.p_randomisation is None for one in found)
+
+
+def exact_p(one: AlignedText, other: AlignedText) -> float:
+    """The share of all ways to swap the lines that differ which give a BLEU difference at least as large."""
+    bleu, places = (
+        BLEU(trg_lang="de"),
+        [i for i, pair in enumerate(zip(one.lines, other.lines, strict=True)) if len(set(pair)) > 1],
+    )
+    differences = []
+    for swapped in itertools.product((False, True), repeat=len(places)):
+        lines = [list(one.lines), list(other.lines)]
+        for place, swap in zip(places, swapped, strict=True):
+            if swap:
+                lines[0][place], lines[1][place] = lines[1][place], lines[0][place]
+        first, second = (bleu.corpus_score(each, [list(LONG.lines)]).score for each in lines)
+        differences.append(abs(first - second))
+    return sum(one >= differences[0] - 1e-9 for one in differences) / len(differences)
+
+
+@pytest.mark.parametrize("differing", [1, 2, 3])
+def test_a_few_lines_that_differ_are_no_proof(differing: int) -> None:
+    """sacreBLEU counts larger differences only, and would give them its least p."""
+    worse = AlignedText("worse", [*(["Nein ."] * differing), *LONG.lines[differing:]])
+    better = AlignedText("better", LONG.lines)
+    found = {one.name: one.difference for one in score([better, worse], [LONG], "de")[3:]}
+    assert exact_p(better, worse) == 2 / 2**differing
+    assert [one and one.p_randomisation for one in found.values()] == [2 / 2**differing] * 3
 
 
 def test_a_long_text_is_scored_without_resampling(

@@ -42,10 +42,10 @@ def constrained_beam_search(
     """The best outputs found for each sentence that contain its required phrases, best first; at most n_best.
 
     source [B, S]; max_lengths [B]: the most tokens before EOS; required: for each sentence its groups (none: no
-    requirement), for each group its phrases in tokens, of which one must appear, unbroken. Phrases may overlap, and
-    the same tokens may meet several groups. A phrase followed by one of options.continuing does not count (▁Haus
-    followed by es is another word). Everything else is as in `beam_search`, which this equals for sentences without
-    groups. Raises ValueError if `required` is not as long as `source`.
+    requirement), for each group its phrases in tokens, of which one must appear, unbroken; with options.spellings its
+    text is enough. Phrases may overlap, and the same tokens may meet several groups. A phrase followed by one of
+    options.continuing does not count (▁Haus followed by es is another word). Everything else is as in `beam_search`,
+    which this equals for sentences without groups. Raises ValueError if `required` is not as long as `source`.
 
     An output that leaves groups unmet is returned only if no output was found that leaves fewer unmet: the caller
     counts. A group is ignored if each of its phrases is over the limit, begins inside a word, or contains EOS or one
@@ -128,7 +128,8 @@ class _Sentence:
 
         kept = [[phrase for phrase in group if possible(phrase)] for group in groups]
         # An empty phrase is in every output.
-        self.phrases = Phrases([group for group in kept if group and all(map(len, group))], continuing)
+        possible_groups = [group for group in kept if group and all(map(len, group))]
+        self.phrases = Phrases(possible_groups, continuing, options.spellings)
         self.needed = self.phrases.needed(PhraseState())
         self.width = max(options.beam_size, min(_WIDEST, self.needed + 1))
         self.live = [_Node(None, 0, options.bos, 0.0, PhraseState(), self.needed)]  # empty: the search is over

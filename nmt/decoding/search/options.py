@@ -59,6 +59,7 @@ class Options:
     no_repeat_ngram: no output contains an n-gram of this many tokens twice.
     banned: no output contains one of these words.
     continuing: the tokens that continue a word; a required phrase before one of them is not complete.
+    spellings: what each token writes, to find required phrases in texts; empty: only their own tokens are found.
     coverage_penalty: β of Wu et al. 2016, equation 14, by which the hypotheses that have ended are ranked again.
     """
 
@@ -75,6 +76,7 @@ class Options:
     no_repeat_ngram: int | None = None
     banned: "BannedWords | None" = None
     continuing: frozenset[int] = frozenset()
+    spellings: Sequence[str] = ()
     coverage_penalty: float = 0.0
 
     def __post_init__(self) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from nmt.decoding.search.scripts import in_one_word
+
 Phrase = Sequence[int]
 Group = Sequence[Phrase]
 
@@ -39,28 +41,36 @@ class Automaton:
 
 @dataclass(frozen=True)
 class PhraseState:
-    """How far an output is: the automaton's node after its last token, and the groups that are met (a bit each),
-    not counting phrases that end with the last token."""
+    """How far an output is: the automaton's node after its last token; the groups that are met (a bit each), without
+    the phrases that end with the last token; the groups of these; and the last letters."""
 
     node: int = 0
     met: int = 0
+    ending: int = 0
+    letters: str = ""
 
 
 class Phrases:
-    """Groups of phrases. An output meets a group when it contains one of the group's phrases.
+    """Groups of phrases. An output meets a group when it contains one of the group's phrases, or its text contains that
+    of a phrase as complete words, whatever subwords it is written with: in a quotation, or in Chinese, other subwords.
 
     Phrases may overlap, contain each other or begin with the same tokens. `continuing` are the tokens that continue a
     word: a phrase followed by one of them does not count, because its last word is part of a longer word.
     """
 
-    def __init__(self, groups: Sequence[Group], continuing: Collection[int] = ()):
-        """Raises ValueError for an empty group, an empty phrase, or a phrase that begins inside a word."""
+    def __init__(self, groups: Sequence[Group], continuing: Collection[int] = (), spellings: Sequence[str] = ()):
+        """spellings: what each token writes; none: texts are not looked at. Raises ValueError for an empty group, an
+        empty phrase, or a phrase that begins inside a word."""
         if not all(group and all(group) for group in groups):
             raise ValueError("a group has at least one phrase, and a phrase at least one token")
         if any(phrase[0] in continuing for group in groups for phrase in group):
             raise ValueError("a phrase begins with a word")
         self.all_groups, self.continuing = (1 << len(groups)) - 1, continuing
         phrases = [(phrase, number) for number, group in enumerate(groups) for phrase in group]
+        self._spellings = spellings
+        written = (("".join(spellings[token] for token in one).strip(), n) for one, n in phrases if spellings)
+        self._texts = {(text, 1 << number) for text, number in written if text and "\ufffd" not in text}
+        self._letters = max((len(text) for text, _ in self._texts), default=0) + 1  # with the one before a text
         automaton = Automaton(phrase for phrase, _ in phrases)
         self.next = automaton.next
         self._ends = [0] * len(self.next)  # for each node: the groups (bits) with a phrase that ends there
@@ -79,15 +89,23 @@ class Phrases:
     def after(self, state: PhraseState, token: int) -> PhraseState:
         """The state after one more token."""
         met = state.met if token in self.continuing else state.met | self._ends[state.node]
-        return PhraseState(self.next[state.node].get(token, 0), met)
+        node = self.next[state.node].get(token, 0)
+        if not self._texts:
+            return PhraseState(node, met, self._ends[node])
+        text = state.letters + self._spellings[token]
+        for term, group in self._texts:
+            if not met & group and _contains(text, term, max(0, len(state.letters) - len(term))):
+                met |= group
+        ending = (group for term, group in self._texts if text.endswith(term) and not in_one_word(text, -len(term)))
+        return PhraseState(node, met, sum(set(ending), 0) | self._ends[node], text[-self._letters :])
 
     def unmet(self, state: PhraseState) -> int:
         """The number of groups that are not met if the output ends here."""
-        return (self.all_groups & ~state.met & ~self._ends[state.node]).bit_count()
+        return (self.all_groups & ~state.met & ~state.ending).bit_count()
 
     def is_closing(self, state: PhraseState) -> bool:
         """Whether a group is met here unless the next token continues the word."""
-        return bool(self._ends[state.node] & ~state.met)
+        return bool(state.ending & ~state.met)
 
     def needed(self, state: PhraseState) -> int:
         """A number of tokens that is enough to meet all groups: one phrase after the other, a begun phrase first.
@@ -96,7 +114,7 @@ class Phrases:
         """
         unmet = self.all_groups & ~state.met
         beginning, continuing = self._left[state.node]
-        with_word = self._sum(unmet & ~self._ends[state.node], beginning)
+        with_word = self._sum(unmet & ~state.ending, beginning)
         return min(with_word, self._sum(unmet, continuing)) if continuing else with_word
 
     def _sum(self, unmet: int, left: dict[int, int]) -> int:
@@ -111,11 +129,12 @@ def _keep_least(left: dict[int, int], others: dict[int, int]) -> None:
         left[number] = min(length, left.get(number, length))
 
 
-def contains(tokens: Sequence[int], group: Group, continuing: Collection[int] = ()) -> bool:
-    """Whether the tokens contain a phrase of the group that is not followed by a token that continues a word."""
-    return any(
-        list(tokens[i : i + len(phrase)]) == list(phrase)
-        and (i + len(phrase) == len(tokens) or tokens[i + len(phrase)] not in continuing)
-        for phrase in group
-        for i in range(len(tokens) - len(phrase) + 1)
-    )
+def _contains(text: str, term: str, first: int) -> bool:
+    """Whether a text contains a term as complete words, from the place `first` on, but not at its end, where a word may
+    go on."""
+    start = text.find(term, first)
+    while 0 <= start < len(text) - len(term):
+        if not in_one_word(text, start) and not in_one_word(text, start + len(term)):
+            return True
+        start = text.find(term, start + 1)
+    return False

@@ -1,6 +1,8 @@
-"""Scripts that are written without spaces between words."""
+"""Which letters form a word, and the scripts that are written without spaces between words."""
 
 import unicodedata
+from enum import Enum, auto
+from functools import cache
 
 # First words of the Unicode names of letters that are written without spaces between words; Korean has spaces,
 # but its particles follow a word without one.
@@ -8,8 +10,42 @@ _UNSPACED = {
     *("CJK", "IDEOGRAPHIC", "BOPOMOFO", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL"),
     *("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "TAI", "NEW", "BALINESE", "JAVANESE"),  # NEW TAI LUE
 }
+_JOINERS = "\u200c\u200d"  # occur inside words of Persian and Indian languages
+
+
+class Kind(Enum):
+    """What a character is in a word."""
+
+    SPACE = auto()
+    WORD = auto()  # a letter or digit
+    ALONE = auto()  # a letter that is a word by itself
+    MARK = auto()  # belongs to the letter before it
+    OTHER = auto()
 
 
 def is_unspaced(letter: str) -> bool:
     """Whether a word may begin or end next to this letter without a space: Chinese, Japanese, Korean, Thai, …"""
     return unicodedata.category(letter)[0] == "L" and unicodedata.name(letter, "").partition(" ")[0] in _UNSPACED
+
+
+@cache
+def kind(letter: str) -> Kind:
+    """The kind of a character."""
+    category = unicodedata.category(letter)
+    if letter.isspace() or category == "Cc":
+        return Kind.SPACE
+    if is_unspaced(letter):
+        return Kind.ALONE
+    if category[0] in "LN" or category == "Pc":
+        return Kind.WORD
+    if category[0] == "M" or letter in _JOINERS:
+        return Kind.MARK
+    return Kind.OTHER
+
+
+def in_one_word(text: str, place: int) -> bool:
+    """Whether the character at a place, which may be counted from the end, and the one before it are in one word."""
+    if place in (0, -len(text)):
+        return False
+    before, at = kind(text[place - 1]), kind(text[place])
+    return at == Kind.MARK or (at == Kind.WORD and before in (Kind.WORD, Kind.MARK))

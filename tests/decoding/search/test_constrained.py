@@ -1,6 +1,7 @@
 """Constrained search against beam search and against all possible outputs, on models that are lookup tables."""
 
 import math
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
@@ -56,8 +57,22 @@ def holds(tokens: Sequence[int], phrase: Sequence[int], continuing: Collection[i
     return any(end == len(tokens) or tokens[end] not in continuing for end in ends)
 
 
-def unmet(tokens: Sequence[int], groups: Sequence[Group], continuing: Collection[int] = ()) -> int:
-    return sum(not any(holds(tokens, phrase, continuing) for phrase in group) for group in groups)
+def unmet(
+    tokens: Sequence[int], groups: Sequence[Group], continuing: Collection[int] = (), spellings: Sequence[str] = ()
+) -> int:
+    def met(phrase: Sequence[int]) -> bool:
+        return holds(tokens, phrase, continuing) or bool(spellings and says(tokens, phrase, spellings))
+
+    return sum(not any(map(met, group)) for group in groups)
+
+
+def says(tokens: Sequence[int], phrase: Sequence[int], spellings: Sequence[str]) -> bool:
+    """Whether the text has the phrase's as complete words; every letter here but 中 is of a script with spaces."""
+    text, term = ("".join(spellings[token] for token in some) for some in (tokens, phrase))
+    letter, begins, ends = r"[a-zé]", r"(?<![a-zé])", r"(?![a-zé])"
+    term = term.strip()
+    before, after = (side if re.match(letter, one) else "" for side, one in ((begins, term[0]), (ends, term[-1])))
+    return bool(re.search(before + re.escape(term) + after, text))
 
 
 def tokens_below(vocabulary: int) -> st.SearchStrategy[int]:
@@ -73,6 +88,11 @@ def groups_of(
     return st.lists(st.lists(phrase, min_size=1, max_size=2), max_size=most)
 
 
+# What the tokens from FIRST on write: every second one continues a word, or none does
+SPELLINGS = {
+    frozenset(range(FIRST + 1, 20, 2)): [" a", "b", " ab", "é", " (", "a"],
+    frozenset[int](): [" a", " (", " ab", "中", " a b", "("],
+}
 # Tokens that continue a word: none, or every second
 continuations = st.sampled_from([frozenset[int](), frozenset(range(FIRST + 1, 20, 2))])
 
@@ -85,24 +105,26 @@ def room_for(groups: Sequence[Group]) -> int:
 
 
 @settings(max_examples=300, deadline=None)
-@given(vocabulary=st.integers(FIRST + 1, FIRST + 4), continuing=continuations, data=st.data())
+@given(vocabulary=st.integers(FIRST + 1, FIRST + 6), continuing=continuations, data=st.data())
 def test_phrases_are_seen_wherever_they_are(vocabulary: int, continuing: frozenset[int], data: st.DataObject) -> None:
     groups = data.draw(groups_of(vocabulary, most=5, longest=4, continuing=continuing))
-    phrases, state = Phrases(groups, continuing), PhraseState()
+    spellings = data.draw(st.sampled_from([[], ["?"] * FIRST + SPELLINGS[continuing]]))
+    phrases, state = Phrases(groups, continuing, spellings), PhraseState()
     tokens: list[int] = []
     for token in data.draw(st.lists(tokens_below(vocabulary), max_size=12)):
         state = phrases.after(state, token)
         tokens.append(token)
-        assert phrases.unmet(state) == unmet(tokens, groups, continuing)
+        assert phrases.unmet(state) == unmet(tokens, groups, continuing, spellings)
         assert (phrases.needed(state) == 0) == (phrases.unmet(state) == 0)
 
 
 @settings(max_examples=300, deadline=None)
-@given(vocabulary=st.integers(FIRST + 1, FIRST + 4), continuing=continuations, data=st.data())
+@given(vocabulary=st.integers(FIRST + 1, FIRST + 6), continuing=continuations, data=st.data())
 def test_so_many_tokens_are_enough(vocabulary: int, continuing: frozenset[int], data: st.DataObject) -> None:
     """From wherever an output is: some next token leaves fewer to say, and nothing is left once all are met."""
     groups = data.draw(groups_of(vocabulary, most=5, longest=4, continuing=continuing))
-    phrases, state = Phrases(groups, continuing), PhraseState()
+    spellings = data.draw(st.sampled_from([[], ["?"] * FIRST + SPELLINGS[continuing]]))
+    phrases, state = Phrases(groups, continuing, spellings), PhraseState()
     assert phrases.needed(state) == room_for(groups)
     for token in data.draw(st.lists(tokens_below(vocabulary), max_size=6)):
         state = phrases.after(state, token)
