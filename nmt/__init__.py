@@ -3,6 +3,7 @@
 `nmt.keeps` cleans training text in programs of your own.
 """
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ def load(
     from nmt.decoding.translator import Translator  # PyTorch is not loaded before it is needed
     from nmt.files.text import to_path
 
+    if isinstance(ensemble, str | os.PathLike):
+        raise TypeError("expected a list of models as ensemble, not one: for one, give [model]")
     others, terms = [to_path(one) for one in ensemble], None if glossary is None else to_path(glossary)
     return Translator.load(to_path(path), device, others, overrides, terms)
 

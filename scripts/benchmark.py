@@ -71,7 +71,8 @@ def run_nmt(arguments: argparse.Namespace, overrides: Sequence[str]) -> Measured
     with tempfile.TemporaryDirectory() as folder:
         settings = [
             *overrides, f"run_dir={folder}/run", f"training.max_steps={arguments.warmup + arguments.steps}",
-            "data.validation=null", "training.patience=null", "training.max_epochs=null", "training.max_seconds=null",
+            "data.validation=null", "training.best_set=null", "training.patience=null", "training.max_epochs=null",
+            "training.max_seconds=null",
             f"training.log_every={arguments.warmup}", "training.checkpoint_every=1000000",
         ]  # fmt: skip
         ranks = ["--nproc-per-node", str(arguments.nproc_per_node)] if arguments.nproc_per_node else []

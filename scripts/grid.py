@@ -11,6 +11,7 @@ import json
 import logging
 import math
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -92,8 +93,13 @@ class Grid:
 
 
 def load(path: Path) -> Grid:
-    """The grid in a YAML file. Raises NmtError as reader.load does."""
-    return reader.load(Grid, path)
+    """The grid in a YAML file. Raises NmtError as reader.load does, and for rows of one name: they would share a run
+    folder."""
+    grid = reader.load(Grid, path)
+    for name, count in Counter(row.row for row in grid.rows).items():
+        if count > 1:
+            raise NmtError(f"{path}: {count} rows have the name {name}: give each row its own")
+    return grid
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +126,7 @@ class Run:
         kept: dict[str, Any] = reader.to_dict(self.config, defaults=False)
         for path in _FREE:
             section, _, name = path.rpartition(".")
-            (kept[section] if section else kept).pop(name, None)
+            (kept.get(section, {}) if section else kept).pop(name, None)
         return kept
 
 

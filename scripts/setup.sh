@@ -15,7 +15,7 @@ fi
     exit 1
 }
 echo "setup: installing into .venv (PyTorch is large: this takes a while the first time)" >&2
-# Without pip inside: some systems ship Python without the bundled pip that venv would copy.
+# Without the pip that venv would copy, which some systems leave out; pip installs itself.
 "$python" -m venv --without-pip .venv
-"$python" -m pip --python .venv/bin/python install --quiet --constraint scripts/constraints.txt --editable '.[dev]'
+"$python" -m pip --python .venv/bin/python install --quiet --constraint scripts/constraints.txt pip --editable '.[dev]'
 echo "$wanted" >.venv/installed

@@ -30,7 +30,7 @@ def root(version: _Version = False) -> None:
     pass
 
 
-app.command(short_help="Write a settings file to start from.")(train.init)
+app.command(short_help="Write a config file to start from.")(train.init)
 app.command(short_help="Prepare what is missing, then train or resume.")(train.train)
 app.command(short_help="Build vocabulary and token store; report.")(train.prepare)
 app.command(short_help="Translate a file or standard input.")(translate.translate)

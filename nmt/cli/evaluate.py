@@ -50,7 +50,9 @@ def evaluate(
     ] = False,
     training_texts: Annotated[
         list[Path] | None,
-        options.file("With details: count words in this file, not in the reference; repeatable.", "--training-text"),
+        options.file(
+            "With the details: count words in this file, not in the reference; repeatable.", "--training-text"
+        ),
     ] = None,
     sentences: Annotated[int, typer.Option(min=0, help="With details: number of sentences of each kind.")] = 5,
     robustness: Annotated[
@@ -83,8 +85,8 @@ def evaluate(
     if not (files or hypotheses) or (files and source is None and test_set is None):
         raise typer.BadParameter("give MODEL and --source FILE, or --hypothesis FILE, or both")
     overrides = options.decoding_overrides(settings, beam_size, length_penalty)
-    if not files and (outputs or overrides):
-        raise typer.BadParameter("--output and decoding settings are for translating: give MODEL")
+    if not files and (outputs or overrides or to or from_):
+        raise typer.BadParameter("--output, --to, --from and decoding settings are for translating: give MODEL")
     if robustness and not files:
         raise typer.BadParameter("--robustness translates variations of the source: give MODEL")
     if outputs and len(outputs) != len(files):

@@ -71,7 +71,7 @@ def reporting(*, rank_of_a_job: bool = False) -> Iterator[None]:
     except (NmtError, OSError) as error:  # OSError: such as a full disk
         if rank():  # usually all ranks have the same error: the first one reports it, and the launcher ends the others
             time.sleep(_FIRST_RANKS_TURN)
-        log.error("%s", error)
+        log.error("%s", error if isinstance(error, NmtError) else _reason(error))
         raise typer.Exit(1) from None
     except KeyboardInterrupt as interruption:
         if not is_launched():  # else the launcher says it
@@ -82,6 +82,11 @@ def reporting(*, rank_of_a_job: bool = False) -> Iterator[None]:
             handler.close()
         log.handlers.clear()
         log.propagate = True
+
+
+def _reason(error: OSError) -> str:
+    named = error.filename is not None and error.strerror is not None
+    return f"{os.fsdecode(error.filename)}: cannot be read or written: {error.strerror}" if named else str(error)
 
 
 class _Lasting(io.FileIO):

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nmt.cli import options, terminal
-from nmt.distributed.environment import is_launched, rank, terminate_with_launcher
+from nmt.distributed.environment import is_launched, mark_saved, rank, terminate_with_launcher
 from nmt.errors import NmtError
 from nmt.files import text
 from nmt.files.outputs import check_output
@@ -24,7 +24,7 @@ def init(
     train: Annotated[tuple[Path, Path] | None, options.file("Training texts.", metavar="SOURCE TARGET")] = None,
     validation: Annotated[tuple[Path, Path] | None, options.file("Validation texts.", metavar="SOURCE TARGET")] = None,
 ) -> None:
-    """Write a settings file to start from, with comments. An existing file is not overwritten.
+    """Write a config file to start from, with comments. An existing file is not overwritten.
 
     Example: nmt init my.yaml --source-language en --target-language de --train train.en train.de
     """
@@ -115,6 +115,7 @@ def train(
     from nmt.commands import train as training
 
     stop = training.train(settings, device, profile=profile)
+    mark_saved()
     if stop.interrupted:
         raise typer.Exit(130)
     if not stop.agreed and not rank():

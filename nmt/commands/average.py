@@ -57,8 +57,10 @@ def candidates(run: Path, last: Sequence[int] = _COUNTS, best: Sequence[int] = _
     named: dict[frozenset[Path], list[str]] = {}
     for name, paths in chosen:
         named.setdefault(frozenset(paths), []).append(name)
-    if (run / model_file.EMA).is_file():
-        named[frozenset([run / model_file.EMA])] = ["moving average"]
+    moving = run / model_file.EMA
+    # One of an earlier step is left from before `training.ema_decay` was switched off.
+    if moving.is_file() and len({model_file.load_provenance(path).get("step") for path in (moving, *newest[-1:])}) == 1:
+        named[frozenset([moving])] = ["moving average"]
     if not named:
         model_file.locate(run)  # says when the first one is due
         raise NmtError(f"{run}: no checkpoints to choose from: give the folder of a run that has some")

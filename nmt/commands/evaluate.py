@@ -63,6 +63,7 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None, list[Robust
     if request.tokenizer is not None:
         check_tokenizer(request.tokenizer)
     scores.check_seed()
+    scores.check_names(list(map(str, [*request.models, *request.hypotheses])))
     _check_outputs(request)
     for path in request.training_texts:
         if not is_special(path):

@@ -1,14 +1,16 @@
-"""A settings file to start from, with comments. It is written from the declarations, so it cannot drift from them."""
+"""A config file to start from, with comments. It is written from the declarations, so it cannot drift from them."""
 
 import logging
 import shlex
 from pathlib import Path
 
+from nmt.config import schema
 from nmt.config.declaration import all_settings
 from nmt.config.reader import in_one_line
 from nmt.config.schema import Config
 from nmt.errors import NmtError
 from nmt.files import atomic
+from nmt.files.outputs import check_folder
 
 log = logging.getLogger("nmt")
 
@@ -36,7 +38,7 @@ def init(
     train: tuple[Path, Path] | None,
     validation: tuple[Path, Path] | None,
 ) -> None:
-    """Write a settings file, and log what to do next. train, validation: files of source and target text.
+    """Write a config file, and log what to do next. train, validation: files of source and target text.
 
     Raises NmtError where there is such a file already, or it cannot be written.
     """
@@ -50,12 +52,18 @@ def init(
         "data.train": [{"source": str(source), "target": str(target)}],
         "data.validation": {"source": str(validation_source), "target": str(validation_target)},
     }
+    if not str(config).isprintable():
+        raise NmtError(f"{str(config)!r}: choose a name of printable characters")
+    text = _text(str(config), given)
+    schema.parse(text, "init")  # a language or a name of a file that a config cannot have
+    if not config.exists():
+        check_folder(config, config.parent, "CONFIG")
     with atomic.reporting(config, "CONFIG"):
         try:
-            atomic.write_new_text(config, _text(str(config), given))
+            atomic.write_new_text(config, text)
         except FileExistsError:
             raise NmtError(f"{config}: exists already and is not overwritten: choose another name") from None
-    log.info("next: check the settings at the top of %s, then run: nmt train %s", config, config)
+    log.info("next: check the settings at the top of %s, then run: nmt train %s", config, shlex.quote(str(config)))
 
 
 def _text(name: str, given: dict[str, object]) -> str:

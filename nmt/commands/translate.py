@@ -112,7 +112,7 @@ def run_job(
 
             os.environ[FILE_JOB] = job.key
             with following(bar, job.lines_done):
-                status = launch.launch(sys.argv[1:], processes, _RESTARTS, saves=False)
+                status = launch.launch(sys.argv[1:], processes, _RESTARTS)
             if status == 130:
                 raise KeyboardInterrupt
             if status:

@@ -171,7 +171,7 @@ def test_a_report_is_one_file(trained: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr, Path("-").exists()) == (0, b"", False)
     assert done.stdout.startswith(b"<!DOCTYPE html>") and done.stdout.rstrip().endswith(b"</html>")
     done = run("report", trained, tmp_path)
-    said = f"error: {tmp_path}: has no config.yaml: give a run folder (run_dir)\n"
+    said = f"error: {tmp_path}: has no config.yaml, which nmt train writes when it begins: give a run folder\n"
     assert (done.returncode, done.stdout, done.stderr.decode()) == (1, b"", said)
 
 
@@ -196,7 +196,9 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
         (["translate", trained, "--n-best", 9], "decoding.beam_size"),
         (["translate", trained, "decoding.beam_siz=2"], "did you mean decoding.beam_size"),
         (["translate", trained, "-", "training.max_steps=2"], "only decoding settings"),
-        (["translate", trained, "decoding.top_k=2"], "add decoding.method=sample"),
+        (["translate", trained, "decoding.top_k=2"], "set decoding.method=sample, or decoding.top_k=null"),
+        (["translate", trained, "decoding.temperature=0.5"], "set decoding.method=sample, or decoding.temperature=1"),
+        (["report", tmp_path / "none"], "none: no such folder"),
         (["translate", trained, "--glossary", short], "short.de"),
         (
             ["score", trained, "--source", short, "--target", corpus / "validation.de"],
@@ -246,7 +248,7 @@ def test_no_output_takes_the_place_of_what_is_read(trained: Path, corpus: Path, 
         said = f"error: {output}: is an input of this command and would be overwritten: choose another --output\n"
         assert (done.returncode, done.stdout, done.stderr.decode()) == (1, b"", said), arguments
         assert output.read_bytes() == before
-    done = run("evaluate", model, model, *texts, "--output", tmp_path / "x", "--output", tmp_path / "x")
+    done = run("evaluate", model, newest, *texts, "--output", tmp_path / "x", "--output", tmp_path / "x")
     assert (done.returncode, b"given twice" in done.stderr) == (1, True)
     for arguments in (["evaluate", model, *texts], ["average-checkpoints", newest]):
         done = run(*arguments, "--output", "-")

@@ -33,9 +33,9 @@ def test_every_path_is_read_by_our_parser(command: CommandInfo) -> None:
 
 def test_the_home_is_meant_by_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    done = CliRunner().invoke(app.app, ["init", "~/my.yaml", "--train", "~/a", "~nobody-of-this-name/b"])
+    done = CliRunner().invoke(app.app, ["init", "~/my.yaml", "--train", "~/a", "~/b"])
     assert (done.exit_code, done.stdout) == (0, f"{tmp_path}/my.yaml\n")
-    assert f"{{source: {tmp_path}/a, target: ~nobody-of-this-name/b}}" in (tmp_path / "my.yaml").read_text()
+    assert f"{{source: {tmp_path}/a, target: {tmp_path}/b}}" in (tmp_path / "my.yaml").read_text()
     for arguments in (["translate", "~/none"], ["evaluate", "--hypothesis=~/none", "--reference=~/none"]):
         done = CliRunner().invoke(app.app, arguments)
         assert (done.exit_code, done.stderr) == (1, f"error: {tmp_path}/none: no such file\n")

@@ -111,6 +111,7 @@ def printed(arguments: str, line: str = "näive 3 → 4") -> "subprocess.Complet
 def test_a_result_that_cannot_be_written_is_an_error() -> None:
     done = printed("")
     assert (done.returncode, done.stdout, done.stderr) == (0, "näive 3 → 4\n" * 2, "")
+    assert printed("", os.fsdecode(b"a\xff.de")).stdout == "a\\udcff.de\n" * 2, "the name of a file need not be UTF-8"
     done = printed(">&-")
     assert (done.returncode, done.stderr) == (
         1,

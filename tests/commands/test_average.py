@@ -59,7 +59,9 @@ def test_candidates_are_as_many_as_there_are(make_config: MakeConfig, tmp_path: 
     found = {name: [path.name for path in paths] for name, paths in average.candidates(run).items()}
     assert found["last 3"] == [f"step-0000000{step}.safetensors" for step in (4, 5, 6)]
     assert found["best 3"] == [f"step-0000000{step}.safetensors" for step in (1, 2, 3)]
-    model_file.save(run / model_file.EMA, make_checkpoint(make_config(), 9))
+    model_file.save(run / model_file.EMA, make_checkpoint(make_config(), 9, step=5))
+    assert "moving average" not in names(run), "it is from before the setting was switched off"
+    model_file.save(run / model_file.EMA, make_checkpoint(make_config(), 9, step=6))
     assert names(run)[-1] == "moving average"
     only = average.candidates(run, last=(1, 6), best=(3, 6))
     assert list(only) == ["last 1", "last 6, best 6", "best 3", "moving average"]

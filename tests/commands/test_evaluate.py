@@ -164,10 +164,19 @@ def test_lines_are_counted_before_anything_is_translated(
             evaluate(Request(**given))
 
 
+def test_a_system_given_twice_is_refused_before_anything_is_translated(
+    models: list[Path], texts: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Translator, "translate", None)
+    twice = Request(models=[models[0]] * 2, source=texts["source"], references=[texts["reference"]])
+    with pytest.raises(NmtError, match="is given twice: give each system once"):
+        evaluate(twice)
+
+
 def test_comet_is_asked_for_before_any_work(texts: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     request = Request(hypotheses=[texts["first"]], references=[texts["reference"].parent / "gone"], comet="x")
     monkeypatch.setitem(sys.modules, "comet", None)
-    with pytest.raises(NmtError, match=r"pip install 'nmt\[comet\]'"):
+    with pytest.raises(NmtError, match=r"pip install -e '\.\[comet\]'"):
         evaluate(request)
     monkeypatch.setattr(comet, "check_installed", lambda: None)
     with pytest.raises(NmtError, match=r"--comet x: needs the source too: give --source"):

@@ -375,9 +375,9 @@ def test_the_job_ends_as_its_ranks_do(
     write(tmp_path / "in", ["one"])
     job, asked = job_of(model, tmp_path), []
 
-    def launch(arguments: list[str], ranks: int, restarts: int, *, saves: bool) -> int:
+    def launch(arguments: list[str], ranks: int, restarts: int) -> int:
         assert os.environ[FILE_JOB] == job.key
-        asked.append((ranks, restarts > 0, saves))
+        asked.append((ranks, restarts > 0))
         job.translate(translator, echo)
         return status
 
@@ -389,7 +389,7 @@ def test_the_job_ends_as_its_ranks_do(
             run_job(job, load, echo, "cpu", 2)
     else:
         assert run_job(job, load, echo, "cpu", 2) == status
-    assert asked == [(2, True, False)] and (tmp_path / "out").exists() == (status == 0)
+    assert asked == [(2, True)] and (tmp_path / "out").exists() == (status == 0)
 
 
 def test_a_rank_of_another_job_is_refused(

@@ -1,5 +1,6 @@
-"""A settings file to start from: it is valid, it says what the defaults are, and it is never written over another."""
+"""A config file to start from: it is valid, it says what the defaults are, and it is never written over another."""
 
+import os
 import re
 from pathlib import Path
 
@@ -63,8 +64,28 @@ def test_an_existing_file_stays() -> None:
     status, _, log = init("none/my.yaml")
     assert (status, log) == (
         1,
-        "error: none/my.yaml: cannot be written: No such file or directory: choose another CONFIG\n",
+        "error: none/my.yaml: no folder none: make it first, or choose another CONFIG\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["my.yaml", "--source-language", ""], "data.source_language: expected text"),
+        (["my.yaml", "--train", "a\tb", "c"], "data.train[0].source"),
+        (["new\nline.yaml"], "choose a name of printable characters"),
+        ([os.fsdecode(b"\xff.yaml")], "choose a name of printable characters"),
+    ],
+)
+def test_what_no_config_can_hold_is_refused(here: Path, arguments: list[str], words: str) -> None:
+    status, out, log = init(*arguments)
+    assert (status, out, list(here.iterdir())) == (1, "", [])
+    assert log.startswith("error: ") and words in log
+
+
+def test_the_next_command_is_written_as_a_shell_reads_it() -> None:
+    _, _, log = init("my config.yaml")
+    assert log.endswith("run: nmt train 'my config.yaml'\n")
 
 
 def test_training_names_the_files_that_are_missing(here: Path) -> None:

@@ -257,6 +257,23 @@ def test_what_is_wrong_is_said(
         plan(grid, recipe, names, *overrides, scale=scale)
 
 
+def test_rows_of_one_name_are_refused(grid: Any, tmp_path: Path) -> None:
+    path = tmp_path / "grid.yaml"
+    path.write_text("rows: [{row: a}, {row: b}, {row: b, settings: [model.norm=pre]}]", encoding="utf-8")
+    with pytest.raises(NmtError, match=r"grid\.yaml: 2 rows have the name b: give each row its own"):
+        grid.load(path)
+
+
+def test_a_config_may_leave_everything_to_the_defaults(grid: Any, tmp_path: Path) -> None:
+    path = tmp_path / "least.yaml"
+    path.write_text(
+        "run_dir: r\ndata: {source_language: en, target_language: de, train: [{source: a, target: b}]}\n",
+        encoding="utf-8",
+    )
+    [run] = grid.runs(grid.Grid(rows=(grid.Row(row="only"),)), [grid.Row(row="only")], path, (), Path("out"), None, 1)
+    assert set(run.settings) == {"data"}
+
+
 def test_the_rows_of_the_ablations_fit_the_recipe_and_change_it(grid: Any) -> None:
     table = grid.load(grid.GRIDS / "ablations.yaml")
     runs = grid.runs(table, table.rows, ROOT / "configs" / "multi30k.yaml", (), Path("out"), None, 1)

@@ -47,7 +47,7 @@ def load_package() -> Any:
     try:
         import transformers
     except ImportError as error:
-        raise NmtError(f"transformers cannot be loaded ({error}): pip install 'nmt[marian]'") from None
+        raise NmtError(f"transformers cannot be loaded ({error}): pip install 'transformers>=5'") from None
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     # MarianTokenizer loads sacremoses, but does not use it to split text into subwords.

@@ -107,14 +107,14 @@ class Inspector:
         """
         translator, vocabulary = self.translator, self.translator.vocabulary
         pair = translator.languages.use(to, from_)
-        assert pair is not None
-        ids = translator.languages.tags(translator.languages.choose()) + self._source_ids(source)
+        [read] = translator.as_read([source], pair)
+        ids = translator.languages.tags(pair) + self._source_ids(read)
         consensus = translator.decoding.consensus != "none"
         hypotheses = translator.hypotheses([source], 1 if consensus else translator.decoding.beam_size)[0]
         if target is None:
             translation, output = hypotheses[0], self._output_tokens(hypotheses[0])
         else:
-            [scored], [output] = translator.score([source], [target]), vocabulary.target.encode([target])
+            [scored], [output] = translator.score([read], [target]), vocabulary.target.encode([target])
             if scored is None:
                 raise NmtError(f"the target has {len(output)} subwords, more than the longest output: shorten it")
             translation = scored

@@ -81,8 +81,10 @@ def gather(folders: Sequence[Path]) -> list[Run]:
     Raises NmtError if a folder is not a run folder, its settings cannot be read, or it is given twice.
     """
     for i, folder in enumerate(folders):
+        if not folder.is_dir():
+            raise NmtError(f"{folder}: no such folder: give a run folder (run_dir)")
         if not (folder / "config.yaml").is_file():
-            raise NmtError(f"{folder}: has no config.yaml: give a run folder (run_dir)")
+            raise NmtError(f"{folder}: has no config.yaml, which nmt train writes when it begins: give a run folder")
         if folder.resolve() in [other.resolve() for other in folders[:i]]:
             raise NmtError(f"{folder}: given twice: give each run once")
     return [_Reader(folder).run(name) for folder, name in zip(folders, _names(folders), strict=True)]

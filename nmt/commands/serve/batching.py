@@ -113,7 +113,7 @@ class BatchingQueue:
         AnswerTooLarge, QueueFull, and RuntimeError if the queue is closed. An empty queue takes any number of subwords,
         because a long request would not get more room later.
         """
-        parts = self._parts(list(lines), n_best)
+        parts = self._parts(list(lines), n_best, languages)
         size = self._size.upper_bound(parts, n_best, alignment)
         if size > self.max_answer:
             raise AnswerTooLarge(size, self.max_answer)
@@ -137,12 +137,13 @@ class BatchingQueue:
             self._changed.notify()
         self._worker.join()
 
-    def _parts(self, lines: list[str], n_best: int) -> list[int]:
+    def _parts(self, lines: list[str], n_best: int, languages: LanguagePair | None = None) -> list[int]:
         """Subwords of each part; usually a line is one. Raises NmtError for lines that would be refused or cut."""
         decoding, limit = self.translator.decoding, self.translator.longest_source
         if n_best > decoding.beam_size:
             raise NmtError(f"n_best: {n_best} is more than the beam size, {decoding.beam_size}")
         encode = self.translator.vocabulary.source.encode
+        lines = self.translator.as_read(lines, languages or self.translator.languages.choose())
         parts: list[int] = []
         for number, (line, ids) in enumerate(zip(lines, encode(lines), strict=True), start=1):
             if limit is None or len(ids) <= limit:

@@ -144,5 +144,5 @@ def test_sampling_is_carried(tmp_path: Path) -> None:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "transformers", None)
-    with pytest.raises(NmtError, match=r"pip install 'nmt\[marian\]'"):
+    with pytest.raises(NmtError, match=r"pip install 'transformers>=5'"):
         marian.load_package()

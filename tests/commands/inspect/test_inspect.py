@@ -101,6 +101,16 @@ def test_a_given_target_has_its_score() -> None:
     assert inspector.inspect(SOURCE, "").target.pieces == ["</s>"]
 
 
+def test_a_line_in_capitals_is_shown_as_the_model_reads_it() -> None:
+    inspector, capitals = inspector_of(new_checkpoint()), SOURCE.upper()
+    small, shown = inspector.inspect(SOURCE.lower().capitalize()), inspector.inspect(capitals)
+    assert shown.source.pieces == small.source.pieces and shown.source.text == capitals
+    torch.testing.assert_close(shown.alignment, small.alignment)
+    assert shown.translation.text == inspector.translator.translate([capitals])[0]
+    given = inspector.inspect(capitals, TARGET).translation
+    assert given == inspector.inspect(SOURCE.lower().capitalize(), TARGET).translation
+
+
 def test_positions() -> None:
     for layout in ("interleaved", "concatenated"):
         seen = inspector_of(new_checkpoint(positions=layout)).inspect("street")

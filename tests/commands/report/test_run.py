@@ -223,9 +223,11 @@ def test_names_tell_runs_apart(run: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_no_run_is_refused(run: Path, tmp_path: Path) -> None:
-    for wrong in (tmp_path / "missing", run / "best.safetensors", run / "checkpoints"):
-        with pytest.raises(NmtError, match=rf"{wrong}: has no config\.yaml: give a run folder"):
+    for wrong in (tmp_path / "missing", run / "best.safetensors"):
+        with pytest.raises(NmtError, match=rf"{wrong}: no such folder: give a run folder"):
             gather([run, wrong])
+    with pytest.raises(NmtError, match=r"checkpoints: has no config\.yaml, .*: give a run folder"):
+        gather([run, run / "checkpoints"])
     with pytest.raises(NmtError, match="given twice: give each run once"):
         gather([run, run / ".." / "run"])
     (run / "config.yaml").write_text("run_dir: 1\n")

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from helpers.model_files import shared_vocabulary
 from helpers.services import LINES, Gated, until
 
 from nmt.commands.serve.batching import AnswerSize, AnswerTooLarge, BatchingQueue, QueueFull
@@ -54,6 +55,17 @@ def test_what_waits_goes_in_together(translator: Gated, queue: BatchingQueue) ->
     until(lambda: queue.totals.batches == 2)
     assert (queue.totals.lines, queue.waiting) == (10, 0)
     assert queue.totals.subwords == sum(map(len, translator.vocabulary.source.encode(["one", *LINES[:9]])))
+
+
+def test_a_line_in_capitals_is_measured_as_the_model_reads_it() -> None:
+    small = "Seven nine ten eleven six eight."
+    lengths = [len(ids) for ids in shared_vocabulary().source.encode([small, small.upper()])]
+    translator = Gated(max_source_tokens=lengths[0], long_input="error")
+    queue = BatchingQueue(translator, max_waiting=20)
+    assert lengths[0] < lengths[1]
+    assert texts(queue.submit([small.upper()]).result(30)) == texts([translator.alone(small.upper())])
+    until(lambda: queue.totals.subwords == lengths[0])
+    queue.close()
 
 
 def test_a_request_alone_does_not_wait_for_others(translator: Gated, queue: BatchingQueue) -> None:
