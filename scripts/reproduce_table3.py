@@ -35,7 +35,7 @@ def row_settings(of: Config) -> list[str]:
     sinusoids = "learned" if model.positions == "learned" else "sinusoids"
     return [
         *map(str, (model.layers, model.d_model, model.feed_forward, model.heads)),
-        *(str(size or model.d_model // model.heads) for size in (model.key_size, model.value_size)),
+        *map(str, model.head_widths),
         *(f"{share:g}" for share in (model.dropout, training.label_smoothing)),
         *(sinusoids, f"{training.max_steps:,}"),
     ]

@@ -1,7 +1,8 @@
 """The files of a CTranslate2 model, from the weights of a model file. Loads neither PyTorch nor CTranslate2.
 
-CTranslate2 supports every setting of our Transformer: positions are written as a table, so any layout is exact, and
-keys and values of different widths are padded with zeros. The bytes are those that CTranslate2's own converter writes.
+CTranslate2 supports every setting of our Transformer: positions are rotary there too, or are written as a table, so
+that any layout is exact, and keys and values of different widths are padded with zeros. The bytes are those that
+CTranslate2's own converter writes.
 Source: ctranslate2.specs (model_spec, transformer_spec, attention_spec), and src/models/model.cc for the format.
 
 Shapes: H heads, D d_model, dk and dv the key and value widths of a head, W = max(dk, dv), V subwords, T positions.
@@ -44,7 +45,7 @@ def model_files(
 ) -> dict[str, bytes]:
     """The content of each file by its name: for a folder, or for the argument `files` of ctranslate2.Translator.
 
-    weights: those of a model file, in float32; positions: the length of the table of sinusoids. Raises NmtError where
+    weights: those of a model file, in float32; positions: the length of a table of sinusoids. Raises NmtError where
     weights and settings do not belong together.
 
     divided: for searching as nmt does. No output contains padding, BOS or the unknown subword, but they keep their
@@ -103,7 +104,7 @@ def _variables(
 ) -> dict[str, Array]:
     """CTranslate2's variables by name, in the order in which they are written."""
     given, width = _Given(weights), config.d_model
-    heads = config.heads, config.key_size or width // config.heads, config.value_size or width // config.heads
+    heads = config.heads, *config.head_widths
     target = given.take("target_embedding.weight", len(vocabulary.target), width)
     source = target if config.tie == "all" else given.take("source_embedding.weight", len(vocabulary.source), width)
     output = given.take("output.weight", len(vocabulary.target), width) if config.tie == "none" else target
@@ -122,12 +123,15 @@ def _variables(
     }
     if config.positions == "learned":
         tables = [given.take(f"{side}_positions.weight", config.max_positions, width) for side in ("source", "target")]
+    elif config.positions == "rotary":
+        tables = []
     else:
         tables = [sinusoids(length, width, concatenated=config.positions == "concatenated")] * 2
+    for name, table in zip(("encoder", "decoder"), tables, strict=False):
+        found[f"{name}/position_encodings/encodings"] = table
     layers = config.encoder_layers or config.layers, config.decoder_layers or config.layers
-    for name, table, count in zip(("encoder", "decoder"), tables, layers, strict=True):
+    for name, count in zip(("encoder", "decoder"), layers, strict=True):
         found |= {
-            f"{name}/position_encodings/encodings": table,
             f"{name}/activation": np.array(_ACTIVATIONS[config.activation], np.int8),
             f"{name}/num_heads": np.array(config.heads, np.int16),
             f"{name}/pre_norm": np.array(config.norm == "pre", np.int8),
@@ -138,6 +142,8 @@ def _variables(
         for number in range(count):
             ours, theirs = f"{name}.{number}", f"{name}/layer_{number}"
             found |= given.attention(f"{theirs}/self_attention", f"{ours}.self_attention", width, heads, config.bias)
+            if config.positions == "rotary":
+                found |= _rotary(f"{theirs}/self_attention", heads[1])
             if name == "decoder":
                 found |= given.attention(f"{theirs}/attention", f"{ours}.cross_attention", width, heads, config.bias)
             inner, outer = f"{ours}.feed_forward.inner", f"{ours}.feed_forward.outer"
@@ -146,6 +152,15 @@ def _variables(
             found |= given.norm(f"{theirs}/ffn/layer_norm", f"{ours}.feed_forward_residual.norm", width)
     given.check_all_taken()
     return {name: found[name] for name in sorted(found)}
+
+
+def _rotary(to: str, key_size: int) -> dict[str, Array]:
+    """How the first `key_size` numbers of a head's queries and keys are turned: as nmt.models.transformer.attention."""
+    return {
+        f"{to}/rotary_base": np.array(10_000, np.float32),
+        f"{to}/rotary_dim": np.array(key_size, np.int32),
+        f"{to}/rotary_interleave": np.array(0, np.int8),
+    }
 
 
 class _Given:

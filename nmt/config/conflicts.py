@@ -204,8 +204,11 @@ def of_model(
 def of_transformer(model: sections.TransformerConfig) -> Iterator[str]:
     if model.d_model % model.heads and (model.key_size is None or model.value_size is None):
         yield f"{model.d_model=} is not a multiple of {model.heads=}: change one, or give model.key_size and value_size"
-    if model.d_model % 2 and model.positions != "learned":
+    if model.d_model % 2 and model.positions in ("interleaved", "concatenated"):
         yield f"{model.d_model=} is odd, and {model.positions=!s} needs pairs of sine and cosine: make it even"
+    if model.positions == "rotary" and model.head_widths[0] % 2:
+        key_size = f"{model.key_size=}" if model.key_size else f"{model.d_model=} / {model.heads=}"
+        yield f"{key_size} is odd, and {model.positions=!s} turns pairs of numbers: make it even"
 
 
 def of_recurrent(model: sections.RecurrentConfig) -> Iterator[str]:

@@ -61,14 +61,21 @@ class TransformerConfig:
     activation_dropout: float = setting(0.0, "dropout inside the feed-forward layers", at_least=0, below=1)
     activation: Literal["relu", "gelu", "swish"] = setting("relu", "activation function of the feed-forward layers")
     norm: Literal["post", "pre"] = setting("post", "layer norm after each sub-layer (as in the paper) or before it")
-    positions: Literal["interleaved", "concatenated", "learned"] = setting(
-        "interleaved", "sinusoids as in the paper, sinusoids as in Tensor2Tensor (sines, then cosines), or learned"
+    positions: Literal["interleaved", "concatenated", "learned", "rotary"] = setting(
+        "interleaved",
+        "sinusoids as in the paper; as in Tensor2Tensor (sines, then cosines); learned; or queries and keys turned",
     )
     max_positions: int = setting(1024, "longest sequence that learned positions cover", at_least=1, at_most=10_000_000)
     tie: Literal["all", "target", "none"] = setting(
         "all", "matrices that share weights: both embeddings and output layer; target embedding and output; or none"
     )
     bias: bool = setting(True, "biases in the attention and feed-forward projections")
+
+    @property
+    def head_widths(self) -> tuple[int, int]:
+        """dk and dv: of a head's queries and keys, and of its values."""
+        shared = self.d_model // self.heads
+        return self.key_size or shared, self.value_size or shared
 
     @property
     def longest_position(self) -> int | None:

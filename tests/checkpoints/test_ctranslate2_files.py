@@ -22,6 +22,8 @@ ONLY_HERE = [
     ("model.positions=learned", "model.max_positions=300"),
     ("model.positions=concatenated",),
     ("model.key_size=5", "model.value_size=20"),
+    ("model.positions=rotary",),
+    ("model.positions=rotary", "model.key_size=6", "model.value_size=7", "model.norm=pre"),
     ("model.d_model=31", "model.heads=3", "model.key_size=6", "model.value_size=7", "model.positions=learned",
      "model.max_positions=300"),
 ]  # fmt: skip
@@ -133,6 +135,8 @@ def their_specification(loaded: Checkpoint) -> Any:
         "activation": common_spec.Activation[sizes.activation.upper()],
         "head_dim": head_width(first.self_attention),
     }
+    if sizes.positions == "rotary":  # numbers i and i + dk/2 of a head are turned together
+        shape |= {"rotary_dim": first.self_attention.key_size, "rotary_interleave": False}
     spec = transformer_spec.TransformerSpec(
         transformer_spec.TransformerEncoderSpec(len(model.encoder), **shape),
         transformer_spec.TransformerDecoderSpec(len(model.decoder), **shape),
@@ -155,7 +159,10 @@ def their_specification(loaded: Checkpoint) -> Any:
 
 def set_side(spec: Any, layers: nn.ModuleList, norm: nn.Module, positions: nn.Module, length: int) -> None:
     """Write the encoder or the decoder, without its embeddings."""
-    spec.position_encodings.encodings = positions(0, length).clone()  # [T, D]
+    if hasattr(spec.layer[0].self_attention, "rotary_dim"):
+        vars(spec).pop("position_encodings", None)  # their encoder has a place for them nevertheless
+    else:
+        spec.position_encodings.encodings = positions(0, length).clone()  # [T, D]
     if isinstance(norm, nn.LayerNorm):
         set_norm(spec.layer_norm, norm)
     layer: Any  # an EncoderLayer or a DecoderLayer

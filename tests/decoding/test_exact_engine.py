@@ -40,6 +40,8 @@ OVERRIDES = [
     ("vocabulary.shared=false", "model.tie=none"),
     ("model.norm=pre", "model.activation=gelu", "model.bias=false"),
     ("model.positions=learned", "model.max_positions=300"),
+    ("model.positions=rotary",),
+    ("model.positions=rotary", "model.norm=pre", "model.key_size=6", "model.value_size=11"),
     ("model.key_size=5", "model.value_size=20"),
 ]
 OPTIONS = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS))

@@ -36,6 +36,9 @@ VARIANTS = [
     {"activation": "swish"},
     {"bias": False},
     {"d_model": 15, "heads": 4, "positions": "learned", **WIDE},
+    {"positions": "rotary"},
+    {"positions": "rotary", "norm": "pre", "tie": "none", "bias": False},
+    {"positions": "rotary", "d_model": 15, "key_size": 6, "value_size": 5},
 ]  # fmt: skip
 
 

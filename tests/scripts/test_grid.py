@@ -108,8 +108,7 @@ def test_the_rows_of_table_3_are_the_papers(grid: Any, script: Callable[[str], M
         model, training = run.config.model, run.config.training
         assert [
             model.layers, model.d_model, model.feed_forward, model.heads,
-            model.key_size or model.d_model // model.heads, model.value_size or model.d_model // model.heads,
-            model.dropout, training.label_smoothing, training.max_steps,
+            *model.head_widths, model.dropout, training.label_smoothing, training.max_steps,
         ] == papers, run.row.row  # fmt: skip
         assert run.row.paper.parameters == millions
         assert model.positions == ("learned" if run.row.row == "E" else "interleaved")

@@ -127,8 +127,9 @@ def losses_and_gradients(of_model: Objective, pairs: Batch | PackedBatch) -> dic
         {},
         {"norm": "pre", "positions": "learned", "max_positions": 12},
         {"tie": "none", "key_size": 3, "value_size": 7, "positions": "concatenated"},
+        {"positions": "rotary"},
     ],
-    ids=["post-norm", "learned positions", "widths"],
+    ids=["post-norm", "learned positions", "widths", "rotary positions"],
 )
 @pytest.mark.parametrize("pairs", [0, 1, 9])
 def test_packed_sentences_give_the_losses_and_gradients_of_padded_ones(changes: dict[str, Any], pairs: int) -> None:

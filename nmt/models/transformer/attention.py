@@ -27,11 +27,18 @@ class MultiHeadAttention(nn.Module):
         self.projection = Linear(d_model, sum(self.widths), bias=bias)
         self.output = Linear(heads * value_size, d_model, bias=bias)
 
-    def forward(self, x: Tensor, mask: Tensor | Ranges | None = None, causal: bool = False) -> Tensor:
-        """Self-attention. x [B, T, D]; mask broadcasts to [B, H, T, T], true where a query may attend. Or packed:
-        x [N, D] and ranges."""
-        query, key, value = torch.split(self.projection(x), self.widths, dim=-1)  # [B, T, H·dk | H·dk | H·dv]
-        return self.attend(self._heads(query), (self._heads(key), self._heads(value)), mask, causal)
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | Ranges | None = None,
+        causal: bool = False,
+        rotation: Tensor | None = None,
+    ) -> Tensor:
+        """Self-attention. x [B, T, D]; mask broadcasts to [B, H, T, T], true where a query may attend; rotation
+        [T, dk]: see `rotated`. Or packed: x [N, D], ranges and rotation [N, dk]."""
+        parts = torch.split(self.projection(x), self.widths, dim=-1)  # [B, T, H·dk | H·dk | H·dv]
+        query, key, value = map(self._heads, parts)
+        return self.attend(rotated(query, rotation), (rotated(key, rotation), value), mask, causal)
 
     def queries(self, x: Tensor) -> Tensor:
         """x [B, T, D] → queries [B, H, T, dk]; packed [N, D] → [H, N, dk]."""
@@ -63,22 +70,27 @@ class MultiHeadAttention(nn.Module):
             )  # [B, H, T, dv]
         return self.output(heads.transpose(1, 2).flatten(2).to(dtype))
 
-    def weights(self, x: Tensor, source: Tensor, mask: Tensor) -> Tensor:
+    def weights(self, x: Tensor, source: Tensor, mask: Tensor, rotation: Tensor | None = None) -> Tensor:
         """softmax(Q K^T / sqrt(dk)) itself, [B, H, T, S]: queries of x [B, T, D], keys of source [B, S, D]."""
-        key, _ = self.keys_values(source)
-        scores = self.queries(x) @ key.transpose(2, 3) * self.key_size**-0.5
+        query, key = rotated(self.queries(x), rotation), rotated(self.keys_values(source)[0], rotation)
+        scores = query @ key.transpose(2, 3) * self.key_size**-0.5
         return scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
 
     def cross_step(self, x: Tensor, source: KeysValues, mask: Tensor) -> Tensor:
         """Cross-attention of the newest position of K hypotheses: x [B, K, D], mask [B·H, 1, N] → [B, K, D]."""
         return self.output(source.attend(self._project(x, slice(self.widths[0])), mask))
 
-    def self_step(self, x: Tensor, target: KeysValues, mask: Tensor, slots: Tensor) -> Tensor:
+    def self_step(
+        self, x: Tensor, target: KeysValues, mask: Tensor, slots: Tensor, rotation: Tensor | None = None
+    ) -> Tensor:
         """Self-attention of the newest position of K hypotheses, x [B, K, D] → [B, K, D].
 
-        Its keys and values are written to `slots` [B·H·K]; mask [B·H, K, N]: each hypothesis attends to its own past.
+        Its keys and values are written to `slots` [B·H·K]; mask [B·H, K, N]: each hypothesis attends to its own past;
+        rotation [1, dk]: of this position.
         """
         query, key, value = torch.split(self.projection(x), self.widths, dim=-1)
+        if rotation is not None:
+            query, key = (rotated(self._heads(part), rotation).transpose(1, 2).flatten(2) for part in (query, key))
         target.write(slots, key, value)
         return self.output(target.attend(query, mask))
 
@@ -90,6 +102,20 @@ class MultiHeadAttention(nn.Module):
     def _heads(self, x: Tensor) -> Tensor:
         size = x.shape[-1] // self.heads  # given in full: view cannot infer -1 in an empty batch
         return x.view(*x.shape[:-1], self.heads, size).transpose(-3, -2)  # [B, T, H·d] → [B, H, T, d]
+
+
+def rotated(x: Tensor, rotation: Tensor | None) -> Tensor:
+    """Rotary positions (Su et al. 2021, equation 34): queries or keys [..., T, dk], each turned by the angles of its
+    position; None: as they are. Then the product of a query and a key depends on their distance only.
+
+    Numbers i and i + dk/2 of a vector are one complex number, which is turned by pos / 10000^(2i/dk). rotation [T, dk]:
+    sine and cosine of these angles, as in the paper's table of positions.
+    """
+    if rotation is None:
+        return x
+    sine, cosine = rotation[..., ::2], rotation[..., 1::2]
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1).to(x.dtype)
 
 
 def _widened(x: Tensor) -> Tensor:

@@ -1,133 +1,26 @@
-"""The Transformer of *Attention Is All You Need*: encoder, decoder, embeddings, output layer.
+"""The Transformer of *Attention Is All You Need*: encoder, decoder, embeddings, positions, output layer.
 
 Shapes: B sentences, S source and T target positions, K hypotheses a sentence, D d_model, V subwords.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from nmt.config.schema import TransformerConfig
-from nmt.models.dropout import dropout, residual_sum
+from nmt.models.dropout import dropout
 from nmt.models.embedding import embedded
 from nmt.models.interface import Inside, Memory, PackedSentences, TranslationModel
 from nmt.models.linear import Linear, prefers_onednn
 from nmt.models.transformer.attention import MultiHeadAttention
-from nmt.models.transformer.cache import KeysValues, SourceCache, TargetCache
+from nmt.models.transformer.cache import SourceCache, TargetCache
+from nmt.models.transformer.layers import DecoderLayer, EncoderLayer
 from nmt.models.transformer.packed_attention import Ranges, causal_ranges, cross_ranges, sentence_ranges
 from nmt.models.transformer.positions import LearnedPositions, SinusoidalPositions, first_positions
-
-
-def _relu(x: Tensor) -> Tensor:
-    """In place where no backward pass follows. In training x is a view, of which that pass would need a copy."""
-    return torch.relu(x) if torch.is_grad_enabled() else torch.relu_(x)
-
-
-class FeedForward(nn.Module):
-    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (equation 2), or with another activation."""
-
-    def __init__(self, config: TransformerConfig):
-        super().__init__()
-        self.inner = Linear(config.d_model, config.feed_forward, bias=config.bias)
-        self.outer = Linear(config.feed_forward, config.d_model, bias=config.bias)
-        self.dropout = config.activation_dropout
-        activations: dict[str, Callable[[Tensor], Tensor]] = {"relu": _relu, "gelu": F.gelu, "swish": F.silu}
-        self.activation = activations[config.activation]
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[B, T, D] → [B, T, D], each position by itself."""
-        return self.outer(dropout(self.activation(self.inner(x)), self.dropout, self.training))
-
-
-class ResidualNorm(nn.Module):
-    """The residual connection around attention or feed-forward f: LayerNorm(x + Dropout(f(x))), the paper's post-norm,
-    or x + Dropout(f(LayerNorm(x))), pre-norm (Xiong et al. 2020)."""
-
-    def __init__(self, config: TransformerConfig):
-        super().__init__()
-        self.norm = nn.LayerNorm(config.d_model)
-        self.dropout, self.norm_first = config.dropout, config.norm == "pre"
-
-    def pre(self, x: Tensor) -> Tensor:
-        """The input of f."""
-        return self.norm(x) if self.norm_first else x
-
-    def around(self, f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-        """The result for x."""
-        total = residual_sum(x, f(self.pre(x)), self.dropout, self.training)
-        return total if self.norm_first else self.norm(total)
-
-
-def _attention(config: TransformerConfig) -> MultiHeadAttention:
-    sizes = (size or config.d_model // config.heads for size in (config.key_size, config.value_size))
-    return MultiHeadAttention(config.d_model, config.heads, *sizes, dropout=config.attention_dropout, bias=config.bias)
-
-
-class EncoderLayer(nn.Module):
-    def __init__(self, config: TransformerConfig):
-        super().__init__()
-        self.self_attention, self.self_attention_residual = _attention(config), ResidualNorm(config)
-        self.feed_forward, self.feed_forward_residual = FeedForward(config), ResidualNorm(config)
-
-    def forward(self, x: Tensor, mask: Tensor | Ranges) -> Tensor:
-        """x [B, S, D], mask [B, 1, 1, S] true at tokens → [B, S, D]; or packed, x [N, D] → [N, D]."""
-        x = self.self_attention_residual.around(lambda y: self.self_attention(y, mask), x)
-        return self.feed_forward_residual.around(self.feed_forward, x)
-
-    def self_weights(self, x: Tensor, mask: Tensor) -> Tensor:
-        """As `forward` → the attention weights of each position, [B, H, S, S]."""
-        y = self.self_attention_residual.pre(x)
-        return self.self_attention.weights(y, y, mask)
-
-
-class DecoderLayer(nn.Module):
-    def __init__(self, config: TransformerConfig):
-        super().__init__()
-        self.self_attention, self.self_attention_residual = _attention(config), ResidualNorm(config)
-        self.cross_attention, self.cross_attention_residual = _attention(config), ResidualNorm(config)
-        self.feed_forward, self.feed_forward_residual = FeedForward(config), ResidualNorm(config)
-
-    def forward(self, x: Tensor, source: Tensor, mask: Tensor | Ranges, own: Ranges | None = None) -> Tensor:
-        """x [B, T, D], the encoder's states [B, S, D] and their mask [B, 1, 1, S] → [B, T, D]; position t sees
-        positions ≤ t and the whole source. Or packed, x [N, D], with the ranges of cross- and of self-attention."""
-        x = self._after_self_attention(x, own)
-        attention = self.cross_attention
-        x = self.cross_attention_residual.around(
-            lambda y: attention.attend(attention.queries(y), attention.keys_values(source), mask), x
-        )
-        return self.feed_forward_residual.around(self.feed_forward, x)
-
-    def self_weights(self, x: Tensor) -> Tensor:
-        """x [B, T, D] → the attention weights of each position on those up to it, [B, H, T, T]."""
-        earlier = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
-        y = self.self_attention_residual.pre(x)
-        return self.self_attention.weights(y, y, earlier)
-
-    def cross_weights(self, x: Tensor, memory: Memory) -> Tensor:
-        """x [B, T, D] → the cross-attention weights of each position on the source, [B, H, T, S]."""
-        y = self.cross_attention_residual.pre(self._after_self_attention(x))
-        return self.cross_attention.weights(y, memory.states, memory.mask)
-
-    def _after_self_attention(self, x: Tensor, own: Ranges | None = None) -> Tensor:
-        return self.self_attention_residual.around(lambda y: self.self_attention(y, own, causal=own is None), x)
-
-    def step(
-        self, x: Tensor, own: KeysValues, own_mask: Tensor, slots: Tensor, cross: KeysValues, mask: Tensor
-    ) -> Tensor:
-        """`forward` for the newest position of K hypotheses of each sentence: x [B, K, D] → [B, K, D].
-
-        own: this layer's cached target, where the position is written to `slots` [B·H·K], and its mask [B·H, K, N];
-        cross: the source's keys and values, and their mask [B·H, 1, N].
-        """
-        x = self.self_attention_residual.around(lambda y: self.self_attention.self_step(y, own, own_mask, slots), x)
-        x = self.cross_attention_residual.around(lambda y: self.cross_attention.cross_step(y, cross, mask), x)
-        return self.feed_forward_residual.around(self.feed_forward, x)
 
 
 class AttentionWeights(NamedTuple):
@@ -184,7 +77,13 @@ class Transformer(TranslationModel):
     def _positions(config: TransformerConfig) -> nn.Module:
         if config.positions == "learned":
             return LearnedPositions(config.d_model, config.max_positions)
+        if config.positions == "rotary":
+            return SinusoidalPositions(config.head_widths[0], "interleaved")
         return SinusoidalPositions(config.d_model, config.positions)
+
+    @property
+    def rotary(self) -> bool:
+        return self.config.positions == "rotary"
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -287,9 +186,9 @@ class Transformer(TranslationModel):
         else:
             memory = self.encode(source)
             states, cross, own = memory.states, memory.mask, None
-        y = self._embed(target, self.target_embedding, self.target_positions)
+        y, rotation = self._embed(target, self.target_embedding, self.target_positions)
         for layer in self.decoder:
-            y = self._run(layer, y, states, cross, own)
+            y = self._run(layer, y, states, cross, own, rotation)
         return self.decoder_norm(y)
 
     @property
@@ -303,10 +202,11 @@ class Transformer(TranslationModel):
     def alignment(self, source: Tensor, target: Tensor) -> Tensor:
         """The cross-attention of `alignment_layer`, the mean over its heads: [B, T, S]."""
         memory = self.encode(source)
-        y = self._embed(target, self.target_embedding, self.target_positions)
+        y, rotation = self._embed(target, self.target_embedding, self.target_positions)
         for layer in self.decoder[: self.alignment_layer]:
-            y = layer(y, memory.states, memory.mask)
-        return self.decoder[self.alignment_layer].cross_weights(y, memory).mean(dim=1)  # type: ignore[operator]
+            y = layer(y, memory.states, memory.mask, rotation=rotation)
+        layer = self.decoder[self.alignment_layer]
+        return layer.cross_weights(y, memory, rotation).mean(dim=1)  # type: ignore[operator]
 
     def attention_weights(self, source: Tensor, target: Tensor) -> AttentionWeights:
         """The attention of all layers: source ids [B, S], the decoder's input ids [B, T].
@@ -315,16 +215,16 @@ class Transformer(TranslationModel):
         """
         mask = (source != self.padding)[:, None, None, :]
         found = AttentionWeights([], [], [])
-        x = self._embed(source, self.source_embedding, self.source_positions)
+        x, rotation = self._embed(source, self.source_embedding, self.source_positions)
         for layer in self.encoder:
-            found.encoder.append(layer.self_weights(x, mask))  # type: ignore[operator]
-            x = layer(x, mask)
+            found.encoder.append(layer.self_weights(x, mask, rotation))  # type: ignore[operator]
+            x = layer(x, mask, rotation)
         memory = Memory(self.encoder_norm(x), mask)
-        y = self._embed(target, self.target_embedding, self.target_positions)
+        y, rotation = self._embed(target, self.target_embedding, self.target_positions)
         for layer in self.decoder:
-            found.decoder.append(layer.self_weights(y))  # type: ignore[operator]
-            found.cross.append(layer.cross_weights(y, memory))  # type: ignore[operator]
-            y = layer(y, memory.states, memory.mask)
+            found.decoder.append(layer.self_weights(y, rotation))  # type: ignore[operator]
+            found.cross.append(layer.cross_weights(y, memory, rotation))  # type: ignore[operator]
+            y = layer(y, memory.states, memory.mask, rotation=rotation)
         return found
 
     def inside(self, source: Tensor, target: Tensor) -> Inside:
@@ -335,8 +235,8 @@ class Transformer(TranslationModel):
             alignment=weights["cross"][layer].mean(dim=0),
             aligned_by=f"cross-attention of decoder layer {layer + 1} of {len(self.decoder)}, mean of {heads} heads",
             layer=layer,
-            layout=self.config.positions,
-            positions=first_positions(self.source_positions, self.target_positions),
+            layout="" if self.rotary else self.config.positions,
+            positions={} if self.rotary else first_positions(self.source_positions, self.target_positions),
         )
 
     def logits(self, states: Tensor) -> Tensor:
@@ -348,9 +248,9 @@ class Transformer(TranslationModel):
 
     def _encode(self, source: Tensor | PackedSentences, mask: Tensor | Ranges) -> Tensor:
         """The encoder's states, [B, S, D] or packed [N, D]."""
-        x = self._embed(source, self.source_embedding, self.source_positions)
+        x, rotation = self._embed(source, self.source_embedding, self.source_positions)
         for layer in self.encoder:
-            x = self._run(layer, x, mask)
+            x = self._run(layer, x, mask, rotation)
         return self.encoder_norm(x)
 
     def start(self, memory: Memory) -> DecoderState:
@@ -363,12 +263,12 @@ class Transformer(TranslationModel):
         return DecoderState(source, target, 0)
 
     def step(self, state: DecoderState, tokens: Tensor) -> tuple[Tensor, DecoderState]:
-        position = self.target_positions(state.length, 1)  # [1, D]: the same for all hypotheses
-        y = torch.add(position, self.target_embedding(tokens), alpha=self.scale)
+        position = self.target_positions(state.length, 1)  # [1, ·]: the same for all hypotheses
+        y, rotation = self._placed(self.target_embedding(tokens), position)
         target, slots = state.target.allocate()
         mask = target.mask_by_head()
         for layer, own, cross in zip(self.decoder, target.layers, state.source.layers, strict=True):
-            y = layer.step(y, own, mask, slots, cross, state.source.mask)  # type: ignore[operator]
+            y = layer.step(y, own, mask, slots, cross, state.source.mask, rotation)  # type: ignore[operator]
         return self.decoder_norm(y), DecoderState(state.source, target, state.length + 1)
 
     def reorder(self, state: DecoderState, rows: Tensor) -> DecoderState:
@@ -383,14 +283,22 @@ class Transformer(TranslationModel):
         again = self.recompute and self.training
         return checkpoint(layer, *inputs, use_reentrant=False) if again else layer(*inputs)
 
-    def _embed(self, tokens: Tensor | PackedSentences, embedding: nn.Module, positions: nn.Module) -> Tensor:
-        """Ids [B, T], or packed [N] → Dropout(sqrt(D) · embedding + position) [B, T, D] or [N, D]."""
+    def _embed(
+        self, tokens: Tensor | PackedSentences, embedding: nn.Module, positions: nn.Module
+    ) -> tuple[Tensor, Tensor | None]:
+        """Ids [B, T], or packed [N] → Dropout(sqrt(D) · embedding + position), [B, T, D] or [N, D], and None; with
+        rotary positions, Dropout(sqrt(D) · embedding) and the rotation of each position, [T, dk] or [N, dk]."""
         if isinstance(tokens, PackedSentences):
             place = torch.arange(len(tokens.ids), device=tokens.ids.device)
             position = torch.where(tokens.start < tokens.end, place - tokens.start, 0)
             encoding, ids = positions(0, tokens.longest).index_select(0, position), tokens.ids
         else:
             encoding, ids = positions(0, tokens.shape[1]), tokens
-        vectors = embedded(ids, embedding, cuts=self.cuts and self.training)
-        x = torch.add(encoding, vectors, alpha=self.scale).to(vectors.dtype)  # sinusoids are float32
-        return dropout(x, self.config.dropout, self.training)
+        x, rotation = self._placed(embedded(ids, embedding, cuts=self.cuts and self.training), encoding)
+        return dropout(x, self.config.dropout, self.training), rotation
+
+    def _placed(self, vectors: Tensor, encoding: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Embeddings and the encodings of their positions → the input of the first layer, and the layers' rotation."""
+        if self.rotary:
+            return vectors * self.scale, encoding
+        return torch.add(encoding, vectors, alpha=self.scale).to(vectors.dtype), None  # sinusoids are float32

@@ -38,6 +38,7 @@ def test_every_variant_is_the_same_model(overrides: tuple[str, ...], tmp_path: P
         (["model.norm=pre"], "model.norm: pre"),
         (["model.positions=learned", "model.max_positions=300"], "model.positions: learned"),
         (["model.positions=concatenated"], "model.positions: concatenated"),
+        (["model.positions=rotary"], "model.positions: rotary"),
         (["model.key_size=17"], "model.key_size: 17"),
         (["model.value_size=17"], "model.value_size: 17"),
         (["model.heads=3", "model.key_size=4", "model.value_size=4"], "model.heads: 3"),

@@ -25,6 +25,7 @@ VARIANTS: list[dict[str, Any]] = [
     {"norm": "pre", "positions": "concatenated"},
     {"positions": "learned", "tie": "none", "bias": False},
     {"encoder_layers": 3, "decoder_layers": 1, "key_size": 3, "value_size": 5},
+    {"positions": "rotary"},
 ]
 
 
@@ -122,6 +123,7 @@ def test_positions() -> None:
     seen = inspector.inspect("street")
     assert torch.equal(seen.inside.positions["source"], inspector.model.source_positions(0, 80))
     assert torch.equal(seen.inside.positions["target"], inspector.model.target_positions(0, 80))
+    assert not inspector_of(new_checkpoint(positions="rotary")).inspect("street").inside.positions, "added to nothing"
 
 
 def test_data_is_json_of_what_was_seen(pair: tuple[Inspector, Inspection]) -> None:

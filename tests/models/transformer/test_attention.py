@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmt.models.transformer.attention import MultiHeadAttention
+from nmt.models.transformer.attention import MultiHeadAttention, rotated
+from nmt.models.transformer.positions import sinusoids
 
 B, T, S, D = 2, 4, 5, 12
 SIZES = [(3, 4, 4), (1, 12, 12), (3, 2, 5), (4, 5, 1)]  # heads, d_k, d_v
@@ -152,3 +153,24 @@ def test_the_weight_of_a_layer_is_not_read() -> None:
     expected = attention(x)
     attention.output, output = torch.nn.Identity(), attention.output
     assert torch.equal(output(attention(x)), expected)
+
+
+def test_rotated_vectors_are_complex_numbers_turned_by_the_angles_of_their_position() -> None:
+    """Su et al. 2021, equations 12 and 34: f(x, m) = x e^(imθ), with θ of pair i 10000^(-2i/dk)."""
+    torch.manual_seed(0)
+    x, size = torch.randn(B, 3, T, 8, dtype=torch.float64), 8
+    angles = torch.arange(T)[:, None] * 10_000.0 ** (-2 * torch.arange(size // 2, dtype=torch.float64) / size)
+    turned = torch.complex(x[..., :4], x[..., 4:]) * torch.exp(1j * angles)
+    expected = torch.cat([turned.real, turned.imag], dim=-1)
+    torch.testing.assert_close(rotated(x, sinusoids(T, size, "interleaved")), expected, rtol=1e-6, atol=1e-6)
+    assert rotated(x, None) is x
+
+
+def test_with_rotary_positions_weights_depend_on_distances_only() -> None:
+    attention = make(3, 4, 4)
+    x, rotation = torch.randn(B, T, D, dtype=torch.float64), sinusoids(50, 4, "interleaved").double()
+    everything = torch.ones(T, T, dtype=torch.bool)
+    first, later = (attention.weights(x, x, everything, rotation[start : start + T]) for start in (0, 40))
+    torch.testing.assert_close(first, later, rtol=1e-6, atol=1e-6)
+    far_apart = attention.weights(x, x, everything, rotation[::10][:T])
+    assert (first - far_apart).abs().max() > 0.01

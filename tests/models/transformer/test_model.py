@@ -183,14 +183,16 @@ def test_embeddings_are_scaled_by_the_root_of_d_model_and_positions_are_not() ->
     model = make()
     ids = torch.tensor([[7, 8]])
     expected = 4 * model.source_embedding.weight[ids] + model.source_positions(0, 2)  # sqrt(16)
-    assert_close(model._embed(ids, model.source_embedding, model.source_positions), expected)
+    x, rotation = model._embed(ids, model.source_embedding, model.source_positions)
+    assert_close(x, expected)
+    assert rotation is None
 
 
 def test_dropout_falls_on_embeddings_and_every_sublayer_in_training_alone() -> None:
     source, target = sentences([5, 3]), decoder_input([4, 6])
     model = make(dropout=0.5)
     assert not torch.equal(model(source, target), model(source, target))
-    assert (model._embed(source, model.source_embedding, model.source_positions) == 0).any()
+    assert (model._embed(source, model.source_embedding, model.source_positions)[0] == 0).any()
     model.eval()
     assert torch.equal(model(source, target), model(source, target))
     assert_close(model(source, target), make()(source, target))
@@ -214,7 +216,7 @@ def test_the_number_of_parameters_follows_from_the_sizes(changes: dict[str, Any]
     model = make(**changes)
     sizes = model.config
     d, f, h, b = sizes.d_model, sizes.feed_forward, sizes.heads, int(sizes.bias)
-    dk, dv = sizes.key_size or d // h, sizes.value_size or d // h
+    dk, dv = sizes.head_widths
     attention = (d + b) * h * (2 * dk + dv) + h * dv * d + b * d
     feed_forward = 2 * d * f + b * (f + d)
     encoders, decoders = sizes.encoder_layers or 2, sizes.decoder_layers or 2
@@ -232,7 +234,7 @@ def test_initial_weights_and_logits_have_sane_scales() -> None:
         ids = torch.randint(4, 300, (8, 20))
         logits = model.logits(model(ids, ids))
         assert 0.5 < float(logits.detach().std()) < 2
-        embedded = model._embed(ids, model.source_embedding, model.source_positions)
+        embedded, _ = model._embed(ids, model.source_embedding, model.source_positions)
         assert 1 < float(embedded.detach().std()) < 1.5  # unit variance, and the sinusoids' half
         for name, parameter in model.named_parameters():
             if name.endswith("bias"):
