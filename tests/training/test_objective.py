@@ -230,19 +230,22 @@ SHORT = ("model.dropout=0", "model.layers=2", "training.max_epochs=1", "training
 
 
 @pytest.mark.usefixtures("dynamo")
-@pytest.mark.parametrize("packed", ["false", "true"])
+@pytest.mark.parametrize(
+    ("packed", "positions"), [("false", "interleaved"), ("true", "interleaved"), ("true", "rotary")]
+)
 def test_compiled_layers_learn_the_same_with_one_kernel_for_all_shapes(
-    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture, packed: str
+    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture, packed: str, positions: str
 ) -> None:
     """One graph for encoder layers, one for decoder layers, one to try the compiler: none after the first step. Of
     padded batches, for all their shapes; of packed ones, for their only shape."""
     graphs: list[int] = []
+    settings = (*SHORT, f"model.positions={positions}")
     compiled = train(
-        make_config(*SHORT, "training.compile=true", f"training.packed={packed}"),
+        make_config(*settings, "training.compile=true", f"training.packed={packed}"),
         lambda: graphs.append(counters["stats"]["unique_graphs"]),
     )
     graphs.append(counters["stats"]["unique_graphs"])  # after validation, whose shapes are not compiled
-    plain = train(make_config(*SHORT, f"run_dir={tmp_path / 'plain'}"))
+    plain = train(make_config(*settings, f"run_dir={tmp_path / 'plain'}"))
     assert len(compiled) > 20
     if said := [record for record in caplog.records if "training.compile" in record.getMessage()]:
         assert len(said) == 1 and compiled == plain  # no compiler here, or one that does not work
