@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Makes .venv with nmt and the tools of its tests, at the versions in scripts/constraints.txt.
-# Safe to run again: it installs only when pyproject.toml or the constraints have changed.
+# Safe to run again: it installs only when pyproject.toml, the constraints or this script have changed.
 # PYTHON names the interpreter to use (default: python3.11, else python3).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 python=${PYTHON:-$(command -v python3.11 || command -v python3)}
-wanted=$(cat pyproject.toml scripts/constraints.txt | cksum)
+wanted=$(cat pyproject.toml scripts/constraints.txt scripts/setup.sh | cksum)
 if [ -x .venv/bin/nmt ] && [ "$(cat .venv/installed 2>/dev/null)" = "$wanted" ]; then
     exit 0
 fi

@@ -19,6 +19,8 @@ from typing import Any, BinaryIO, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from nmt.files.unbuffered import write_all
+
 log = logging.getLogger("nmt")
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -110,9 +112,7 @@ def _append(file: BinaryIO, record: Arrays) -> None:
     content, arrays = io.BytesIO(), dict[str, Any](record)
     np.savez(content, **arrays)
     written = content.getvalue()
-    left = memoryview(_HEADER.pack(len(written), _checksum(written)) + written)
-    while left:
-        left = left[file.write(left) :]
+    write_all(file, _HEADER.pack(len(written), _checksum(written)) + written)
 
 
 def _checksum(content: bytes) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 from nmt.files import atomic
 from nmt.files.text import reading
+from nmt.files.unbuffered import write_all
 
 _MOST_STEPS = 2**53  # up to here a float is exact
 
@@ -33,8 +34,7 @@ class JsonLines(ExitStack):
             return
         line = json.dumps(row, allow_nan=False, ensure_ascii=False).encode() + b"\n"
         with atomic.reporting(self._path, "run_dir"):
-            while line:  # a disk that is almost full takes only a part of it
-                line = line[self._file.write(line) :]
+            write_all(self._file, line)
 
     @property
     def size(self) -> int:
