@@ -43,6 +43,8 @@ from nmt.decoding.model_loader import load_settings
 from nmt.device import usable_cores
 
 NMT = [sys.executable, "-m", "nmt"]
+# Python keeps compiled modules, unless an environment forbids it: then each start of nmt would compile it again.
+_USUAL = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 # d_model, feed-forward, layers, heads, dropout: the paper's base and big models, and one small enough for two cores.
 SIZES = {
     "tiny": (128, 256, 4, 4, 0.3),
@@ -316,7 +318,7 @@ def measured(command: Sequence[str]) -> tuple[float, float, str]:
     shown = textwrap.shorten(shlex.join(command), 120)
     with tempfile.TemporaryFile("w+") as errors:
         try:
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=_USUAL)
         except OSError as error:
             sys.exit(f"benchmark: {shown}: {error.strerror}")
         assert process.stdout
