@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _ALMOST_ZERO = 1e-9  # a length penalty of |Y|^this is 1 in float32; with exactly 0 CTranslate2 ends searches early
 _IMPOSSIBLE = -1e30  # CTranslate2's value for -inf is below this
-_SENTENCES_AT_ONCE, _HYPOTHESES_AT_ONCE = 128, 256  # at most, on the CPU: larger batches exceed its cache
+_HYPOTHESES_AT_ONCE = 128  # at most, on the CPU: larger batches exceed its cache
 # The fields of Options that both engines which use this model take into account.
 SUPPORTED = {"bos", "eos", "never", "beam_size", "length_penalty", "normalization", "n_best", "scores", "token_scores"}
 TOKENS_SCORED = 1000  # at once: each needs the scores of the complete vocabulary
@@ -44,6 +44,13 @@ def load_package() -> Any:
     return ctranslate2
 
 
+class _Ids(dict[str, int]):
+    """The ids of subwords. A dictionary that answers for missing keys is read without a Python call for each key."""
+
+    def __missing__(self, piece: str) -> int:
+        return UNKNOWN
+
+
 class CTranslate2Model:
     """A model on a device; `on_searched` is called with the number of sentences of each batch."""
 
@@ -65,7 +72,7 @@ class CTranslate2Model:
         self.on_searched: Callable[[int], object] | None = None
         self.source_pieces = vocabulary.source.every_piece()
         self.target_pieces = vocabulary.target.every_piece()
-        self.target_ids = {piece: i for i, piece in enumerate(self.target_pieces)}
+        self.target_ids = _Ids({piece: i for i, piece in enumerate(self.target_pieces)})
 
     @property
     def compute_type(self) -> str:
@@ -75,8 +82,7 @@ class CTranslate2Model:
         self, sources: Sequence[SearchInput], which: Sequence[int], options: Options, tokens: int
     ) -> list[list[int]]:
         """The numbers `which` of sources, sorted and cut into batches; tokens: as batch_tokens of Searcher.search."""
-        on_cpu = max(1, min(_SENTENCES_AT_ONCE, _HYPOTHESES_AT_ONCE // options.beam_size))
-        most = on_cpu if self.translator.device == "cpu" else None
+        most = max(1, _HYPOTHESES_AT_ONCE // options.beam_size) if self.translator.device == "cpu" else None
         in_order = sorted(which, key=lambda i: len(sources[i].ids), reverse=True)
         each = tokens // (self.workers * options.beam_size)
         return list(token_batches(in_order, each, lambda i: len(sources[i].ids), most))
@@ -127,7 +133,7 @@ class CTranslate2Model:
         for pieces, score in zip(result.hypotheses, result.scores or [0.0], strict=True):
             ended = pieces[-1:] == [self.target_pieces[EOS]]
             if score > _IMPOSSIBLE:  # NaN is not
-                outputs.append(([ids.get(piece, UNKNOWN) for piece in pieces[: len(pieces) - ended]], score, ended))
+                outputs.append((list(map(ids.__getitem__, pieces[: len(pieces) - ended])), score, ended))
         return outputs
 
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:

@@ -149,12 +149,14 @@ class ExactEngine:
         outputs = self.model.search(sources, batches, options)
         last = {i: max((len(tokens) for tokens, _, _ in each), default=0) for i, each in outputs.items()}
         limited = [i for i in which if last[i] >= sources[i].longest]
-        found = {i: certain(outputs[i], last[i], options) for i in which if last[i] < sources[i].longest}
+        by_length = length_penalties(max((sources[i].longest for i in which), default=0) + 1, options)
+        ended = [i for i in which if last[i] < sources[i].longest]
+        found = {i: certain(outputs[i], last[i], by_length, options.n_best) for i in ended}
         # With twice the patience twice as many are returned, some of which ended later.
         unsure = [i for i, hypotheses in found.items() if hypotheses is None]
         batches = self.model.batches(sources, unsure, options, batch_tokens)
         for i, each in self.model.search(sources, batches, options, patience=2).items():
-            found[i] = certain(each, last[i], options)
+            found[i] = certain(each, last[i], by_length, options.n_best)
         found |= self._at_limit(sources, limited, options, batch_tokens)
         return {i: hypotheses for i, hypotheses in found.items() if hypotheses is not None}
 
@@ -205,25 +207,24 @@ class ExactEngine:
         return self.pytorch.encode(sources, batch_tokens)
 
 
-def certain(outputs: Sequence[Output], last: int, options: Options) -> list[Hypothesis] | None:
+def certain(outputs: Sequence[Output], last: int, by_length: Sequence[float], n_best: int) -> list[Hypothesis] | None:
     """The n best that nmt's own search finds, best first, without token scores; None if that is not certain.
 
     outputs: what CTranslate2 returned: the likeliest of what had ended, at least K; last: the most tokens before EOS of
     what had ended when there were K. That is the longest of the K likeliest: as fewer than K had ended before the last
-    step, one of it is among them.
+    step, one of it is among them. by_length: the length penalties.
     """
-    by_length = length_penalties(last + 1, options)
     if not are_known(outputs):
         return None
     found = [Hypothesis.ended(tokens, log_p, by_length) for tokens, log_p, _ in outputs if len(tokens) <= last]
-    best = sorted(found, key=lambda hypothesis: -hypothesis.score)[: options.n_best]
+    best = sorted(found, key=lambda hypothesis: -hypothesis.score)[:n_best]
     # What was not returned is at most as likely as anything that was.
     least = min(log_p for _, log_p, _ in outputs)
-    if len(best) < options.n_best or best[-1].score < least / by_length[last + 1]:
+    if len(best) < n_best or best[-1].score < least / by_length[last + 1]:
         return None
     return best
 
 
 def are_known(outputs: Sequence[Output]) -> bool:
     """Whether there are outputs, without a part of a divided subword: the first part has its id, the others none."""
-    return bool(outputs) and not any(token <= BOS for tokens, _, _ in outputs for token in tokens)
+    return bool(outputs) and all(min(tokens, default=EOS) > BOS for tokens, _, _ in outputs)

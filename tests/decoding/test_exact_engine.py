@@ -123,16 +123,15 @@ def test_most_sources_are_not_left_to_pytorch() -> None:
 
 def test_what_was_not_returned_is_thought_of() -> None:
     """Four had ended; the least likely of the two returned has score -4 / 1 and length 1."""
-    options = replace(OPTIONS, beam_size=2, normalization="none")
+    none, average = [1.0] * 7, [1.0, *range(1, 7)]
     outputs: list[Output] = [([5], -4.0, True), ([5, 6], -3.0, True)]
-    found = certain(outputs, 2, options)
+    found = certain(outputs, 2, none, 1)
     assert found is not None and [one.tokens for one in found] == [[5, 6]]
-    by_length = replace(options, normalization="average", length_penalty=1.0)
-    assert certain([([5], -3.0, True), ([5, 6, 7, 8, 9], -7.0, True)], 5, by_length) is not None
-    assert certain([([5], -3.0, True), ([6], -8.9, True)], 5, by_length) is None  # -8.9 / 6 is better than -3 / 2
-    assert certain([], 2, options) is None
-    assert certain([([-1], -1.0, True), ([5], -2.0, True)], 2, options) is None
-    assert certain([([5], -1.0, True)], 2, replace(options, n_best=2)) is None
+    assert certain([([5], -3.0, True), ([5, 6, 7, 8, 9], -7.0, True)], 5, average, 1) is not None
+    assert certain([([5], -3.0, True), ([6], -8.9, True)], 5, average, 1) is None  # -8.9 / 6 is better than -3 / 2
+    assert certain([], 2, none, 1) is None
+    assert certain([([-1], -1.0, True), ([5], -2.0, True)], 2, none, 1) is None
+    assert certain([([5], -1.0, True)], 2, none, 2) is None
 
 
 def test_each_setting_is_either_identical_or_listed() -> None:
