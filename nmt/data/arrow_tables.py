@@ -67,7 +67,8 @@ def _parquet_tables(path: Path) -> "Iterator[pyarrow.Table]":
             for batch in file.iter_batches(BATCH_ROWS):
                 yield pyarrow.Table.from_batches([batch])
     except pyarrow.ArrowException as error:
-        raise NmtError(f"{path}: not a complete Parquet file: {one_line(str(error))}") from None
+        reason = one_line(str(error))
+        raise NmtError(f"{path}: not a complete Parquet file: {reason}: write or download it again") from None
 
 
 def _hub_tables(corpus: schema.Corpus, default_split: str) -> "Iterator[pyarrow.Table]":

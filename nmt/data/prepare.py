@@ -107,7 +107,7 @@ def _find_overlaps(text: TrainingText, store: Path, *, now: bool) -> tuple[Overl
     languages = [text.data.pair_of(one) for one in (*text.data.held_out, *text.data.train)]
     path = store / f"overlap-{content_key(validation_overlap.FORMAT, text.key, text.held_out, languages)}.json"
     if path.exists():
-        overlaps = validation_overlap.read(path)
+        overlaps = validation_overlap.read(path, len(text.held_out))
     elif text.overlaps or now:
         if not text.overlaps:
             deque(text.chunks("comparing"), maxlen=0)
@@ -209,6 +209,11 @@ def _learned_vocabulary(
             raise nothing_left(sum(counts, CorpusCounts()))
         stages.check_shares(text.data, counts)
         sizes = sample_sizes(text.data, kept, settings.sample_sentences)
+        if not any(sizes):
+            raise NmtError(
+                f"vocabulary.sample_sentences: {settings.sample_sentences} is too small: no corpus has a share of one "
+                "sentence: raise it"
+            )
         sample = (pair[side] for pair in _sample(text, kept, sizes) for side in sides)
         tokenizer = vocabulary.learn(sample, settings, tags)
     except NmtError:  # such as a vocabulary too large for what is left: what is wrong with the text may be the cause
@@ -275,13 +280,16 @@ def _find_tokens(
     folder = store / f"tokens-{content_key(token_store.FORMAT, text.key, models, encoded_with)}"
     start, found, unfinished = time.perf_counter(), folder.exists(), store / f"{folder.name}.unfinished"
     if not found:
-        if unfinished.exists():
+        if unfinished.exists() and unfinished.stat().st_size:
             log.info("token store: text encoded before is reused from %s", unfinished)
         with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as content:
             statistics = Statistics(len(data.train), subwords)
             token_store.write(content, encode_text(text, subwords, config, statistics, unfinished), text.examples)
             statistics.write(content)
     unfinished.unlink(missing_ok=True)
+    for other in sorted(store.glob("tokens-*.unfinished")):
+        size = f"{other.stat().st_size / 2**20:,.1f} MiB"
+        log.info("data: %s (%s) is of an interrupted preparation with other settings: delete it if unused", other, size)
     tokens, counts = token_store.load(folder)
     kept, where = f"{len(tokens) // versions:,}", f"{folder}, in {versions} versions" if versions > 1 else f"{folder}"
     if found:

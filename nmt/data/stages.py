@@ -56,7 +56,9 @@ def check_shares(data: schema.DataConfig, counts: Sequence[CorpusCounts]) -> Non
     """Raises NmtError for a corpus that should have a share of the mix, and of which no pair is kept. counts: of each
     training corpus."""
     for i, (one, count) in enumerate(zip(data.train, counts, strict=True)):
-        in_stages = any(weights(data, stage)[i] or stage.temperature for stage in data.stages)
+        in_stages = any(
+            weights(data, stage)[i] or stage.temperature or one.called in (stage.passes or {}) for stage in data.stages
+        )
         if not count.kept and (one.weight or data.temperature or in_stages):
             advice = "; so it can have no share of the mix: correct its text or the rules, or remove it from data.train"
             raise nothing_left(count, f"data.train[{i}], {one.label}", advice)

@@ -80,8 +80,10 @@ class _Units:
         try:
             self._parser.Parse(block, last)
         except expat.ExpatError as error:
-            reason = expat.ErrorString(error.code)
-            raise NmtError(f"{self._path}:{error.lineno}: not well-formed XML: {reason}") from None
+            reason, hint = expat.ErrorString(error.code), ": the file is cut off" if last else ""
+            raise NmtError(
+                f"{self._path}:{error.lineno}: not well-formed XML: {reason}{hint}: export or download it again"
+            ) from None
         except (ValueError, LookupError) as error:  # an encoding with several bytes per character, or an unknown one
             raise self._error(f"{error}: convert the file to UTF-8, and name UTF-8 in its first line") from None
         pairs, self._pairs = self._pairs, []

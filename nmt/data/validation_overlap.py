@@ -5,19 +5,23 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from nmt.config import schema
+from nmt.config.language_pairs import LanguagePair
 from nmt.data.corpus import Pair
 from nmt.data.rules.examples import shortened
 from nmt.errors import NmtError
 from nmt.files import atomic
 
-FORMAT = 2  # part of the name of the file that stores what was found
+FORMAT = 3  # part of the name of the file that stores what was found
 MOST = 10  # examples of each kind
 # Where more is in common, it is no chance: short sentences, such as greetings, are in all text of some kinds, and in a
 # validation set of 20 pairs a single one is 5%.
 _CHANCE_SHARE, _CHANCE_PAIRS = 0.01, 10
+
+
+Direction = Literal["same", "opposite"]
 
 
 class Common(NamedTuple):
@@ -32,7 +36,7 @@ class Common(NamedTuple):
 @dataclass(frozen=True)
 class Overlap:
     """What one validation set has in common with the training text, after data.clean and before pairs are dropped for
-    their length. Text is compared exactly."""
+    their length. Text is compared exactly; that of the opposite direction with its sides exchanged."""
 
     total: int  # pairs of the validation set
     pairs: int  # those of them that are training pairs
@@ -58,8 +62,9 @@ class Overlap:
 class OverlapSearch:
     """Looks for validation text in training text, chunk by chunk."""
 
-    def __init__(self, held_out: Sequence[Sequence[Pair]], compared: Sequence[Sequence[bool]]) -> None:
-        """held_out: the pairs of each validation set; compared: with which training corpora each is compared."""
+    def __init__(self, held_out: Sequence[Sequence[Pair]], compared: Sequence[Sequence[Direction | None]]) -> None:
+        """held_out: the pairs of each validation set; compared: with which training corpora each is compared, and
+        how."""
         self._held_out, self._compared = held_out, compared
         self._sources = [{source for source, _ in pairs} for pairs in held_out]
         self._pairs = [set(pairs) for pairs in held_out]
@@ -71,7 +76,11 @@ class OverlapSearch:
     def add(self, corpus: int, pairs: Sequence[Pair]) -> None:
         """Compare training pairs. corpus: its number."""
         for number, sources in enumerate(self._sources):
-            for pair in (pair for pair in pairs if pair[0] in sources) if self._compared[number][corpus] else ():
+            direction = self._compared[number][corpus]
+            if direction is None:
+                continue
+            turned = ((target, source) for source, target in pairs) if direction == "opposite" else pairs
+            for pair in (pair for pair in turned if pair[0] in sources):
                 pairs_there, sources_there = self._in_corpora[number][corpus]
                 sources_there.add(pair[0])
                 self._found_sources[number].setdefault(pair[0], (pair[1], corpus))
@@ -105,10 +114,16 @@ def _common(pair: Pair, trained: str, corpus: int) -> Common:
     return Common(shortened(pair[0]), shortened(pair[1]), shortened(trained), corpus)
 
 
-def compared(data: schema.DataConfig) -> list[list[bool]]:
-    """For each validation set, whether each training corpus has the same languages: text of other languages, which has
-    another target for the same source, says nothing."""
-    return [[data.pair_of(one) == data.pair_of(corpus) for corpus in data.train] for one in data.held_out]
+def compared(data: schema.DataConfig) -> list[list[Direction | None]]:
+    """For each validation set, how each training corpus is compared with it. One of the opposite direction is: a model
+    of both has seen these sentences. Text of other languages, with another target for the same source, says nothing."""
+    return [[_direction(data.pair_of(one), data.pair_of(corpus)) for corpus in data.train] for one in data.held_out]
+
+
+def _direction(held_out: LanguagePair, trained: LanguagePair) -> Direction | None:
+    if held_out == trained:
+        return "same"
+    return "opposite" if held_out == LanguagePair(trained.target, trained.source) else None
 
 
 def check(overlaps: Sequence[Overlap], data: schema.DataConfig) -> None:
@@ -148,10 +163,13 @@ def write(path: Path, overlaps: Sequence[Overlap]) -> None:
         atomic.write_text(path, json.dumps([asdict(one) for one in overlaps], indent=1) + "\n")
 
 
-def read(path: Path) -> tuple[Overlap, ...]:
-    """What `write` wrote. Raises NmtError if the file is damaged or missing."""
+def read(path: Path, sets: int) -> tuple[Overlap, ...]:
+    """What `write` wrote for `sets` validation sets. Raises NmtError if the file is damaged or missing."""
     try:
-        return tuple(_from_json(row) for row in json.loads(path.read_text(encoding="utf-8")))
+        found = tuple(_from_json(row) for row in json.loads(path.read_text(encoding="utf-8")))
+        if len(found) != sets:
+            raise ValueError(f"{len(found)} validation sets, not {sets}")
+        return found
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NmtError(f"{path}: damaged ({error}): delete the file to make it again") from error
 

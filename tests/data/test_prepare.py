@@ -5,6 +5,7 @@ import gzip
 import json
 import logging
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -425,13 +426,18 @@ prepare.prepare(reader.parse(Config, sys.argv[1], "config"))
     ids=["plain", "varied"],
 )
 def test_encoding_continues_where_it_was_killed(
-    run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+    run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any, changes: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(cleaning, "CHUNK_PAIRS", 20)
     run = changed(run, **{"vocabulary": {"bpe_dropout_samples": 3}} | changes)
     undisturbed = prepare(dataclasses.replace(run, run_dir=str(tmp_path / "undisturbed")))
     killed = subprocess.run([sys.executable, "-c", KILLED_WHILE_ENCODING, reader.to_yaml(run)], check=False)
     assert killed.returncode == -signal.SIGKILL
+    if "vocabulary" not in changes:
+        left = r"tokens-\w+.unfinished \(.* MiB\) is of an interrupted preparation with other settings: delete it"
+        prepare(changed(run, data={"max_length": 9}))
+        assert re.search(left, caplog.text)
+        caplog.clear()
     encoded, encode = list[int](), encoding.ChunkEncoder.__call__
 
     def count(self: encoding.ChunkEncoder, job: encoding.Job) -> encoding.Encoded:
@@ -441,6 +447,7 @@ def test_encoding_continues_where_it_was_killed(
     monkeypatch.setattr(encoding.ChunkEncoder, "__call__", count)
     continued = prepare(run)
     assert encoded == list(range(7, 16))
+    assert "text encoded before is reused from" in caplog.text and "with other settings" not in caplog.text
     for name in sorted(path.name for path in undisturbed.folder.iterdir()):
         assert (continued.folder / name).read_bytes() == (undisturbed.folder / name).read_bytes(), name
 
@@ -605,6 +612,23 @@ def test_a_weighted_corpus_of_which_nothing_is_left_is_refused(
     for _ in ("built", "found again"):
         with pytest.raises(NmtError, match=rf"^data.train\[1\], .*: none of the 5 pairs can be used .*: {reason}; so"):
             prepare(changed(run, data={"train": train}))
+
+
+def test_a_sample_without_a_sentence_names_its_setting(run: Config) -> None:
+    train = (dataclasses.replace(run.data.train[0], weight=1.0),) * 3
+    settings = changed(run, data={"train": train}, vocabulary={"sample_sentences": 1})
+    with pytest.raises(NmtError, match=r"^vocabulary.sample_sentences: 1 is too small: .*: raise it$"):
+        prepare(settings)
+
+
+def test_an_empty_file_of_encoded_text_is_not_said_to_be_reused(run: Config, caplog: Any) -> None:
+    """As a full disk leaves it."""
+    folder = prepare(run).folder
+    shutil.rmtree(folder)
+    (folder.parent / f"{folder.name}.unfinished").touch()
+    caplog.clear()
+    prepare(run)
+    assert "text encoded before" not in caplog.text
 
 
 def test_store_that_cannot_be_written(run: Config, tmp_path: Path) -> None:

@@ -102,7 +102,12 @@ def test_an_empty_corpus_has_no_share_in_a_stage() -> None:
     some, none = CorpusCounts(read=3), CorpusCounts(read=4, too_long=1, rules={"script": 3})
     for fine in (data(Stage(weights={"a": 1})), data()):
         stages.check_shares(fine, [some, none])
-    for course in (data(Stage(weights={"a": 1, "b": 1})), data(Stage(temperature=2)), replace(data(), temperature=2)):
+    for course in (
+        data(Stage(weights={"a": 1, "b": 1})),
+        data(Stage(temperature=2)),
+        data(Stage(passes={"b": 1}), Stage()),
+        replace(data(), temperature=2),
+    ):
         stages.check_shares(course, [some, some])
         with pytest.raises(
             NmtError, match=r"^data.train\[1\], b: none of the 4 pairs .*: 3 .*script\), 1 too long .* mix"

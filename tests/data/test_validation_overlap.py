@@ -22,7 +22,7 @@ MakeConfig = Callable[..., Config]
 
 
 def find(held_out: list[Pair], *corpora: list[Pair], chunk: int = 100) -> Overlap:
-    search = OverlapSearch([held_out], [[True] * len(corpora)])
+    search = OverlapSearch([held_out], [["same"] * len(corpora)])
     for number, pairs in enumerate(corpora):
         for start in range(0, len(pairs), chunk):
             search.add(number, pairs[start : start + chunk])
@@ -92,6 +92,26 @@ def held_out_with(folder: Path, corpus: Path, number: int) -> str:
     return f"data.validation={{source: {folder}/held-out.en, target: {folder}/held-out.de}}"
 
 
+def test_the_opposite_direction_is_compared_with_its_sides_exchanged() -> None:
+    """A model of both directions has seen these sentences; text of another pair of languages says nothing."""
+    train = (
+        Corpus(file="forward.tsv"),
+        Corpus(file="back.tsv", reversed=True),
+        Corpus(file="fr.tsv", languages=("en", "fr")),
+    )
+    data = DataConfig("en", "de", train, validation=Corpus(file="v.tsv"))
+    assert validation_overlap.compared(data) == [["same", "opposite", None]]
+    held_out = [(f"s{i}", f"t{i}") for i in range(100)]
+    search = OverlapSearch([held_out], validation_overlap.compared(data))
+    search.add(0, [("s1", "t1")])
+    search.add(1, [(target, source) for source, target in held_out[:50]] + [("other", "s70"), ("s60", "t60")])
+    search.add(2, held_out[80:])
+    (overlap,) = search.overlaps()
+    assert (overlap.pairs, overlap.sources, overlap.by_corpus) == (50, 1, ((1, 1), (50, 51), (0, 0)))
+    with pytest.raises(NmtError, match=r"50 of 100 pairs .* most of them in back\.tsv"):
+        validation_overlap.check([overlap], data)
+
+
 def test_it_is_an_error_before_the_text_is_encoded(make_config: MakeConfig, corpus: Path, tmp_path: Path) -> None:
     settings = (held_out_with(tmp_path, corpus, 30), f"data.store_dir={tmp_path / 'store'}")
     for _ in range(2):  # the second time from what is stored
@@ -120,7 +140,7 @@ def test_a_damaged_file_is_named(make_config: MakeConfig, tmp_path: Path) -> Non
     config = make_config(f"data.store_dir={tmp_path / 'store'}")
     prepare(config)
     (path,) = (tmp_path / "store").glob("overlap-*.json")
-    for content in ("", "[{}]", "[1]"):
+    for content in ("", "[{}]", "[1]", "[]"):
         path.write_text(content)
         with pytest.raises(NmtError, match=r"overlap-\w+\.json: damaged .*: delete the file to make it again"):
             prepare(config)

@@ -66,7 +66,10 @@ def rules_of(settings: schema.CleaningConfig, languages: tuple[str, str]) -> tup
             try:
                 language(code)
             except NmtError as error:
-                raise NmtError(f"the {side} language {error}, or set data.clean.language and script to null") from None
+                raise NmtError(
+                    f"data.clean needs to know the {side} language: {error} (data.{side}_language, or the languages of "
+                    "a corpus), or set data.clean.language and data.clean.script to null"
+                ) from None
     known: dict[str, Score | None] = {
         "encoding": on_worse_side(scores.encoding),
         "markup": on_worse_side(scores.markup),

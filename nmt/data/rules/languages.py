@@ -5,6 +5,7 @@ Baldwin 2012, "langid.py: An Off-the-shelf Language Identification Tool") for 13
 line at a time; here the same model reads thousands of lines side by side, which is twenty times as fast.
 """
 
+import tempfile
 import unicodedata
 from collections.abc import Sequence
 from functools import cache
@@ -69,10 +70,19 @@ class LanguageIdentifier:
     """py3langid's model, as arrays. It takes 2 seconds to load and 110 MiB."""
 
     def __init__(self) -> None:
+        """Raises NmtError if there is no room for a temporary file."""
         from py3langid.langid import MODEL_FILE
         from py3langid.langid import LanguageIdentifier as Library
 
-        model = Library.from_model_file(MODEL_FILE)
+        try:
+            model = Library.from_model_file(MODEL_FILE)
+        except OSError as error:  # it is unpacked into a temporary file
+            folder = tempfile.gettempdir()
+            reason = error.strerror or error
+            raise NmtError(
+                f"{folder}: py3langid cannot unpack its model there: {reason}: free some space, or name another folder "
+                "in TMPDIR"
+            ) from None
         # An automaton that reads bytes: a state and a byte give the next state, and some states complete a feature.
         self._rows = np.array(model.tk_row, np.int64) << 8
         self._next_states = np.array(model.tk_nextmove)

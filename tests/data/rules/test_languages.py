@@ -1,12 +1,15 @@
 """The identifier gives what its library gives, for many lines at once; codes of languages and their scripts."""
 
+import errno
+import os
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from py3langid.langid import LanguageIdentifier as Library
 
-from nmt.data.rules.languages import LONGEST, identifier, language, scripts
+from nmt.data.rules.languages import LONGEST, LanguageIdentifier, identifier, language, scripts
 from nmt.errors import NmtError
 
 ROWS = (Path(__file__).parents[3] / "scripts" / "cleaning_sentences.tsv").read_text(encoding="utf-8").split("\n")
@@ -23,6 +26,16 @@ def test_scores_are_those_of_the_library() -> None:
         theirs = library._raw_score(library._encode(line))
         if theirs.min() > -1e30:  # else the library found nothing in the line, and we have the priors
             np.testing.assert_allclose(ours, theirs, rtol=1e-4)
+
+
+def test_without_room_for_a_temporary_file_its_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Library, "from_model_file", full)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(NmtError, match=rf"^{tmp_path}: .* No space left on device: .* TMPDIR$"):
+        LanguageIdentifier()
 
 
 def test_a_lines_scores_do_not_depend_on_the_other_lines() -> None:
