@@ -4,6 +4,7 @@ Shapes: B sentences, T queries, S keys, H heads, D d_model, dk and dv the widths
 """
 
 from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +13,19 @@ from torch import Tensor, nn
 from nmt.models.linear import Linear, linear
 from nmt.models.transformer.cache import KeysValues
 from nmt.models.transformer.packed_attention import Ranges, packed_attention
+
+
+class Rotation(NamedTuple):
+    """Cosines and sines by which `rotated` turns the vectors of T positions, [T, dk] each."""
+
+    cosine: Tensor
+    sine: Tensor
+
+    @classmethod
+    def of(cls, encodings: Tensor) -> "Rotation":
+        """From the paper's table of positions for a width of dk, [T, dk]: its angles are pos / 10000^(2i/dk)."""
+        sine, cosine = encodings[..., ::2], encodings[..., 1::2]
+        return cls(torch.cat([cosine, cosine], dim=-1), torch.cat([-sine, sine], dim=-1))
 
 
 class MultiHeadAttention(nn.Module):
@@ -32,10 +46,10 @@ class MultiHeadAttention(nn.Module):
         x: Tensor,
         mask: Tensor | Ranges | None = None,
         causal: bool = False,
-        rotation: Tensor | None = None,
+        rotation: Rotation | None = None,
     ) -> Tensor:
-        """Self-attention. x [B, T, D]; mask broadcasts to [B, H, T, T], true where a query may attend; rotation
-        [T, dk]: see `rotated`. Or packed: x [N, D], ranges and rotation [N, dk]."""
+        """Self-attention. x [B, T, D]; mask broadcasts to [B, H, T, T], true where a query may attend; rotation: of
+        the T positions, see `rotated`. Or packed: x [N, D], ranges, and the rotation of the N tokens' positions."""
         parts = torch.split(self.projection(x), self.widths, dim=-1)  # [B, T, H·dk | H·dk | H·dv]
         query, key, value = map(self._heads, parts)
         return self.attend(rotated(query, rotation), (rotated(key, rotation), value), mask, causal)
@@ -70,7 +84,7 @@ class MultiHeadAttention(nn.Module):
             )  # [B, H, T, dv]
         return self.output(heads.transpose(1, 2).flatten(2).to(dtype))
 
-    def weights(self, x: Tensor, source: Tensor, mask: Tensor, rotation: Tensor | None = None) -> Tensor:
+    def weights(self, x: Tensor, source: Tensor, mask: Tensor, rotation: Rotation | None = None) -> Tensor:
         """softmax(Q K^T / sqrt(dk)) itself, [B, H, T, S]: queries of x [B, T, D], keys of source [B, S, D]."""
         query, key = rotated(self.queries(x), rotation), rotated(self.keys_values(source)[0], rotation)
         scores = query @ key.transpose(2, 3) * self.key_size**-0.5
@@ -81,12 +95,12 @@ class MultiHeadAttention(nn.Module):
         return self.output(source.attend(self._project(x, slice(self.widths[0])), mask))
 
     def self_step(
-        self, x: Tensor, target: KeysValues, mask: Tensor, slots: Tensor, rotation: Tensor | None = None
+        self, x: Tensor, target: KeysValues, mask: Tensor, slots: Tensor, rotation: Rotation | None = None
     ) -> Tensor:
         """Self-attention of the newest position of K hypotheses, x [B, K, D] → [B, K, D].
 
         Its keys and values are written to `slots` [B·H·K]; mask [B·H, K, N]: each hypothesis attends to its own past;
-        rotation [1, dk]: of this position.
+        rotation: of this position.
         """
         query, key, value = torch.split(self.projection(x), self.widths, dim=-1)
         if rotation is not None:
@@ -104,18 +118,15 @@ class MultiHeadAttention(nn.Module):
         return x.view(*x.shape[:-1], self.heads, size).transpose(-3, -2)  # [B, T, H·d] → [B, H, T, d]
 
 
-def rotated(x: Tensor, rotation: Tensor | None) -> Tensor:
+def rotated(x: Tensor, rotation: Rotation | None) -> Tensor:
     """Rotary positions (Su et al. 2021, equation 34): queries or keys [..., T, dk], each turned by the angles of its
     position; None: as they are. Then the product of a query and a key depends on their distance only.
 
-    Numbers i and i + dk/2 of a vector are one complex number, which is turned by pos / 10000^(2i/dk). rotation [T, dk]:
-    sine and cosine of these angles, as in the paper's table of positions.
+    Numbers i and i + dk/2 of a vector are one complex number, which is turned by pos / 10000^(2i/dk).
     """
     if rotation is None:
         return x
-    sine, cosine = rotation[..., ::2], rotation[..., 1::2]
-    first, second = x.chunk(2, dim=-1)
-    return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1).to(x.dtype)
+    return (x * rotation.cosine + x.roll(x.shape[-1] // 2, dims=-1) * rotation.sine).to(x.dtype)
 
 
 def _widened(x: Tensor) -> Tensor:

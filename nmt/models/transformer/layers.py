@@ -13,7 +13,7 @@ from nmt.config.schema import TransformerConfig
 from nmt.models.dropout import dropout, residual_sum
 from nmt.models.interface import Memory
 from nmt.models.linear import Linear
-from nmt.models.transformer.attention import MultiHeadAttention
+from nmt.models.transformer.attention import MultiHeadAttention, Rotation
 from nmt.models.transformer.cache import KeysValues
 from nmt.models.transformer.packed_attention import Ranges
 
@@ -70,13 +70,13 @@ class EncoderLayer(nn.Module):
         self.self_attention, self.self_attention_residual = _attention(config), ResidualNorm(config)
         self.feed_forward, self.feed_forward_residual = FeedForward(config), ResidualNorm(config)
 
-    def forward(self, x: Tensor, mask: Tensor | Ranges, rotation: Tensor | None = None) -> Tensor:
-        """x [B, S, D], mask [B, 1, 1, S] true at tokens → [B, S, D]; or packed, x [N, D] → [N, D]. rotation [S or N,
-        dk]: for rotary positions, see `attention.rotated`."""
+    def forward(self, x: Tensor, mask: Tensor | Ranges, rotation: Rotation | None = None) -> Tensor:
+        """x [B, S, D], mask [B, 1, 1, S] true at tokens → [B, S, D]; or packed, x [N, D] → [N, D]. rotation:
+        of rotary positions, see `attention.rotated`."""
         x = self.self_attention_residual.around(lambda y: self.self_attention(y, mask, rotation=rotation), x)
         return self.feed_forward_residual.around(self.feed_forward, x)
 
-    def self_weights(self, x: Tensor, mask: Tensor, rotation: Tensor | None = None) -> Tensor:
+    def self_weights(self, x: Tensor, mask: Tensor, rotation: Rotation | None = None) -> Tensor:
         """As `forward` → the attention weights of each position, [B, H, S, S]."""
         y = self.self_attention_residual.pre(x)
         return self.self_attention.weights(y, y, mask, rotation)
@@ -95,11 +95,11 @@ class DecoderLayer(nn.Module):
         source: Tensor,
         mask: Tensor | Ranges,
         own: Ranges | None = None,
-        rotation: Tensor | None = None,
+        rotation: Rotation | None = None,
     ) -> Tensor:
         """x [B, T, D], the encoder's states [B, S, D] and their mask [B, 1, 1, S] → [B, T, D]; position t sees
         positions ≤ t and the whole source. Or packed, x [N, D], with the ranges of cross- and of self-attention.
-        rotation [T or N, dk]: for rotary positions, see `attention.rotated`."""
+        rotation: of rotary positions, see `attention.rotated`."""
         x = self._after_self_attention(x, own, rotation)
         attention = self.cross_attention
         x = self.cross_attention_residual.around(
@@ -107,18 +107,18 @@ class DecoderLayer(nn.Module):
         )
         return self.feed_forward_residual.around(self.feed_forward, x)
 
-    def self_weights(self, x: Tensor, rotation: Tensor | None = None) -> Tensor:
+    def self_weights(self, x: Tensor, rotation: Rotation | None = None) -> Tensor:
         """x [B, T, D] → the attention weights of each position on those up to it, [B, H, T, T]."""
         earlier = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
         y = self.self_attention_residual.pre(x)
         return self.self_attention.weights(y, y, earlier, rotation)
 
-    def cross_weights(self, x: Tensor, memory: Memory, rotation: Tensor | None = None) -> Tensor:
+    def cross_weights(self, x: Tensor, memory: Memory, rotation: Rotation | None = None) -> Tensor:
         """x [B, T, D] → the cross-attention weights of each position on the source, [B, H, T, S]."""
         y = self.cross_attention_residual.pre(self._after_self_attention(x, None, rotation))
         return self.cross_attention.weights(y, memory.states, memory.mask)
 
-    def _after_self_attention(self, x: Tensor, own: Ranges | None, rotation: Tensor | None) -> Tensor:
+    def _after_self_attention(self, x: Tensor, own: Ranges | None, rotation: Rotation | None) -> Tensor:
         return self.self_attention_residual.around(
             lambda y: self.self_attention(y, own, causal=own is None, rotation=rotation), x
         )
@@ -131,12 +131,12 @@ class DecoderLayer(nn.Module):
         slots: Tensor,
         cross: KeysValues,
         mask: Tensor,
-        rotation: Tensor | None = None,
+        rotation: Rotation | None = None,
     ) -> Tensor:
         """`forward` for the newest position of K hypotheses of each sentence: x [B, K, D] → [B, K, D].
 
         own: this layer's cached target, where the position is written to `slots` [B·H·K], and its mask [B·H, K, N];
-        cross: the source's keys and values, and their mask [B·H, 1, N]; rotation [1, dk]: of this position.
+        cross: the source's keys and values, and their mask [B·H, 1, N]; rotation: of this position.
         """
         x = self.self_attention_residual.around(
             lambda y: self.self_attention.self_step(y, own, own_mask, slots, rotation), x

@@ -16,7 +16,7 @@ from nmt.models.dropout import dropout
 from nmt.models.embedding import embedded
 from nmt.models.interface import Inside, Memory, PackedSentences, TranslationModel
 from nmt.models.linear import Linear, prefers_onednn
-from nmt.models.transformer.attention import MultiHeadAttention
+from nmt.models.transformer.attention import MultiHeadAttention, Rotation
 from nmt.models.transformer.cache import SourceCache, TargetCache
 from nmt.models.transformer.layers import DecoderLayer, EncoderLayer
 from nmt.models.transformer.packed_attention import Ranges, causal_ranges, cross_ranges, sentence_ranges
@@ -278,16 +278,16 @@ class Transformer(TranslationModel):
         sentences = rows[:, 0] // hypotheses  # [B']
         return DecoderState(state.source.select(sentences), state.target.select(rows, sentences), state.length)
 
-    def _run(self, layer: nn.Module, *inputs: Tensor | Ranges | None) -> Tensor:
+    def _run(self, layer: nn.Module, *inputs: Tensor | Ranges | Rotation | None) -> Tensor:
         """layer(*inputs); with `recompute`, computed a second time in the backward pass."""
         again = self.recompute and self.training
         return checkpoint(layer, *inputs, use_reentrant=False) if again else layer(*inputs)
 
     def _embed(
         self, tokens: Tensor | PackedSentences, embedding: nn.Module, positions: nn.Module
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> tuple[Tensor, Rotation | None]:
         """Ids [B, T], or packed [N] → Dropout(sqrt(D) · embedding + position), [B, T, D] or [N, D], and None; with
-        rotary positions, Dropout(sqrt(D) · embedding) and the rotation of each position, [T, dk] or [N, dk]."""
+        rotary positions, Dropout(sqrt(D) · embedding) and the rotation of each position."""
         if isinstance(tokens, PackedSentences):
             place = torch.arange(len(tokens.ids), device=tokens.ids.device)
             position = torch.where(tokens.start < tokens.end, place - tokens.start, 0)
@@ -297,8 +297,8 @@ class Transformer(TranslationModel):
         x, rotation = self._placed(embedded(ids, embedding, cuts=self.cuts and self.training), encoding)
         return dropout(x, self.config.dropout, self.training), rotation
 
-    def _placed(self, vectors: Tensor, encoding: Tensor) -> tuple[Tensor, Tensor | None]:
+    def _placed(self, vectors: Tensor, encoding: Tensor) -> tuple[Tensor, Rotation | None]:
         """Embeddings and the encodings of their positions → the input of the first layer, and the layers' rotation."""
         if self.rotary:
-            return vectors * self.scale, encoding
+            return vectors * self.scale, Rotation.of(encoding)
         return torch.add(encoding, vectors, alpha=self.scale).to(vectors.dtype), None  # sinusoids are float32

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmt.models.transformer.attention import MultiHeadAttention, rotated
+from nmt.models.transformer.attention import MultiHeadAttention, Rotation, rotated
 from nmt.models.transformer.positions import sinusoids
 
 B, T, S, D = 2, 4, 5, 12
@@ -162,15 +162,19 @@ def test_rotated_vectors_are_complex_numbers_turned_by_the_angles_of_their_posit
     angles = torch.arange(T)[:, None] * 10_000.0 ** (-2 * torch.arange(size // 2, dtype=torch.float64) / size)
     turned = torch.complex(x[..., :4], x[..., 4:]) * torch.exp(1j * angles)
     expected = torch.cat([turned.real, turned.imag], dim=-1)
-    torch.testing.assert_close(rotated(x, sinusoids(T, size, "interleaved")), expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(
+        rotated(x, Rotation.of(sinusoids(T, size, "interleaved"))), expected, rtol=1e-6, atol=1e-6
+    )
     assert rotated(x, None) is x
 
 
 def test_with_rotary_positions_weights_depend_on_distances_only() -> None:
     attention = make(3, 4, 4)
-    x, rotation = torch.randn(B, T, D, dtype=torch.float64), sinusoids(50, 4, "interleaved").double()
+    x, table = torch.randn(B, T, D, dtype=torch.float64), sinusoids(50, 4, "interleaved").double()
     everything = torch.ones(T, T, dtype=torch.bool)
-    first, later = (attention.weights(x, x, everything, rotation[start : start + T]) for start in (0, 40))
+    first, later, far_apart = (
+        attention.weights(x, x, everything, Rotation.of(table[places]))
+        for places in (slice(T), slice(40, 40 + T), [0, 10, 20, 30])
+    )
     torch.testing.assert_close(first, later, rtol=1e-6, atol=1e-6)
-    far_apart = attention.weights(x, x, everything, rotation[::10][:T])
     assert (first - far_apart).abs().max() > 0.01
