@@ -32,12 +32,12 @@ HEAD = ["row", "N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "ε_ls", "po
 def row_settings(of: Config) -> list[str]:
     """A row's settings in the order of HEAD, from N on."""
     model, training = of.model, of.training
-    sinusoids = "learned" if model.positions == "learned" else "sinusoids"
+    positions = model.positions if model.positions in ("learned", "rotary") else "sinusoids"
     return [
         *map(str, (model.layers, model.d_model, model.feed_forward, model.heads)),
         *map(str, model.head_widths),
         *(f"{share:g}" for share in (model.dropout, training.label_smoothing)),
-        *(sinusoids, f"{training.max_steps:,}"),
+        *(positions, f"{training.max_steps:,}"),
     ]
 
 

@@ -155,7 +155,7 @@ def _variables(
 
 
 def _rotary(to: str, key_size: int) -> dict[str, Array]:
-    """How the first `key_size` numbers of a head's queries and keys are turned: as nmt.models.transformer.attention."""
+    """Rotates the first `key_size` numbers of a head's queries and keys as nmt.models.transformer.attention does."""
     return {
         f"{to}/rotary_base": np.array(10_000, np.float32),
         f"{to}/rotary_dim": np.array(key_size, np.int32),

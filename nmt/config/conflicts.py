@@ -208,7 +208,7 @@ def of_transformer(model: sections.TransformerConfig) -> Iterator[str]:
         yield f"{model.d_model=} is odd, and {model.positions=!s} needs pairs of sine and cosine: make it even"
     if model.positions == "rotary" and model.head_widths[0] % 2:
         key_size = f"{model.key_size=}" if model.key_size else f"{model.d_model=} / {model.heads=}"
-        yield f"{key_size} is odd, and {model.positions=!s} turns pairs of numbers: make it even"
+        yield f"{key_size} is odd, and {model.positions=!s} rotates pairs of numbers: make it even"
 
 
 def of_recurrent(model: sections.RecurrentConfig) -> Iterator[str]:

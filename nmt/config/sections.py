@@ -63,7 +63,7 @@ class TransformerConfig:
     norm: Literal["post", "pre"] = setting("post", "layer norm after each sub-layer (as in the paper) or before it")
     positions: Literal["interleaved", "concatenated", "learned", "rotary"] = setting(
         "interleaved",
-        "sinusoids as in the paper; as in Tensor2Tensor (sines, then cosines); learned; or queries and keys turned",
+        "sinusoids as in the paper; as in Tensor2Tensor (sines, then cosines); learned; or rotated queries and keys",
     )
     max_positions: int = setting(1024, "longest sequence that learned positions cover", at_least=1, at_most=10_000_000)
     tie: Literal["all", "target", "none"] = setting(

@@ -80,7 +80,7 @@ class _Units:
         try:
             self._parser.Parse(block, last)
         except expat.ExpatError as error:
-            reason, hint = expat.ErrorString(error.code), ": the file is cut off" if last else ""
+            reason, hint = expat.ErrorString(error.code), ": the file is empty or cut off" if last else ""
             raise NmtError(
                 f"{self._path}:{error.lineno}: not well-formed XML: {reason}{hint}: export or download it again"
             ) from None

@@ -50,7 +50,9 @@ DIFFERENT: dict[str, tuple[tuple[object, ...], str]] = {
     "banned": (((),), "it cannot ban words"),
     "precision": (("model", "float32"), "it rounds differently"),
 }
-_MOST_POSITIONS = 10_000  # longer sources are left to PyTorch: a table for them would take seconds to write
+# Longer sources are left to PyTorch. A table for them would take seconds to write; of rotary positions, CTranslate2
+# computes the angles in float32, so that scores differ the more the further a token is from the start.
+_MOST_POSITIONS, _MOST_ROTARY_POSITIONS = 10_000, 512
 _WORKER_TOKENS = 8_000  # decoding.batch_tokens: auto, for each thread: smaller batches would take more time per token
 
 
@@ -84,7 +86,10 @@ class ExactEngine:
         longest = decoding.longest_output(decoding.max_source_tokens or 0)
         limit = loaded.config.model.longest_position
         self.positions = None if limit is None else limit - 1
-        self._longest = limit or min(max(longest + 1, export_folder.longest_position(loaded.config)), _MOST_POSITIONS)
+        model = loaded.config.model
+        rotary = model.architecture == "transformer" and model.positions == "rotary"
+        most = _MOST_ROTARY_POSITIONS if rotary else _MOST_POSITIONS
+        self._longest = limit or min(max(longest + 1, export_folder.longest_position(loaded.config)), most)
         files = ctranslate2_files.model_files(
             loaded.config, loaded.vocabulary, loaded.weights, self._longest, divided=True
         )

@@ -83,12 +83,12 @@ class _Linear(torch.autograd.Function):
 
 def _suits_onednn(a: Tensor, b: Tensor, multiplications: int) -> bool:
     return (
-        multiplications >= _FEW
+        not torch.compiler.is_compiling()  # first: the compiler would read what follows, and cut its graph there
+        and multiplications >= _FEW
         and a.dtype == b.dtype == torch.float32
         and a.device.type == "cpu"
         and prefers_onednn()
         and (b.is_contiguous() or b.t().is_contiguous())  # for a part of a matrix oneDNN may have only slow code
-        and not torch.compiler.is_compiling()
         and not torch.is_autocast_enabled("cpu")
     )
 

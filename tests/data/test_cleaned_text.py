@@ -333,7 +333,8 @@ def test_a_language_that_cannot_be_checked_is_said_once(run: Config, caplog: pyt
 
 def test_a_code_of_no_language_stops_before_the_work(run: Config) -> None:
     with pytest.raises(
-        NmtError, match=r"the source language: xx: no language has this code.*data.source_language.* or set data.clean"
+        NmtError,
+        match=r"the source language \(source_language, .*\): xx: no language has this code.* or set data.clean",
     ):
         prepare(changed(run, source_language="xx"))
 
@@ -433,7 +434,7 @@ def test_rules_in_other_programs() -> None:
     for languages, clean, reason in (
         (("en", "de"), "digit=null", "did you mean digits"),
         (("en", "de"), "score=-5", "needs the scores of a model"),
-        (("en", "xx"), "digits=null", "the target language: xx: no language has this code"),
+        (("en", "xx"), "digits=null", r"the target language \(target_language, .*\): xx: no language has this code"),
     ):
         with pytest.raises(NmtError, match=reason):
             nmt.keeps(["a"], ["b"], source_language=languages[0], target_language=languages[1], clean=[clean])

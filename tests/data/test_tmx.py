@@ -185,7 +185,7 @@ BOMB = "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' for n in range(1, 12))
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (memory(unit(en="a", de="b"))[:-20], r"a.tmx:\d+: not well-formed XML: .*: the file is cut off: "),
+        (memory(unit(en="a", de="b"))[:-20], r"a.tmx:\d+: not well-formed XML: .*: the file is empty or cut off: "),
         (memory(unit(en="a", de="b"), "<tuv>", unit(en="a", de="b")), "a.tmx:6: not well-formed XML: mismatched tag"),
         (memory(unit(en="a & b", de="b")), "a.tmx:5: not well-formed XML: not well-formed"),
         (memory(unit(en="a&#x1F;", de="b")), "a.tmx:5: not well-formed XML: reference to invalid character number"),

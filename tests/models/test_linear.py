@@ -123,3 +123,14 @@ def test_it_is_used_on_amd_processors_with_avx512(
 
     monkeypatch.setattr(module, "_onednn", missing)
     assert chosen() is False
+
+
+def test_the_compiler_makes_one_graph_of_a_large_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What chooses the library looks at the processor, where a graph would end."""
+    monkeypatch.undo()
+    layer, x = Linear(64, 128, bias=True), torch.randn(256, 64)
+    assert 64 * 128 * 256 >= module._FEW
+    torch._dynamo.reset()
+    compiled = torch.compile(layer, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x), layer(x))
+    torch._dynamo.reset()

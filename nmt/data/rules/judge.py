@@ -67,8 +67,8 @@ def rules_of(settings: schema.CleaningConfig, languages: tuple[str, str]) -> tup
                 language(code)
             except NmtError as error:
                 raise NmtError(
-                    f"data.clean needs to know the {side} language: {error} (data.{side}_language, or the languages of "
-                    "a corpus), or set data.clean.language and data.clean.script to null"
+                    f"the {side} language ({side}_language, or the languages of a corpus): {error}, or set "
+                    "data.clean.language and data.clean.script to null"
                 ) from None
     known: dict[str, Score | None] = {
         "encoding": on_worse_side(scores.encoding),

@@ -5,7 +5,6 @@ Baldwin 2012, "langid.py: An Off-the-shelf Language Identification Tool") for 13
 line at a time; here the same model reads thousands of lines side by side, which is twenty times as fast.
 """
 
-import tempfile
 import unicodedata
 from collections.abc import Sequence
 from functools import cache
@@ -77,11 +76,9 @@ class LanguageIdentifier:
         try:
             model = Library.from_model_file(MODEL_FILE)
         except OSError as error:  # it is unpacked into a temporary file
-            folder = tempfile.gettempdir()
-            reason = error.strerror or error
             raise NmtError(
-                f"{folder}: py3langid cannot unpack its model there: {reason}: free some space, or name another folder "
-                "in TMPDIR"
+                f"py3langid cannot unpack its model into a temporary file: {error}: free some space, or name another "
+                "folder in TMPDIR"
             ) from None
         # An automaton that reads bytes: a state and a byte give the next state, and some states complete a feature.
         self._rows = np.array(model.tk_row, np.int64) << 8

@@ -16,7 +16,7 @@ from nmt.models.transformer.packed_attention import Ranges, packed_attention
 
 
 class Rotation(NamedTuple):
-    """Cosines and sines by which `rotated` turns the vectors of T positions, [T, dk] each."""
+    """Cosines and sines by which `rotated` rotates the vectors of T positions, [T, dk] each."""
 
     cosine: Tensor
     sine: Tensor
@@ -119,10 +119,11 @@ class MultiHeadAttention(nn.Module):
 
 
 def rotated(x: Tensor, rotation: Rotation | None) -> Tensor:
-    """Rotary positions (Su et al. 2021, equation 34): queries or keys [..., T, dk], each turned by the angles of its
+    """Rotary positions (Su et al. 2021, equation 34): queries or keys [..., T, dk], each rotated by the angles of its
     position; None: as they are. Then the product of a query and a key depends on their distance only.
 
-    Numbers i and i + dk/2 of a vector are one complex number, which is turned by pos / 10000^(2i/dk).
+    Numbers i and i + dk/2 of a vector are one complex number, which is rotated by pos / 10000^(2i/dk). (The paper pairs
+    neighbours, 2i and 2i + 1. That is the same model with its dimensions in another order.)
     """
     if rotation is None:
         return x

@@ -1,4 +1,5 @@
-"""Positional encodings (section 3.5): fixed sinusoids in two layouts, or learned. Shapes: T length, D d_model."""
+"""Positional encodings (section 3.5): fixed sinusoids in two layouts, or learned. Shapes: T length, D d_model, or dk
+where the table is one of rotations."""
 
 import math
 from typing import Literal

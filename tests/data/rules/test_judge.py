@@ -67,7 +67,7 @@ def test_languages_that_the_identifier_does_not_know_are_kept() -> None:
 
 def test_a_code_of_no_language() -> None:
     with pytest.raises(
-        NmtError, match=r"^data.clean needs to know the target language: xx: no language has this code.*null$"
+        NmtError, match=r"^the target language \(target_language, .*\): xx: no language has this code.*null$"
     ):
         rules_of(CleaningConfig(), ("en", "xx"))
     assert rules_of(CleaningConfig(language=None, script=None), ("en", "xx"))

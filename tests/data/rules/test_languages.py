@@ -2,7 +2,6 @@
 
 import errno
 import os
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -28,13 +27,12 @@ def test_scores_are_those_of_the_library() -> None:
             np.testing.assert_allclose(ours, theirs, rtol=1e-4)
 
 
-def test_without_room_for_a_temporary_file_its_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_room_for_a_temporary_file_tmpdir_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Library, "from_model_file", full)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with pytest.raises(NmtError, match=rf"^{tmp_path}: .* No space left on device: .* TMPDIR$"):
+    with pytest.raises(NmtError, match=r"temporary file: .*No space left on device: .* TMPDIR$"):
         LanguageIdentifier()
 
 
