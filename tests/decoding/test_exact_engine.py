@@ -121,6 +121,16 @@ def test_most_sources_are_not_left_to_pytorch() -> None:
     assert own.searched <= len(sources) / 4
 
 
+def test_long_sources_of_a_rotary_model_are_left_to_pytorch() -> None:
+    """CTranslate2 computes the angles in float32: far from the start its scores differ."""
+    engine, own = exact(make_model("model.positions=rotary", "decoding.max_source_tokens=2000"))
+    short, long = (SearchInput([20] * length, 4) for length in (500, 520))
+    engine.search([short], OPTIONS, 16_000)
+    assert own.searched == 0
+    engine.search([short, long], OPTIONS, 16_000)
+    assert own.searched == 1
+
+
 def test_what_was_not_returned_is_thought_of() -> None:
     """Four had ended; the least likely of the two returned has score -4 / 1 and length 1."""
     none, average = [1.0] * 7, [1.0, *range(1, 7)]
