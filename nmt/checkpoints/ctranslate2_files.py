@@ -121,14 +121,14 @@ def _variables(
         "decoder/scale_alibi": np.array(0, np.int8),
         "decoder/start_from_zero_embedding": np.array(0, np.int8),
     }
+    tables: dict[str, Array] = {}  # none of rotary positions
     if config.positions == "learned":
-        tables = [given.take(f"{side}_positions.weight", config.max_positions, width) for side in ("source", "target")]
-    elif config.positions == "rotary":
-        tables = []
-    else:
-        tables = [sinusoids(length, width, concatenated=config.positions == "concatenated")] * 2
-    for name, table in zip(("encoder", "decoder"), tables, strict=False):
-        found[f"{name}/position_encodings/encodings"] = table
+        for name, side in (("encoder", "source"), ("decoder", "target")):
+            tables[name] = given.take(f"{side}_positions.weight", config.max_positions, width)
+    elif config.positions != "rotary":
+        both = sinusoids(length, width, concatenated=config.positions == "concatenated")
+        tables = {"encoder": both, "decoder": both}
+    found |= {f"{name}/position_encodings/encodings": table for name, table in tables.items()}
     layers = config.encoder_layers or config.layers, config.decoder_layers or config.layers
     for name, count in zip(("encoder", "decoder"), layers, strict=True):
         found |= {

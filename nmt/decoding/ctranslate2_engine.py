@@ -17,9 +17,16 @@ from typing import TYPE_CHECKING
 from nmt.checkpoints import export_folder
 from nmt.config.language_pairs import LanguagePair
 from nmt.data.vocabulary import EOS
-from nmt.decoding.ctranslate2_model import TOKENS_SCORED, CTranslate2Model, Output, load_package, unsupported
+from nmt.decoding.ctranslate2_model import (
+    TOKENS_SCORED,
+    CTranslate2Model,
+    Output,
+    load_package,
+    penalties_for,
+    unsupported,
+)
 from nmt.decoding.interface import AUTO_BATCH_TOKENS, Pair, SearchInput
-from nmt.decoding.search.options import Hypothesis, Options, length_penalties
+from nmt.decoding.search.options import Hypothesis, Options
 from nmt.errors import NmtError
 
 if TYPE_CHECKING:
@@ -66,7 +73,7 @@ class CTranslate2Engine:
         """As nmt.decoding.interface.Engine. Raises NmtError for an option that CTranslate2 does not have. Without
         options.scores a score is CTranslate2's, in which tokens that are never produced have no probability."""
         _check(options, sources)
-        by_length = length_penalties(max((s.longest for s in sources), default=0) + 1, options)
+        by_length = penalties_for(sources, options)
 
         def rescore(hypotheses: list[list[Hypothesis]], which: Sequence[int]) -> None:
             """Put the model's own scores into the hypotheses of these sources."""

@@ -4,14 +4,14 @@ Source: src/decoding.cc of CTranslate2 4.8.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from nmt.data.vocabulary import EOS, Vocabulary
 from nmt.decoding.interface import Pair, SearchInput, token_batches
-from nmt.decoding.search.options import Options
+from nmt.decoding.search.options import Options, length_penalties
 from nmt.device import cpu_threads
 from nmt.errors import NmtError
 
@@ -42,6 +42,11 @@ def load_package() -> Any:
     except Exception as error:  # of many types: a missing library, a damaged installation
         raise NmtError(f"CTranslate2 cannot be loaded ({error}): pip install ctranslate2") from None
     return ctranslate2
+
+
+def penalties_for(sources: Iterable[SearchInput], options: Options) -> list[float]:
+    """The length penalties of all outputs that these sources can have."""
+    return length_penalties(max((source.longest for source in sources), default=0) + 1, options)
 
 
 class _Ids(dict[str, int]):

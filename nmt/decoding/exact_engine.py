@@ -29,7 +29,7 @@ from nmt.checkpoints import ctranslate2_files, export_folder
 from nmt.checkpoints.model_file import Arrays
 from nmt.config.schema import DecodingConfig
 from nmt.data.vocabulary import BOS, EOS
-from nmt.decoding.ctranslate2_model import CTranslate2Model, Output, unsupported
+from nmt.decoding.ctranslate2_model import CTranslate2Model, Output, penalties_for, unsupported
 from nmt.decoding.interface import AUTO_BATCH_TOKENS, Engine, Pair, SearchInput
 from nmt.decoding.search.options import Hypothesis, Options, length_penalties
 from nmt.errors import NmtError
@@ -84,9 +84,9 @@ class ExactEngine:
         positions are converted. Raises NmtError where the weights do not belong to the settings, or are too large for
         scores that are numbers."""
         longest = decoding.longest_output(decoding.max_source_tokens or 0)
-        limit = loaded.config.model.longest_position
-        self.positions = None if limit is None else limit - 1
         model = loaded.config.model
+        limit = model.longest_position
+        self.positions = None if limit is None else limit - 1
         rotary = model.architecture == "transformer" and model.positions == "rotary"
         most = _MOST_ROTARY_POSITIONS if rotary else _MOST_POSITIONS
         self._longest = limit or min(max(longest + 1, export_folder.longest_position(loaded.config)), most)
@@ -136,7 +136,7 @@ class ExactEngine:
         """The output of each of these sources, if its scores are numbers."""
         batches = self.model.batches(sources, which, options, batch_tokens)
         outputs = {i: each for i, each in self.model.search(sources, batches, options).items() if are_known(each)}
-        by_length = length_penalties(max((sources[i].longest for i in which), default=0) + 1, options)
+        by_length = penalties_for((sources[i] for i in which), options)
         found, cut = dict[int, list[Hypothesis]](), list[int]()
         for i, [(tokens, log_p, ended)] in outputs.items():
             if options.scores and not (ended and len(tokens) <= sources[i].longest):
@@ -154,7 +154,7 @@ class ExactEngine:
         outputs = self.model.search(sources, batches, options)
         last = {i: max((len(tokens) for tokens, _, _ in each), default=0) for i, each in outputs.items()}
         limited = [i for i in which if last[i] >= sources[i].longest]
-        by_length = length_penalties(max((sources[i].longest for i in which), default=0) + 1, options)
+        by_length = penalties_for((sources[i] for i in which), options)
         ended = [i for i in which if last[i] < sources[i].longest]
         found = {i: certain(outputs[i], last[i], by_length, options.n_best) for i in ended}
         # With twice the patience twice as many are returned, some of which ended later.
