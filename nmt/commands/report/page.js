@@ -200,14 +200,20 @@ const CHARTS = [
 ];
 const AXES = {step: "steps", tokens: "target subwords", hours: "hours of training"};
 
-/** The charts for which a run has values, and one for each metric that is not in CHARTS. Differences from the start are
- * in the tables: as curves they would only be the scores moved up or down. */
+/** The charts for which a run has values: those in CHARTS, each before those of single validation sets, and one for each
+ * metric that is not in CHARTS. Differences from the start are in the tables: as curves they would only be the scores
+ * moved up or down. */
 function chartsThereAre() {
-  const known = new Set(CHARTS.flatMap(({lines}) => lines.map(line => line.join())));
-  const others = new Map();
+  const left = new Map();  // the metrics that have no chart yet: [kind, name] by both in one string
   for (const run of runs) for (const kind of ["training", "validation"]) for (const name of Object.keys(run[kind].values))
-    if (!known.has([kind, name].join()) && !name.includes("_since_start")) others.set([kind, name].join(), {title: name, note: kind, lines: [[kind, name]]});
-  return [...CHARTS, ...others.values()].filter(({lines}) => lines.some(([kind, name]) => runs.some(run => run[kind].values[name])));
+    if (!name.includes("_since_start")) left.set([kind, name].join(), [kind, name]);
+  const take = line => left.delete(line.join());
+  const known = CHARTS.flatMap(chart => {
+    const metric = `${chart.lines.at(-1)[1]}, `, sets = [...left.values()].filter(([kind, name]) => kind === "validation" && name.startsWith(metric));
+    const ofSets = sets.filter(take).map(line => ({title: `${chart.title}, ${line[1].slice(metric.length)}`, note: "on this validation set", lines: [line]}));
+    return chart.lines.filter(take).length ? [chart, ...ofSets] : ofSets;
+  });
+  return [...known, ...[...left.values()].map(([kind, name]) => ({title: name, note: kind, lines: [[kind, name]]}))];
 }
 
 /** A chart's lines over the current axis: {run, kind, points: [{x, y, step}]}. */

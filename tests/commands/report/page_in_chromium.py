@@ -87,6 +87,25 @@ def test_two_runs_compared(browser: Browser, tmp_path: Path) -> None:
     assert browser.texts("#settings tbody th") == list(reader.flatten(two_runs()[0].config))
 
 
+def test_each_validation_set_has_charts(browser: Browser, tmp_path: Path) -> None:
+    run, other = two_runs()
+    values = dict(run.validation.values)
+    for name in ("bleu", "validation_loss"):
+        values |= {
+            f"{name}, news": values[name],
+            f"{name}, a, b": values[name],
+            f"{name}_since_start, news": values[name],
+        }
+    several = replace(run, validation=replace(run.validation, values=values | {"comet, news": values["bleu"]}))
+    show(browser, tmp_path, [several, other])
+    known, each = titles(browser), "on this validation set"
+    assert known[1:6] == [f"Loss, news{each}", f"Loss, a, b{each}", "BLEUon the validation set"] + [
+        f"BLEU, {name}{each}" for name in ("news", "a, b")
+    ]
+    assert known[-1] == "comet, newsvalidation" and len(known) == len(set(known))
+    assert [lines(browser, chart) for chart in range(4)] == [4, 1, 1, 2]
+
+
 def test_scores_that_do_not_compare_are_said(browser: Browser, tmp_path: Path) -> None:
     first, other = two_runs()
     show(browser, tmp_path, [first, other])
