@@ -300,10 +300,11 @@ def of_schedule(training: sections.TrainingConfig) -> Iterator[str]:
         yield f"{training.final_learning_rate=:g} is above {training.learning_rate=:g}, the peak from which it falls"
     if schedule in ("paper", "inverse_sqrt") and training.warmup_steps == 0:
         yield f"training.warmup_steps=0 does not go with {training.schedule=!s}: give at least 1"
-    if schedule in ("cosine", "linear") and training.warmup_steps >= training.max_steps:
+    falling = ("cosine", "linear", "warmup_stable_decay")
+    if schedule in falling and training.warmup_steps >= training.max_steps:
         yield f"{training.warmup_steps=} is not below {training.max_steps=}: {training.schedule=!s} could not decay"
-    if schedule not in ("cosine", "linear") and training.final_learning_rate:
-        yield f"training.final_learning_rate does nothing with {training.schedule=!s}: choose cosine or linear"
+    if schedule not in falling and training.final_learning_rate:
+        yield f"training.final_learning_rate does nothing with {training.schedule=!s}: choose {', '.join(falling)}"
 
 
 def of_decoding(

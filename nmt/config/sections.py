@@ -175,12 +175,15 @@ class TrainingConfig:
     optimizer: Literal["adam", "muon"] = setting(
         "adam", "Adam, as in the paper; or Muon for the matrices in the layers, and Adam for all else"
     )
-    schedule: Literal["paper", "inverse_sqrt", "cosine", "linear", "constant"] = setting(
+    schedule: Literal["paper", "inverse_sqrt", "cosine", "linear", "constant", "warmup_stable_decay"] = setting(
         "paper",
-        "learning rate after the warmup; `paper`: equation 3, its peak from d_model or hidden_size",
+        "learning rate after the warmup; `paper`: equation 3, its peak from d_model or hidden_size; "
+        "`warmup_stable_decay`: constant, then falling in the last fifth of max_steps",
     )
     learning_rate: float | None = setting(None, "peak learning rate; every schedule but `paper` needs it", above=0)
-    final_learning_rate: float = setting(0.0, "learning rate at max_steps, with cosine and linear", at_least=0)
+    final_learning_rate: float = setting(
+        0.0, "learning rate at max_steps, with cosine, linear and warmup_stable_decay", at_least=0
+    )
     warmup_steps: int = setting(4000, "steps in which the learning rate rises from 0", at_least=0)
     adam_betas: tuple[float, float] = setting((0.9, 0.98), "Adam's decay rates", at_least=0, below=1)
     adam_epsilon: float = setting(1e-9, "Adam's epsilon", above=0)

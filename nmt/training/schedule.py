@@ -4,13 +4,16 @@ import math
 
 from nmt.config.schema import TrainingConfig
 
+_STABLE = 0.8  # the part of the steps before `warmup_stable_decay` falls
+
 
 def learning_rate(step: int, training: TrainingConfig, d_model: int) -> float:
     """The learning rate of optimizer step 1, 2, 3, …
 
     `paper`, equation 3: d_model^-0.5 · min(step^-0.5, step · warmup^-1.5). All other schedules rise linearly from 0 to
-    the peak in warmup_steps. Then `constant` stays there, `inverse_sqrt` is peak · sqrt(warmup / step), and `cosine`
-    and `linear` fall to `final_learning_rate` at max_steps.
+    the peak in warmup_steps. Then `constant` stays there, `inverse_sqrt` is peak · sqrt(warmup / step), and the others
+    fall to `final_learning_rate` at max_steps: `cosine` and `linear` from the warmup on, `warmup_stable_decay` in the
+    last fifth of the steps, by 1 - sqrt of the part that is done (Hägele et al. 2024, section 3).
     """
     warmup = training.warmup_steps
     if training.schedule == "paper":
@@ -23,6 +26,10 @@ def learning_rate(step: int, training: TrainingConfig, d_model: int) -> float:
         return peak * math.sqrt(warmup / step)
     if training.schedule == "constant":
         return peak
-    done = min(1.0, (step - warmup) / (training.max_steps - warmup))
-    left = 1 - done if training.schedule == "linear" else (1 + math.cos(math.pi * done)) / 2
+    stable = max(warmup, _STABLE * training.max_steps) if training.schedule == "warmup_stable_decay" else warmup
+    done = min(1.0, max(0.0, step - stable) / (training.max_steps - stable))
+    if training.schedule == "cosine":
+        left = (1 + math.cos(math.pi * done)) / 2
+    else:
+        left = 1 - (done if training.schedule == "linear" else math.sqrt(done))
     return final + (peak - final) * left

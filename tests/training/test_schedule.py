@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 from nmt.config.schema import TrainingConfig
 from nmt.training.schedule import learning_rate
 
-DECAYING = ["inverse_sqrt", "cosine", "linear", "constant"]
+FALLING = ["cosine", "linear", "warmup_stable_decay"]  # to final_learning_rate
+DECAYING = ["inverse_sqrt", "constant", *FALLING]
 
 
 def training(schedule: str, warmup: int, steps: int = 100, peak: float = 0.01, final: float = 0.0) -> TrainingConfig:
@@ -57,6 +59,7 @@ def test_after_the_warmup_each_is_its_equation(warmup: int, final: float) -> Non
             "linear": 0.01 + part * (final - 0.01),
             "cosine": final + (0.01 - final) * math.cos(math.pi * part / 2) ** 2,
             "constant": 0.01,
+            "warmup_stable_decay": 0.01 - (0.01 - final) * min(1, max(0, step - 80) / 20) ** 0.5,
         }
         if warmup:
             expected["inverse_sqrt"] = 0.01 / math.sqrt(step / warmup)
@@ -73,7 +76,17 @@ def test_nothing_jumps_where_the_warmup_ends(schedule: str) -> None:
     assert after == pytest.approx(peak, rel=2e-3)
 
 
-@pytest.mark.parametrize("schedule", ["cosine", "linear"])
+@pytest.mark.parametrize("warmup", [0, 79, 90])
+def test_the_rate_is_stable_until_the_last_fifth_or_the_end_of_the_warmup(warmup: int) -> None:
+    rates = [learning_rate(step, training("warmup_stable_decay", warmup), 512) for step in range(1, 101)]
+    start = max(80, warmup)
+    assert set(rates[max(warmup - 1, 0) : start]) == {0.01}
+    assert all(later < before for before, later in pairwise(rates[start - 1 :]))
+    assert rates[start] == pytest.approx(0.01 * (1 - (100 - start) ** -0.5))
+    assert rates[-1] == 0
+
+
+@pytest.mark.parametrize("schedule", FALLING)
 def test_the_last_step_has_the_final_rate(schedule: str) -> None:
     assert learning_rate(100, training(schedule, 10, final=3e-5), 512) == pytest.approx(3e-5, rel=1e-12)
 
@@ -98,7 +111,7 @@ def test_positive_rising_in_the_warmup_and_never_rising_after_it(
 ) -> None:
     settings = training(schedule, warmup, warmup + decay, peak, share * peak)
     rates = [learning_rate(step, settings, 512) for step in steps]
-    ends = schedule in ("cosine", "linear") and share * peak < 1e-12
+    ends = schedule in FALLING and share * peak < 1e-12
     for step, rate in zip(steps, rates, strict=True):
         assert rate > 0 or (ends and rate >= 0 and step > warmup + 0.9 * decay)
     for (earlier, before), (later, after) in zip(
