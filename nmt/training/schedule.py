@@ -26,10 +26,11 @@ def learning_rate(step: int, training: TrainingConfig, d_model: int) -> float:
         return peak * math.sqrt(warmup / step)
     if training.schedule == "constant":
         return peak
-    stable = max(warmup, _STABLE * training.max_steps) if training.schedule == "warmup_stable_decay" else warmup
-    done = min(1.0, max(0.0, step - stable) / (training.max_steps - stable))
-    if training.schedule == "cosine":
-        left = (1 + math.cos(math.pi * done)) / 2
-    else:
-        left = 1 - (done if training.schedule == "linear" else math.sqrt(done))
-    return final + (peak - final) * left
+    first = max(warmup, _STABLE * training.max_steps) if training.schedule == "warmup_stable_decay" else warmup
+    done = min(1.0, max(0.0, step - first) / (training.max_steps - first))
+    left = {
+        "cosine": (1 + math.cos(math.pi * done)) / 2,
+        "linear": 1 - done,
+        "warmup_stable_decay": 1 - math.sqrt(done),
+    }
+    return final + (peak - final) * left[training.schedule]

@@ -204,16 +204,16 @@ const AXES = {step: "steps", tokens: "target subwords", hours: "hours of trainin
  * metric that is not in CHARTS. Differences from the start are in the tables: as curves they would only be the scores
  * moved up or down. */
 function chartsThereAre() {
-  const left = new Map();  // the metrics that have no chart yet: [kind, name] by both in one string
+  const metrics = new Map();  // kind and name, by both in one string
   for (const run of runs) for (const kind of ["training", "validation"]) for (const name of Object.keys(run[kind].values))
-    if (!name.includes("_since_start")) left.set([kind, name].join(), [kind, name]);
-  const take = line => left.delete(line.join());
+    if (!name.includes("_since_start")) metrics.set(String([kind, name]), [kind, name]);
   const known = CHARTS.flatMap(chart => {
-    const metric = `${chart.lines.at(-1)[1]}, `, sets = [...left.values()].filter(([kind, name]) => kind === "validation" && name.startsWith(metric));
-    const ofSets = sets.filter(take).map(line => ({title: `${chart.title}, ${line[1].slice(metric.length)}`, note: "on this validation set", lines: [line]}));
-    return chart.lines.filter(take).length ? [chart, ...ofSets] : ofSets;
+    const metric = `${chart.lines.at(-1)[1]}, `, ofSets = [...metrics.values()].filter(([kind, name]) => kind === "validation" && name.startsWith(metric));
+    return [chart, ...ofSets.map(line => ({title: `${chart.title}, ${line[1].slice(metric.length)}`, note: "on this validation set", lines: [line]}))];
   });
-  return [...known, ...[...left.values()].map(([kind, name]) => ({title: name, note: kind, lines: [[kind, name]]}))];
+  const drawn = new Set(known.flatMap(({lines}) => lines.map(String)));
+  const others = [...metrics.values()].filter(line => !drawn.has(String(line))).map(([kind, name]) => ({title: name, note: kind, lines: [[kind, name]]}));
+  return [...known, ...others].filter(({lines}) => lines.some(line => metrics.has(String(line))));
 }
 
 /** A chart's lines over the current axis: {run, kind, points: [{x, y, step}]}. */
