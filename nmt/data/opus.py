@@ -234,7 +234,7 @@ def _fetch(entry: Mapping[str, Any], languages: tuple[str, str], server: str, pa
     url, part = urljoin(server, entry["url"]), path.with_name(f"{path.name}.part")
     size = entry.get("size")
     log.info("opus: downloading %s%s to %s", url, f" ({size:,} KiB)" if isinstance(size, int) else "", path)
-    download(url, part)
+    download(url, part, "set version to another release of the corpus, or NMT_OPUS to the address of a mirror")
     try:
         digest = _check(part, entry, languages, url)
     except NmtError:

@@ -58,11 +58,12 @@ def network_reason(error: Exception) -> str:
     return " ".join(str(reason).split()) or type(error).__name__
 
 
-def download(url: str, path: Path) -> None:
+def download(url: str, path: Path, otherwise: str) -> None:
     """Download a file. What an earlier call has left at `path` is continued, if the server still has the same file and
     can send a part of one; `path` with `.json` appended records which file it is.
 
     The caller checks the content, and holds a lock. Raises NmtError if the file cannot be had; run again, it continues.
+    otherwise: what the user can do if the server refuses the file.
     """
     tries = 0
     while True:
@@ -75,8 +76,8 @@ def download(url: str, path: Path) -> None:
             reason = network_reason(error)
             if not passing or tries > RETRIES:
                 kept = f" ({_size(path):,} bytes are kept)" if _size(path) else ""
-                again = ": run the command again to continue" if passing else ""
-                raise NmtError(f"{url}: cannot be downloaded: {reason}{kept}{again}") from None
+                fix = "run the command again to continue" if passing else otherwise
+                raise NmtError(f"{url}: cannot be downloaded: {reason}{kept}: {fix}") from None
         log.info("%s: %s: trying again", url, reason)
         time.sleep(WAIT_SECONDS * 2 ** (tries - 1))
 

@@ -284,7 +284,8 @@ def test_faults_that_pass_and_faults_that_stay(server: OpusServer) -> None:
     server.statuses = [503, 429]
     assert read() == READ
     server.statuses = [404]
-    assert "cannot be downloaded: HTTP status 404" in error(version="v1")
+    said = error(version="v1")
+    assert "cannot be downloaded: HTTP status 404" in said and "set version to another release" in said
     server.statuses = [500] * 20
     assert "cannot be downloaded: HTTP status 500" in error(version="v1")
     assert len(server.statuses) == 20 - 1 - download.RETRIES
@@ -302,7 +303,7 @@ def test_a_slow_server(server: OpusServer, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(download, "TIMEOUT_SECONDS", 0.05)
     server.seconds = 600
     with pytest.raises(NmtError, match=r"/a.zip: cannot be downloaded: timed out: run the command again to continue"):
-        download.download(f"{server.address}/a.zip", tmp_path / "a.zip.part")
+        download.download(f"{server.address}/a.zip", tmp_path / "a.zip.part", "ask for another one")
 
 
 @pytest.mark.parametrize("kind", ["sha256", "md5"])
