@@ -276,7 +276,7 @@ def test_a_rank_that_ends_with_an_error_of_its_own_is_not_started_again(
 # --------------------------------------------------------------------------- killed
 
 
-KILLED = ("training.max_steps=200", "training.validate_every=100", "training.checkpoint_every=50", *QUICK)
+KILLED = ("training.max_steps=100", "training.validate_every=50", "training.checkpoint_every=25", *QUICK)
 
 
 @pytest.fixture(scope="module")
@@ -304,7 +304,7 @@ def test_a_run_whose_rank_is_killed_ends_as_if_it_had_not_been(
     assert re.search(r"resuming .* at step [1-9]", done.stderr)
     assert done.stdout == f"{tmp_path}/run/best.safetensors\n"
     ours, theirs = (tensors.read(newest(run))[0] for run in (whole, tmp_path / "run"))
-    assert step_of(tmp_path / "run") == 200
+    assert step_of(tmp_path / "run") == 100
     assert ours.keys() == theirs.keys() and any(name.startswith("optimizer.exp_avg_sq.") for name in ours)
     assert [name for name, tensor in ours.items() if not torch.equal(tensor, theirs[name])] == []
     assert rows_without_clock(whole) == rows_without_clock(tmp_path / "run")
@@ -338,7 +338,7 @@ def test_without_restarts_a_killed_rank_ends_the_job(corpus: Path, tmp_path: Pat
 
 def test_a_save_of_the_first_rank_that_fails_ends_the_job(corpus: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    rare = ("training.max_steps=100000", "training.validate_every=100000", "training.checkpoint_every=300")
+    rare = ("training.max_steps=100000", "training.validate_every=100000", "training.checkpoint_every=100")
     process = start(*TRAIN, write_config(corpus, tmp_path), *TWO, *rare, *QUICK)
     wait_until(process, lambda: rows_in(run) > 0)
     (run / "checkpoints").write_text("in the way")
@@ -347,7 +347,7 @@ def test_a_save_of_the_first_rank_that_fails_ends_the_job(corpus: Path, tmp_path
     (said,) = [line for line in done.stderr.split("\n") if line.startswith("error: ")]
     assert f"{run}/checkpoints" in said and "no state had been saved" in said
     assert "Traceback" not in done.stderr
-    assert rows_in(run) <= 600
+    assert rows_in(run) <= 200
     (run / "checkpoints").unlink()
     done = train(tmp_path / "config.yaml", *TWO, "training.max_steps=10", *QUICK)
     assert done.status == 0, done.stderr
@@ -374,10 +374,10 @@ def test_the_first_rank_alone_writes_and_speaks(undisturbed: tuple[Path, Ended])
     assert done.status == 0, done.stderr
     assert done.stdout == f"{folder}/best.safetensors\n"
     rows = rows_without_clock(folder)
-    assert [row["step"] for row in rows if "loss" in row] == list(range(1, 201))
-    assert [row["step"] for row in rows if "validation_loss" in row] == [100, 200]
+    assert [row["step"] for row in rows if "loss" in row] == list(range(1, 101))
+    assert [row["step"] for row in rows if "validation_loss" in row] == [50, 100]
     logged = (folder / "train.log").read_text()
-    for line in ("step 7 of 200  ", "step 200 of 200  ", "step 200  validation_loss", "training: about ", "done: "):
+    for line in ("step 7 of 100  ", "step 100 of 100  ", "step 100  validation_loss", "training: about ", "done: "):
         assert (logged.count(line), done.stderr.count(line)) == (1, 1), line
     assert "2 ranks, cpu" in logged
     assert {path.name for path in folder.iterdir()} == {
@@ -385,7 +385,7 @@ def test_the_first_rank_alone_writes_and_speaks(undisturbed: tuple[Path, Ended])
         "best.safetensors", "state",
     }  # fmt: skip
     started, finished = rows_of(folder / "sessions.jsonl")
-    assert (started["ranks"], started["step"], finished["event"], finished["step"]) == (2, 0, "finished", 200)
+    assert (started["ranks"], started["step"], finished["event"], finished["step"]) == (2, 0, "finished", 100)
 
 
 # --------------------------------------------------------------------------- the same with other numbers of ranks
