@@ -4,4 +4,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh
+# The tests start many processes. Where PYTHONDONTWRITEBYTECODE is set, each of them would compile nmt again.
+.venv/bin/python -m compileall -q nmt
 exec .venv/bin/python -m pytest -n auto --maxprocesses 8 --dist loadfile "$@"
