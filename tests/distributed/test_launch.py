@@ -465,26 +465,29 @@ class Job:
 
 
 STOPS = ["SIGUSR1 to 1 rank", "SIGTERM to 2 ranks"]
+TIMED = "max_seconds of 2 ranks"
 
 
 @pytest.fixture(scope="module")
 def job(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
-    """1 → 2 → 3 ranks."""
+    """1 → 2 → 2 → 3 ranks."""
     found = Job(write_config(corpus, tmp_path_factory.mktemp("job")))
     endless = "training.max_steps=100000"
     for name in STOPS:
         number, _, ranks, _ = name.split()
         found.go_on(name, int(ranks), signal.Signals[number], endless)
+    found.go_on(TIMED, 2, None, endless, "training.max_seconds=1e-3")
     found.go_on("end", 3, None, f"training.max_steps={step_of(found.run) + 30}")
     return found
 
 
-@pytest.mark.parametrize("name", STOPS)
+@pytest.mark.parametrize("name", [*STOPS, TIMED])
 def test_stopped_a_job_saves_and_ends_well_and_the_next_goes_on(job: Job, name: str) -> None:
     names = list(job.sessions)
     done, step = job.sessions[name]
     assert (done.status, done.stdout) == (0, ""), done.stderr
-    assert done.stderr.count(f"{name.partition(' ')[0]}: saved at step {step:,}") == 1
+    reason = "training.max_seconds reached" if name == TIMED else name.partition(" ")[0]
+    assert done.stderr.count(f"{reason}: saved at step {step:,}") == 1
     assert "Traceback" not in done.stderr and "error: " not in done.stderr
     following, later = job.sessions[names[names.index(name) + 1]]
     assert f"resuming {job.run} at step {step:,}\n" in following.stderr
@@ -530,12 +533,13 @@ def run_ranks(config: Path, *overrides: tuple[str, ...]) -> list[Ended]:
     return [ended(process) for process in processes]
 
 
-def test_a_rank_with_another_setting_is_found_at_the_start(corpus: Path, tmp_path: Path) -> None:
-    """And that setting alone is named, before it has the rank do something which the other waits for.
+@pytest.mark.parametrize("setting", ["training.clip_norm=1.0", "training.micro_batch_tokens=auto"])
+def test_a_rank_with_another_setting_is_found_at_the_start(corpus: Path, tmp_path: Path, setting: str) -> None:
+    """And that setting alone is named, before one that has the rank do something which the other waits for.
 
     No launcher ends the second rank here, so it speaks too, in the end.
     """
-    config, setting = write_config(corpus, tmp_path), "training.micro_batch_tokens=auto"
+    config = write_config(corpus, tmp_path)
     first, second = run_ranks(config, QUICK, (*QUICK, setting))
     name, _, value = setting.partition("=")
     what = f"the ranks do not agree on {name}: rank 0 has null, rank 1 has {value}: "
