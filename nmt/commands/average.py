@@ -111,8 +111,6 @@ def write(
         option = "select" if by_score else "last" if last else "best"
         what = "is not a folder" if sources[0].exists() else "does not exist"
         raise NmtError(f"--{option} chooses from a run folder, and {sources[0]} {what}")
-    if str(output) == "-":
-        raise NmtError("--output -: a model cannot be written to standard output: name a file")
     if outputs.is_special(output):
         what = "a folder" if output.is_dir() else "a device or a pipe"
         raise NmtError(f"{output}: {what}: name the model file to write")

@@ -93,8 +93,6 @@ def _check_outputs(request: Request) -> None:
         read.append(request.source)
     checked: set[Path] = set()
     for path in request.outputs:
-        if str(path) == "-":
-            raise NmtError("--output -: standard output is for the scores: name a file")
         place = check_output(path, read)
         if place in checked:
             raise NmtError(f"--output {path}: given twice: each model needs its own file")

@@ -39,8 +39,10 @@ def check_new_folder(output: Path) -> None:
 
 def check_output(path: Path, read: Iterable[Path] = (), option: str = "--output") -> Path:
     """The path of an output with symbolic links resolved. Raises NmtError if it is a folder, if no file can be made
-    there, if the name ends as that of a compressed file, and if it is one of the files that the command reads.
-    option: its name in messages."""
+    there, if the name ends as that of a compressed file, if it is one of the files that the command reads, and for a
+    dash: commands that can write to standard output do not call this for it. option: its name in messages."""
+    if str(path) == "-":
+        raise NmtError(f"{option} -: standard output is not possible here: name a file")
     if path.is_dir():
         raise NmtError(f"{path}: a folder: choose another {option}")
     with atomic.reporting(path, option):
