@@ -8,14 +8,16 @@ import hashlib
 import itertools
 import logging
 import math
+import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
+import benchmark
 import grid
 import scoring
 import typer
@@ -69,21 +71,25 @@ def train(
     table = grid.load(grid_)
     runs = grid.runs(table, table.chosen(rows), recipe, overrides or (), output, seeds, scale=1)
     launch, stopped = Launch(device, nproc_per_node, jobs), dict[str, Stopped]()
+    speeds = measured_speeds(output, runs)
     if halve:
         steps = [int(step) for step in numbers(halve, "--halve", int, least=1)]
         check_halving(runs, steps)
         grid.check(runs, average, test)
         runs, stopped = halved(runs, steps, launch)
     found = grid.train_and_score(runs, output, launch, average, test)
-    text.result(trained(found, timed=jobs == 1))
+    text.result(trained(found, speeds, timed=jobs == 1))
     if stopped:
         rows_stopped = [[row, f"{one.step:,}", f"{one.bleu:.2f}"] for row, one in stopped.items()]
         table_of_stopped = format_table([["stopped early", "step", "BLEU until then"], *rows_stopped], rule=True)
         text.result(f"\n{table_of_stopped}")
 
 
-def trained(found: dict[str, list[grid.Scores]], *, timed: bool = True) -> str:
-    """A table with the scores of each row and the differences to the first row; timed: and one of their speeds."""
+def trained(
+    found: dict[str, list[grid.Scores]], speeds: Mapping[str, float] | None = None, *, timed: bool = True
+) -> str:
+    """A table with the scores of each row and the differences to the first row; and one of their speeds, if these were
+    measured or the rows were timed, which they were not beside others."""
     first = next(iter(found.values()))
     tested = "test" in first[0]
     head = ["row", "millions", "PPL", "BLEU", "", "chrF", *(["test BLEU", ""] if tested else [])]
@@ -110,15 +116,16 @@ def trained(found: dict[str, list[grid.Scores]], *, timed: bool = True) -> str:
         f"BLEU on the validation set{', and on the test set' if tested else ''}, with the difference to "
         f"{next(iter(found))}: {first[0]['validation']['bleu_signature']}"
     )
-    speeds = in_equal_time(found) if timed else ""
-    return "\n\n".join(filter(None, [format_table([head, *rows], rule=True), note, speeds]))
+    of_speed = in_equal_time(found, speeds) if speeds or timed else ""
+    return "\n\n".join(filter(None, [format_table([head, *rows], rule=True), note, of_speed]))
 
 
-def in_equal_time(found: dict[str, list[grid.Scores]]) -> str:
+def in_equal_time(found: dict[str, list[grid.Scores]], speeds: Mapping[str, float] | None = None) -> str:
     """A table with the speed of each row, and with its last validation in the time that the fastest row trained.
 
-    Validation is not counted as training. Rows that were scored before speeds were recorded are left out; empty if none
-    is left.
+    speeds: of the rows, in target tokens per second, measured in turn; without them each row has its own of its
+    training. Validation is not counted as training. Rows that were scored before speeds were recorded are left out;
+    empty if none is left.
     """
     timed = {
         row: results
@@ -127,15 +134,22 @@ def in_equal_time(found: dict[str, list[grid.Scores]]) -> str:
     }
     if not timed:
         return ""
-    least = min(one["seconds"] for results in timed.values() for one in results)
+
+    def speed(row: str, one: grid.Scores) -> float:
+        return float(speeds[row] if speeds else one["target_tokens"] / one["seconds"])
+
+    least = min(one["target_tokens"] / speed(row, one) for row, results in timed.items() for one in results)
     rows = []
     for row, results in timed.items():
-        validated = [[each for each in one["curve"] if each.get("seconds", math.inf) <= least] for one in results]
+        steps = [one["step"] * least * speed(row, one) / one["target_tokens"] for one in results]
+        validated = [
+            [each for each in one["curve"] if each["step"] <= last] for one, last in zip(results, steps, strict=True)
+        ]
         last = [of_run[-1] for of_run in validated if of_run]
         rows.append(
             [
                 row,
-                f"{sum(one['target_tokens'] / one['seconds'] for one in results) / len(results):,.0f}",
+                f"{sum(speed(row, one) for one in results) / len(results):,.0f}",
                 f"{sum(one['validation']['subwords_per_second'] for one in results) / len(results):,.0f}",
                 ", ".join(f"{one['step']:,}" for one in last),
                 grid.mean_and_range([one["validation_loss"] for one in last]) if last else "",
@@ -145,9 +159,74 @@ def in_equal_time(found: dict[str, list[grid.Scores]]) -> str:
     head = ["row", "tokens/s, training", "tokens/s, search", "step", "loss", "BLEU"]
     note = (
         f"Steps, loss and BLEU: the last validation within {least:,.0f} seconds of training, the time of the fastest "
-        "row. Tokens are target subwords."
+        f"row. Tokens are target subwords. Training speeds: {'measured in turn' if speeds else 'of the training'}."
     )
     return f"{format_table([head, *rows], rule=True)}\n\n{note}"
+
+
+# ------------------------------------------------------------------------ speed
+
+
+SPEEDS = "speeds.jsonl"
+_WARMUP = 10  # steps that are not timed
+
+
+@app.command(short_help="Measure the training speed of each row, in turn.")
+@terminal.reporting()
+def speed(
+    recipe: Annotated[Path, typer.Argument(parser=to_path, metavar="CONFIG", help="The config of the recipe.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="SECTION.KEY=VALUE", help="Settings that override those of every row.")
+    ] = None,
+    rows: Annotated[str | None, typer.Option(metavar="recipe,pre-norm,…", help="Measure only these rows.")] = None,
+    grid_: Annotated[Path, typer.Option("--grid", parser=to_path, help="File with the rows.")] = grid.GRIDS
+    / "ablations.yaml",
+    output: grid.Output = Path("runs/ablations"),
+    rounds: Annotated[int, typer.Option(min=1, help="Measure each row this many times.")] = 3,
+    steps: Annotated[int, typer.Option(min=1, help="Steps that are timed; a multiple of 10.")] = 30,
+    device: grid.Device = "auto",
+    nproc_per_node: grid.Ranks = None,
+) -> None:
+    """Train each row for some steps, one row after the other, in several rounds, so that a change in the machine's
+    speed affects all rows. Let nothing else run. `train` with the same settings and --output then compares the rows in
+    equal time by these speeds, instead of by the time that each took.
+
+    The same command again measures only what is missing.
+
+    Example: scripts/ablations.py speed configs/multi30k.yaml
+    """
+    if steps % _WARMUP:
+        raise NmtError(f"--steps {steps}: give a multiple of {_WARMUP}, the number of steps before them")
+    table = grid.load(grid_)
+    runs = grid.runs(table, table.chosen(rows), recipe, overrides or (), output, None, scale=1)
+    results = grid.Results(output / SPEEDS)
+    for number, run in itertools.product(range(1, rounds + 1), runs):
+        key = speed_key(run) | {"round": number}
+        if results.find(key) is None:
+            measured = benchmark.run_nmt(run.file, run.overrides, Launch(device, nproc_per_node), steps, _WARMUP)
+            results.add(key | {"target_tokens_per_second": round(measured.speed, 1)})
+            log.info("%s, round %d: %s target tokens/s", run.row.row, number, f"{measured.speed:,.0f}")
+    speeds = measured_speeds(output, runs)
+    first = next(iter(speeds.values()))
+    table_of_speeds = [[row, f"{speed:,.0f}", f"{speed / first:.2f}"] for row, speed in speeds.items()]
+    text.result(format_table([["row", "tokens/s", "ratio"], *table_of_speeds], rule=True))
+
+
+def speed_key(run: grid.Run) -> dict[str, Any]:
+    """What the speed of a row depends on."""
+    return {"row": run.row.row, "settings": {name: value for name, value in run.settings.items() if name != "seed"}}
+
+
+def measured_speeds(output: Path, runs: Sequence[grid.Run]) -> dict[str, float]:
+    """The median of the speeds of each row that `speed` has measured, in target tokens per second. Empty if a row is
+    missing: only speeds that were measured in turn can be compared."""
+    lines, found = grid.Results(output / SPEEDS).lines, dict[str, float]()
+    for run in runs:
+        key = speed_key(run)
+        if not (rounds := [line["target_tokens_per_second"] for line in lines if key.items() <= line.items()]):
+            return {}
+        found[run.row.row] = statistics.median(rounds)
+    return found
 
 
 # ------------------------------------------------------------------------ search

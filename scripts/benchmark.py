@@ -37,6 +37,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from training_runs import Launch
 
 from nmt.config import schema
 from nmt.decoding.model_loader import load_settings
@@ -68,17 +69,18 @@ class Measured:
     rows: list[dict[str, float]]
 
 
-def run_nmt(arguments: argparse.Namespace, overrides: Sequence[str]) -> Measured:
-    """A new run; the first `--warmup` steps do not count for the speed."""
+def run_nmt(config: Path, overrides: Sequence[str], launch: Launch, steps: int, warmup: int) -> Measured:
+    """A new run; the first `warmup` steps do not count for the speed. Its learning rate is constant: the config's
+    schedule may need more steps."""
     with tempfile.TemporaryDirectory() as folder:
         settings = [
-            *overrides, f"run_dir={folder}/run", f"training.max_steps={arguments.warmup + arguments.steps}",
+            *overrides, f"run_dir={folder}/run", f"training.max_steps={warmup + steps}",
+            "training.schedule=constant", "training.learning_rate=0.0001", "training.warmup_steps=0",
             "data.validation=null", "training.best_set=null", "training.patience=null", "training.max_epochs=null",
-            "training.max_seconds=null",
-            f"training.log_every={arguments.warmup}", "training.checkpoint_every=1000000",
+            "training.max_seconds=null", f"training.log_every={warmup}", "training.checkpoint_every=1000000",
         ]  # fmt: skip
-        ranks = ["--nproc-per-node", str(arguments.nproc_per_node)] if arguments.nproc_per_node else []
-        command = [*NMT, "train", str(arguments.config), *settings, "--device", arguments.device, *ranks]
+        ranks = ["--nproc-per-node", str(launch.ranks)] if launch.ranks else []
+        command = [*NMT, "train", str(config), *settings, "--device", launch.device, *ranks]
         _, memory, _ = measured(command)
         lines = Path(folder, "run", "metrics.jsonl").read_text(encoding="utf-8").split("\n")
     rows = [json.loads(line) for line in lines if line]
@@ -103,13 +105,17 @@ def train(arguments: argparse.Namespace) -> None:
         overrides += arguments.overrides
         compared = arguments.against or arguments.beside
         print("round  nmt tokens/s    GiB" + ("  other tokens/s    GiB  ratio" if compared else ""))
-        ours, theirs = [], []
+        launch, ours, theirs = Launch(arguments.device, arguments.nproc_per_node), list[Measured](), list[Measured]()
+
+        def run(settings: Sequence[str]) -> Measured:
+            return run_nmt(arguments.config, settings, launch, arguments.steps, arguments.warmup)
+
         for number in range(1, arguments.rounds + 1):
-            ours.append(run_nmt(arguments, overrides))
+            ours.append(run(overrides))
             line = f"{number:5d}  {ours[-1].speed:12,.0f}  {ours[-1].memory:5.2f}"
             if compared:
                 beside = [*overrides, *(arguments.beside or [])]
-                theirs.append(run_other(arguments.against) if arguments.against else run_nmt(arguments, beside))
+                theirs.append(run_other(arguments.against) if arguments.against else run(beside))
                 ratio = ours[-1].speed / theirs[-1].speed
                 line += f"  {theirs[-1].speed:14,.0f}  {theirs[-1].memory:5.2f}  {ratio:5.2f}"
             print(line, flush=True)

@@ -147,8 +147,8 @@ def runs(
                     "row %s: its %s is overridden by %s, so its name does not describe it", row.row, own, stronger
                 )
         over = [*grid.base, *row.settings]
-        over += [*_narrower(row, schema.load(file, over), scale), *overrides]
         try:
+            over += [*_narrower(schema.load(file, over), scale), *overrides]
             plain = schema.load(file, over)
         except NmtError as error:
             raise NmtError(f"row {row.row}: {error}") from None
@@ -175,14 +175,14 @@ def _last_of_each(overrides: Sequence[str]) -> tuple[str, ...]:
     return tuple(kept.values())
 
 
-def _narrower(row: Row, whole: Config, scale: int) -> Iterator[str]:
-    """Overrides that divide the model's widths by `scale`."""
+def _narrower(whole: Config, scale: int) -> Iterator[str]:
+    """Overrides that divide the model's widths by `scale`. Raises NmtError where one cannot be divided."""
     for name in WIDTHS:
         width = getattr(whole.model, name, None)  # of another architecture
         if width is None or scale == 1:
             continue
         if width % scale:
-            raise NmtError(f"row {row.row}: model.{name}: {width} is not a multiple of --scale {scale}: choose another")
+            raise NmtError(f"model.{name}: {width} is not a multiple of --scale {scale}: choose another")
         yield f"model.{name}={width // scale}"
 
 
@@ -211,10 +211,8 @@ def check_unchanged(run: Run) -> None:
 
 
 def score(run: Run, average: int, device: str, test: scoring.Pairs | None) -> Scores:
-    """The scores of a finished run: of the average of its last checkpoints on the validation set and the test set.
-
-    `curve` has the validations during training, each with the seconds that had been trained.
-    """
+    """The scores of a finished run: of the average of its last checkpoints on the validation set and the test set, and
+    `curve`, the validations during training."""
     from nmt.checkpoints import averaging, model_file
 
     model = run.folder / "averaged.safetensors"
@@ -230,11 +228,7 @@ def score(run: Run, average: int, device: str, test: scoring.Pairs | None) -> Sc
         **({key: trained[-1][key] for key in ("target_tokens", "seconds")} if trained else {}),
         "validation": {"perplexity": scoring.perplexity(model, pairs, device), **scoring.scores(model, pairs, device)},
         **({"test": scoring.scores(model, test, device)} if test else {}),
-        "curve": [
-            row | {"seconds": max((one["seconds"] for one in trained if one["step"] <= row["step"]), default=0.0)}
-            for row in rows
-            if "validation_loss" in row
-        ],
+        "curve": [row for row in rows if "validation_loss" in row],
     }
 
 

@@ -256,6 +256,14 @@ def test_what_is_wrong_is_said(
         plan(grid, recipe, names, *overrides, scale=scale)
 
 
+def test_a_wrong_setting_of_a_row_is_said_with_its_name(grid: Any, recipe: Path) -> None:
+    table = grid.Grid(rows=(grid.Row(row="a"), grid.Row(row="b", settings=("model.hidden_size=4",))))
+    with pytest.raises(
+        NmtError, match=r"row b: .*model\.hidden_size: unknown setting of model\.architecture: transformer"
+    ):
+        grid.runs(table, table.rows, recipe, (), recipe.parent / "out", None, 1)
+
+
 def test_rows_of_one_name_are_refused(grid: Any, tmp_path: Path) -> None:
     path = tmp_path / "grid.yaml"
     path.write_text("rows: [{row: a}, {row: b}, {row: b, settings: [model.norm=pre]}]", encoding="utf-8")
@@ -583,27 +591,76 @@ def result(perplexity: float, bleu: float, test: float) -> dict[str, Any]:
 
 
 def test_rows_are_compared_after_the_time_of_the_fastest(script: Callable[[str], ModuleType]) -> None:
-    def timed(seconds: float, tokens: int, curve: list[tuple[int, float, float]]) -> list[dict[str, Any]]:
-        one = result(9.0, 20.0, 10.0) | {"seconds": seconds, "target_tokens": tokens}
+    def timed(seconds: float, tokens: int, curve: list[tuple[int, float]]) -> list[dict[str, Any]]:
+        one = result(9.0, 20.0, 10.0) | {"seconds": seconds, "target_tokens": tokens, "step": 40}
         one["validation"]["subwords_per_second"] = 500.4
-        one["curve"] = [
-            {"step": step, "seconds": at, "validation_loss": loss, "bleu": 10 * loss} for step, at, loss in curve
-        ]
+        one["curve"] = [{"step": step, "validation_loss": loss, "bleu": 10 * loss} for step, loss in curve]
         return [one]
 
     found = {
-        "slow": timed(200.0, 20_000, [(10, 60.0, 3.0), (20, 100.0, 2.5), (40, 200.0, 2.0)]),
-        "fast": timed(100.0, 40_000, [(40, 100.0, 1.5)]),
-        "slowest": timed(900.0, 9_000, [(40, 900.0, 1.0)]),
+        "slow": timed(200.0, 20_000, [(10, 3.0), (20, 2.5), (40, 2.0)]),
+        "fast": timed(100.0, 40_000, [(40, 1.5)]),
+        "slowest": timed(900.0, 9_000, [(40, 1.0)]),
         "old": [result(9.0, 20.0, 10.0)],
     }
-    lines = script("ablations").in_equal_time(found).split("\n")
+    in_equal_time = script("ablations").in_equal_time
+    lines = in_equal_time(found).split("\n")
     assert [line.split() for line in lines[2:5]] == [
         ["slow", "100", "500", "20", "2.50", "25.00"],
         ["fast", "400", "500", "40", "1.50", "15.00"],
         ["slowest", "10", "500"],
     ]
     assert "within 100 seconds" in lines[-1] and not any(line.startswith("old") for line in lines)
+    # With speeds that were measured in turn, the seconds of the trainings do not count.
+    lines = in_equal_time(found, {"slow": 50, "fast": 200, "slowest": 1000, "old": 1}).split("\n")
+    assert [line.split() for line in lines[2:5]] == [
+        ["slow", "50", "500"],
+        ["fast", "200", "500"],
+        ["slowest", "1,000", "500", "40", "1.00", "10.00"],
+    ]
+    assert "within 9 seconds" in lines[-1] and "measured in turn" in lines[-1]
+
+
+def test_speeds_are_measured_in_turn_and_once(
+    script: Callable[[str], ModuleType], recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a schedule that needs more steps than are timed."""
+    rows = tmp_path / "rows.yaml"
+    rows.write_text("rows: [{row: one}, {row: two, settings: [model.feed_forward=96]}]", encoding="utf-8")
+    ablations, output = script("ablations"), tmp_path / "out"
+    command = ["speed", str(recipe), "training.schedule=cosine", "training.warmup_steps=19", "--grid", str(rows)]
+    command += ["--output", str(output), "--rounds", "1", "--steps", "10", "--rows"]
+    shown = CliRunner().invoke(ablations.app, [*command, "one"])
+    [line] = rows_of(output / "speeds.jsonl")
+    assert (shown.exit_code, line["row"], line["round"]) == (0, "one", 1)
+    assert shown.stdout.split("\n")[2].split() == ["one", f"{line['target_tokens_per_second']:,.0f}", "1.00"]
+    assert not [path for path in output.iterdir() if path.name.startswith("one")], "the run of a speed is not a row's"
+
+    measured: list[str] = []
+
+    def stand_in(_: Path, overrides: tuple[str, ...], *__: object) -> Any:
+        measured.extend(override for override in overrides if override.startswith("model.feed_forward"))
+        return SimpleNamespace(speed=2 * line["target_tokens_per_second"])
+
+    monkeypatch.setattr(ablations.benchmark, "run_nmt", stand_in)
+    assert CliRunner().invoke(ablations.app, [*command, "one"]).stdout == shown.stdout
+    both = CliRunner().invoke(ablations.app, [*command, "one,two"])
+    assert measured == ["model.feed_forward=96"], "the first row is not measured again"
+    assert both.stdout.split("\n")[3].split()[-1] == "2.00"
+    wrong = CliRunner().invoke(ablations.app, [*command, "one", "--steps", "15"])
+    assert (wrong.exit_code, "--steps 15: give a multiple of 10" in wrong.stderr) == (1, True)
+
+
+def test_speeds_count_only_if_all_rows_have_one(grid: Any, script: Callable[[str], ModuleType], recipe: Path) -> None:
+    ablations, runs = script("ablations"), plan(grid, recipe, "first,wide", seeds="1,2")
+    output = recipe.parent / "out"
+    results = grid.Results(output / "speeds.jsonl")
+    for row, speed in [("first", 1.0), ("first", 9.0), ("first", 2.0), ("wide", 4.0)]:
+        assert ablations.measured_speeds(output, runs) == {}
+        run = next(run for run in runs if run.row.row == row)
+        results.add(ablations.speed_key(run) | {"target_tokens_per_second": speed})
+    assert ablations.measured_speeds(output, runs) == {"first": 2.0, "wide": 4.0}
+    assert ablations.measured_speeds(output, plan(grid, recipe, "first,wide", "model.norm=pre")) == {}
 
 
 def test_tables_show_means_ranges_and_differences(grid: Any, script: Callable[[str], ModuleType], recipe: Path) -> None:
