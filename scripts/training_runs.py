@@ -153,7 +153,8 @@ def _check_status(run: "Run", process: "subprocess.Popen[str]", until: int | Non
     if printed.strip() and not process.returncode:  # a finished run prints a path
         return
     if until is None or not reached(run, until):
-        log.info("%s seed %d: stopped; the same command continues it", run.row.row, run.seed)
+        ended = "ended with an error" if process.returncode == 1 else "stopped"
+        log.info("%s seed %d: %s; the same command continues it", run.row.row, run.seed, ended)
         raise typer.Exit(process.returncode if process.returncode >= 0 else 128 - process.returncode)
 
 

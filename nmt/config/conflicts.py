@@ -213,13 +213,16 @@ def of_transformer(model: sections.TransformerConfig) -> Iterator[str]:
 
 def of_recurrent(model: sections.RecurrentConfig) -> Iterator[str]:
     if model.tie != "none" and model.embedding_size != model.hidden_size:
-        yield f"{model.tie=!s} needs {model.embedding_size=} equal to {model.hidden_size=}: change one, or choose none"
+        yield (
+            f"{model.tie=!s} needs {model.embedding_size=} equal to {model.hidden_size=}: change one, or set "
+            "model.tie=none"
+        )
     if model.encoder_size is None and model.hidden_size % model.directions:
         yield f"{model.hidden_size=} is odd, and two directions share it: make it even, or give model.encoder_size"
     elif model.attention == "dot" and model.source_width != model.hidden_size:
         yield (
             f"{model.attention=!s} needs source states as wide as {model.hidden_size=}, and they have "
-            f"{model.source_width}: choose general"
+            f"{model.source_width}: set model.encoder_size=null, or model.attention=general"
         )
     for key, default in {"attention_span": "global", "attention_choice": "soft"}.items():
         if model.attention == "none" and getattr(model, key) != default:

@@ -138,7 +138,7 @@ class _Reader:
         values: dict[str, Any] = {}
         for key, child in given.items():
             if key in known:
-                values[key] = self._setting(known[key], child, prefix + key)
+                values[key] = self._setting(known[key], child, prefix + key, known)
             else:
                 shown = len(self.problems) < _MOST_PROBLEMS
                 advice = (others or {}).get(key) or (self._suggestion(key, list(known), path) if shown else "")
@@ -164,7 +164,8 @@ class _Reader:
         others = {key: advice.format(value) for value, one in reversed(choices.items()) for key in settings(one)}
         return self.mapping(choices[chosen], node, path, others)
 
-    def _setting(self, setting: Setting, node: Node, path: str) -> Any:
+    def _setting(self, setting: Setting, node: Node, path: str, beside: Mapping[str, Setting]) -> Any:
+        """The value of the setting at `path`; beside: all settings of its section."""
         if setting.choice:
             return self._variant(setting, setting.choice, node, path)
         try:
@@ -176,7 +177,8 @@ class _Reader:
         except _Mismatch as mismatch:
             path, annotation, node = mismatch.args or (path, setting.type, node)
             expected = setting._replace(type=annotation).expected
-            self._break(f"{node.where}{path}: expected {expected}; found {node.written}{_advice(annotation, node)}")
+            advice = _advice(annotation, node) or _of_another(annotation, node, path, beside)
+            self._break(f"{node.where}{path}: expected {expected}; found {node.written}{advice}")
             return None
         if not (setting.path and isinstance(value, str) and value.startswith("~")):
             return value
@@ -262,6 +264,14 @@ def _advice(annotation: Any, node: Node) -> str:
     if isinstance(node.value, float) and int in kinds and not re.search("[.eE]", node.written):
         return f": a whole number has at most {located_yaml.MOST_DIGITS} digits"
     return ""
+
+
+def _of_another(annotation: Any, node: Node, path: str, beside: Mapping[str, Setting]) -> str:
+    """If one setting of the section has the choice that was given to the setting at `path`: that it has."""
+    if typing.get_origin(annotation) is not Literal or not isinstance(node.value, str) or node.value == "none":
+        return ""  # "none" is a wish to be without this setting, not another setting's choice
+    takers = [name for name, own in beside.items() if node.value in typing.get_args(own.type)]
+    return f", which is a choice of {path[: path.rfind('.') + 1]}{takers[0]}" if len(takers) == 1 else ""
 
 
 def to_yaml(value: Any) -> str:

@@ -75,6 +75,23 @@ def test_an_unknown_architecture_is_answered_with_all(value: str) -> None:
     assert problem(f"model.architecture={value}", "model.cell=gru", "model.heads=2").startswith(start)
 
 
+@pytest.mark.parametrize(
+    ("setting", "value", "key"),
+    [
+        ("model.attention", "hard", "model.attention_choice"),
+        ("model.attention", "local-p", "model.attention_span"),
+        ("training.optimizer", "cosine", "training.schedule"),
+    ],
+)
+def test_a_choice_of_another_setting_is_answered_with_its_name(setting: str, value: str, key: str) -> None:
+    assert problem(RECURRENT, f"{setting}={value}").endswith(f"; found {value}, which is a choice of {key}")
+
+
+def test_none_and_a_choice_of_several_settings_are_not_answered_with_one() -> None:
+    assert problem("training.optimizer=none").endswith("; found none")
+    assert problem("model.norm=none").endswith("; found none")
+
+
 def test_the_settings_of_all_are_known_in_the_order_declared() -> None:
     of_model = [path.removeprefix("model.") for path in all_settings(Config) if path.startswith("model.")]
     assert of_model == list(dict.fromkeys([*vars(TransformerConfig()), *vars(RecurrentConfig())]))

@@ -458,13 +458,15 @@ def test_the_worse_half_is_stopped_early_and_not_started_again(grid: Any, recipe
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_when_one_run_fails_the_others_are_saved(grid: Any, recipe: Path, tmp_path: Path) -> None:
+def test_when_one_run_fails_the_others_are_saved(grid: Any, recipe: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "nmt")
     runs = rows_of_quality(grid, recipe, [0.1, 0.2, 0.3])
     (runs[1].folder).parent.mkdir(parents=True)
     runs[1].folder.write_text("in the way")
     with pytest.raises(typer.Exit) as status:
         list(grid.training_runs.train(runs, SimpleNamespace(device="cpu", ranks=None, jobs=3)))
     assert status.value.exit_code == 1
+    assert f"{runs[1].row.row} seed 1: ended with an error; the same command continues it" in caplog.messages
     assert all((run.folder / "ended").exists() for run in (runs[0], runs[2]))
 
 

@@ -157,7 +157,10 @@ def additive_scores(query: Tensor, keys: Tensor, energy: Tensor) -> Tensor:
 
 class _AdditiveScores(torch.autograd.Function):
     """One query at a time: tanh of all, [B, T, S, A], would be the largest tensor of the model. The backward pass
-    computes it again."""
+    computes it again: with y_tj = tanh(q_t + k_j) and the gradient g_tj of score_tj,
+
+        dv = Σ_tj g_tj y_tj,    dq_t = Σ_j g_tj v ∘ (1 - y_tj²),    dk_j = Σ_t g_tj v ∘ (1 - y_tj²)
+    """
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, keys: Tensor, energy: Tensor) -> Tensor:

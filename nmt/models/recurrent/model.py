@@ -139,7 +139,7 @@ class Decoder(nn.Module):
         return torch.cat(states, dim=1), torch.cat(queries, dim=1), drawn
 
     def _after(self, of_input: Tensor, cells: tuple[State, ...]) -> tuple[State, ...]:
-        """The states of all layers after a step, where the first layer's W x + b is given."""
+        """The states of all layers after a step; of_input [B, G·H]: W x + b of the first layer, for its G gates."""
         after: list[State] = [self.cells[0].update(of_input, cells[0])]  # type: ignore[operator]
         for layer, state in zip(self.cells[1:], cells[1:], strict=True):
             after.append(layer.step(self._dropout(after[-1][0]), state))  # type: ignore[operator]
@@ -164,7 +164,7 @@ class Decoder(nn.Module):
         return Source(memory.states, memory.states, mask[:, None], mask.sum(dim=1, keepdim=True), None)
 
     def first_states(self, memory: RecurrentMemory) -> tuple[State, ...]:
-        """Of each layer, [B, H] each."""
+        """From what the whole source has left in the encoder, [B, L·E]: of each layer, [B, H] each."""
         parts = torch.split(self.first(memory.final), self.config.hidden_size, dim=1)
         count = len(self.cells)
         h = [part.tanh() for part in parts[:count]]
@@ -294,7 +294,8 @@ class RecurrentModel(TranslationModel):
             missing += " This one has no attention at all: its decoder knows the source only from its first state."
             return Inside({}, None, "none, as this model has no attention", missing=missing)
         weights, centers = self._weights_and_centers(self.encode(source), target)
-        kinds = [f"{config.attention} attention", config.attention_span, config.attention_choice]
+        choice = "hard (the probabilities of the positions)" if config.attention_choice == "hard" else "soft"
+        kinds = [f"{config.attention} attention", config.attention_span, choice]
         return Inside(
             {"cross": weights[None]},
             alignment=_shares(weights)[0],
