@@ -96,6 +96,16 @@ def test_an_override_that_a_row_gives_way_to_is_said(grid: Any, recipe: Path, ca
     ]
 
 
+@pytest.mark.parametrize("name", ["ablations", "architectures", "lengths", "small-data"])
+def test_each_grid_that_comes_with_the_project_suits_the_recipe_that_it_names(grid: Any, name: str) -> None:
+    file = ROOT / "configs" / "grids" / f"{name}.yaml"
+    recipe = re.search(r"configs/[\w-]+\.yaml", file.read_text(encoding="utf-8"))
+    assert recipe is not None
+    table = grid.load(file)
+    runs = grid.runs(table, table.rows, ROOT / recipe[0], (), Path("out"), None, 1)
+    assert len(runs) > 2 and len({repr(run.settings) for run in runs}) == len(runs)
+
+
 # ------------------------------------------------------------------------ Table 3
 
 
