@@ -12,7 +12,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -71,7 +71,7 @@ def train(
     table = grid.load(grid_)
     runs = grid.runs(table, table.chosen(rows), recipe, overrides or (), output, seeds, scale=1)
     launch, stopped = Launch(device, nproc_per_node, jobs), dict[str, Stopped]()
-    speeds = measured_speeds(output, runs)
+    speeds = speeds_for_comparison(output, runs, launch)
     if halve:
         steps = [int(step) for step in numbers(halve, "--halve", int, least=1)]
         check_halving(runs, steps)
@@ -141,11 +141,11 @@ def in_equal_time(found: dict[str, list[grid.Scores]], speeds: Mapping[str, floa
     least = min(one["target_tokens"] / speed(row, one) for row, results in timed.items() for one in results)
     rows = []
     for row, results in timed.items():
-        steps = [one["step"] * least * speed(row, one) / one["target_tokens"] for one in results]
-        validated = [
-            [each for each in one["curve"] if each["step"] <= last] for one, last in zip(results, steps, strict=True)
-        ]
-        last = [of_run[-1] for of_run in validated if of_run]
+        validated = []
+        for one in results:  # each within the time, which is the fastest row's own but for rounding
+            steps = one["step"] * least * speed(row, one) / one["target_tokens"] * (1 + 1e-9)
+            validated.append([each for each in one["curve"] if each["step"] <= steps])
+        last = [of_run[-1] for of_run in validated] if all(validated) else []
         rows.append(
             [
                 row,
@@ -168,7 +168,7 @@ def in_equal_time(found: dict[str, list[grid.Scores]], speeds: Mapping[str, floa
 
 
 SPEEDS = "speeds.jsonl"
-_WARMUP = 10  # steps that are not timed
+_UNTIMED = 10  # first steps of a run
 
 
 @app.command(short_help="Measure the training speed of each row, in turn.")
@@ -188,45 +188,71 @@ def speed(
     nproc_per_node: grid.Ranks = None,
 ) -> None:
     """Train each row for some steps, one row after the other, in several rounds, so that a change in the machine's
-    speed affects all rows. Let nothing else run. `train` with the same settings and --output then compares the rows in
-    equal time by these speeds, instead of by the time that each took.
+    speed affects all rows. Let nothing else run. `train` with the same --output then compares the rows in equal time by
+    these speeds, instead of by the time that each took.
 
-    The same command again measures only what is missing.
+    The same command again measures only what is missing. On another machine use another --output, or delete its
+    speeds.jsonl.
 
     Example: scripts/ablations.py speed configs/multi30k.yaml
     """
-    if steps % _WARMUP:
-        raise NmtError(f"--steps {steps}: give a multiple of {_WARMUP}, the number of steps before them")
-    table = grid.load(grid_)
+    if steps % _UNTIMED:
+        raise NmtError(f"--steps {steps}: give a multiple of {_UNTIMED}, the number of steps before them")
+    table, launch = grid.load(grid_), Launch(device, nproc_per_node)
     runs = grid.runs(table, table.chosen(rows), recipe, overrides or (), output, None, scale=1)
     results = grid.Results(output / SPEEDS)
     for number, run in itertools.product(range(1, rounds + 1), runs):
-        key = speed_key(run) | {"round": number}
+        key = speed_key(run, launch) | {"steps": steps, "round": number}
         if results.find(key) is None:
-            measured = benchmark.run_nmt(run.file, run.overrides, Launch(device, nproc_per_node), steps, _WARMUP)
+            try:
+                measured = benchmark.run_nmt(run.file, run.overrides, launch, steps, _UNTIMED)
+            except NmtError as error:
+                raise NmtError(f"row {run.row.row}: {error}") from None
             results.add(key | {"target_tokens_per_second": round(measured.speed, 1)})
             log.info("%s, round %d: %s target tokens/s", run.row.row, number, f"{measured.speed:,.0f}")
-    speeds = measured_speeds(output, runs)
-    first = next(iter(speeds.values()))
-    table_of_speeds = [[row, f"{speed:,.0f}", f"{speed / first:.2f}"] for row, speed in speeds.items()]
-    text.result(format_table([["row", "tokens/s", "ratio"], *table_of_speeds], rule=True))
+    speeds = measured_speeds(output, runs, launch)
+    medians = {row: statistics.median(of_row) for row, of_row in speeds.items()}
+    first = next(iter(medians.values()))
+    lines = [
+        [row, f"{median:,.0f}", f"{median / first:.2f}", f"{min(speeds[row]):,.0f} to {max(speeds[row]):,.0f}"]
+        for row, median in medians.items()
+    ]
+    text.result(format_table([["row", "tokens/s", "ratio", "rounds"], *lines], rule=True))
 
 
-def speed_key(run: grid.Run) -> dict[str, Any]:
-    """What the speed of a row depends on."""
-    return {"row": run.row.row, "settings": {name: value for name, value in run.settings.items() if name != "seed"}}
+def speed_key(run: grid.Run, launch: Launch) -> dict[str, Any]:
+    """What the speed of a row depends on, on one machine: settings in short, without those that are the same in all
+    runs that are timed, and without search."""
+    timed = replace(run, overrides=(*run.overrides, *benchmark.TIMED, f"training.max_steps={_UNTIMED}"))
+    settings = {name: value for name, value in timed.settings.items() if name not in ("seed", "decoding")}
+    return {"row": run.row.row, "device": launch.device, "ranks": launch.ranks, "settings": settings}
 
 
-def measured_speeds(output: Path, runs: Sequence[grid.Run]) -> dict[str, float]:
-    """The median of the speeds of each row that `speed` has measured, in target tokens per second. Empty if a row is
-    missing: only speeds that were measured in turn can be compared."""
-    lines, found = grid.Results(output / SPEEDS).lines, dict[str, float]()
+def measured_speeds(output: Path, runs: Sequence[grid.Run], launch: Launch) -> dict[str, list[float]]:
+    """The speeds of each row that `speed` has measured, in target tokens per second; rows without any are left out."""
+    lines, found = grid.Results(output / SPEEDS).lines, dict[str, list[float]]()
     for run in runs:
-        key = speed_key(run)
-        if not (rounds := [line["target_tokens_per_second"] for line in lines if key.items() <= line.items()]):
-            return {}
-        found[run.row.row] = statistics.median(rounds)
+        key = speed_key(run, launch)
+        if rounds := [line["target_tokens_per_second"] for line in lines if key.items() <= line.items()]:
+            found[run.row.row] = rounds
     return found
+
+
+def speeds_for_comparison(output: Path, runs: Sequence[grid.Run], launch: Launch) -> dict[str, float]:
+    """The median of the measured speeds of each row. Empty if a row has none, which is logged if others have one: only
+    speeds that were measured in turn can be compared."""
+    found = measured_speeds(output, runs, launch)
+    missing = list(dict.fromkeys(run.row.row for run in runs if run.row.row not in found))
+    if not missing:
+        return {row: statistics.median(rounds) for row, rounds in found.items()}
+    if (output / SPEEDS).exists():
+        log.warning(
+            "%s: no speed of %s with these settings: the rows are compared by the time that each took; "
+            "scripts/ablations.py speed measures what is missing",
+            output / SPEEDS,
+            ", ".join(missing),
+        )
+    return {}
 
 
 # ------------------------------------------------------------------------ search

@@ -37,11 +37,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from training_runs import Launch
+from training_runs import Launch, ending_on_sigterm
 
 from nmt.config import schema
 from nmt.decoding.model_loader import load_settings
 from nmt.device import usable_cores
+from nmt.errors import NmtError
 
 NMT = [sys.executable, "-m", "nmt"]
 # Python keeps compiled modules, unless an environment forbids it: then each start of nmt would compile it again.
@@ -69,16 +70,24 @@ class Measured:
     rows: list[dict[str, float]]
 
 
-def run_nmt(config: Path, overrides: Sequence[str], launch: Launch, steps: int, warmup: int) -> Measured:
-    """A new run; the first `warmup` steps do not count for the speed. Its learning rate is constant: the config's
-    schedule may need more steps."""
+# Of all runs that are timed: they are short, so they are not validated, and their learning rate is constant, as the
+# config's schedule may need more steps. What ends a stage of the data may be a validation, so there are no stages.
+TIMED = (
+    "training.schedule=constant", "training.learning_rate=0.0001", "training.final_learning_rate=0",
+    "training.warmup_steps=0", "data.validation=null", "data.stages=[]", "training.best_set=null",
+    "training.patience=null", "training.max_epochs=null", "training.max_seconds=null",
+    "training.validate_every=1000000", "training.checkpoint_every=1000000",
+)  # fmt: skip
+
+
+def run_nmt(config: Path, overrides: Sequence[str], launch: Launch, steps: int, untimed: int) -> Measured:
+    """A new run with the settings of `TIMED`. The speed is that of `steps` steps after the first `untimed` ones.
+
+    Raises NmtError if it fails.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        settings = [
-            *overrides, f"run_dir={folder}/run", f"training.max_steps={warmup + steps}",
-            "training.schedule=constant", "training.learning_rate=0.0001", "training.warmup_steps=0",
-            "data.validation=null", "training.best_set=null", "training.patience=null", "training.max_epochs=null",
-            "training.max_seconds=null", f"training.log_every={warmup}", "training.checkpoint_every=1000000",
-        ]  # fmt: skip
+        ends = [f"run_dir={folder}/run", f"training.max_steps={untimed + steps}", f"training.log_every={untimed}"]
+        settings = [*overrides, *TIMED, *ends]
         ranks = ["--nproc-per-node", str(launch.ranks)] if launch.ranks else []
         command = [*NMT, "train", str(config), *settings, "--device", launch.device, *ranks]
         _, memory, _ = measured(command)
@@ -318,23 +327,28 @@ def write_corpus(folder: Path, pairs: int) -> None:
 def measured(command: Sequence[str]) -> tuple[float, float, str]:
     """Seconds, peak resident memory in GiB (of the largest process, if it starts others), and what it printed.
 
-    Raises SystemExit with its last line if it cannot be started or fails.
+    Raises NmtError with its last line if it cannot be started or fails. It does not outlive this process on SIGTERM.
     """
     start = time.perf_counter()
     shown = textwrap.shorten(shlex.join(command), 120)
-    with tempfile.TemporaryFile("w+") as errors:
+    with tempfile.TemporaryFile("w+") as errors, ending_on_sigterm():
         try:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=_USUAL)
         except OSError as error:
-            sys.exit(f"benchmark: {shown}: {error.strerror}")
+            raise NmtError(f"{shown}: {error.strerror}") from None
         assert process.stdout
-        output = process.stdout.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+        try:
+            output = process.stdout.read()
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        finally:
+            if process.returncode is None:  # an exception here
+                process.terminate()
+                process.wait()
         if process.returncode:
             errors.seek(0)
             last = [line for line in (output + errors.read()).split("\n") if line][-1:]
-            sys.exit("\n".join([f"benchmark: {shown} ended with status {process.returncode}", *last]))
+            raise NmtError(": ".join([f"{shown} ended with status {process.returncode}", *last]))
     return time.perf_counter() - start, peak_gib(usage), output
 
 
@@ -393,7 +407,10 @@ def main() -> None:
         "--against", metavar="COMMAND", help="command to compare with; it must print target_tokens_per_second=NUMBER"
     )
     other.add_argument(
-        "--beside", action="append", metavar="section.key=value", help="compare with nmt in another setting"
+        "--beside",
+        action="append",
+        metavar="section.key=value",
+        help="compare with nmt in another setting; not in the schedule, which is constant in all runs",
     )
     training.add_argument("--rounds", type=at_least_one, default=5)
     training.add_argument("--steps", type=at_least_one, default=60, help="steps that are timed; a multiple of --warmup")
@@ -433,7 +450,10 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.run is train and arguments.steps % arguments.warmup:
         parser.error(f"--steps {arguments.steps} must be a multiple of --warmup {arguments.warmup}")
-    arguments.run(arguments)
+    try:
+        arguments.run(arguments)
+    except NmtError as error:
+        sys.exit(f"benchmark: {error}")
 
 
 if __name__ == "__main__":

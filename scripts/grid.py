@@ -254,7 +254,7 @@ class Results:
                 self.lines.append(json.loads(line))
             except ValueError:
                 raise NmtError(
-                    f"{path}: line {number}: not JSON: delete the line, and its row is scored again"
+                    f"{path}: line {number}: not JSON: delete the line, and its row is measured again"
                 ) from None
 
     def find(self, key: dict[str, Any]) -> dict[str, Any] | None:

@@ -72,7 +72,7 @@ def train(runs: Sequence["Run"], launch: Launch, until: int | None = None) -> It
                     _check_status(run, running[run], until)
             for run in ended:
                 del running[run]
-                with _ending_on_sigterm():  # Ctrl-C is an exception anyway
+                with ending_on_sigterm():  # Ctrl-C is an exception anyway
                     yield run
     finally:  # of an exception here, of a run, or in what the caller does with one
         for process in running.values():
@@ -103,11 +103,11 @@ def _passing_on(running: dict["Run", "subprocess.Popen[str]"]) -> Iterator[None]
 
 
 @contextmanager
-def _ending_on_sigterm() -> Iterator[None]:
-    """SIGTERM raises typer.Exit, so that other runs are ended too."""
+def ending_on_sigterm() -> Iterator[None]:
+    """SIGTERM raises SystemExit, so that what was started here is ended too."""
 
     def end(number: int, _: FrameType | None) -> None:
-        raise typer.Exit(128 + number)
+        sys.exit(128 + number)
 
     before = signal.getsignal(signal.SIGTERM)
     if before == signal.SIG_DFL:

@@ -222,13 +222,14 @@ def of_recurrent(model: sections.RecurrentConfig) -> Iterator[str]:
     elif model.attention == "dot" and model.source_width != model.hidden_size:
         yield (
             f"{model.attention=!s} needs source states as wide as {model.hidden_size=}, and they have "
-            f"{model.source_width}: set model.encoder_size=null, or model.attention=general"
+            f"{model.source_width}: change model.encoder_size, or set model.attention=general"
         )
     for key, default in {"attention_span": "global", "attention_choice": "soft"}.items():
         if model.attention == "none" and getattr(model, key) != default:
             yield f"{model.attention=!s} does not go with model.{key}={getattr(model, key)}: set model.{key}={default}"
     if model.attention_span == "global" and model.attention_window != sections.RecurrentConfig.attention_window:
-        yield f"{model.attention_window=} does nothing with {model.attention_span=!s}: choose local-m or local-p"
+        local = "" if model.attention in ("none", "latent") else ", or choose a local span: local-m or local-p"
+        yield f"{model.attention_window=} does nothing with {model.attention_span=!s}: delete it{local}"
     if model.attention == "latent" and model.attention_span != "global":
         yield f"{model.attention=!s} does not go with {model.attention_span=!s}: set model.attention_span=global"
 
@@ -238,7 +239,7 @@ def of_recurrent_training(training: sections.TrainingConfig) -> Iterator[str]:
     reasons = {
         "compile": "torch.compile unrolls the loop over the positions of each new length",
         "packed": "its batches are padded",
-        "activation_checkpointing": "it keeps the states of all positions",
+        "activation_checkpointing": "a recurrent model keeps the states of all positions",
     }
     for key, reason in reasons.items():
         if getattr(training, key):

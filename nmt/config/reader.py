@@ -249,6 +249,8 @@ class _Reader:
         for names, cutoff in ((by_name, 0.85), (here, 0.61), (by_name, 0.75)):
             if close := difflib.get_close_matches(plain, names, n=1, cutoff=cutoff):
                 return f"; did you mean {' or '.join(by_name[close[0]])}?"
+        if len(whole := [name for name in here if plain in name.split("_")]) == 1:  # a word of its name
+            return f"; did you mean {here[whole[0]]}?"
         return f"; {f'{path} takes' if path else 'known settings:'} {', '.join(known)}"
 
 
@@ -267,11 +269,11 @@ def _advice(annotation: Any, node: Node) -> str:
 
 
 def _of_another(annotation: Any, node: Node, path: str, beside: Mapping[str, Setting]) -> str:
-    """If one setting of the section has the choice that was given to the setting at `path`: that it has."""
+    """If the value given to the setting at `path` is a choice of one other setting of the section: which one."""
     if typing.get_origin(annotation) is not Literal or not isinstance(node.value, str) or node.value == "none":
         return ""  # "none" is a wish to be without this setting, not another setting's choice
     takers = [name for name, own in beside.items() if node.value in typing.get_args(own.type)]
-    return f", which is a choice of {path[: path.rfind('.') + 1]}{takers[0]}" if len(takers) == 1 else ""
+    return f": set {path[: path.rfind('.') + 1]}{takers[0]}={node.value}" if len(takers) == 1 else ""
 
 
 def to_yaml(value: Any) -> str:

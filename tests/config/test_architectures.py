@@ -84,7 +84,17 @@ def test_an_unknown_architecture_is_answered_with_all(value: str) -> None:
     ],
 )
 def test_a_choice_of_another_setting_is_answered_with_its_name(setting: str, value: str, key: str) -> None:
-    assert problem(RECURRENT, f"{setting}={value}").endswith(f"; found {value}, which is a choice of {key}")
+    assert problem(RECURRENT, f"{setting}={value}").endswith(f"; found {value}: set {key}={value}")
+
+
+def test_a_window_without_a_local_span_is_not_answered_with_a_span_that_does_not_go_with_the_attention() -> None:
+    for kind in ("none", "latent"):
+        assert problem(RECURRENT, f"model.attention={kind}", "model.attention_window=3").endswith("delete it")
+
+
+@pytest.mark.parametrize("word", ["span", "choice", "window"])
+def test_a_word_of_one_name_is_answered_with_it(word: str) -> None:
+    assert problem(RECURRENT, f"model.{word}=3").endswith(f"unknown setting; did you mean model.attention_{word}?")
 
 
 def test_none_and_a_choice_of_several_settings_are_not_answered_with_one() -> None:
@@ -135,7 +145,7 @@ def test_defaults_are_those_of_the_architecture_but_its_own_name() -> None:
         (["embedding_size=8", "tie=all"], ["model.tie=all", "model.embedding_size=8", "model.hidden_size=512"]),
         (["hidden_size=7"], ["model.hidden_size=7", "even", "model.encoder_size"]),
         (["attention=dot", "encoder_size=8"], ["model.attention=dot", "model.hidden_size=512", "16", "general"]),
-        (["attention_window=3"], ["model.attention_window=3", "choose local-m or local-p"]),
+        (["attention_window=3"], ["model.attention_window=3", "delete it, or choose a local span: local-m or local-p"]),
         (["attention=none", "attention_span=local-m"], ["model.attention=none", "set model.attention_span=global"]),
         (["attention=none", "attention_choice=hard"], ["model.attention=none", "set model.attention_choice=soft"]),
         *[

@@ -488,7 +488,7 @@ def test_a_signal_while_a_row_is_scored_ends_the_grid_and_the_other_rows(
     runs, started = rows_of_quality(grid, recipe, [0.1, 0.2, 0.3]), []
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell may ignore for what runs in the background
     left_out = [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)]
-    with pytest.raises((typer.Exit, KeyboardInterrupt)):
+    with pytest.raises((SystemExit, KeyboardInterrupt)):
         for run in grid.training_runs.train(runs, SimpleNamespace(device="cpu", ranks=None, jobs=2), 2):
             started.append(run)
             os.kill(os.getpid(), number)
@@ -633,6 +633,26 @@ def test_rows_are_compared_after_the_time_of_the_fastest(script: Callable[[str],
     assert "within 9 seconds" in lines[-1] and "measured in turn" in lines[-1]
 
 
+@pytest.mark.parametrize("speed", [14_000.0 + 7 * i for i in range(150)])
+def test_the_fastest_row_keeps_its_last_validation(script: Callable[[str], ModuleType], speed: float) -> None:
+    """Whatever is lost by rounding."""
+    one = result(9.0, 20.0, 10.0) | {"seconds": 9.0, "target_tokens": 8_866_499, "step": 2400}
+    one["validation"]["subwords_per_second"] = 1.0
+    one["curve"] = [{"step": step, "validation_loss": 1.0, "bleu": 1.0} for step in (2200, 2400)]
+    assert " 2,400 " in script("ablations").in_equal_time({"fast": [one]}, {"fast": speed})
+
+
+def test_a_row_of_which_a_seed_was_not_validated_in_time_has_no_mean(script: Callable[[str], ModuleType]) -> None:
+    def seed(first: int, tokens: int) -> dict[str, Any]:
+        one = result(9.0, 20.0, 10.0) | {"seconds": 9.0, "target_tokens": tokens, "step": 40}
+        one["validation"]["subwords_per_second"] = 1.0
+        return one | {"curve": [{"step": first, "validation_loss": 1.0, "bleu": 1.0}]}
+
+    found = {"fast": [seed(10, 100)], "slow": [seed(10, 100), seed(40, 100)]}
+    lines = script("ablations").in_equal_time(found, {"fast": 2.0, "slow": 1.0}).split("\n")
+    assert [line.split() for line in lines[2:4]] == [["fast", "2", "1", "10", "1.00", "1.00"], ["slow", "1", "1"]]
+
+
 def test_speeds_are_measured_in_turn_and_once(
     script: Callable[[str], ModuleType], recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -641,38 +661,83 @@ def test_speeds_are_measured_in_turn_and_once(
     rows.write_text("rows: [{row: one}, {row: two, settings: [model.feed_forward=96]}]", encoding="utf-8")
     ablations, output = script("ablations"), tmp_path / "out"
     command = ["speed", str(recipe), "training.schedule=cosine", "training.warmup_steps=19", "--grid", str(rows)]
-    command += ["--output", str(output), "--rounds", "1", "--steps", "10", "--rows"]
-    shown = CliRunner().invoke(ablations.app, [*command, "one"])
+    command += ["training.final_learning_rate=0.0001", "--output", str(output), "--rounds", "1", "--steps", "10"]
+    shown = CliRunner().invoke(ablations.app, [*command, "--rows", "one"])
     [line] = rows_of(output / "speeds.jsonl")
     assert (shown.exit_code, line["row"], line["round"]) == (0, "one", 1)
-    assert shown.stdout.split("\n")[2].split() == ["one", f"{line['target_tokens_per_second']:,.0f}", "1.00"]
+    speed = f"{line['target_tokens_per_second']:,.0f}"
+    assert shown.stdout.split("\n")[2].split() == ["one", speed, "1.00", speed, "to", speed]
     assert not [path for path in output.iterdir() if path.name.startswith("one")], "the run of a speed is not a row's"
 
     measured: list[str] = []
 
     def stand_in(_: Path, overrides: tuple[str, ...], *__: object) -> Any:
-        measured.extend(override for override in overrides if override.startswith("model.feed_forward"))
+        measured.append("two" if "model.feed_forward=96" in overrides else "one")
         return SimpleNamespace(speed=2 * line["target_tokens_per_second"])
 
     monkeypatch.setattr(ablations.benchmark, "run_nmt", stand_in)
-    assert CliRunner().invoke(ablations.app, [*command, "one"]).stdout == shown.stdout
-    both = CliRunner().invoke(ablations.app, [*command, "one,two"])
-    assert measured == ["model.feed_forward=96"], "the first row is not measured again"
-    assert both.stdout.split("\n")[3].split()[-1] == "2.00"
-    wrong = CliRunner().invoke(ablations.app, [*command, "one", "--steps", "15"])
+    assert CliRunner().invoke(ablations.app, [*command, "--rows", "one"]).stdout == shown.stdout
+    both = CliRunner().invoke(ablations.app, command)
+    assert measured == ["two"], "the first row is not measured again"
+    assert both.stdout.split("\n")[3].split()[2] == "2.00"
+    for changed in (["--steps", "20"], ["--nproc-per-node", "2"], ["model.norm=pre"]):
+        measured.clear()
+        assert CliRunner().invoke(ablations.app, [*command, *changed]).exit_code == 0
+        assert measured == ["one", "two"], changed
+    wrong = CliRunner().invoke(ablations.app, [*command, "--steps", "15"])
     assert (wrong.exit_code, "--steps 15: give a multiple of 10" in wrong.stderr) == (1, True)
 
 
-def test_speeds_count_only_if_all_rows_have_one(grid: Any, script: Callable[[str], ModuleType], recipe: Path) -> None:
+def test_a_failure_while_a_speed_is_measured_names_the_row(
+    script: Callable[[str], ModuleType], recipe: Path, tmp_path: Path
+) -> None:
+    rows = tmp_path / "rows.yaml"
+    rows.write_text("rows: [{row: odd, settings: [training.batch_tokens=2]}]", encoding="utf-8")
+    command = ["speed", str(recipe), "--grid", str(rows), "--output", str(tmp_path / "out")]
+    failed = CliRunner().invoke(script("ablations").app, command)
+    assert failed.exit_code == 1 and failed.stderr.startswith("error: row odd: ")
+    assert "ended with status 1: error: " in failed.stderr and failed.stderr.count("\n") == 1
+
+
+def test_a_run_that_is_timed_ends_with_the_command(script: Callable[[str], ModuleType], tmp_path: Path) -> None:
+    benchmark, number = script("benchmark"), tmp_path / "number"
+    program = f"import os, pathlib, time; pathlib.Path({str(number)!r}).write_text(str(os.getpid())); time.sleep(60)"
+
+    def stop() -> None:
+        while not number.exists() or not number.read_text():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    with pytest.raises(SystemExit) as status:
+        benchmark.measured([sys.executable, "-c", program])
+    thread.join()
+    assert status.value.code == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(number.read_text()), 0)
+
+
+def test_speeds_count_only_if_all_rows_have_one(
+    grid: Any, script: Callable[[str], ModuleType], recipe: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     ablations, runs = script("ablations"), plan(grid, recipe, "first,wide", seeds="1,2")
-    output = recipe.parent / "out"
+    output, launch = recipe.parent / "out", grid.Launch("cpu")
     results = grid.Results(output / "speeds.jsonl")
     for row, speed in [("first", 1.0), ("first", 9.0), ("first", 2.0), ("wide", 4.0)]:
-        assert ablations.measured_speeds(output, runs) == {}
+        caplog.clear()
+        assert ablations.speeds_for_comparison(output, runs, launch) == {}
+        assert caplog.messages == [message for message in caplog.messages if ": no speed of " in message]
+        assert len(caplog.messages) == results.path.exists(), "said once there are some"
         run = next(run for run in runs if run.row.row == row)
-        results.add(ablations.speed_key(run) | {"target_tokens_per_second": speed})
-    assert ablations.measured_speeds(output, runs) == {"first": 2.0, "wide": 4.0}
-    assert ablations.measured_speeds(output, plan(grid, recipe, "first,wide", "model.norm=pre")) == {}
+        results.add(ablations.speed_key(run, launch) | {"target_tokens_per_second": speed})
+    assert caplog.messages[0].startswith(f"{output / 'speeds.jsonl'}: no speed of wide with these settings")
+    assert ablations.speeds_for_comparison(output, runs, launch) == {"first": 2.0, "wide": 4.0}
+    same = ["decoding.beam_size=2", "training.max_steps=40", "training.schedule=constant", "training.validate_every=7"]
+    assert len(ablations.speeds_for_comparison(output, plan(grid, recipe, "first,wide", *same), launch)) == 2
+    other = plan(grid, recipe, "first,wide", "model.norm=pre")
+    assert ablations.speeds_for_comparison(output, other, launch) == {}
+    assert ablations.speeds_for_comparison(output, runs, grid.Launch("cuda")) == {}
 
 
 def test_tables_show_means_ranges_and_differences(grid: Any, script: Callable[[str], ModuleType], recipe: Path) -> None:

@@ -39,7 +39,7 @@ def _links(inspection: Inspection) -> Iterator[str]:
     yield table(links, left=(1,)) if links else "  none: the translation is empty"
     if inspection.inside.chosen is not None:
         pairs = zip(inspection.target.pieces, inspection.inside.chosen.tolist(), strict=True)
-        read = ", ".join(f"{target} ← {inspection.source.pieces[place]}" for target, place in pairs)
+        read = ", ".join(f"{target} ← {inspection.source.pieces[place]} ({place + 1})" for target, place in pairs)
         yield f"\nread for each subword: {read}"
 
 

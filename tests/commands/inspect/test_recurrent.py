@@ -78,7 +78,13 @@ def test_what_is_printed_and_the_data(pair: tuple[RecurrentModel, Inspection]) -
     printed, data = to_text(seen), json.loads(json.dumps(to_data(seen)))
     assert f"word alignment: {model.config.attention} attention" in printed
     assert (model.config.attention_span in printed) == (model.config.attention_span != "global")
-    assert ("read for each subword: " in printed) == (model.config.attention_choice == "hard")
+    hard = model.config.attention_choice == "hard"
+    assert ("read for each subword: " in printed) == hard
+    if hard:
+        assert seen.inside.chosen is not None
+        place = int(seen.inside.chosen[0])
+        first = f"{seen.target.pieces[0]} ← {seen.source.pieces[place]} ({place + 1}), "
+        assert f"read for each subword: {first}" in printed
     assert data["missing"] == "A recurrent model has no self-attention and no position encodings."
     assert data["positions"] == {"layout": "", "titles": {}, "tables": {}}
     assert data["window"] == (None if model.config.attention_span == "global" else model.config.attention_window)
