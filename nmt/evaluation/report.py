@@ -60,17 +60,21 @@ def _names(systems: Sequence[str]) -> str:
 
 
 def _scores(systems: Sequence[str], scores: Sequence[Score]) -> str:
-    """A row for each metric and, below it, rows for the differences from the baseline; a column for each system."""
+    """A row for each metric and, below it, rows for the length (of BLEU) and for the differences from the baseline; a
+    column for each system."""
     labels: list[list[str]] = []
     columns: list[list[tuple[str, str]]] = [[] for _ in systems]  # number, and what stands behind it
     for name in dict.fromkeys(score.name for score in scores):
         of_metric = [score for score in scores if score.name == name]
         compared = any(score.difference for score in of_metric)
-        labels.append([name])
+        measured = any(score.parts for score in of_metric)
+        labels += [[name], *([["  length ratio"]] if measured else [])]
         labels += [["  difference"], ["  p, randomisation"], ["  p, bootstrap"]] if compared else []
         for column, score in zip(columns, of_metric, strict=True):
             interval = "" if score.interval is None else f"± {score.interval.half_width:.2f}"
             column.append((f"{score.value:.{4 if name == 'COMET' else 2}f}", interval))
+            if measured:
+                column.append((f"{score.parts.length_ratio:.3f}" if score.parts else "", ""))
             column += _difference(score) if compared else []
     return _table(labels, [_joined(column) for column in columns])
 
@@ -101,13 +105,15 @@ def _p(value: float | None) -> str:
 
 
 def _explanation(scores: Sequence[Score]) -> str:
-    """What ± and p mean, if the table has them."""
+    """What ±, the length ratio and p mean, if the table has them."""
     lines = []
     interval = next((score.interval for score in scores if score.interval), None)
     if interval:
         lines.append(
             f"±  half-width of the 95% interval (bootstrap, {interval.samples:,} samples, seed {interval.seed})"
         )
+    if any(score.parts for score in scores):
+        lines.append("length ratio  tokens of the system for each token of the reference; below 1 it lowers BLEU")
     differences = [score.difference for score in scores if score.difference]
     if differences:
         samples, trials = differences[0].bootstrap_samples, differences[0].randomisation_trials

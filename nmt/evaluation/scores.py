@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from operator import ne
 
 from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest, Result
 from tqdm import tqdm
@@ -56,9 +57,20 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class BleuParts:
+    """What BLEU is made of (Papineni et al. 2002): precisions of n-grams of 1 to 4 tokens, from 0 to 100; tokens of the
+    system for each token of the reference, the closest in length if there are several; and the factor for a ratio below
+    1."""
+
+    precisions: tuple[float, ...]
+    length_ratio: float
+    brevity_penalty: float
+
+
+@dataclass(frozen=True)
 class Score:
     """One metric of one system: BLEU and chrF are from 0 to 100, TER is an error rate. interval and difference are
-    None for more than MOST_LINES_RESAMPLED lines, and difference for the baseline."""
+    None for more than MOST_LINES_RESAMPLED lines, and difference for the baseline. parts: of BLEU."""
 
     system: str
     name: str
@@ -66,6 +78,7 @@ class Score:
     interval: Interval | None
     difference: Difference | None
     signature: str
+    parts: BleuParts | None = None
 
 
 def score(
@@ -102,7 +115,10 @@ def score(
         signature.update("test", test_set)
         signature.update("lang", language_pair)
         rows.append(
-            [Score(system.name, name, *found, str(signature)) for system, found in zip(systems, measured, strict=True)]
+            [
+                Score(system.name, name, *found, str(signature), _parts(quiet, system, texts))
+                for system, found in zip(systems, measured, strict=True)
+            ]
         )
     return [row[place] for place in range(len(systems)) for row in rows]
 
@@ -119,6 +135,13 @@ def check_seed() -> None:
     seed = os.environ.get("SACREBLEU_SEED", "none")
     if seed.lower() != "none" and not seed.strip().isdecimal():
         raise NmtError(f"SACREBLEU_SEED={seed}: expected an integer, or none for a new seed each time")
+
+
+def _parts(metric: Metric, system: AlignedText, references: list[list[str]]) -> BleuParts | None:
+    if not isinstance(metric, BLEU):
+        return None
+    found = metric.corpus_score(list(system.lines), references)
+    return BleuParts(tuple(found.precisions), found.ratio, found.bp)
 
 
 _Measured = tuple[float, Interval | None, Difference | None]

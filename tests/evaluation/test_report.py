@@ -11,7 +11,7 @@ from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.breakdowns import by_frequency, by_length
 from nmt.evaluation.report import Details
 from nmt.evaluation.robustness import Kept, Robustness, VariationScore
-from nmt.evaluation.scores import Difference, Interval, Score, score
+from nmt.evaluation.scores import BleuParts, Difference, Interval, Score, score
 from nmt.evaluation.sentences import example_sentences
 
 REFERENCE = AlignedText("ref.de", [f"Der Hund Nummer {i} rennt im Park." for i in range(12)])
@@ -50,14 +50,18 @@ def test_tables_fit_into_80_columns_and_leave_nothing_out(count: int) -> None:
 
 def test_one_system() -> None:
     interval = Interval(34.6, 1.523, 1000, "12345")
+    parts = BleuParts((60.0, 40.0, 30.0, 20.0), 0.98765, 0.98757)
     shown = [
-        Score("out.de", "BLEU", 34.7219, interval, None, "nrefs:1|tok:13a"),
+        Score("out.de", "BLEU", 34.7219, interval, None, "nrefs:1|tok:13a", parts),
         Score("out.de", "TER", 8.0, replace(interval, half_width=1.1), None, "nrefs:1"),
     ]
     assert report.to_text(shown) == (
-        "BLEU   34.72 ± 1.52\n"
-        "TER     8.00 ± 1.10\n\n"
-        "±  half-width of the 95% interval (bootstrap, 1,000 samples, seed 12345)\n\n"
+        "BLEU             34.72 ± 1.52\n"
+        "  length ratio   0.988\n"
+        "TER               8.00 ± 1.10\n\n"
+        "±  half-width of the 95% interval (bootstrap, 1,000 samples, seed 12345)\n"
+        "length ratio  tokens of the system for each token of the reference; below 1 it\n"
+        "   lowers BLEU\n\n"
         "BLEU   nrefs:1|tok:13a\n"
         "TER    nrefs:1"
     )
@@ -93,6 +97,8 @@ def test_json_is_a_list_of_scores_and_with_details_an_object() -> None:
     assert [(row["system"], row["name"], row["value"]) for row in rows] == [(s.system, s.name, s.value) for s in scores]
     assert rows[0]["difference"] is None and 0 < rows[3]["difference"]["p_randomisation"] <= 1
     assert rows[3]["interval"].keys() == {"mean", "half_width", "samples", "seed"}
+    assert rows[3]["parts"].keys() == {"precisions", "length_ratio", "brevity_penalty"} and rows[4]["parts"] is None
+    assert len(rows[3]["parts"]["precisions"]) == 4
     whole = json.loads(report.to_json(scores, found))
     assert whole.keys() == {"scores", "lengths", "frequencies", "worst", "changed"} and whole["scores"] == rows
     assert whole["lengths"][0]["buckets"][0]["words"] == {"first": 0, "last": 9}

@@ -14,7 +14,7 @@ from sacrebleu.significance import PairedTest
 from nmt.errors import NmtError
 from nmt.evaluation import scores
 from nmt.evaluation.aligned_texts import AlignedText
-from nmt.evaluation.scores import score
+from nmt.evaluation.scores import BleuParts, score
 
 HYPOTHESIS = AlignedText("out.de", ["The dog runs in the park.", "Two men talk about a red car.", "Nothing"])
 REFERENCE = AlignedText(
@@ -32,6 +32,17 @@ def test_equal_to_sacrebleu(references: list[AlignedText]) -> None:
     assert chrf.value == sacrebleu.corpus_chrf(HYPOTHESIS.lines, texts).score
     assert ter.value == sacrebleu.corpus_ter(HYPOTHESIS.lines, texts).score
     assert 0 < bleu.value < 100
+
+
+@pytest.mark.parametrize("references", [[REFERENCE], [REFERENCE, OTHER]])
+def test_the_parts_of_bleu_are_sacrebleus(references: list[AlignedText]) -> None:
+    short = AlignedText("short.de", [line.rpartition(" ")[0] or line for line in REFERENCE.lines])
+    scores = score([HYPOTHESIS, short], references, "de")
+    assert [one.parts is not None for one in scores] == [True, False, False] * 2
+    for one, system in zip((scores[0], scores[3]), (HYPOTHESIS, short), strict=True):
+        direct = sacrebleu.corpus_bleu(system.lines, [list(reference.lines) for reference in references])
+        assert one.parts == BleuParts(tuple(direct.precisions), direct.sys_len / direct.ref_len, direct.bp)
+    assert scores[3].parts is not None and scores[3].parts.brevity_penalty < 1
 
 
 def test_signatures_say_how() -> None:
