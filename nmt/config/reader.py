@@ -157,7 +157,14 @@ class _Reader:
         choices = {value: one for one in section.variants for value in typing.get_args(settings(one)[name].type)}
         given = node.value.get(name) if isinstance(node.value, dict) else None
         if given is not None and (not isinstance(given.value, str) or given.value not in choices):
-            self._break(f"{given.where}{path}.{name}: expected {' | '.join(choices)}; found {given.written}")
+            takers = [
+                f": set {path}.{name}={value} and {path}.{key}={given.value}"
+                for value, one in choices.items()
+                for key, own in settings(one).items()
+                if given.value in typing.get_args(own.type)
+            ]
+            advice = takers[0] if len(takers) == 1 else ""
+            self._break(f"{given.where}{path}.{name}: expected {' | '.join(choices)}; found {given.written}{advice}")
             return None
         chosen = next(iter(choices)) if given is None else given.value
         advice = f" of {path}.{name}: {chosen}; {{0}} has it: delete it, or set {path}.{name}={{0}}"

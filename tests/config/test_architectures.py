@@ -102,6 +102,12 @@ def test_none_and_a_choice_of_several_settings_are_not_answered_with_one() -> No
     assert problem("model.norm=none").endswith("; found none")
 
 
+@pytest.mark.parametrize(("value", "key"), [("lstm", "cell"), ("local-p", "attention_span")])
+def test_a_choice_of_one_architecture_is_answered_with_both(value: str, key: str) -> None:
+    answer = f"found {value}: set model.architecture=recurrent and model.{key}={value}"
+    assert problem(f"model.architecture={value}").endswith(answer)
+
+
 def test_the_settings_of_all_are_known_in_the_order_declared() -> None:
     of_model = [path.removeprefix("model.") for path in all_settings(Config) if path.startswith("model.")]
     assert of_model == list(dict.fromkeys([*vars(TransformerConfig()), *vars(RecurrentConfig())]))
