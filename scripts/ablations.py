@@ -36,6 +36,14 @@ log = logging.getLogger("nmt")
 
 app = terminal.application("Measure the effect of each part of a recipe.")
 
+# Arguments of `train` and `speed`.
+Recipe = Annotated[Path, typer.Argument(parser=to_path, metavar="CONFIG", help="The config of the recipe.")]
+Overrides = Annotated[
+    list[str] | None, typer.Argument(metavar="SECTION.KEY=VALUE", help="Settings that override those of every row.")
+]
+Rows = Annotated[str | None, typer.Option(metavar="recipe,pre-norm,…", help="Only these rows.")]
+GridFile = Annotated[Path, typer.Option("--grid", parser=to_path, help="File with the rows.")]
+
 
 # ------------------------------------------------------------------------ train
 
@@ -43,13 +51,10 @@ app = terminal.application("Measure the effect of each part of a recipe.")
 @app.command(short_help="Train the recipe with one setting changed at a time.")
 @terminal.reporting()
 def train(
-    recipe: Annotated[Path, typer.Argument(parser=to_path, metavar="CONFIG", help="The config of the recipe.")],
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="SECTION.KEY=VALUE", help="Settings that override those of every row.")
-    ] = None,
-    rows: Annotated[str | None, typer.Option(metavar="recipe,pre-norm,…", help="Train only these rows.")] = None,
-    grid_: Annotated[Path, typer.Option("--grid", parser=to_path, help="File with the rows.")] = grid.GRIDS
-    / "ablations.yaml",
+    recipe: Recipe,
+    overrides: Overrides = None,
+    rows: Rows = None,
+    grid_: GridFile = grid.GRIDS / "ablations.yaml",
     seeds: grid.Seeds = None,
     output: grid.Output = Path("runs/ablations"),
     average: grid.Average = 1,
@@ -174,13 +179,10 @@ _UNTIMED = 10  # first steps of a run
 @app.command(short_help="Measure the training speed of each row, in turn.")
 @terminal.reporting()
 def speed(
-    recipe: Annotated[Path, typer.Argument(parser=to_path, metavar="CONFIG", help="The config of the recipe.")],
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="SECTION.KEY=VALUE", help="Settings that override those of every row.")
-    ] = None,
-    rows: Annotated[str | None, typer.Option(metavar="recipe,pre-norm,…", help="Measure only these rows.")] = None,
-    grid_: Annotated[Path, typer.Option("--grid", parser=to_path, help="File with the rows.")] = grid.GRIDS
-    / "ablations.yaml",
+    recipe: Recipe,
+    overrides: Overrides = None,
+    rows: Rows = None,
+    grid_: GridFile = grid.GRIDS / "ablations.yaml",
     output: grid.Output = Path("runs/ablations"),
     rounds: Annotated[int, typer.Option(min=1, help="Measure each row this many times.")] = 3,
     steps: Annotated[int, typer.Option(min=1, help="Steps that are timed; a multiple of 10.")] = 30,

@@ -160,8 +160,7 @@ class _Reader:
             takers = [
                 f": set {path}.{name}={value} and {path}.{key}={given.value}"
                 for value, one in choices.items()
-                for key, own in settings(one).items()
-                if given.value in typing.get_args(own.type)
+                for key in _with_choice(given.value, settings(one))
             ]
             advice = takers[0] if len(takers) == 1 else ""
             self._break(f"{given.where}{path}.{name}: expected {' | '.join(choices)}; found {given.written}{advice}")
@@ -279,8 +278,13 @@ def _of_another(annotation: Any, node: Node, path: str, beside: Mapping[str, Set
     """If the value given to the setting at `path` is a choice of one other setting of the section: which one."""
     if typing.get_origin(annotation) is not Literal or not isinstance(node.value, str) or node.value == "none":
         return ""  # "none" is a wish to be without this setting, not another setting's choice
-    takers = [name for name, own in beside.items() if node.value in typing.get_args(own.type)]
+    takers = _with_choice(node.value, beside)
     return f": set {path[: path.rfind('.') + 1]}{takers[0]}={node.value}" if len(takers) == 1 else ""
+
+
+def _with_choice(value: object, section: Mapping[str, Setting]) -> list[str]:
+    """The settings of the section of which `value` is a choice."""
+    return [name for name, own in section.items() if value in typing.get_args(own.type)]
 
 
 def to_yaml(value: Any) -> str:
