@@ -75,19 +75,21 @@ def train(
     """
     table = grid.load(grid_)
     runs = grid.runs(table, table.chosen(rows), recipe, overrides or (), output, seeds, scale=1)
-    launch, stopped = Launch(device, nproc_per_node, jobs), dict[str, Stopped]()
+    launch, left, stopped = Launch(device, nproc_per_node, jobs), runs, dict[str, Stopped]()
     speeds = speeds_for_comparison(output, runs, launch)
-    if halve:
+    if halve is not None:
         steps = [int(step) for step in numbers(halve, "--halve", int, least=1)]
         check_halving(runs, steps)
         grid.check(runs, average, test)
-        runs, stopped = halved(runs, steps, launch)
-    found = grid.train_and_score(runs, output, launch, average, test)
-    text.result(trained(found, speeds, timed=jobs == 1))
+        left, stopped = halved(runs, steps, launch)
+    found = grid.train_and_score(left, output, launch, average, test)
+    if found:
+        text.result(trained(found, speeds, timed=jobs == 1))
     if stopped:
         rows_stopped = [[row, f"{one.step:,}", f"{one.bleu:.2f}"] for row, one in stopped.items()]
         table_of_stopped = format_table([["stopped early", "step", "BLEU until then"], *rows_stopped], rule=True)
         text.result(f"\n{table_of_stopped}")
+    grid.check_complete(runs, {*found, *stopped})
 
 
 def trained(

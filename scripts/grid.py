@@ -12,7 +12,7 @@ import logging
 import math
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -188,7 +188,7 @@ def _narrower(whole: Config, scale: int) -> Iterator[str]:
 
 def _seeds(given: str | None, default: int) -> list[int]:
     try:
-        return [int(part) for part in given.split(",")] if given else [default]
+        return [default] if given is None else [int(part) for part in given.split(",")]
     except ValueError:
         raise NmtError(f"--seeds: {given}: give whole numbers separated by commas, such as 1,2,3") from None
 
@@ -218,9 +218,7 @@ def score(run: Run, average: int, device: str, test: scoring.Pairs | None) -> Sc
     model = run.folder / "averaged.safetensors"
     mean = averaging.average(averaging.of_run(run.folder, last=average, best=None))
     model_file.save(model, mean)
-    lines = (run.folder / "metrics.jsonl").read_text(encoding="utf-8").split("\n")
-    rows = [json.loads(line) for line in lines if line]
-    trained = [row for row in rows if "learning_rate" in row]
+    trained = [row for row in training_runs.metrics(run) if "learning_rate" in row]
     pairs = scoring.validation_pairs(run.config)
     return {
         "parameters": sum(weight.numel() for weight in mean.weights.values()),
@@ -228,7 +226,7 @@ def score(run: Run, average: int, device: str, test: scoring.Pairs | None) -> Sc
         **({key: trained[-1][key] for key in ("target_tokens", "seconds")} if trained else {}),
         "validation": {"perplexity": scoring.perplexity(model, pairs, device), **scoring.scores(model, pairs, device)},
         **({"test": scoring.scores(model, test, device)} if test else {}),
-        "curve": [row for row in rows if "validation_loss" in row],
+        "curve": training_runs.validations(run),
     }
 
 
@@ -280,24 +278,27 @@ def check(planned: Sequence[Run], average: int, test_files: tuple[Path, Path] | 
     for run in planned:
         _check_average(run, average)
         check_unchanged(run)
+        scoring.validation_pairs(run.config)
     scoring.test_pairs(test_files)
 
 
 def train_and_score(
     planned: Sequence[Run], output: Path, launch: Launch, average: int, test_files: tuple[Path, Path] | None
 ) -> dict[str, list[Scores]]:
-    """Train and score what is not finished; returns the results of each row, one for each seed.
+    """Train and score what is not finished; returns the results of each row, one for each seed. A row of which a run
+    fails is left out.
 
-    Finished results are found by their settings and by the content of their texts. Raises as `training_runs.train` and
-    `score` do.
+    Finished results are found by their settings and by the content of their texts and of the model that they start
+    from. Raises as `training_runs.train` and `score` do.
     """
+    from nmt.checkpoints import model_file
     from nmt.data import corpus
-    from nmt.files.text import content_key
+    from nmt.files.text import content_key, file_digest
 
     for run in planned:  # before hours of work
         _check_average(run, average)
     results, test = Results(output / RESULTS), scoring.test_pairs(test_files)
-    fingerprint = functools.cache(corpus.fingerprint)  # rows share their data
+    fingerprint, digest = functools.cache(corpus.fingerprint), functools.cache(file_digest)  # rows share their files
     keys, found, missing = dict[Run, dict[str, Any]](), dict[Run, Scores](), list[Run]()
     for run in planned:
         named = {
@@ -312,6 +313,8 @@ def train_and_score(
             "data.validation": content_key(scoring.validation_pairs(run.config)),
             "--test": content_key(test),
         }
+        if start := run.config.training.start_from:
+            texts["training.start_from"] = digest(model_file.locate(Path(start)))
         keys[run] = named | {"texts": texts}
         if done := results.find(keys[run]):
             found[run] = done
@@ -323,21 +326,39 @@ def train_and_score(
     for run in training_runs.train(missing, launch):
         found[run] = keys[run] | score(run, average, launch.device, test)
         results.add(found[run])
+        bleu = found[run]["validation"]["bleu"]
+        log.info(
+            "%s seed %d: BLEU %.2f; %d of %d runs are finished", run.row.row, run.seed, bleu, len(found), len(planned)
+        )
+    failed = {run.row.row for run in planned if run not in found}
     by_row: dict[str, list[Scores]] = {}
     for run in planned:
-        by_row.setdefault(run.row.row, []).append(found[run])
+        if run.row.row not in failed:
+            by_row.setdefault(run.row.row, []).append(found[run])
     return by_row
 
 
-def _log_change(run: Run, before: dict[str, Any], texts: dict[str, Any]) -> None:
-    """Log why a finished row is done again. Raises NmtError if its run was trained on other text."""
-    changed = [name for name in texts if name in before and texts[name] != before[name]]
-    if "data.train" in changed and run.folder.exists():
+def check_complete(planned: Sequence[Run], done: Collection[str]) -> None:
+    """Raises NmtError if a row is not among those that are done."""
+    rows = list(dict.fromkeys(run.row.row for run in planned))
+    if failed := [row for row in rows if row not in done]:
         raise NmtError(
-            f"{run.folder} has a run on other training data (data.train: its text has changed): choose another "
+            f"{len(failed)} of {len(rows)} rows have no result, because a run failed: {', '.join(failed)}: the same "
+            "command tries these again; --rows leaves rows out"
+        )
+
+
+def _log_change(run: Run, before: dict[str, Any], texts: dict[str, Any]) -> None:
+    """Log why a finished row is done again. Raises NmtError if its run was trained on other text, or from another
+    model."""
+    changed = [name for name in texts if name in before and texts[name] != before[name]]
+    trained_on = [name for name in changed if name in ("data.train", "training.start_from")]
+    if trained_on and run.folder.exists():
+        raise NmtError(
+            f"{run.folder} has a run on other data ({', '.join(trained_on)}: the content has changed): choose another "
             "--output, or delete the folder"
         )
-    reason = f"new text in {', '.join(changed)}" if changed else "its texts are not recorded"
+    reason = f"new content of {', '.join(changed)}" if changed else "its texts are not recorded"
     log.info("%s seed %d: %s: done again", run.row.row, run.seed, reason)
 
 

@@ -236,7 +236,9 @@ def main(
         text.result(not_compared(runs, changed) if changed else count(table, runs))
         return
     found = grid.train_and_score(runs, output, Launch(device, nproc_per_node, jobs), average, test)
-    text.result(scored(runs, found))
+    if found:
+        text.result(scored([run for run in runs if run.row.row in found], found))
+    grid.check_complete(runs, found)
 
 
 if __name__ == "__main__":

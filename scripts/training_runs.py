@@ -16,12 +16,14 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from nmt.device import usable_cores
+from nmt.distributed.environment import LAUNCHER
 from nmt.distributed.stopping import SIGNALS
 from nmt.errors import NmtError
 
@@ -50,13 +52,14 @@ class Stopped(NamedTuple):
 
 def train(runs: Sequence["Run"], launch: Launch, until: int | None = None) -> Iterator["Run"]:
     """Train or resume the runs, in their order; gives each as soon as it is finished or, with `until`, has validated at
-    that step or later.
+    that step or later. A run that fails is logged and not given; the others are trained all the same.
 
-    Signals that would stop this process are sent to all runs, so that they save their states. Raises typer.Exit with
-    the status of the first `nmt train` that does not finish.
+    Signals that would stop this process are sent to all runs, so that they save their states; then typer.Exit is
+    raised.
     """
     waiting = [run for run in runs if until is None or not reached(run, until)]
     running: dict[Run, subprocess.Popen[str]] = {}
+    stopping: set[Run] = set()  # they have come far enough
     yield from (run for run in runs if run not in waiting)
     try:
         while waiting or running:
@@ -64,14 +67,16 @@ def train(runs: Sequence["Run"], launch: Launch, until: int | None = None) -> It
                 while waiting and len(running) < launch.jobs:
                     run = waiting.pop(0)
                     running[run] = _start(run, launch)
-                ended = [run for run in running if not _runs_on(run, running[run], until)]
-                while not ended:
+                while not (ended := [run for run, process in running.items() if process.poll() is not None]):
                     time.sleep(_POLL)
-                    ended = [run for run in running if not _runs_on(run, running[run], until)]
-                for run in ended:
-                    _check_status(run, running[run], until)
+                    far_enough = {run for run in running if until is not None and reached(run, until)} - stopping
+                    for run in far_enough:
+                        running[run].send_signal(signal.SIGTERM)
+                    stopping |= far_enough
+                trained = [run for run in ended if _succeeded(run, running[run], until, launch)]
             for run in ended:
                 del running[run]
+            for run in trained:
                 with ending_on_sigterm():  # Ctrl-C is an exception anyway
                     yield run
     finally:  # of an exception here, of a run, or in what the caller does with one
@@ -123,14 +128,14 @@ def _start(run: "Run", launch: Launch) -> "subprocess.Popen[str]":
     arguments = ["train", str(run.file), *run.overrides, "--device", launch.device]
     arguments += [] if launch.ranks is None else ["--nproc-per-node", str(launch.ranks)]
     log.info("nmt %s", shlex.join(arguments))
-    environment = dict(os.environ)
+    environment = os.environ | {LAUNCHER: str(os.getpid())}
     if launch.jobs > 1:
         environment.setdefault("OMP_NUM_THREADS", str(max(1, usable_cores() // launch.jobs)))
     command = [sys.executable, "-m", "nmt", *arguments]
     with ExitStack() as stack:
         output = None
         if launch.jobs > 1:  # the lines of several runs together could not be read
-            path = run.folder.with_name(f"{run.folder.name}.log")
+            path = _log_file(run)
             log.info("%s seed %d: its output is in %s", run.row.row, run.seed, path)
             path.parent.mkdir(parents=True, exist_ok=True)
             output = stack.enter_context(path.open("a", encoding="utf-8"))
@@ -140,30 +145,46 @@ def _start(run: "Run", launch: Launch) -> "subprocess.Popen[str]":
         )
 
 
-def _runs_on(run: "Run", process: "subprocess.Popen[str]", until: int | None) -> bool:
-    """Whether it is still running; ends it once it has come far enough."""
-    if process.poll() is None and until is not None and reached(run, until):
-        process.send_signal(signal.SIGTERM)
-        process.wait()
-    return process.poll() is None
+def _log_file(run: "Run") -> Path:
+    return run.folder.with_name(f"{run.folder.name}.log")
 
 
-def _check_status(run: "Run", process: "subprocess.Popen[str]", until: int | None) -> None:
+def _succeeded(run: "Run", process: "subprocess.Popen[str]", until: int | None, launch: Launch) -> bool:
+    """Whether it is finished, or has validated at `until`; if not, this is logged with the reason."""
     printed, _ = process.communicate()
-    if printed.strip() and not process.returncode:  # a finished run prints a path
-        return
-    if until is None or not reached(run, until):
-        ended = "ended with an error" if process.returncode == 1 else "stopped"
-        log.info("%s seed %d: %s; the same command continues it", run.row.row, run.seed, ended)
-        raise typer.Exit(process.returncode if process.returncode >= 0 else 128 - process.returncode)
+    status = process.returncode
+    failed = status in (1, 2)
+    if not failed and (printed.strip() or (until is not None and reached(run, until))):  # finished, it prints a path
+        return True
+    if not failed:
+        reason = f"ended by signal {-status}" if status < 0 else "stopped before its end"
+    elif launch.jobs > 1:
+        last_line = _log_file(run).read_text(encoding="utf-8").strip().rpartition("\n")[2]
+        reason = f"failed: {last_line.removeprefix('error: ')}"
+    else:
+        reason = "failed, see above"
+    log.warning("%s seed %d: %s", run.row.row, run.seed, reason)
+    return False
+
+
+def metrics(run: "Run") -> list[dict[str, Any]]:
+    """The rows of its metrics.jsonl until now. Raises NmtError for a line that is not JSON."""
+    path = run.folder / "metrics.jsonl"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    rows = []
+    for number, line in enumerate(text.split("\n")[:-1], start=1):  # a last line may be incomplete
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            raise NmtError(
+                f"{path}: line {number}: not JSON: delete {run.folder}, and the row is trained again"
+            ) from None
+    return rows
 
 
 def validations(run: "Run") -> list[dict[str, Any]]:
-    """Its validations until now, as metrics.jsonl has them."""
-    path = run.folder / "metrics.jsonl"
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    rows = [json.loads(line) for line in text.split("\n")[:-1]]  # a last line may be incomplete
-    return [row for row in rows if "validation_loss" in row]
+    """Its validations until now, as metrics.jsonl has them, without that of the model that it started from."""
+    return [row for row in metrics(run) if "validation_loss" in row and row["step"] > 0]
 
 
 def reached(run: "Run", step: int) -> bool:
@@ -193,16 +214,19 @@ def check_halving(runs: Sequence["Run"], steps: Sequence[int]) -> None:
 
 def halved(runs: Sequence["Run"], steps: Sequence[int], launch: Launch) -> tuple[list["Run"], dict[str, Stopped]]:
     """Train all runs until a validation at the first of the steps, then the better half of the rows until the second,
-    and so on. Gives the runs that remain, and the rows that were stopped.
+    and so on. Gives the runs that remain, and the rows that were stopped. A row of which a run fails does not remain.
 
     A row is as good as its best validation BLEU until that step, the mean over its seeds; of equal ones the row with
     the lower validation loss is better. The first row, with which the others are compared, always remains.
     """
     left, stopped = list(runs), dict[str, Stopped]()
     for step in steps:
-        for _ in train(left, launch, step):
-            pass
+        trained = set(train(left, launch, step))
+        failed = {run.row.row for run in left if run not in trained}
+        left = [run for run in left if run.row.row not in failed]
         rows = list(dict.fromkeys(run.row.row for run in left))
+        if not rows:
+            break
         means = {row: _means([run for run in left if run.row.row == row], step) for row in rows}
         bleu = {row: mean for row, (mean, _) in means.items()}
         best = sorted(rows, key=lambda row: (-means[row][0], means[row][1]))[: math.ceil(len(rows) / 2)]

@@ -18,6 +18,7 @@ from nmt.errors import NmtError
 
 STARTED = "NMT_STARTED"  # seconds since 1970, set by a launcher that restarts ranks
 SAVED = "saved"  # a file that `mark_saved` makes
+LAUNCHER = "NMT_LAUNCHER"  # the process number of a program that starts nmt and wants it to end when itself ends
 FILE_JOB = "NMT_FILE_JOB"  # set for ranks that translate a file together: the name of that job
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
@@ -103,9 +104,10 @@ def seconds_since_launch() -> float:
 def terminate_with_launcher() -> None:
     """Ask Linux to send this process SIGTERM when its launcher ends, even if killed; training then saves and ends.
 
-    Call it early: a launcher that has already ended is not noticed. Does nothing without PyTorch's launcher: if a
-    scheduler starts the ranks, the parent may be a shell.
+    Call it early: a launcher that has already ended is not noticed. The launcher is PyTorch's, or the program that has
+    put its number into NMT_LAUNCHER. Else it does nothing: if a scheduler starts the ranks, the parent may be a shell.
     """
-    if sys.platform == "linux" and "TORCHELASTIC_RUN_ID" in os.environ:
+    launched = "TORCHELASTIC_RUN_ID" in os.environ or os.environ.get(LAUNCHER) == str(os.getppid())
+    if sys.platform == "linux" and launched:
         pr_set_pdeathsig = 1  # sys/prctl.h
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)

@@ -1,6 +1,8 @@
 """What a launcher says by environment variables: heeded by ranks, checked, and forgotten by everybody else."""
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from helpers.commands import OF_A_LAUNCHER
 from nmt.cli import terminal
 from nmt.distributed.environment import (
     FILE_JOB,
+    LAUNCHER,
     STARTED,
     check_variables,
     ignore_launcher,
@@ -99,3 +102,18 @@ def test_the_start_of_the_job_is_a_number_of_seconds(monkeypatch: pytest.MonkeyP
         monkeypatch.setenv(STARTED, nonsense)
         with pytest.raises(NmtError, match=f"NMT_STARTED={nonsense}: not a time in seconds"):
             seconds_since_launch()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can be asked for this")
+@pytest.mark.parametrize(("launcher", "number"), [("its parent", 15), ("another process", 0), (None, 0)])
+def test_a_process_ends_with_the_program_that_says_it_has_started_it(launcher: str | None, number: int) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "TORCHELASTIC_RUN_ID"}
+    if launcher is not None:
+        environment[LAUNCHER] = str(os.getpid() if launcher == "its parent" else 1)
+    program = (
+        "import ctypes\nfrom nmt.distributed import environment\nenvironment.terminate_with_launcher()\n"
+        "found = ctypes.c_int()\nctypes.CDLL(None).prctl(2, ctypes.byref(found))  # PR_GET_PDEATHSIG\n"
+        "print(found.value)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert int(done.stdout) == number

@@ -1,6 +1,7 @@
 """Grids of runs, Table 3 of the paper and ablations: what rows are, what is trained once, what is measured once."""
 
 import json
+import logging
 import math
 import os
 import re
@@ -356,7 +357,7 @@ def test_a_row_is_done_anew_where_a_text_holds_something_else(
             yield run
 
     monkeypatch.setattr(grid.training_runs, "train", train_nothing)
-    monkeypatch.setattr(grid, "score", lambda *_: done.append(1) or {"number": len(done)})
+    monkeypatch.setattr(grid, "score", lambda *_: done.append(1) or {"number": len(done), "validation": {"bleu": 1.0}})
 
     def number() -> int:
         caplog.clear()
@@ -364,24 +365,40 @@ def test_a_row_is_done_anew_where_a_text_holds_something_else(
         of_first: list[dict[str, int]] = grid.train_and_score(runs, tmp_path / "out", CPU, 1, test)["first"]
         return of_first[0]["number"]
 
+    def changed() -> list[str]:
+        said = [message.removeprefix("first seed 1: ") for message in caplog.messages]
+        assert said.pop() == "BLEU 1.00; 1 of 1 runs are finished"
+        return said
+
     assert [number(), number()] == [1, 1]
     write_corpus(tmp_path, "test", 3, seed=2)
-    assert number() == 2 and caplog.messages == ["first seed 1: new text in --test: done again"]
+    assert number() == 2 and changed() == ["new content of --test: done again"]
     write_corpus(tmp_path, "validation", 3, seed=2)
-    assert number() == 3 and caplog.messages == ["first seed 1: new text in data.validation: done again"]
+    assert number() == 3 and changed() == ["new content of data.validation: done again"]
     write_corpus(tmp_path, "test", 3, seed=1)
     write_corpus(tmp_path, "validation", 3, seed=1)
     assert number() == 1, "a text that is back"
 
     write_corpus(tmp_path, "train", 3, seed=2)
-    with pytest.raises(NmtError, match=r"first-seed1 has a run on other training data .*: choose another --output"):
+    with pytest.raises(
+        NmtError, match=r"first-seed1 has a run on other data \(data\.train: .*: choose another --output"
+    ):
         number()
     runs[0].folder.rmdir()
-    assert number() == 4 and "first seed 1: new text in data.train" in caplog.messages[0]
+    assert number() == 4 and "new content of data.train" in changed()[0]
     results = tmp_path / "out" / "results.jsonl"
     lines = [{key: row[key] for key in row if key != "texts"} for row in rows_of(results)]
     results.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    assert number() == 5 and caplog.messages == ["first seed 1: its texts are not recorded: done again"]
+    assert number() == 5 and changed() == ["its texts are not recorded: done again"]
+
+    start = tmp_path / "start.safetensors"
+    start.write_bytes(b"one model")
+    runs[:] = plan(grid, recipe, "first", f"training.start_from={start}")
+    runs[0].folder.rmdir()
+    assert [number(), number()] == [6, 6]
+    start.write_bytes(b"another model")
+    with pytest.raises(NmtError, match=r"first-seed1 has a run on other data \(training\.start_from: the content has"):
+        number()
 
 
 def test_more_checkpoints_than_a_run_will_write_are_refused_before_it_is_trained(
@@ -412,6 +429,9 @@ run, quality = pathlib.Path(settings["run_dir"]), float(settings["training.label
 run.mkdir(parents=True, exist_ok=True)
 with (run.parent / "starts").open("a") as starts:
     starts.write(run.name + " " + os.environ.get("OMP_NUM_THREADS", "") + chr(10))
+assert os.environ["NMT_LAUNCHER"] == str(os.getppid())
+if quality == 0.9:
+    sys.exit("error: the disk is full")
 metrics = run / "metrics.jsonl"
 step = len(metrics.read_text().split(chr(10))) - 1 if metrics.exists() else 0
 ended = []
@@ -429,8 +449,9 @@ print(run)
 
 
 @pytest.fixture
-def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def stand_in(script: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In place of `nmt train`: validates at each step, and BLEU grows with the step and label_smoothing."""
+    script("benchmark")  # keeps the name of the interpreter when it is imported
     program = tmp_path / "program"
     program.write_text(STAND_IN.format(python=sys.executable))
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
@@ -467,17 +488,82 @@ def test_the_worse_half_is_stopped_early_and_not_started_again(grid: Any, recipe
     assert threads == {os.environ.get("OMP_NUM_THREADS", "" if jobs == 1 else str(max(1, usable_cores() // jobs)))}
 
 
+@pytest.mark.parametrize(("jobs", "reason"), [(1, "failed, see above"), (3, "failed: the disk is full")])
 @pytest.mark.usefixtures("stand_in")
-def test_when_one_run_fails_the_others_are_saved(grid: Any, recipe: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "nmt")
-    runs = rows_of_quality(grid, recipe, [0.1, 0.2, 0.3])
-    (runs[1].folder).parent.mkdir(parents=True)
-    runs[1].folder.write_text("in the way")
-    with pytest.raises(typer.Exit) as status:
-        list(grid.training_runs.train(runs, SimpleNamespace(device="cpu", ranks=None, jobs=3)))
-    assert status.value.exit_code == 1
-    assert f"{runs[1].row.row} seed 1: ended with an error; the same command continues it" in caplog.messages
-    assert all((run.folder / "ended").exists() for run in (runs[0], runs[2]))
+def test_a_run_that_fails_does_not_end_the_others(
+    grid: Any, recipe: Path, caplog: pytest.LogCaptureFixture, jobs: int, reason: str
+) -> None:
+    runs = rows_of_quality(grid, recipe, [0.1, 0.9, 0.3, 0.2, 0.15])
+    means = SimpleNamespace(device="cpu", ranks=None, jobs=jobs)
+    left, stopped = grid.training_runs.halved(runs, [2], means)
+    assert ([run.row.row for run in left], [*stopped]) == (["row0", "row2", "row3"], ["row4"])
+    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert warnings == [f"row1 seed 1: {reason}"]
+    assert set(grid.training_runs.train(runs, means)) == {*runs} - {runs[1]}
+    assert grid.training_runs.halved(runs[1:2], [2], means) == ([], {})
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_the_model_that_rows_start_from_does_not_compare_them(grid: Any, recipe: Path) -> None:
+    runs = rows_of_quality(grid, recipe, [0.1, 0.2, 0.3, 0.4])
+    for run in runs:
+        run.folder.mkdir(parents=True)
+        rows = [{"step": 0, "validation_loss": 0.5, "bleu": 30.0}]
+        rows += [{"step": 3, "validation_loss": 1.0, "bleu": 10 * float(run.config.training.label_smoothing)}]
+        (run.folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    left, stopped = grid.training_runs.halved(runs, [3], CPU)
+    assert [run.row.row for run in left] == ["row0", "row2", "row3"]
+    assert stopped["row1"].bleu == approx(2.0)
+
+
+def test_a_damaged_line_of_a_run_is_named(grid: Any, recipe: Path) -> None:
+    [run] = rows_of_quality(grid, recipe, [0.1])
+    run.folder.mkdir(parents=True)
+    (run.folder / "metrics.jsonl").write_text('{"step": 1}\n{"step\n{"step": 3}\n{"st', encoding="utf-8")
+    with pytest.raises(NmtError, match=r"row0-seed1/metrics\.jsonl: line 2: not JSON: delete .*row0-seed1, and"):
+        grid.training_runs.reached(run, 2)
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_the_command_halves_shows_what_it_stopped_and_what_failed(
+    script: Callable[[str], ModuleType], recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With stand-ins for training and scoring."""
+    ablations, rows, output = script("ablations"), tmp_path / "rows.yaml", tmp_path / "out"
+    qualities = {"first": 0.1, "good": 0.3, "fair": 0.2, "bad": 0.15, "broken": 0.9}
+    rows.write_text(
+        "rows:\n" + "".join(f"- {{row: {row}, settings: [training.label_smoothing={one}]}}\n" for row, one in
+                            qualities.items()), encoding="utf-8"
+    )  # fmt: skip
+    monkeypatch.setattr(ablations.grid, "score", lambda run, *_: result(9.0, 100 * qualities[run.row.row], 1.0))
+    command = ["train", str(recipe), "training.max_steps=12", "training.validate_every=1", "--grid", str(rows)]
+    command += ["--output", str(output), "--jobs", "2", "--halve"]
+
+    def invoke(halve: str, *overrides: str) -> Any:
+        return CliRunner().invoke(ablations.app, [*command, halve, *overrides])
+
+    for overrides, message in [
+        (["data.validation=null"], "data.validation: null: rows are compared on a validation set"),
+        ([f"data.validation=[{{source: {recipe}, target: {recipe}}}, {{source: {rows}, target: {rows}}}]"],
+         "data.validation: rows are compared on one validation set"),
+    ]:  # fmt: skip
+        failed = invoke("3", *overrides)
+        assert (failed.exit_code, message in failed.stderr) == (1, True), failed.output
+    assert "--halve: '': give whole numbers" in invoke("").stderr
+    assert not output.exists(), "found before anything is trained"
+
+    shown = invoke("3")
+    assert shown.exit_code == 1
+    assert [line.split()[0] for line in shown.stdout.split("\n")[2:5]] == ["first", "good", "fair"]
+    assert [line.split() for line in shown.stdout.strip().split("\n")[-1:]] == [["bad", "3", "0.45"]]
+    assert "broken seed 1: failed: the disk is full\n" in shown.stderr
+    assert ": BLEU 20.00; 3 of 3 runs are finished\n" in shown.stderr
+    assert shown.stderr.endswith(
+        "error: 1 of 5 rows have no result, because a run failed: broken: the same command tries these again; "
+        "--rows leaves rows out\n"
+    )
+    without = CliRunner().invoke(ablations.app, [*command, "3", "--rows", "first,good,fair,bad"])
+    assert (without.exit_code, without.stdout) == (0, shown.stdout)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -559,7 +645,7 @@ def test_a_signal_is_passed_on_and_ends_the_grid(
     finally:
         ended.set()
         sender.join()
-    assert status.value.exit_code == 130
+    assert status.value.exit_code == 128 + number
     assert (tmp_path / "heard").read_text() == str(int(number))
 
 
