@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from nmt.config import data_section, sections
 from nmt.config.data_section import LONGEST_OUTPUT
 from nmt.config.language_codes import normal
+from nmt.config.language_pairs import LanguagePair
 
 # Not the names of SentencePiece's own subwords: <pad>, <unk>, <s>, </s>, and bytes such as <0x0A>.
 _TAG = r"<(?!(pad|unk|s|0x[0-9A-Fa-f]{2})>)[A-Za-z0-9][A-Za-z0-9_-]{0,39}>"
@@ -48,9 +49,11 @@ def of_validation(data: data_section.DataConfig) -> Iterator[str]:
             yield f"{key} and data.validation[{names.index(name)}] are both called {name}: give each another name"
         pair = data.pair_of(corpus)
         if data.train and (pair.target not in known.targets or pair.source not in known.sources):
+            exchanged = LanguagePair(pair.target, pair.source) in known.pairs
+            remedy = f"set {key}.reversed={str(not corpus.reversed).lower()}" if exchanged else "change its languages"
             yield (
                 f"{key} is from {pair.source} into {pair.target}, and data.train has {', '.join(map(str, known.pairs))}"
-                ": change its languages"
+                f": {remedy}"
             )
 
 
@@ -266,8 +269,10 @@ def of_training(
             yield f"training.sharded does not go with training.{key}={getattr(training, key)}: remove one of them"
     if training.best_metric != "validation_loss" and not training.validation_bleu:
         yield f"{training.best_metric=!s} needs training.validation_bleu=true, which translates the validation set"
-    if training.best_set is not None and training.best_set not in data.held_out_names:
-        meant = _meant(training.best_set, data.held_out_names) if data.held_out else ""
+    if training.best_set is not None and not data.held_out:
+        yield "training.best_set needs data.validation: it names one of its sets"
+    elif training.best_set is not None and training.best_set not in data.held_out_names:
+        meant = _meant(training.best_set, data.held_out_names)
         yield f"training.best_set: {training.best_set[:100]}: no set of data.validation has this name{meant}"
     if training.patience is not None and not data.held_out:
         yield "training.patience needs data.validation: it counts validations without a new best"
@@ -284,7 +289,7 @@ def of_consistency(training: sections.TrainingConfig, model: sections.ModelConfi
     if training.consistency == "none" and training.consistency_weight is not None:
         yield f"{training.consistency_weight=:g} needs training.consistency=rdrop or simcut: set it, or delete this"
     hard = isinstance(model, sections.RecurrentConfig) and model.attention_choice == "hard"
-    if hard and training.consistency != "none":
+    if hard and training.passes > 1:
         yield (
             f"training.consistency={training.consistency} does not go with model.attention_choice=hard, which reads "
             "other positions in each pass: remove one of them"

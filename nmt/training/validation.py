@@ -57,12 +57,12 @@ class Validation:
 
     def since(self, start: Mapping[str, dict[str, float]]) -> "Validation":
         """With the differences from the scores of each set at the start, as further scores: `bleu_since_start`.
-        Without them if a set has no scores there."""
-        if not start.keys() >= set(self.names):
+        start: in the order of the sets, which may be called otherwise by now; empty for none."""
+        if not start:
             return self
         of_sets = [
-            scores | {f"{key}{SINCE_START}": scores[key] - start[name][key] for key in scores if key in start[name]}
-            for name, scores in zip(self.names, self.of_sets, strict=True)
+            scores | {f"{key}{SINCE_START}": scores[key] - before[key] for key in scores if key in before}
+            for scores, before in zip(self.of_sets, start.values(), strict=True)
         ]
         return replace(self, of_sets=of_sets)
 

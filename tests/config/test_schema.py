@@ -202,6 +202,16 @@ IMPOSSIBLE = [  # overrides, and what the one message names
         ["data.validation[1] is from en into fr, and data.train has en-no: change its languages"],
     ),
     (
+        ["data.validation=[{file: a.tsv}, {file: b.tsv, reversed: true}]"],
+        ["data.validation[1] is from no into en, and data.train has en-no: set data.validation[1].reversed=false"],
+    ),
+    (
+        ["data.train=[{file: a.tsv, reversed: true}]", "data.validation={file: b.tsv}"],
+        ["data.validation is from en into no, and data.train has no-en: set data.validation.reversed=true"],
+    ),
+    (["training.best_set=news", "data.validation=[]"], ["training.best_set needs data.validation"]),
+    (["training.freeze=encoder"], ["training.freeze: expected list of texts; found encoder: put it in [ ]"]),
+    (
         ["data.validation=[{file: a.tsv, name: news}, {file: b.tsv, name: news}]"],
         ["data.validation[1] and data.validation[0] are both called news: give each another name"],
     ),
