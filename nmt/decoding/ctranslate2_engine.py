@@ -118,11 +118,11 @@ class CTranslate2Engine:
         for _, group in groupby(in_order, key=lambda i: sources[i].shortest):  # a batch has one shortest length
             batches += self.model.batches(sources, list(group), options, batch_tokens)
         self.model.on_searched = self.on_searched
-        found = self.model.search(sources, batches, options, never=options.never)
+        found = dict(self.model.search(sources, batches, options, never=options.never))
         # A source with an output at its length limit is searched again alone: a batch has one limit for all. With twice
         # the patience no more outputs end than before, but all that end and all that are cut are returned.
         again = [[i] for i, outputs in found.items() if any(len(o[0]) >= sources[i].longest for o in outputs)]
-        found |= self.model.search(sources, again, options, patience=2, never=options.never)
+        found |= dict(self.model.search(sources, again, options, patience=2, never=options.never))
         return [found[i] for i in range(len(sources))]
 
 

@@ -4,9 +4,8 @@ Source: src/decoding.cc of CTranslate2 4.8.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from nmt.data.vocabulary import EOS, Vocabulary
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 _ALMOST_ZERO = 1e-9  # a length penalty of |Y|^this is 1 in float32; with exactly 0 CTranslate2 ends searches early
 _IMPOSSIBLE = -1e30  # CTranslate2's value for -inf is below this
-_HYPOTHESES_AT_ONCE = 128  # at most, on the CPU: larger batches exceed its cache
+_HYPOTHESES_AT_ONCE = 256  # at most, on the CPU: larger batches exceed its cache, smaller ones need more steps
 # The fields of Options that both engines which use this model take into account.
 SUPPORTED = {"bos", "eos", "never", "beam_size", "length_penalty", "normalization", "n_best", "scores", "token_scores"}
 TOKENS_SCORED = 1000  # at once: each needs the scores of the complete vocabulary
@@ -100,10 +99,12 @@ class CTranslate2Model:
         *,
         patience: int = 1,
         never: Sequence[int] = (),
-    ) -> dict[int, list[Output]]:
-        """The outputs of each source, by its number: the likeliest beam_size · patience of those that had ended when
-        that many had ended, or were cut at the length limit, which is one for a batch. None for scores that are not
-        numbers. Batches are searched at the same time, each with the shortest length of its first source.
+    ) -> Iterator[tuple[int, list[Output]]]:
+        """The number of each source and its outputs: the likeliest beam_size · patience of those that had ended when
+        that many had ended, or were cut at the length limit, which is one for a batch. No outputs for scores that are
+        not numbers. Batches are searched at the same time, each with the shortest length of its first source.
+
+        The search of all batches begins with this call, and goes on while the caller uses what it has found so far.
 
         never: subwords that are forbidden before the softmax, which gives their probability to the others.
         """
@@ -126,12 +127,16 @@ class CTranslate2Model:
             )
             for batch in batches
         ]
-        found: list[list[Output]] = []
-        for batch in pending:
-            found += [self._outputs(result.result()) for result in batch]
+        return self._found(batches, pending)
+
+    def _found(
+        self, batches: Sequence[Sequence[int]], pending: Sequence[Sequence["ctranslate2.AsyncTranslationResult"]]
+    ) -> Iterator[tuple[int, list[Output]]]:
+        for batch, results in zip(batches, pending, strict=True):
+            for i, result in zip(batch, results, strict=True):
+                yield i, self._outputs(result.result())
             if self.on_searched is not None:
                 self.on_searched(len(batch))
-        return dict(zip(chain(*batches), found, strict=True))
 
     def _outputs(self, result: "ctranslate2.TranslationResult") -> list[Output]:
         ids, outputs = self.target_ids, list[Output]()
@@ -151,6 +156,13 @@ class CTranslate2Model:
             max_input_length=0,
         )
         return [list(result.log_probs) for result in results]
+
+    def begin_score(self, pair: Pair) -> Callable[[], list[float]]:
+        """Begin to score one pair; what is returned waits for its result, as `score` gives it."""
+        source, target = pair
+        texts = [self.source_pieces[i] for i in source], [self.target_pieces[i] for i in target]
+        [result] = self.translator.score_batch([texts[0]], [texts[1]], max_input_length=0, asynchronous=True)
+        return lambda: list(result.result().log_probs)
 
 
 def _device(package: Any, name: str) -> tuple[str, int]:

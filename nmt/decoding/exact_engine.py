@@ -32,7 +32,6 @@ from nmt.data.vocabulary import BOS, EOS
 from nmt.decoding.ctranslate2_model import CTranslate2Model, Output, penalties_for, unsupported
 from nmt.decoding.interface import AUTO_BATCH_TOKENS, Engine, Pair, SearchInput
 from nmt.decoding.search.options import Hypothesis, Options, length_penalties
-from nmt.errors import NmtError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -81,8 +80,7 @@ class ExactEngine:
 
     def __init__(self, name: str, loaded: Arrays, decoding: DecodingConfig, load: Callable[[], Engine]):
         """On the CPU. name: of the file, in messages; decoding: the search that is planned, which decides how many
-        positions are converted. Raises NmtError where the weights do not belong to the settings, or are too large for
-        scores that are numbers."""
+        positions are converted. Raises NmtError where the weights do not belong to the settings."""
         longest = decoding.longest_output(decoding.max_source_tokens or 0)
         model = loaded.config.model
         limit = model.longest_position
@@ -94,9 +92,7 @@ class ExactEngine:
             loaded.config, loaded.vocabulary, loaded.weights, self._longest, divided=True
         )
         self.model = CTranslate2Model(name, loaded.vocabulary, "cpu", files)
-        [[score, *_]] = self.model.score([([EOS + 1], [EOS + 1])], 1)
-        if not math.isfinite(score):
-            raise NmtError("the model's scores are not numbers")
+        self._tried = self.model.begin_score(([EOS + 1], [EOS + 1]))
         self.auto_batch_tokens = max(AUTO_BATCH_TOKENS, _WORKER_TOKENS * self.model.workers)
         self.on_searched: Callable[[int], object] | None = None
         self._load = load
@@ -106,9 +102,14 @@ class ExactEngine:
         """PyTorch's engine, loaded when it is first needed."""
         return self._load()
 
+    @cached_property
+    def _has_numbers(self) -> bool:
+        """Whether the scores are numbers: weights may be too large for that. Greedy search would not notice."""
+        return all(map(math.isfinite, self._tried()))
+
     def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
         """As nmt.decoding.interface.Searcher."""
-        same = not unsupported(options)
+        same = not unsupported(options) and self._has_numbers
         plain = [i for i, source in enumerate(sources) if same and self._is_plain(source)]
         self.model.on_searched = self.on_searched
         find = self._greedy if options.beam_size == 1 else self._beam
@@ -135,15 +136,17 @@ class ExactEngine:
     ) -> dict[int, list[Hypothesis]]:
         """The output of each of these sources, if its scores are numbers."""
         batches = self.model.batches(sources, which, options, batch_tokens)
-        outputs = {i: each for i, each in self.model.search(sources, batches, options).items() if are_known(each)}
         by_length = penalties_for((sources[i] for i in which), options)
-        found, cut = dict[int, list[Hypothesis]](), list[int]()
-        for i, [(tokens, log_p, ended)] in outputs.items():
-            if options.scores and not (ended and len(tokens) <= sources[i].longest):
-                cut.append(i)
+        found, cut = dict[int, list[Hypothesis]](), dict[int, list[int]]()
+        for i, outputs in self.model.search(sources, batches, options):
+            if not are_known(outputs):
+                continue
+            [(tokens, log_p, ended)], longest = outputs, sources[i].longest
+            if options.scores and not (ended and len(tokens) <= longest):
+                cut[i] = tokens[:longest]
             else:
-                found[i] = [Hypothesis.ended(tokens[: sources[i].longest], log_p, by_length)]
-        pairs = [(sources[i].ids, outputs[i][0][0][: sources[i].longest]) for i in cut]
+                found[i] = [Hypothesis.ended(tokens[:longest], log_p, by_length)]
+        pairs = [(sources[i].ids, tokens) for i, tokens in cut.items()]
         return found | {i: [one] for i, one in zip(cut, self._scored(pairs, options, batch_tokens), strict=True)}
 
     def _beam(
@@ -151,18 +154,22 @@ class ExactEngine:
     ) -> dict[int, list[Hypothesis]]:
         """The n best of each of these sources for which they are certain."""
         batches = self.model.batches(sources, which, options, batch_tokens)
-        outputs = self.model.search(sources, batches, options)
-        last = {i: max((len(tokens) for tokens, _, _ in each), default=0) for i, each in outputs.items()}
-        limited = [i for i in which if last[i] >= sources[i].longest]
         by_length = penalties_for((sources[i] for i in which), options)
-        ended = [i for i in which if last[i] < sources[i].longest]
-        found = {i: certain(outputs[i], last[i], by_length, options.n_best) for i in ended}
+        found, last = dict[int, list[Hypothesis] | None](), dict[int, int]()
+        unsure, limited = list[int](), list[int]()
+        for i, outputs in self.model.search(sources, batches, options):
+            last[i] = max((len(tokens) for tokens, _, _ in outputs), default=0)
+            if last[i] >= sources[i].longest:
+                limited.append(i)
+            elif best := certain(outputs, last[i], by_length, options.n_best):
+                found[i] = best
+            else:
+                unsure.append(i)
         # With twice the patience twice as many are returned, some of which ended later.
-        unsure = [i for i, hypotheses in found.items() if hypotheses is None]
         batches = self.model.batches(sources, unsure, options, batch_tokens)
-        for i, each in self.model.search(sources, batches, options, patience=2).items():
-            found[i] = certain(each, last[i], by_length, options.n_best)
+        again = self.model.search(sources, batches, options, patience=2)
         found |= self._at_limit(sources, limited, options, batch_tokens)
+        found |= {i: certain(outputs, last[i], by_length, options.n_best) for i, outputs in again}
         return {i: hypotheses for i, hypotheses in found.items() if hypotheses is not None}
 
     def _at_limit(
@@ -177,16 +184,17 @@ class ExactEngine:
         batches = list[list[int]]()
         for _, same in groupby(in_order, key=lambda i: sources[i].longest):
             batches += self.model.batches(sources, list(same), options, batch_tokens)
-        found: dict[int, list[Hypothesis]] = {}
-        for i, outputs in self.model.search(sources, batches, options, patience=2).items():
-            live = sum(not ended for _, _, ended in outputs)
-            if are_known(outputs) and live == options.beam_size and len(outputs) < 2 * options.beam_size:
-                by_length = length_penalties(max(len(tokens) for tokens, _, _ in outputs) + 1, options)
-                pairs = [(sources[i].ids, tokens) for tokens, _, ended in outputs if not ended]
-                hypotheses = self._scored(pairs, options, batch_tokens)
-                hypotheses += [Hypothesis.ended(tokens, log_p, by_length) for tokens, log_p, ended in outputs if ended]
-                found[i] = sorted(hypotheses, key=lambda one: -one.score)[: options.n_best]
-        return found
+        by_length = penalties_for((sources[i] for i in which), options)
+        found, live = dict[int, list[Hypothesis]](), list[tuple[int, list[int]]]()
+        for i, outputs in self.model.search(sources, batches, options, patience=2):
+            living = [(i, tokens) for tokens, _, ended in outputs if not ended]
+            if are_known(outputs) and len(living) == options.beam_size and len(outputs) < 2 * options.beam_size:
+                found[i] = [Hypothesis.ended(tokens, log_p, by_length) for tokens, log_p, ended in outputs if ended]
+                live += living
+        scored = self._scored([(sources[i].ids, tokens) for i, tokens in live], options, batch_tokens)
+        for (i, _), hypothesis in zip(live, scored, strict=True):
+            found[i].append(hypothesis)
+        return {i: sorted(each, key=lambda one: -one.score)[: options.n_best] for i, each in found.items()}
 
     def _scored(self, pairs: Sequence[Pair], options: Options, batch_tokens: int) -> list[Hypothesis]:
         """The targets as hypotheses with token scores."""
@@ -199,7 +207,7 @@ class ExactEngine:
         """As nmt.decoding.interface.Searcher."""
         longest = max((max(map(len, pair)) for pair in pairs), default=0)
         divided = any(token <= BOS for _, target in pairs for token in target)
-        if divided or longest >= self._longest:
+        if divided or longest >= self._longest or not self._has_numbers:
             return self.pytorch.score(pairs, batch_tokens)
         return self.model.score(pairs, batch_tokens)
 
