@@ -88,7 +88,8 @@ class Grid:
         wanted = [row.row for row in self.rows] if names is None else [name.strip() for name in names.split(",")]
         known = {row.row for row in self.rows}
         if unknown := [name for name in wanted if name not in known]:
-            raise NmtError(f"--rows: {unknown[0]}: no such row; there are {', '.join(row.row for row in self.rows)}")
+            shown, rows = unknown[0] or "''", ", ".join(row.row for row in self.rows)
+            raise NmtError(f"--rows: {shown}: no such row; there are {rows}")
         return [row for row in self.rows if row.row in wanted]
 
 
@@ -190,11 +191,14 @@ def _seeds(given: str | None, default: int) -> list[int]:
     try:
         return [default] if given is None else [int(part) for part in given.split(",")]
     except ValueError:
-        raise NmtError(f"--seeds: {given}: give whole numbers separated by commas, such as 1,2,3") from None
+        shown = given or "''"
+        raise NmtError(f"--seeds: {shown}: give whole numbers separated by commas, such as 1,2,3") from None
 
 
 def check_unchanged(run: Run) -> None:
-    """Raises NmtError if the run folder has a run with other settings, whose results would be wrong for this row."""
+    """Raises NmtError if the run folder has a run with other settings, or one that started from another model: its
+    results would be wrong for this row. Also if the model that the row starts from is missing."""
+    start_digest(run)
     path = run.folder / "config.yaml"
     if not path.exists():
         return
@@ -205,6 +209,32 @@ def check_unchanged(run: Run) -> None:
             f"{run.folder} has a run with other settings ({'; '.join(rows)}): choose another --output, or "
             "delete the folder"
         )
+
+
+def start_digest(run: Run) -> str | None:
+    """The SHA-256 of the model that a run starts from; of one that has begun, that it started from: the file is needed
+    no more. None without training.start_from. Raises NmtError if the file is missing, or has changed since."""
+    from nmt.checkpoints import model_file
+    from nmt.files import json_lines
+    from nmt.files.text import file_digest
+
+    start, sessions = run.config.training.start_from, run.folder / "sessions.jsonl"
+    if start is None:
+        return None
+    rows, _ = json_lines.read(sessions)
+    before: str | None = next((row["start_from"]["sha256"] for row in rows if "start_from" in row), None)
+    try:
+        now = file_digest(model_file.locate(Path(start)))
+    except NmtError as error:
+        if before is None:
+            raise NmtError(f"row {run.row.row}: training.start_from: {error}") from None
+        return before
+    if before not in (None, now):
+        raise NmtError(
+            f"{run.folder} has a run that started from another model (training.start_from: {start}: its content has "
+            "changed): choose another --output, or delete the folder"
+        )
+    return now
 
 
 # ------------------------------------------------------------------------ score
@@ -289,16 +319,15 @@ def train_and_score(
     fails is left out.
 
     Finished results are found by their settings and by the content of their texts and of the model that they start
-    from. Raises as `training_runs.train` and `score` do.
+    from. Raises as `training_runs.train` does, and NmtError as `check_unchanged`.
     """
-    from nmt.checkpoints import model_file
     from nmt.data import corpus
-    from nmt.files.text import content_key, file_digest
+    from nmt.files.text import content_key
 
     for run in planned:  # before hours of work
         _check_average(run, average)
     results, test = Results(output / RESULTS), scoring.test_pairs(test_files)
-    fingerprint, digest = functools.cache(corpus.fingerprint), functools.cache(file_digest)  # rows share their files
+    fingerprint = functools.cache(corpus.fingerprint)  # rows share their data
     keys, found, missing = dict[Run, dict[str, Any]](), dict[Run, Scores](), list[Run]()
     for run in planned:
         named = {
@@ -313,8 +342,8 @@ def train_and_score(
             "data.validation": content_key(scoring.validation_pairs(run.config)),
             "--test": content_key(test),
         }
-        if start := run.config.training.start_from:
-            texts["training.start_from"] = digest(model_file.locate(Path(start)))
+        if digest := start_digest(run):
+            texts["training.start_from"] = digest
         keys[run] = named | {"texts": texts}
         if done := results.find(keys[run]):
             found[run] = done
@@ -324,7 +353,11 @@ def train_and_score(
         check_unchanged(run)
         missing.append(run)
     for run in training_runs.train(missing, launch):
-        found[run] = keys[run] | score(run, average, launch.device, test)
+        try:
+            found[run] = keys[run] | score(run, average, launch.device, test)
+        except NmtError as error:
+            log.warning("%s seed %d: cannot be scored: %s", run.row.row, run.seed, error)
+            continue
         results.add(found[run])
         bleu = found[run]["validation"]["bleu"]
         log.info(
@@ -343,22 +376,20 @@ def check_complete(planned: Sequence[Run], done: Collection[str]) -> None:
     rows = list(dict.fromkeys(run.row.row for run in planned))
     if failed := [row for row in rows if row not in done]:
         raise NmtError(
-            f"{len(failed)} of {len(rows)} rows have no result, because a run failed: {', '.join(failed)}: the same "
-            "command tries these again; --rows leaves rows out"
+            f"{len(failed)} of {len(rows)} rows have no result, because a run failed (see above): {', '.join(failed)}: "
+            "the same command tries these again; --rows leaves rows out"
         )
 
 
 def _log_change(run: Run, before: dict[str, Any], texts: dict[str, Any]) -> None:
-    """Log why a finished row is done again. Raises NmtError if its run was trained on other text, or from another
-    model."""
+    """Log why a finished row is done again. Raises NmtError if its run was trained on other text."""
     changed = [name for name in texts if name in before and texts[name] != before[name]]
-    trained_on = [name for name in changed if name in ("data.train", "training.start_from")]
-    if trained_on and run.folder.exists():
+    if "data.train" in changed and run.folder.exists():
         raise NmtError(
-            f"{run.folder} has a run on other data ({', '.join(trained_on)}: the content has changed): choose another "
+            f"{run.folder} has a run on other training data (data.train: its content has changed): choose another "
             "--output, or delete the folder"
         )
-    reason = f"new content of {', '.join(changed)}" if changed else "its texts are not recorded"
+    reason = f"new content of {', '.join(changed)}" if changed else "what it was made from is not recorded"
     log.info("%s seed %d: %s: done again", run.row.row, run.seed, reason)
 
 

@@ -5,7 +5,6 @@ Each run is trained by `nmt train` in a process of its own, and can be resumed. 
 trained for some steps, the better half for more steps, and so on. What was stopped can be continued later.
 """
 
-import json
 import logging
 import math
 import os
@@ -26,6 +25,7 @@ from nmt.device import usable_cores
 from nmt.distributed.environment import LAUNCHER
 from nmt.distributed.stopping import SIGNALS
 from nmt.errors import NmtError
+from nmt.files import json_lines
 
 if TYPE_CHECKING:
     from grid import Run
@@ -63,10 +63,12 @@ def train(runs: Sequence["Run"], launch: Launch, until: int | None = None) -> It
     yield from (run for run in runs if run not in waiting)
     try:
         while waiting or running:
-            with _passing_on(running):
-                while waiting and len(running) < launch.jobs:
+            with _passing_on(running) as heard:
+                while waiting and len(running) < launch.jobs and not heard:
                     run = waiting.pop(0)
                     running[run] = _start(run, launch)
+                    if heard:  # while it was started: it was not among those that were told
+                        running[run].send_signal(heard[0])
                 while not (ended := [run for run, process in running.items() if process.poll() is not None]):
                     time.sleep(_POLL)
                     far_enough = {run for run in running if until is not None and reached(run, until)} - stopping
@@ -87,11 +89,16 @@ def train(runs: Sequence["Run"], launch: Launch, until: int | None = None) -> It
 
 
 @contextmanager
-def _passing_on(running: dict["Run", "subprocess.Popen[str]"]) -> Iterator[None]:
-    """Send signals to all runs; raises typer.Exit after one, when the runs have ended or are where they should be."""
+def _passing_on(running: dict["Run", "subprocess.Popen[str]"]) -> Iterator[list[int]]:
+    """Send signals to all runs; raises typer.Exit after one, when the runs have ended or are where they should be.
+
+    Gives the list of the signals that were received.
+    """
     heard: list[int] = []
 
     def pass_on(number: int, _: FrameType | None) -> None:
+        if not heard:
+            log.info("%s: the runs save their states; the same command continues them", signal.Signals(number).name)
         heard.append(number)
         for process in running.values():
             process.send_signal(number)
@@ -99,7 +106,7 @@ def _passing_on(running: dict["Run", "subprocess.Popen[str]"]) -> Iterator[None]
     not_ignored = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # nohup ignores some
     before = {number: signal.signal(number, pass_on) for number in not_ignored}
     try:
-        yield
+        yield heard
         if heard:
             raise typer.Exit(128 + heard[0])
     finally:
@@ -168,17 +175,11 @@ def _succeeded(run: "Run", process: "subprocess.Popen[str]", until: int | None, 
 
 
 def metrics(run: "Run") -> list[dict[str, Any]]:
-    """The rows of its metrics.jsonl until now. Raises NmtError for a line that is not JSON."""
+    """The rows of its metrics.jsonl until now. Raises NmtError for a damaged line."""
     path = run.folder / "metrics.jsonl"
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    rows = []
-    for number, line in enumerate(text.split("\n")[:-1], start=1):  # a last line may be incomplete
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            raise NmtError(
-                f"{path}: line {number}: not JSON: delete {run.folder}, and the row is trained again"
-            ) from None
+    rows, damaged = json_lines.read(path)
+    if damaged:
+        raise NmtError(f"{path}: line {damaged[0]}: not a row of metrics: delete {run.folder}, and it is trained again")
     return rows
 
 
@@ -217,9 +218,9 @@ def halved(runs: Sequence["Run"], steps: Sequence[int], launch: Launch) -> tuple
     and so on. Gives the runs that remain, and the rows that were stopped. A row of which a run fails does not remain.
 
     A row is as good as its best validation BLEU until that step, the mean over its seeds; of equal ones the row with
-    the lower validation loss is better. The first row, with which the others are compared, always remains.
+    the lower validation loss is better. The first row, with which the others are compared, remains unless it fails.
     """
-    left, stopped = list(runs), dict[str, Stopped]()
+    first, left, stopped = runs[0].row.row, list(runs), dict[str, Stopped]()
     for step in steps:
         trained = set(train(left, launch, step))
         failed = {run.row.row for run in left if run not in trained}
@@ -230,7 +231,7 @@ def halved(runs: Sequence["Run"], steps: Sequence[int], launch: Launch) -> tuple
         means = {row: _means([run for run in left if run.row.row == row], step) for row in rows}
         bleu = {row: mean for row, (mean, _) in means.items()}
         best = sorted(rows, key=lambda row: (-means[row][0], means[row][1]))[: math.ceil(len(rows) / 2)]
-        kept = {rows[0], *best}
+        kept = {first, *best}
         stopped |= {row: Stopped(step, bleu[row]) for row in rows if row not in kept}
         left = [run for run in left if run.row.row in kept]
         for row in sorted(rows, key=bleu.__getitem__, reverse=True):

@@ -267,8 +267,9 @@ def _advice(annotation: Any, node: Node) -> str:
         return ": put it in quotes"
     if isinstance(node.value, bool) and type(None) in kinds and any(map(dataclasses.is_dataclass, kinds)):
         return ": write {} for the defaults, null for none"
-    of_list = typing.get_args(annotation)[0] if typing.get_origin(annotation) is tuple else None
-    if of_list is not None and (isinstance(node.value, dict) or (isinstance(node.value, str) and of_list is str)):
+    item_type = typing.get_args(annotation)[0] if typing.get_origin(annotation) is tuple else None
+    is_item = isinstance(node.value, str) if item_type is str else isinstance(node.value, dict)
+    if item_type is not None and is_item:
         return ": put it in [ ]"
     if isinstance(node.value, float) and int in kinds and not re.search("[.eE]", node.written):
         return f": a whole number has at most {located_yaml.MOST_DIGITS} digits"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _ALMOST_ZERO = 1e-9  # a length penalty of |Y|^this is 1 in float32; with exactly 0 CTranslate2 ends searches early
 _IMPOSSIBLE = -1e30  # CTranslate2's value for -inf is below this
-_HYPOTHESES_AT_ONCE = 256  # at most, on the CPU: larger batches exceed its cache, smaller ones need more steps
+_HYPOTHESES_AT_ONCE = 256  # at most, on the CPU: what is fastest depends on its caches
 # The fields of Options that both engines which use this model take into account.
 SUPPORTED = {"bos", "eos", "never", "beam_size", "length_penalty", "normalization", "n_best", "scores", "token_scores"}
 TOKENS_SCORED = 1000  # at once: each needs the scores of the complete vocabulary

@@ -121,7 +121,8 @@ class ExactEngine:
                 found[i][j] = hypothesis
         if rest := [i for i in range(len(sources)) if i not in found]:
             if "pytorch" not in vars(self):
-                log.info("search: also PyTorch, for sentences for which CTranslate2's result is not certain")
+                uncertain = "for sentences for which CTranslate2's result is not certain"
+                log.info("search: also PyTorch, %s", uncertain if self._has_numbers else "as scores are not numbers")
             self.pytorch.on_searched = self.on_searched
             found |= zip(rest, self.pytorch.search([sources[i] for i in rest], options, batch_tokens), strict=True)
         return [found[i] for i in range(len(sources))]

@@ -55,14 +55,14 @@ class Validation:
         score = of_sets.get(training.best_set or "", self.scores)[training.best_metric]
         return -score if training.best_metric == "validation_loss" else score
 
-    def since(self, start: Mapping[str, dict[str, float]]) -> "Validation":
+    def since(self, start: Sequence[Mapping[str, float]]) -> "Validation":
         """With the differences from the scores of each set at the start, as further scores: `bleu_since_start`.
-        start: in the order of the sets, which may be called otherwise by now; empty for none."""
+        start: of each set, in the same order; empty for none."""
         if not start:
             return self
         of_sets = [
             scores | {f"{key}{SINCE_START}": scores[key] - before[key] for key in scores if key in before}
-            for scores, before in zip(self.of_sets, start.values(), strict=True)
+            for scores, before in zip(self.of_sets, start, strict=True)
         ]
         return replace(self, of_sets=of_sets)
 

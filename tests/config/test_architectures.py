@@ -193,5 +193,13 @@ def test_what_is_next_to_impossible_is_possible(overrides: list[str]) -> None:
     assert recurrent(*(f"model.{override}" for override in overrides)) != RecurrentConfig()
 
 
+def test_hard_attention_is_refused_with_two_passes_only() -> None:
+    """A consistency of weight 0 has one."""
+    hard = "model.attention=additive", "model.attention_choice=hard", "training.consistency=rdrop"
+    found = problem(RECURRENT, *hard)
+    assert "training.consistency=rdrop does not go with model.attention_choice=hard" in found
+    assert read(RECURRENT, *hard, "training.consistency_weight=0")
+
+
 def test_rules_of_one_architecture_are_not_applied_to_the_other() -> None:
     assert schema.parse("model: {architecture: recurrent, hidden_size: 34}" + MINIMAL, "text").model.width == 34

@@ -285,13 +285,15 @@ def test_pytorch_has_the_weights_that_were_loaded_also_when_the_file_is_gone(mod
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
-def test_weights_that_are_no_numbers_are_told(tmp_path: Path, beam_size: int) -> None:
+def test_weights_that_are_no_numbers_are_told(tmp_path: Path, beam_size: int, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "nmt")
     made = make_model()
     for factor in (float("nan"), 1e18):
         weights = {name: weight * factor for name, weight in made.weights.items()}
         with pytest.raises(NmtError, match="line 2: the model's scores are not numbers"):
             path = save(replace(made, weights=weights), tmp_path)
             nmt.load(path, "cpu", overrides=[f"decoding.beam_size={beam_size}"]).translate(["", "one"])
+    assert caplog.messages[-1] == "search: also PyTorch, as scores are not numbers", "weights of 1e18 are numbers"
 
 
 def test_greedy_outputs_of_a_model_that_has_learned_nothing_have_no_special_subwords() -> None:

@@ -1,5 +1,6 @@
 """Grids of runs, Table 3 of the paper and ablations: what rows are, what is trained once, what is measured once."""
 
+import hashlib
 import json
 import logging
 import math
@@ -380,16 +381,14 @@ def test_a_row_is_done_anew_where_a_text_holds_something_else(
     assert number() == 1, "a text that is back"
 
     write_corpus(tmp_path, "train", 3, seed=2)
-    with pytest.raises(
-        NmtError, match=r"first-seed1 has a run on other data \(data\.train: .*: choose another --output"
-    ):
+    with pytest.raises(NmtError, match=r"first-seed1 has a run on other training data .*: choose another --output"):
         number()
     runs[0].folder.rmdir()
     assert number() == 4 and "new content of data.train" in changed()[0]
     results = tmp_path / "out" / "results.jsonl"
     lines = [{key: row[key] for key in row if key != "texts"} for row in rows_of(results)]
     results.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    assert number() == 5 and changed() == ["its texts are not recorded: done again"]
+    assert number() == 5 and changed() == ["what it was made from is not recorded: done again"]
 
     start = tmp_path / "start.safetensors"
     start.write_bytes(b"one model")
@@ -397,8 +396,42 @@ def test_a_row_is_done_anew_where_a_text_holds_something_else(
     runs[0].folder.rmdir()
     assert [number(), number()] == [6, 6]
     start.write_bytes(b"another model")
-    with pytest.raises(NmtError, match=r"first-seed1 has a run on other data \(training\.start_from: the content has"):
-        number()
+    assert number() == 7 and changed() == ["new content of training.start_from: done again"]
+
+
+def test_a_run_that_has_begun_started_from_the_same_model(grid: Any, recipe: Path, tmp_path: Path) -> None:
+    start = tmp_path / "start.safetensors"
+    start.write_bytes(b"one model")
+    [run] = plan(grid, recipe, "first", f"training.start_from={start}")
+    run.folder.mkdir(parents=True)
+    one = hashlib.sha256(b"one model").hexdigest()
+    sessions = [{"step": 0, "start_from": {"file": str(start), "sha256": one}}, {"step": 2}]
+    (run.folder / "sessions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in sessions), encoding="utf-8")
+    assert grid.start_digest(run) == one
+    start.write_bytes(b"another model")
+    for check in (grid.check_unchanged, lambda run: grid.train_and_score([run], tmp_path / "out", CPU, 1, None)):
+        with pytest.raises(NmtError, match=r"has a run that started from another model \(training\.start_from"):
+            check(run)
+    start.unlink()
+    assert grid.start_digest(run) == one, "needed no more"
+    (run.folder / "sessions.jsonl").unlink()
+    with pytest.raises(NmtError, match=r"row first: training\.start_from: .*start\.safetensors: no such file"):
+        grid.check([run], 1, None)
+
+
+def test_a_run_that_cannot_be_scored_does_not_end_the_others(
+    grid: Any, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def score(run: Any, *_: object) -> dict[str, Any]:
+        if run.row.row == "wide":
+            raise NmtError("its metrics are damaged")
+        return {"validation": {"bleu": 1.0}}
+
+    monkeypatch.setattr(grid.training_runs, "train", lambda missing, _: iter(missing))
+    monkeypatch.setattr(grid, "score", score)
+    found = grid.train_and_score(plan(grid, recipe, None), tmp_path / "out", CPU, 1, None)
+    assert [*found] == ["first", "long"]
+    assert "wide seed 1: cannot be scored: its metrics are damaged" in caplog.messages
 
 
 def test_more_checkpoints_than_a_run_will_write_are_refused_before_it_is_trained(
@@ -451,7 +484,7 @@ print(run)
 @pytest.fixture
 def stand_in(script: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In place of `nmt train`: validates at each step, and BLEU grows with the step and label_smoothing."""
-    script("benchmark")  # keeps the name of the interpreter when it is imported
+    script("benchmark")  # imported later, with this interpreter, it would start the stand-in in later tests too
     program = tmp_path / "program"
     program.write_text(STAND_IN.format(python=sys.executable))
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
@@ -501,6 +534,8 @@ def test_a_run_that_fails_does_not_end_the_others(
     assert warnings == [f"row1 seed 1: {reason}"]
     assert set(grid.training_runs.train(runs, means)) == {*runs} - {runs[1]}
     assert grid.training_runs.halved(runs[1:2], [2], means) == ([], {})
+    left, stopped = grid.training_runs.halved([runs[1], runs[4], *runs[2:4]], [2], means)
+    assert ([run.row.row for run in left], [*stopped]) == (["row2", "row3"], ["row4"]), "no other row becomes the first"
 
 
 @pytest.mark.usefixtures("stand_in")
@@ -520,7 +555,7 @@ def test_a_damaged_line_of_a_run_is_named(grid: Any, recipe: Path) -> None:
     [run] = rows_of_quality(grid, recipe, [0.1])
     run.folder.mkdir(parents=True)
     (run.folder / "metrics.jsonl").write_text('{"step": 1}\n{"step\n{"step": 3}\n{"st', encoding="utf-8")
-    with pytest.raises(NmtError, match=r"row0-seed1/metrics\.jsonl: line 2: not JSON: delete .*row0-seed1, and"):
+    with pytest.raises(NmtError, match=r"metrics\.jsonl: line 2: not a row of metrics: delete .*row0-seed1, and"):
         grid.training_runs.reached(run, 2)
 
 
@@ -559,8 +594,8 @@ def test_the_command_halves_shows_what_it_stopped_and_what_failed(
     assert "broken seed 1: failed: the disk is full\n" in shown.stderr
     assert ": BLEU 20.00; 3 of 3 runs are finished\n" in shown.stderr
     assert shown.stderr.endswith(
-        "error: 1 of 5 rows have no result, because a run failed: broken: the same command tries these again; "
-        "--rows leaves rows out\n"
+        "error: 1 of 5 rows have no result, because a run failed (see above): broken: the same command tries these "
+        "again; --rows leaves rows out\n"
     )
     without = CliRunner().invoke(ablations.app, [*command, "3", "--rows", "first,good,fair,bad"])
     assert (without.exit_code, without.stdout) == (0, shown.stdout)
@@ -581,6 +616,25 @@ def test_a_signal_while_a_row_is_scored_ends_the_grid_and_the_other_rows(
             time.sleep(5)
     assert len(started) == 1 and not runs[2].folder.exists()
     assert [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)] == left_out
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_signal_while_a_run_is_started_reaches_it(
+    grid: Any, recipe: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "nmt")
+    runs, start = rows_of_quality(grid, recipe, [0.1, 0.2]), grid.training_runs._start
+
+    def signalled(run: Any, launch: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return start(run, launch)
+
+    monkeypatch.setattr(grid.training_runs, "_start", signalled)
+    with pytest.raises(typer.Exit) as status:
+        list(grid.training_runs.train(runs, CPU))
+    assert status.value.exit_code == 143
+    assert not grid.training_runs.reached(runs[0], 12) and not runs[1].folder.exists()
+    assert caplog.messages.count("SIGTERM: the runs save their states; the same command continues them") == 1
 
 
 @pytest.mark.usefixtures("stand_in")

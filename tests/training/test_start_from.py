@@ -360,6 +360,7 @@ def test_each_validation_set_shows_what_it_has_lost_and_one_can_decide(
     of_mean = {row["step"]: row["validation_loss"] for row in (first, *rows)}
     best = model_file.load_provenance(tmp_path / "run" / "best.safetensors")
     assert best["step"] == min(of_old, key=of_old.__getitem__) and best["best_set"] == "old"
+
     ranked = [int(path.stem.removeprefix("step-")) for path in model_file.best(tmp_path / "run", 9)]
     assert ranked == sorted(of_old, key=of_old.__getitem__)
     assert len({*of_old.values(), *of_mean.values()}) == 2 * len(of_old)
@@ -369,5 +370,12 @@ def test_each_validation_set_shows_what_it_has_lost_and_one_can_decide(
     )
     shown = [row["label"] for table in to_data(gather([tmp_path / "run"]))["scores"] for row in table["rows"]]
     assert {"validation loss since the start, old", "BLEU since the start, new"} <= set(shown)
+    renamed = sets.replace("name: new", "name: newest")
+    longer = f"training.max_steps={2 * rows[-1]['step']}"
+    train(make_config(f"training.start_from={trained}", renamed, "training.best_set=old", *SHORT, longer), "cpu")
+    *_, row = [row for row in rows_of(tmp_path / "run" / "metrics.jsonl") if "validation" in row]
+    assert [one["name"] for one in row["validation"]] == ["old", "newest"]
+    for before, after in zip(first["validation"], row["validation"], strict=True):
+        assert after["bleu_since_start"] == after["bleu"] - before["bleu"]
     with pytest.raises(NmtError, match=r"best_set: od: no set of data\.validation has this name; did you mean old\?"):
         make_config(sets, "training.best_set=od")
