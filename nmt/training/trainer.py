@@ -324,13 +324,11 @@ class Trainer:
         """
         if not self.validation:
             return {}
-        progress, training = self.progress, self.config.training
+        progress, training, translate = self.progress, self.config.training, self.data.translate_validation
         # Uncompiled: padded batches have many shapes, each of which would be compiled.
         eager = torch.compiler.set_stance("force_eager") if self.train_step.compiled else nullcontext()
         with eager:
-            found = validate(self.train_step, self.validation, self.data.translate_validation).since(
-                [*progress.at_start.values()]  # by position: a set may have another name by now
-            )
+            found = validate(self.train_step, self.validation, translate).since(progress.at_start.values())
         self._check_finite(*(scores["validation_loss"] for scores in found.of_sets))
         if progress.step == 0:
             progress.at_start = dict(zip(found.names, found.of_sets, strict=True))

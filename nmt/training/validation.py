@@ -1,7 +1,7 @@
 """Scoring a model on the validation sets: its loss, and the scores of its translations."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,9 +55,9 @@ class Validation:
         score = of_sets.get(training.best_set or "", self.scores)[training.best_metric]
         return -score if training.best_metric == "validation_loss" else score
 
-    def since(self, start: Sequence[Mapping[str, float]]) -> "Validation":
+    def since(self, start: Collection[Mapping[str, float]]) -> "Validation":
         """With the differences from the scores of each set at the start, as further scores: `bleu_since_start`.
-        start: of each set, in the same order; empty for none."""
+        start: of each set, in the same order, as a set may have another name by now; empty for none."""
         if not start:
             return self
         of_sets = [
