@@ -1,5 +1,6 @@
 """Requests to stop training, by a signal or because time is up: it finishes its step, saves and ends."""
 
+import _thread
 import logging
 import signal
 import time
@@ -53,4 +54,7 @@ class StopRequest:
             raise KeyboardInterrupt
         self._signal = number
         if number == signal.SIGINT:  # a person is waiting
-            log.warning("SIGINT: saving after this step; press Ctrl-C again to stop at once, without saving")
+            text = "SIGINT: saving after this step; press Ctrl-C again to stop at once, without saving"
+            # In a thread, which waits for its turn: the signal may have come while a message was being written, and
+            # a file cannot be written to again in the middle of that.
+            _thread.start_new_thread(log.warning, (text,))
