@@ -23,7 +23,7 @@ import typer
 
 from nmt.device import usable_cores
 from nmt.distributed.environment import LAUNCHER
-from nmt.distributed.stopping import SIGNALS
+from nmt.distributed.stopping import SIGNALS, log_from_handler
 from nmt.errors import NmtError
 from nmt.files import json_lines
 
@@ -98,7 +98,8 @@ def _passing_on(running: dict["Run", "subprocess.Popen[str]"]) -> Iterator[list[
 
     def pass_on(number: int, _: FrameType | None) -> None:
         if not heard:
-            log.info("%s: the runs save their states; the same command continues them", signal.Signals(number).name)
+            name = signal.Signals(number).name
+            log_from_handler(f"{name}: the runs save their states; the same command continues them")
         heard.append(number)
         for process in running.values():
             process.send_signal(number)

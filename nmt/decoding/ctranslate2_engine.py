@@ -122,7 +122,7 @@ class CTranslate2Engine:
         # A source with an output at its length limit is searched again alone: a batch has one limit for all. With twice
         # the patience no more outputs end than before, but all that end and all that are cut are returned.
         again = [[i] for i, outputs in found.items() if any(len(o[0]) >= sources[i].longest for o in outputs)]
-        found |= dict(self.model.search(sources, again, options, patience=2, never=options.never))
+        found |= self.model.search(sources, again, options, patience=2, never=options.never)
         return [found[i] for i in range(len(sources))]
 
 

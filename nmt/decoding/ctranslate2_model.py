@@ -160,8 +160,12 @@ class CTranslate2Model:
     def begin_score(self, pair: Pair) -> Callable[[], list[float]]:
         """Begin to score one pair; what is returned waits for its result, as `score` gives it."""
         source, target = pair
-        texts = [self.source_pieces[i] for i in source], [self.target_pieces[i] for i in target]
-        [result] = self.translator.score_batch([texts[0]], [texts[1]], max_input_length=0, asynchronous=True)
+        [result] = self.translator.score_batch(
+            [[self.source_pieces[i] for i in source]],
+            [[self.target_pieces[i] for i in target]],
+            max_input_length=0,
+            asynchronous=True,
+        )
         return lambda: list(result.result().log_probs)
 
 

@@ -13,6 +13,12 @@ SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1
 _OUT_OF_TIME = 1000
 
 
+def log_from_handler(text: str, level: int = logging.INFO) -> None:
+    """Log a message in the handler of a signal: in a thread, which waits for its turn. The signal may have come while
+    a message was being written, and a file cannot be written to again in the middle of that."""
+    _thread.start_new_thread(log.log, (level, text))
+
+
 class StopRequest:
     """Within its `with` block, catches SIGNALS and watches the deadline. A second SIGINT interrupts at once.
 
@@ -55,6 +61,4 @@ class StopRequest:
         self._signal = number
         if number == signal.SIGINT:  # a person is waiting
             text = "SIGINT: saving after this step; press Ctrl-C again to stop at once, without saving"
-            # In a thread, which waits for its turn: the signal may have come while a message was being written, and
-            # a file cannot be written to again in the middle of that.
-            _thread.start_new_thread(log.warning, (text,))
+            log_from_handler(text, logging.WARNING)

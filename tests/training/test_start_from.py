@@ -360,7 +360,6 @@ def test_each_validation_set_shows_what_it_has_lost_and_one_can_decide(
     of_mean = {row["step"]: row["validation_loss"] for row in (first, *rows)}
     best = model_file.load_provenance(tmp_path / "run" / "best.safetensors")
     assert best["step"] == min(of_old, key=of_old.__getitem__) and best["best_set"] == "old"
-
     ranked = [int(path.stem.removeprefix("step-")) for path in model_file.best(tmp_path / "run", 9)]
     assert ranked == sorted(of_old, key=of_old.__getitem__)
     assert len({*of_old.values(), *of_mean.values()}) == 2 * len(of_old)
