@@ -149,7 +149,8 @@ def runs(
                 )
         over = [*grid.base, *row.settings]
         try:
-            over += [*_narrower(schema.load(file, over), scale), *overrides]
+            # A row need not be complete without the command line, such as one that needs a model to start from.
+            over += [*_narrower(schema.load(file, [*over, *overrides]), scale), *overrides]
             plain = schema.load(file, over)
         except NmtError as error:
             raise NmtError(f"row {row.row}: {error}") from None

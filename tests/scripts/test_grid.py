@@ -242,6 +242,14 @@ def test_a_row_is_the_config_the_base_the_row_the_scale_and_the_overrides(grid: 
     assert len(keys) == len(set(keys))
 
 
+def test_a_row_may_be_complete_only_with_the_command_line(grid: Any, recipe: Path) -> None:
+    table = grid.Grid(rows=(grid.Row(row="five", settings=("model.heads=5",)),))  # d_model is 32
+    with pytest.raises(NmtError, match=r"row five: .*heads"):
+        grid.runs(table, table.rows, recipe, (), recipe.parent / "out", None, 1)
+    [run] = grid.runs(table, table.rows, recipe, ("model.d_model=40",), recipe.parent / "out", None, 1)
+    assert (run.config.model.d_model, run.config.model.heads) == (40, 5)
+
+
 def test_seeds_are_runs_of_their_own(grid: Any, recipe: Path) -> None:
     runs = plan(grid, recipe, "wide,first", seeds="3,5")
     assert [(run.row.row, run.config.seed) for run in runs] == [("first", 3), ("first", 5), ("wide", 3), ("wide", 5)]
