@@ -103,7 +103,7 @@ def override(config: Config, overrides: Sequence[str]) -> Config:
             if "=" not in argument:
                 advice = f"unexpected argument; to write a file, use --output {argument}"
             raise NmtError(f"{argument}: {advice}")
-    return reader.parse(Config, reader.to_yaml(config), "the model's settings", overrides) if overrides else config
+    return reader.override(config, "the model's settings", overrides) if overrides else config
 
 
 def differences_of_models(old: Config, new: Config) -> dict[str, tuple[str, str]]:

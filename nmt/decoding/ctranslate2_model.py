@@ -4,8 +4,10 @@ Source: src/decoding.cc of CTranslate2 4.8.
 """
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from nmt.data.vocabulary import EOS, Vocabulary
@@ -20,12 +22,16 @@ if TYPE_CHECKING:
 _ALMOST_ZERO = 1e-9  # a length penalty of |Y|^this is 1 in float32; with exactly 0 CTranslate2 ends searches early
 _IMPOSSIBLE = -1e30  # CTranslate2's value for -inf is below this
 _HYPOTHESES_AT_ONCE = 256  # at most, on the CPU: what is fastest depends on its caches
+_BEGUN_AT_ONCE = 4  # batches for each thread: enough that none waits while Python ranks the outputs of one
 # The fields of Options that both engines which use this model take into account.
 SUPPORTED = {"bos", "eos", "never", "beam_size", "length_penalty", "normalization", "n_best", "scores", "token_scores"}
 TOKENS_SCORED = 1000  # at once: each needs the scores of the complete vocabulary
 
 UNKNOWN = -1  # for what is not in the vocabulary
 Output = tuple[list[int], float, bool]  # tokens without EOS, log P, whether EOS ended it: then log P includes EOS
+
+
+_Begun = tuple[Sequence[int], Sequence["ctranslate2.AsyncTranslationResult"]]  # the sources of a batch; its results
 
 
 def unsupported(options: Options) -> list[str]:
@@ -89,7 +95,7 @@ class CTranslate2Model:
         most = max(1, _HYPOTHESES_AT_ONCE // options.beam_size) if self.translator.device == "cpu" else None
         in_order = sorted(which, key=lambda i: len(sources[i].ids), reverse=True)
         each = tokens // (self.workers * options.beam_size)
-        return list(token_batches(in_order, each, lambda i: len(sources[i].ids), most))
+        return list(token_batches(in_order, each, lambda i: len(sources[i].ids), most, self.workers))
 
     def search(
         self,
@@ -104,14 +110,16 @@ class CTranslate2Model:
         that many had ended, or were cut at the length limit, which is one for a batch. No outputs for scores that are
         not numbers. Batches are searched at the same time, each with the shortest length of its first source.
 
-        The search of all batches begins with this call, and goes on while the caller uses what it has found so far.
+        The search begins with this call and goes on while the caller uses what it has found so far. CTranslate2 is
+        given a few batches at a time, because a process can only end when it has searched all that it was given.
 
         never: subwords that are forbidden before the softmax, which gives their probability to the others.
         """
         beam = options.beam_size
         suppressed = [[self.target_pieces[i]] for i in never] or None
-        pending = [
-            self.translator.translate_batch(
+
+        def begin(batch: Sequence[int]) -> "_Begun":
+            results = self.translator.translate_batch(
                 [[self.source_pieces[i] for i in sources[number].ids] for number in batch],
                 asynchronous=True,
                 beam_size=beam,
@@ -125,16 +133,17 @@ class CTranslate2Model:
                 return_end_token=True,
                 return_scores=beam > 1 or options.scores,
             )
-            for batch in batches
-        ]
-        return self._found(batches, pending)
+            return batch, results
 
-    def _found(
-        self, batches: Sequence[Sequence[int]], pending: Sequence[Sequence["ctranslate2.AsyncTranslationResult"]]
-    ) -> Iterator[tuple[int, list[Output]]]:
-        for batch, results in zip(batches, pending, strict=True):
-            for i, result in zip(batch, results, strict=True):
-                yield i, self._outputs(result.result())
+        remaining = map(begin, batches)
+        return self._found(deque(islice(remaining, _BEGUN_AT_ONCE * self.workers)), remaining)
+
+    def _found(self, begun: "deque[_Begun]", remaining: "Iterator[_Begun]") -> Iterator[tuple[int, list[Output]]]:
+        while begun:
+            batch, results = begun.popleft()
+            searched = [result.result() for result in results]
+            begun.extend(islice(remaining, 1))
+            yield from zip(batch, map(self._outputs, searched), strict=True)
             if self.on_searched is not None:
                 self.on_searched(len(batch))
 

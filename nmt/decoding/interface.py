@@ -1,5 +1,6 @@
 """What a translator needs of an engine: source ids in, hypotheses, scores and alignments out. Loads no PyTorch."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -72,12 +73,17 @@ def batch_tokens(engine: Searcher, decoding: DecodingConfig) -> int:
 
 
 def token_batches(
-    items: list[T], tokens: int, length: Callable[[T], int], most: int | None = None
+    items: list[T], tokens: int, length: Callable[[T], int], most: int | None = None, workers: int = 1
 ) -> Iterator[list[T]]:
     """Batches of at most `tokens` tokens, padding and EOS included, and at most `most` items; items must be sorted,
-    longest first."""
+    longest first.
+
+    workers: number of threads that take the batches one by one. A batch has at most the share of one of them in what
+    remains, so that the last ones are small and all threads end at about the same time (guided self-scheduling,
+    Polychronopoulos and Kuck 1987)."""
     start = 0
     while start < len(items):
-        size = min(most or len(items), max(1, tokens // (length(items[start]) + 1)))  # EOS
+        share = math.ceil((len(items) - start) / workers)
+        size = min(most or len(items), share, max(1, tokens // (length(items[start]) + 1)))  # EOS
         yield items[start : start + size]
         start += size

@@ -125,6 +125,37 @@ def test_what_is_written_is_read_back(overrides: list[str]) -> None:
     assert short.get("model", {}).keys() == {override.split(".")[1].split("=")[0] for override in overrides}
 
 
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [],
+        [RECURRENT, "model.cell=gru"],
+        ["data.train=[{source: a.no, target: b.de, reversed: true}, {source: c, target: d}]"],
+        [
+            "training.schedule=inverse_sqrt",
+            "training.learning_rate=1e-9",
+            "training.start_from='1'",
+            "vocabulary.shared=false",
+            "model.tie=none",
+        ],
+    ],
+)
+def test_overrides_of_a_config_are_those_of_its_text(overrides: list[str]) -> None:
+    config = read(*overrides)
+    later = ["decoding.beam_size=3", "decoding.banned=[no, '1_0']", "seed=7", "decoding.max_length=null"]
+    assert reader.override(config, "the model", later) == read(*overrides, *later)
+
+
+@pytest.mark.parametrize("wrong", ["beam_size=x", "beam_size.y=1", "beem=1", "method=sampling", "batch_tokens=[]"])
+def test_wrong_overrides_of_a_config_are_told_as_those_of_its_text(wrong: str) -> None:
+    config, overrides = read(), [f"decoding.{wrong}", "decoding.coverage_penalty=1"]
+    with pytest.raises(NmtError) as expected:
+        reader.parse(Config, reader.to_yaml(config), "the model", overrides)
+    with pytest.raises(NmtError) as error:
+        reader.override(config, "the model", overrides)
+    assert str(error.value) == str(expected.value)
+
+
 def test_two_architectures_differ_as_a_whole() -> None:
     changed = reader.differences(read("model.heads=4"), read(RECURRENT, "model.cell=gru", "seed=2"))
     assert changed == {

@@ -339,6 +339,38 @@ def test_sources_beyond_the_table_are_left_to_pytorch(model: Path) -> None:
     assert translator.engine._longest == 10_000 and translator.translate(["one two"])
 
 
+def test_ctranslate2_is_given_a_few_batches_at_a_time(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is interrupted ends when it has searched what it was given."""
+    engine = nmt.load(model, "cpu", overrides=["decoding.beam_size=1"]).engine
+    assert isinstance(engine, ExactEngine)
+    within, begun, done = engine.model, list[int](), list[int]()
+    monkeypatch.setattr(within, "workers", 2)
+    search = within.translator.translate_batch
+
+    class Watched:
+        device = within.translator.device
+
+        def translate_batch(self, batch: list[list[str]], **options: object) -> object:
+            begun.append(len(batch))
+            return search(batch, **options)
+
+    monkeypatch.setattr(within, "translator", Watched())
+    within.on_searched = done.append
+    sources = [SearchInput([5 + i % 7] * (1 + i % 3), longest=9) for i in range(30)]
+    batches = [[i, i + 1] for i in range(0, 30, 2)]
+    found = within.search(sources, batches, replace(OPTIONS, beam_size=1))
+    assert begun == [2] * 8
+    first = next(found)
+    assert begun == [2] * 9 and done == []
+    rest = list(found)
+    assert begun == [2] * 15 == done
+    assert [i for i, _ in [first, *rest]] == list(range(30))
+    alone = [next(within.search(sources, [[i]], replace(OPTIONS, beam_size=1))) for i in range(30)]
+    assert [[tokens for tokens, *_ in outputs] for _, outputs in [first, *rest]] == [
+        [tokens for tokens, *_ in outputs] for _, outputs in alone
+    ]
+
+
 def test_neither_pytorch_nor_a_file_is_needed_to_translate(model: Path) -> None:
     """PyTorch takes a second to load; temporary files would be left behind by a killed process."""
     script = (
