@@ -55,6 +55,7 @@ class FileJob:
         options: Mapping[str, object],
         processes: int = 1,
         prefixes: Path | None = None,
+        chunk_lines: int = CHUNK_LINES,
     ) -> "FileJob":
         """The job for these files (the model's, a glossary, …) and options (JSON values). Reads the files once.
 
@@ -67,8 +68,8 @@ class FileJob:
         lines = survey(source, digests)
         if prefixes is not None and (begun := survey(prefixes, digests)) != lines:
             raise NmtError(f"{prefixes}: {begun:,} lines, and {source} has {lines:,}: give a prefix for each line")
-        most = CHUNK_LINES if processes == 1 else -(-lines // (_SHARES * processes))
-        chunk_lines = max(1, min(CHUNK_LINES, most))
+        if processes > 1:
+            chunk_lines = max(1, min(chunk_lines, -(-lines // (_SHARES * processes))))
         digests |= {path: file_digest(path) for path in others}
         parts = {name: [digests[path] for path in paths] for name, paths in files.items()}
         begins = None if prefixes is None else digests[prefixes]

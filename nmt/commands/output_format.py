@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from nmt.decoding.chunks import CHUNK_LINES
 from nmt.decoding.translator import Translation, Translator
 
 
@@ -25,7 +24,7 @@ class OutputFormat:
         self,
         translator: Translator,
         lines: Iterable[str],
-        chunk_lines: int = CHUNK_LINES,
+        chunk_lines: int | None = None,
         *,
         first: int = 1,
         prefixes: Iterable[str] | None = None,

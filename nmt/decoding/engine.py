@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from nmt.data.vocabulary import EOS, PAD
 from nmt.decoding import ensemble
-from nmt.decoding.interface import AUTO_BATCH_TOKENS, Pair, SearchInput, token_batches
+from nmt.decoding.interface import AUTO_BATCH_TOKENS, MOST_AUTO_TOKENS, Pair, SearchInput, token_batches
 from nmt.decoding.search import logits_processors
 from nmt.decoding.search.beam import SCORED_AT_ONCE
 from nmt.decoding.search.constrained import beam_width
@@ -31,7 +31,6 @@ T = TypeVar("T")
 
 _WORKER_TOKENS = 4000  # in a batch on the CPU, padding included: smaller batches take more time per token
 _NARROWEST = 16  # source positions of a batch: a softmax over fewer is ten times slower on a CPU
-_MOST_AUTO_TOKENS = 128_000  # on CUDA: more would not be faster, and sentences of a batch would differ more in length
 _SHORT = 8  # subwords of a short source: the shorter sources are, the more outputs a batch has
 
 
@@ -62,7 +61,7 @@ class PyTorchEngine:
         # `search_bytes` is the least: outputs have keys and values too, and the encoder's layers several results.
         each = 4 * sum(kept for _, kept in needs) + 4 * max(encoding for encoding, _ in needs)
         scores = 3 * 4 * self.models[0].target_vocabulary // _SHORT  # in float32; three tensors at once
-        return max(1, min(_MOST_AUTO_TOKENS, free // 2 // (each + scores)))
+        return max(1, min(MOST_AUTO_TOKENS, free // 2 // (each + scores)))
 
     def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
         if options.coverage_penalty:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 Pair = tuple[list[int], list[int]]  # a source and a target, EOS left out
 T = TypeVar("T")
 AUTO_BATCH_TOKENS = 16_000  # decoding.batch_tokens: auto, on the CPU
+MOST_AUTO_TOKENS = 128_000  # on CUDA: more would not be faster, and sentences of a batch would differ more in length
 
 
 @dataclass(frozen=True)

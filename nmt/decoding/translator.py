@@ -16,7 +16,7 @@ from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.data.vocabulary import EOS, UNK, Vocabulary
 from nmt.decoding import long_input, model_loader
 from nmt.decoding.capitals import in_capitals
-from nmt.decoding.chunks import CHUNK_LINES, LineCounts, chunked
+from nmt.decoding.chunks import LineCounts, chunked, lines_for
 from nmt.decoding.glossary import Glossary, continues_word
 from nmt.decoding.interface import Engine, Pair, SearchInput, batch_tokens
 from nmt.decoding.language_choice import LanguageChoice
@@ -114,6 +114,11 @@ class Translator:
         """decoding.batch_tokens as a number."""
         return batch_tokens(self.engine, self.decoding)
 
+    @property
+    def chunk_lines(self) -> int:
+        """Lines that are read, sorted by length and translated together."""
+        return lines_for(self.batch_tokens)
+
     def longest_output(self, source: int) -> int:
         """The most subwords of an output for a source of `source` subwords."""
         return self.decoding.longest_output(source, self.engine.positions)
@@ -142,7 +147,7 @@ class Translator:
     def stream(
         self,
         lines: Iterable[str],
-        chunk_lines: int = CHUNK_LINES,
+        chunk_lines: int | None = None,
         *,
         prefixes: Iterable[str] | None = None,
         first: int = 1,
@@ -151,11 +156,11 @@ class Translator:
     ) -> Iterator[str]:
         """`translate` for any number of lines: yields one translation for each, in order.
 
-        At most chunk_lines are read before the first translation is yielded: 1 answers line by line. `first` is the
-        number of the first line, for messages. No translation contains a line break or a tab. Raises NmtError for a
-        line over decoding.max_source_tokens if decoding.long_input is `error`, if there are more or fewer prefixes than
-        lines, for languages as `LanguagePairs.choose`, if memory runs out, and for a model whose scores are not
-        numbers; TypeError for a string in place of lines.
+        At most chunk_lines, or this translator's own, are read before the first translation is yielded: 1 answers line
+        by line. `first` is the number of the first line, for messages. No translation contains a line break or a tab.
+        Raises NmtError for a line over decoding.max_source_tokens if decoding.long_input is `error`, if there are more
+        or fewer prefixes than lines, for languages as `LanguagePairs.choose`, if memory runs out, and for a model whose
+        scores are not numbers; TypeError for a string in place of lines.
         """
         pair = self.languages.choose(to, from_)
         for inputs, chunk in self._chunks(lines, chunk_lines, 1, prefixes, first, pair, scores=False):
@@ -168,7 +173,7 @@ class Translator:
         self,
         lines: Iterable[str],
         n_best: int = 1,
-        chunk_lines: int = CHUNK_LINES,
+        chunk_lines: int | None = None,
         *,
         alignment: bool = False,
         token_scores: bool = True,
@@ -268,7 +273,7 @@ class Translator:
     def _chunks(
         self,
         lines: Iterable[str],
-        chunk_lines: int,
+        chunk_lines: int | None,
         n_best: int,
         prefixes: Iterable[str] | None,
         first: int,
@@ -282,7 +287,7 @@ class Translator:
         if prefixes is not None:
             _check_lines(prefixes)
         remaining_prefixes = repeat("") if prefixes is None else iter(prefixes)
-        for chunk in chunked(lines, chunk_lines):
+        for chunk in chunked(lines, chunk_lines or self.chunk_lines):
             given = list(islice(remaining_prefixes, len(chunk)))
             if len(given) < len(chunk):
                 raise NmtError(

@@ -233,6 +233,14 @@ def test_no_more_is_read_than_the_next_answer_needs(chunk_lines: int) -> None:
         assert len(read) == math.ceil(answered / chunk_lines) * chunk_lines
 
 
+@pytest.mark.parametrize(("batch_tokens", "chunk_lines"), [(100, 2_000), (128_000, 16_000)])
+def test_more_lines_are_read_where_more_are_searched_at_once(batch_tokens: int, chunk_lines: int) -> None:
+    read: list[str] = []
+    answers = new_translator(batch_tokens=batch_tokens).stream(read.append("") or "" for _ in range(20_000))
+    next(answers)
+    assert len(read) == chunk_lines
+
+
 class Script(Transformer):
     """Says `words` (ids), then EOS, whatever it is asked."""
 
