@@ -79,19 +79,10 @@ def from_host(x: "Tensor", device: "torch.device") -> "Tensor":
 
 def is_cpu(name: str) -> bool:
     """Whether `choose` would choose the CPU. Loads PyTorch only where there may be something else."""
-    if name == "auto" and sys.platform == "linux" and not _has_gpu():
+    accelerators = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/kfd", "/dev/dxg")  # NVIDIA, AMD, and both under Windows
+    if name == "auto" and sys.platform == "linux" and not any(map(os.path.exists, accelerators)):
         return True
     return name == "cpu" or choose(name).type == "cpu"
-
-
-def may_be_cuda(name: str) -> bool:
-    """Whether `choose` may choose CUDA. Neither loads PyTorch nor uses a GPU, and so can be wrong for `auto`."""
-    return name.startswith("cuda") or (name == "auto" and sys.platform == "linux" and _has_gpu())
-
-
-def _has_gpu() -> bool:
-    """Whether Linux has a device of NVIDIA, of AMD, or of either under Windows."""
-    return any(map(os.path.exists, ("/dev/nvidiactl", "/dev/nvidia0", "/dev/kfd", "/dev/dxg")))
 
 
 def available_host_memory() -> int | None:

@@ -30,6 +30,9 @@ from nmt.files.text import Digests, content_key, file_digest, read_lines, survey
 
 log = logging.getLogger("nmt")
 
+# A killed job loses a chunk of each process. Larger chunks make full batches for a GPU, and are a small share of a long
+# file. They do not depend on the device, so that a job can continue on another one.
+_MOST_CHUNK_LINES, _LEAST_CHUNKS = 16_000, 50
 _SHARES = 4  # with several processes: at least this many chunks for each, where there are enough lines
 _CHUNK = re.compile("([0-9]+)-([0-9]+)")
 
@@ -55,12 +58,12 @@ class FileJob:
         options: Mapping[str, object],
         processes: int = 1,
         prefixes: Path | None = None,
-        chunk_lines: int = CHUNK_LINES,
     ) -> "FileJob":
         """The job for these files (the model's, a glossary, …) and options (JSON values). Reads the files once.
 
-        For several processes the chunks of a short file are smaller, so that each process gets some. Raises NmtError
-        where a file cannot be read, the output is a folder or one of the files, or there is not one prefix per line.
+        Chunks have 2,000 lines, and up to 16,000 in a file that has 50 of them. For several processes the chunks of a
+        short file are smaller, so that each process gets some. Raises NmtError where a file cannot be read, the output
+        is a folder or one of the files, or there is not one prefix per line.
         """
         others = list(chain.from_iterable(files.values()))
         output = check_output(output, [source, *others, *([] if prefixes is None else [prefixes])])
@@ -68,6 +71,7 @@ class FileJob:
         lines = survey(source, digests)
         if prefixes is not None and (begun := survey(prefixes, digests)) != lines:
             raise NmtError(f"{prefixes}: {begun:,} lines, and {source} has {lines:,}: give a prefix for each line")
+        chunk_lines = min(_MOST_CHUNK_LINES, max(CHUNK_LINES, lines // _LEAST_CHUNKS))
         if processes > 1:
             chunk_lines = max(1, min(chunk_lines, -(-lines // (_SHARES * processes))))
         digests |= {path: file_digest(path) for path in others}

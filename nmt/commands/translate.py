@@ -11,11 +11,9 @@ from nmt.commands.file_job import FileJob
 from nmt.commands.models import Languages
 from nmt.commands.output_format import OutputFormat
 from nmt.commands.progress import following, line_bar
-from nmt.decoding.chunks import CHUNK_LINES, lines_for, log_counts
-from nmt.decoding.interface import MOST_AUTO_TOKENS
+from nmt.decoding.chunks import log_counts
 from nmt.decoding.model_loader import files_of, load_settings
 from nmt.decoding.translator import Translator
-from nmt.device import may_be_cuda
 from nmt.distributed.environment import FILE_JOB, is_launched
 from nmt.errors import NmtError
 from nmt.files import outputs, text
@@ -81,9 +79,7 @@ def job_of(request: Request) -> FileJob:
     options: dict[str, object] = {"overrides": list(request.overrides), "format": asdict(request.format)}
     if (known := load_settings(request.model).data.language_pairs).several:
         options["languages"] = known.choose(*request.languages)
-    chunk_lines = lines_for(MOST_AUTO_TOKENS) if may_be_cuda(request.device) else CHUNK_LINES
-    processes = request.processes or 1
-    return FileJob.of(files, request.source, request.output, options, processes, request.prefixes, chunk_lines)
+    return FileJob.of(files, request.source, request.output, options, request.processes or 1, request.prefixes)
 
 
 def run_job(

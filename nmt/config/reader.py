@@ -87,7 +87,9 @@ def _tree(value: Any) -> Node:
     if isinstance(value, dict):
         return Node({key: _tree(item) for key, item in value.items()}, "a mapping", "")
     if isinstance(value, list):
-        return Node([_tree(item) for item in value], "a list", "")
+        return Node([_tree(item) for item in value], shortened(in_one_line(value)), "")
+    if value is None or isinstance(value, bool):
+        return Node(value, "null" if value is None else str(value).lower(), "")
     return Node(value, shortened(str(value)), "")
 
 

@@ -6,9 +6,8 @@ from dataclasses import astuple, dataclass
 
 log = logging.getLogger("nmt")
 
-CHUNK_LINES = 2000  # read, sorted by length and translated together: at least
-_TOKENS_PER_LINE = 8  # of the tokens that are searched at once
-_LONG_LINE = 500  # characters, on average: chunks of longer lines have fewer of them, so as not to fill the memory
+CHUNK_LINES = 2000  # that are read, sorted by length and translated together, unless a GPU translates
+_CHARACTERS = 500  # for each line: a chunk with more characters ends early, so that long lines do not fill the memory
 
 
 @dataclass
@@ -31,16 +30,16 @@ class LineCounts:
         return LineCounts(*(mine + others for mine, others in zip(astuple(self), astuple(other), strict=True)))
 
 
-def lines_for(batch_tokens: int) -> int:
-    """The lines of a chunk where `batch_tokens` are searched at once: enough for several full batches, so that the
-    sentences of a batch have similar lengths. 2,000 for 16,000 tokens, and 16,000 for the 128,000 of a GPU."""
-    return max(CHUNK_LINES, batch_tokens // _TOKENS_PER_LINE)
+def lines_for_gpu(batch_tokens: int) -> int:
+    """The lines of a chunk for a GPU that searches `batch_tokens` at once: an eighth, at least 2,000. These are a few
+    batches, so that most of them are full, and the sentences of a batch have similar lengths."""
+    return max(CHUNK_LINES, batch_tokens // 8)
 
 
 def chunked(lines: Iterable[str], chunk_lines: int = CHUNK_LINES) -> Iterator[list[str]]:
     """Split lines into chunks of `chunk_lines`, or fewer if they are very long. Splitting a chunk changes nothing."""
     chunk: list[str] = []
-    characters, most = 0, _LONG_LINE * max(CHUNK_LINES, chunk_lines)
+    characters, most = 0, _CHARACTERS * max(CHUNK_LINES, chunk_lines)
     for line in lines:
         chunk.append(line)
         characters += len(line)

@@ -53,6 +53,7 @@ class CTranslate2Engine:
         self.settings, self.vocabulary = export_folder.load_config(folder), export_folder.load_vocabulary(folder)
         self.model = CTranslate2Model(str(folder), self.vocabulary, device)
         _check_pieces(folder, self.model.source_pieces, self.model.target_pieces)
+        self.on_cuda = self.model.translator.device == "cuda"
         self.on_searched: Callable[[int], object] | None = None
 
     @property

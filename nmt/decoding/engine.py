@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from nmt.data.vocabulary import EOS, PAD
 from nmt.decoding import ensemble
-from nmt.decoding.interface import AUTO_BATCH_TOKENS, MOST_AUTO_TOKENS, Pair, SearchInput, token_batches
+from nmt.decoding.interface import AUTO_BATCH_TOKENS, Pair, SearchInput, token_batches
 from nmt.decoding.search import logits_processors
 from nmt.decoding.search.beam import SCORED_AT_ONCE
 from nmt.decoding.search.constrained import beam_width
@@ -30,6 +30,7 @@ from nmt.models.interface import TranslationModel
 T = TypeVar("T")
 
 _WORKER_TOKENS = 4000  # in a batch on the CPU, padding included: smaller batches take more time per token
+_MOST_AUTO_TOKENS = 128_000  # on CUDA: more would not be faster, and sentences of a batch would differ more in length
 _NARROWEST = 16  # source positions of a batch: a softmax over fewer is ten times slower on a CPU
 _SHORT = 8  # subwords of a short source: the shorter sources are, the more outputs a batch has
 
@@ -43,6 +44,7 @@ class PyTorchEngine:
         """models: with one vocabulary, on `device`, which compute in the type of their weights; several translate as an
         ensemble. They may be in training: their mode (train or eval) is restored."""
         self.models, self.device = models, device
+        self.on_cuda = device.type == "cuda"
         self.on_searched: Callable[[int], object] | None = None
 
     @property
@@ -53,7 +55,7 @@ class PyTorchEngine:
     @property
     def auto_batch_tokens(self) -> int:
         """16,000 on the CPU. On CUDA what half of the free memory holds, at most 128,000."""
-        if self.device.type != "cuda":
+        if not self.on_cuda:
             return AUTO_BATCH_TOKENS
         unused = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
         free = torch.cuda.mem_get_info(self.device)[0] + unused  # what PyTorch reserved it can use again
@@ -61,7 +63,7 @@ class PyTorchEngine:
         # `search_bytes` is the least: outputs have keys and values too, and the encoder's layers several results.
         each = 4 * sum(kept for _, kept in needs) + 4 * max(encoding for encoding, _ in needs)
         scores = 3 * 4 * self.models[0].target_vocabulary // _SHORT  # in float32; three tensors at once
-        return max(1, min(MOST_AUTO_TOKENS, free // 2 // (each + scores)))
+        return max(1, min(_MOST_AUTO_TOKENS, free // 2 // (each + scores)))
 
     def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
         if options.coverage_penalty:

@@ -76,7 +76,7 @@ def is_installed() -> bool:
 class ExactEngine:
     """A model file in CTranslate2, converted in memory, and for the rest PyTorch's engine, which `load` opens."""
 
-    aligns = True
+    aligns, on_cuda = True, False
 
     def __init__(self, name: str, loaded: Arrays, decoding: DecodingConfig, load: Callable[[], Engine]):
         """On the CPU. name: of the file, in messages; decoding: the search that is planned, which decides how many

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 Pair = tuple[list[int], list[int]]  # a source and a target, EOS left out
 T = TypeVar("T")
 AUTO_BATCH_TOKENS = 16_000  # decoding.batch_tokens: auto, on the CPU
-MOST_AUTO_TOKENS = 128_000  # on CUDA: more would not be faster, and sentences of a batch would differ more in length
 
 
 @dataclass(frozen=True)
@@ -59,6 +58,7 @@ class Engine(Searcher, Protocol):
     """What a translator needs."""
 
     aligns: bool  # whether `align` works
+    on_cuda: bool  # whether a GPU searches, many sentences at once
     on_searched: Callable[[int], object] | None  # called with the number of sentences of each batch that is searched
 
     def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:

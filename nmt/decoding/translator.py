@@ -16,7 +16,7 @@ from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.data.vocabulary import EOS, UNK, Vocabulary
 from nmt.decoding import long_input, model_loader
 from nmt.decoding.capitals import in_capitals
-from nmt.decoding.chunks import LineCounts, chunked, lines_for
+from nmt.decoding.chunks import CHUNK_LINES, LineCounts, chunked, lines_for_gpu
 from nmt.decoding.glossary import Glossary, continues_word
 from nmt.decoding.interface import Engine, Pair, SearchInput, batch_tokens
 from nmt.decoding.language_choice import LanguageChoice
@@ -116,8 +116,8 @@ class Translator:
 
     @property
     def chunk_lines(self) -> int:
-        """Lines that are read, sorted by length and translated together."""
-        return lines_for(self.batch_tokens)
+        """The number of lines that are read, sorted by length and translated together."""
+        return lines_for_gpu(self.batch_tokens) if self.engine.on_cuda else CHUNK_LINES
 
     def longest_output(self, source: int) -> int:
         """The most subwords of an output for a source of `source` subwords."""

@@ -20,7 +20,6 @@ from helpers.model_files import make_checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt import device
 from nmt.checkpoints import model_file
 from nmt.commands import file_job, translate
 from nmt.commands.file_job import FileJob
@@ -162,14 +161,18 @@ def requested(model: Path, source: Path, output: Path, **more: Any) -> FileJob:
     return translate.job_of(translate.Request(model=model, source=source, output=output, **more))
 
 
-def test_a_gpu_gets_larger_chunks_than_a_cpu(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing may use the GPU before the processes are started that share it."""
+@pytest.mark.parametrize(
+    ("lines", "processes", "chunk_lines"),
+    [(1, 1, 2_000), (100_000, 1, 2_000), (200_000, 1, 4_000), (900_000, 1, 16_000), (200_000, 4, 4_000), (800, 4, 50)],
+)
+def test_chunks_are_a_small_share_of_a_file(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: int, processes: int, chunk_lines: int
+) -> None:
+    """They do not depend on the device, so that a job can be continued on another one."""
+    monkeypatch.setattr(file_job, "survey", lambda path, digests: digests.setdefault(path, "text") and lines)
     source = write(tmp_path / "in", ["one"])
-    for has_gpu, sizes in ((True, [16_000, 16_000, 2_000]), (False, [2_000, 16_000, 2_000])):
-        monkeypatch.setattr(device, "_has_gpu", lambda found=has_gpu: found)
-        jobs = [requested(model, source, tmp_path / "out", device=name) for name in ("auto", "cuda:1", "cpu")]
-        assert [job.chunk_lines for job in jobs] == sizes
-    assert requested(model, source, tmp_path / "out", device="cuda", processes=2).chunk_lines == 1
+    jobs = [requested(model, source, tmp_path / "out", device=name, processes=processes) for name in ("cpu", "cuda")]
+    assert [job.chunk_lines for job in jobs] == [chunk_lines] * 2 and jobs[0].key == jobs[1].key
 
 
 def job_of(model: Path, folder: Path, name: str = "out", **options: object) -> FileJob:
@@ -368,7 +371,7 @@ def test_where_nothing_is_translated_nothing_is_left(model: Path, tmp_path: Path
 
 
 def test_very_long_lines_are_fewer_to_a_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "_LONG_LINE", 2.5)
+    monkeypatch.setattr(chunks, "_CHARACTERS", 2.5)
     monkeypatch.setattr(chunks, "CHUNK_LINES", 4)
     assert list(chunked(["abcd"] * 4 + ["a"] * 7, 4)) == [["abcd"] * 3, ["abcd", "a", "a", "a"], ["a"] * 4]
     texts = ["abcd"] * 5 + ["x" * 20, "a", "b"]

@@ -146,7 +146,9 @@ def test_overrides_of_a_config_are_those_of_its_text(overrides: list[str]) -> No
     assert reader.override(config, "the model", later) == read(*overrides, *later)
 
 
-@pytest.mark.parametrize("wrong", ["beam_size=x", "beam_size.y=1", "beem=1", "method=sampling", "batch_tokens=[]"])
+@pytest.mark.parametrize(
+    "wrong", ["beam_size=x", "beam_size.y=1", "banned.y=1", "beem=1", "method=sampling", "batch_tokens=[]"]
+)
 def test_wrong_overrides_of_a_config_are_told_as_those_of_its_text(wrong: str) -> None:
     config, overrides = read(), [f"decoding.{wrong}", "decoding.coverage_penalty=1"]
     with pytest.raises(NmtError) as expected:

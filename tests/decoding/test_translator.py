@@ -233,11 +233,15 @@ def test_no_more_is_read_than_the_next_answer_needs(chunk_lines: int) -> None:
         assert len(read) == math.ceil(answered / chunk_lines) * chunk_lines
 
 
-@pytest.mark.parametrize(("batch_tokens", "chunk_lines"), [(100, 2_000), (128_000, 16_000)])
-def test_more_lines_are_read_where_more_are_searched_at_once(batch_tokens: int, chunk_lines: int) -> None:
+@pytest.mark.parametrize(
+    ("on_cuda", "batch_tokens", "chunk_lines"),
+    [(True, 128_000, 16_000), (True, 100, 2_000), (False, 128_000, 2_000)],
+)
+def test_a_gpu_gets_more_lines_at_once(on_cuda: bool, batch_tokens: int, chunk_lines: int) -> None:
     read: list[str] = []
-    answers = new_translator(batch_tokens=batch_tokens).stream(read.append("") or "" for _ in range(20_000))
-    next(answers)
+    translator = new_translator(batch_tokens=batch_tokens)
+    translator.engine.on_cuda = on_cuda
+    next(translator.stream(read.append("") or "" for _ in range(20_000)))
     assert len(read) == chunk_lines
 
 
