@@ -30,10 +30,10 @@ class LineCounts:
         return LineCounts(*(mine + others for mine, others in zip(astuple(self), astuple(other), strict=True)))
 
 
-def lines_for_gpu(batch_tokens: int) -> int:
-    """The lines of a chunk for a GPU that searches `batch_tokens` at once: an eighth, at least 2,000. These are a few
-    batches, so that most of them are full, and the sentences of a batch have similar lengths."""
-    return max(CHUNK_LINES, batch_tokens // 8)
+def lines_together(batch_tokens: int, on_gpu: bool) -> int:
+    """The number of lines of a chunk: 2,000; for a GPU that searches `batch_tokens` at once an eighth of them, if that
+    is more. These are a few batches, so that most of them are full, and its sentences have similar lengths."""
+    return max(CHUNK_LINES, batch_tokens // 8) if on_gpu else CHUNK_LINES
 
 
 def chunked(lines: Iterable[str], chunk_lines: int = CHUNK_LINES) -> Iterator[list[str]]:

@@ -16,7 +16,7 @@ from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.data.vocabulary import EOS, UNK, Vocabulary
 from nmt.decoding import long_input, model_loader
 from nmt.decoding.capitals import in_capitals
-from nmt.decoding.chunks import CHUNK_LINES, LineCounts, chunked, lines_for_gpu
+from nmt.decoding.chunks import LineCounts, chunked, lines_together
 from nmt.decoding.glossary import Glossary, continues_word
 from nmt.decoding.interface import Engine, Pair, SearchInput, batch_tokens
 from nmt.decoding.language_choice import LanguageChoice
@@ -114,11 +114,6 @@ class Translator:
         """decoding.batch_tokens as a number."""
         return batch_tokens(self.engine, self.decoding)
 
-    @property
-    def chunk_lines(self) -> int:
-        """The number of lines that are read, sorted by length and translated together."""
-        return lines_for_gpu(self.batch_tokens) if self.engine.on_cuda else CHUNK_LINES
-
     def longest_output(self, source: int) -> int:
         """The most subwords of an output for a source of `source` subwords."""
         return self.decoding.longest_output(source, self.engine.positions)
@@ -156,7 +151,7 @@ class Translator:
     ) -> Iterator[str]:
         """`translate` for any number of lines: yields one translation for each, in order.
 
-        At most chunk_lines, or this translator's own, are read before the first translation is yielded: 1 answers line
+        At most chunk_lines (default: `lines_together`) are read before the first translation is yielded: 1 answers line
         by line. `first` is the number of the first line, for messages. No translation contains a line break or a tab.
         Raises NmtError for a line over decoding.max_source_tokens if decoding.long_input is `error`, if there are more
         or fewer prefixes than lines, for languages as `LanguagePairs.choose`, if memory runs out, and for a model whose
@@ -287,7 +282,7 @@ class Translator:
         if prefixes is not None:
             _check_lines(prefixes)
         remaining_prefixes = repeat("") if prefixes is None else iter(prefixes)
-        for chunk in chunked(lines, chunk_lines or self.chunk_lines):
+        for chunk in chunked(lines, chunk_lines or lines_together(self.batch_tokens, self.engine.on_cuda)):
             given = list(islice(remaining_prefixes, len(chunk)))
             if len(given) < len(chunk):
                 raise NmtError(
