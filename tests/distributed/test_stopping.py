@@ -1,9 +1,11 @@
 """Signals as requests, and the handlers put back."""
 
+import _thread
 import logging
 import os
 import signal
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -38,6 +40,15 @@ def test_ctrl_c_after_a_signal_interrupts_at_once(first: signal.Signals) -> None
     with pytest.raises(KeyboardInterrupt), StopRequest():
         os.kill(os.getpid(), first)
         os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.fixture(autouse=True)
+def late_messages() -> Iterator[None]:
+    """Wait at the end of a test for the threads that write its messages: the next test counts only its own."""
+    before, deadline = _thread._count(), time.monotonic() + 60
+    yield
+    while _thread._count() > before and time.monotonic() < deadline:
+        time.sleep(0.001)
 
 
 class Interrupted(logging.Handler):
