@@ -1,11 +1,12 @@
 """Signals as requests, and the handlers put back."""
 
-import _thread
 import logging
 import os
 import signal
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -43,12 +44,18 @@ def test_ctrl_c_after_a_signal_interrupts_at_once(first: signal.Signals) -> None
 
 
 @pytest.fixture(autouse=True)
-def late_messages() -> Iterator[None]:
+def late_messages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Wait at the end of a test for the threads that write its messages: the next test counts only its own."""
-    before, deadline = _thread._count(), time.monotonic() + 60
+    writing = list[threading.Thread]()
+
+    def start(function: Callable[..., None], arguments: tuple[object, ...]) -> None:
+        writing.append(threading.Thread(target=function, args=arguments))
+        writing[-1].start()
+
+    monkeypatch.setattr(stopping, "_thread", SimpleNamespace(start_new_thread=start))
     yield
-    while _thread._count() > before and time.monotonic() < deadline:
-        time.sleep(0.001)
+    for thread in writing:
+        thread.join()
 
 
 class Interrupted(logging.Handler):
