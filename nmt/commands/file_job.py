@@ -61,9 +61,9 @@ class FileJob:
     ) -> "FileJob":
         """The job for these files (the model's, a glossary, …) and options (JSON values). Reads the files once.
 
-        Chunks have 2,000 lines, and up to 16,000 in a file that has 50 of them. For several processes the chunks of a
-        short file are smaller, so that each process gets some. Raises NmtError where a file cannot be read, the output
-        is a folder or one of the files, or there is not one prefix per line.
+        Chunks have 2,000 lines; those of a long file have a fiftieth of its lines, at most 16,000. For several
+        processes the chunks of a short file are smaller, so that each process gets some. Raises NmtError where a file
+        cannot be read, the output is a folder or one of the files, or there is not one prefix per line.
         """
         others = list(chain.from_iterable(files.values()))
         output = check_output(output, [source, *others, *([] if prefixes is None else [prefixes])])

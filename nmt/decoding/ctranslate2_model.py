@@ -29,8 +29,6 @@ TOKENS_SCORED = 1000  # at once: each needs the scores of the complete vocabular
 
 UNKNOWN = -1  # for what is not in the vocabulary
 Output = tuple[list[int], float, bool]  # tokens without EOS, log P, whether EOS ended it: then log P includes EOS
-
-
 _Begun = tuple[Sequence[int], Sequence["ctranslate2.AsyncTranslationResult"]]  # the sources of a batch; its results
 
 
@@ -118,7 +116,7 @@ class CTranslate2Model:
         beam = options.beam_size
         suppressed = [[self.target_pieces[i]] for i in never] or None
 
-        def begin(batch: Sequence[int]) -> "_Begun":
+        def begin(batch: Sequence[int]) -> _Begun:
             results = self.translator.translate_batch(
                 [[self.source_pieces[i] for i in sources[number].ids] for number in batch],
                 asynchronous=True,
@@ -138,7 +136,7 @@ class CTranslate2Model:
         remaining = map(begin, batches)
         return self._found(deque(islice(remaining, _BEGUN_AT_ONCE * self.workers)), remaining)
 
-    def _found(self, begun: "deque[_Begun]", remaining: "Iterator[_Begun]") -> Iterator[tuple[int, list[Output]]]:
+    def _found(self, begun: deque[_Begun], remaining: Iterator[_Begun]) -> Iterator[tuple[int, list[Output]]]:
         while begun:
             batch, results = begun.popleft()
             searched = [result.result() for result in results]
