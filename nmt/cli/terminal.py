@@ -1,6 +1,7 @@
 """What all commands share: messages on standard error, a log file, and the exit status."""
 
 import contextlib
+import gc
 import io
 import logging
 import os
@@ -48,6 +49,8 @@ def run(commands: typer.Typer) -> None:
         print(f"error: standard output: cannot be written: {error.strerror}", file=sys.stderr)
         discard(sys.stdout.fileno())
         sys.exit(1)
+    finally:
+        gc.freeze()  # otherwise Python looks for garbage among all objects as it ends: 0.04 s
 
 
 @contextmanager
