@@ -188,10 +188,8 @@ class Trainer:
 
     def _suggest_precision(self) -> None:
         """Log one line if a new run would be faster in another precision."""
-        precision = self.config.training.precision
-        if self.progress.step > 0 or not self.ranks.first:
-            return
-        if faster := faster_precision(precision, self.config.model, self.device):
+        new, precision = self.progress.step == 0 and self.ranks.first, self.config.training.precision
+        if new and (faster := faster_precision(precision, self.config.model, self.device)):
             log.info("training.precision: %s is probably faster than %s on this CPU", faster, precision)
 
     def _train(self, run_log: RunLog, saver: Saver, stop: StopRequest, last_step: int) -> None:
@@ -214,13 +212,14 @@ class Trainer:
                 logged = progress.step % training.log_every == 0
                 updated = self.train_step.run(step, progress.step, self._learning_rate(), phase, norm=logged)
                 stop.agreed = stopping()
-                if logged or stop.agreed or self._checkpoint_due():
+                shows = shown and progress.step % 10 == 0  # seldom, as reading the loss waits for the device
+                if logged or shows or stop.agreed or self._checkpoint_due():
                     self.train_step.wait()  # before the clock is read
                 progress.count(step, updated=updated, seconds=time.perf_counter() - start, waiting=waited)
                 if self.profile:  # outside the measured time: its report takes seconds
                     self.profile.step(self._flops(step.sentences, step.source_tokens, step.target_tokens))
                 bar.update()
-                if shown and progress.step % 10 == 0:  # seldom, as reading the loss waits for the device
+                if shows:
                     loss, _, speed = self._interval()
                     bar.show(loss, self._learning_rate(), speed)
                 if logged:

@@ -25,7 +25,7 @@ from nmt.data.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
-from nmt.training import state, validation
+from nmt.training import run_log, state, validation
 from nmt.training.saving import Saver
 from nmt.training.state import Progress
 from nmt.training.trainer import Trainer
@@ -555,6 +555,38 @@ def test_validation_is_not_training_time(make_config: MakeConfig, monkeypatch: p
     monkeypatch.setattr(time, "perf_counter", lambda: clock)
     of.run()
     assert clock == 2000 and of.progress.seconds == 0
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_what_a_gpu_still_computes_is_training_time(
+    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch, shown: bool
+) -> None:
+    """Each step takes a GPU a second, after the program has gone on. Nothing reads a result before it was waited for."""
+    rare = ("training.log_every=15", "training.validate_every=30", "training.checkpoint_every=30")
+    of, clock, queued = trainer(make_config("training.max_steps=30", *rare)), 0.0, 0
+    run, wait, interval = of.train_step.run, of.train_step.wait, of._interval
+
+    def queue(*arguments: Any, **named: Any) -> bool:
+        nonlocal queued
+        queued += 1
+        return run(*arguments, **named)
+
+    def wait_for_all() -> None:
+        nonlocal clock, queued
+        wait()
+        clock, queued = clock + queued, 0
+
+    def read() -> Any:
+        assert queued == 0
+        return interval()
+
+    monkeypatch.setattr(of.train_step, "run", queue)
+    monkeypatch.setattr(of.train_step, "wait", wait_for_all)
+    monkeypatch.setattr(of, "_interval", read)
+    monkeypatch.setattr(run_log.ProgressBar, "shown", property(lambda bar: shown))
+    monkeypatch.setattr(time, "perf_counter", lambda: clock)
+    of.run()
+    assert of.progress.seconds == 30
 
 
 def test_pairs_longer_than_a_batch_are_counted_and_said(
