@@ -187,14 +187,15 @@ def _runs(objective: Objective, longest: int) -> Callable[[int], bool]:
         free, _ = torch.cuda.mem_get_info()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
+        moments = list[torch.Tensor]()
         try:
-            moments = [torch.empty_like(weight) for weight in _trained(objective) for _ in range(2)]
+            moments += [torch.empty_like(weight) for weight in _trained(objective) for _ in range(2)]
             _passes(objective, tokens, longest)
-            del moments
             return torch.cuda.max_memory_allocated() - before <= _SHARE * free
         except torch.OutOfMemoryError:
             return False
         finally:
+            moments.clear()
             objective.zero_grad(set_to_none=True)
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()  # training reports its own peak

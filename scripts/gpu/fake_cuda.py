@@ -66,7 +66,8 @@ from torch.overrides import TorchFunctionMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
-assert torch.version.cuda is None, "this PyTorch has CUDA itself"
+if torch.version.cuda is not None:
+    raise SystemExit("the pretended GPU needs a CPU build of PyTorch")
 torch.cuda.is_available = lambda: True
 torch.cuda.is_bf16_supported = lambda *_, **__: True  # type: ignore[assignment]
 torch.cuda.amp.common.amp_definitely_not_available = lambda: False  # type: ignore[attr-defined]

@@ -70,9 +70,11 @@ def attention(run: Run, causal: str) -> None:
     }
     for backend in ("FLASH_ATTENTION", "CUDNN_ATTENTION", "EFFICIENT_ATTENTION", "MATH"):
         ways[f"padded, {backend}"] = lambda x, backend=backend: _padded(x, lengths, causal == "causal", backend)
+    expected: list[Tensor] = []
     for name, way in ways.items():
         torch.manual_seed(1)
         x = torch.randn(total, 3, heads, width, device=run.device, dtype=torch.bfloat16).requires_grad_()
+        random = torch.randn_like(x[: int(lengths.sum()), 0])
         try:
             call = way(x)
             gradient = torch.randn_like(call())
@@ -84,6 +86,13 @@ def attention(run: Run, causal: str) -> None:
                 measured = milliseconds(run, function)
                 predicted = _ATTENTION_MS[kind] if name.startswith("this") else None
                 run.row(f"{name}: {kind}", measured, predicted, unit="ms", less=True)
+            if not name.startswith("padded"):  # where sentences begin at other places
+                output = call()[: int(lengths.sum())]
+                got = [output.detach(), *torch.autograd.grad(output, x, random)]
+                for what, a, b in zip(("output", "gradient"), got, expected, strict=bool(expected)):
+                    error = float((a - b).float().norm() / b.float().norm())
+                    run.row(f"{name}: {what} beside this program's", error, ok=error < 2e-2)
+                expected = expected or got
         except Exception as error:  # one that this version or this GPU does not have
             run.row(
                 name, "not available", note=f"{type(error).__name__}: {error}"[:150], ok=not name.startswith("this")
@@ -108,7 +117,7 @@ def _flex(x: Tensor, side: PackedSentences, causal: bool) -> Callable[[], Tensor
 
     def call() -> Tensor:
         query, key, value = (part.transpose(0, 1)[None] for part in x.unbind(1))
-        return compiled(query, key, value, block_mask=mask)
+        return compiled(query, key, value, block_mask=mask)[0].transpose(0, 1)
 
     return call
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Check:
     """function: `module:function` in this package; it is given a Run and the arguments. seconds: the most it may take.
-    alone: it measures time or memory, so nothing runs beside it. stages: 0 stands for --without-gpu."""
+    alone: it measures time or memory, so nothing runs beside it. stages: 0 stands for --without-gpu. pretends: it needs
+    a CPU build of PyTorch, as a pretended GPU does."""
 
     name: str
     stages: tuple[int, ...]
@@ -14,6 +15,7 @@ class Check:
     arguments: tuple[str, ...] = ()
     seconds: int = 60
     alone: bool = False
+    pretends: bool = False
 
 
 def _training_runs() -> list[Check]:
@@ -47,10 +49,10 @@ def _speeds() -> list[Check]:
 
 
 _WITHOUT_GPU = [
-    Check("step base", (0,), "without_gpu:step", ("base",), 120),
+    Check("step base", (0,), "without_gpu:step", ("base",), 120, pretends=True),
     Check("precisions", (0,), "without_gpu:precisions", (), 150),
-    Check("step big", (0,), "without_gpu:step", ("big",), 120),
-    Check("search", (0,), "without_gpu:search", (), 90),
+    Check("step big", (0,), "without_gpu:step", ("big",), 120, pretends=True),
+    Check("search", (0,), "without_gpu:search", (), 90, pretends=True),
     Check("Triton", (0,), "without_gpu:triton", (), 120),
     Check("autocast", (0,), "without_gpu:autocast", (), 60),
 ]

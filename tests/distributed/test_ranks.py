@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,24 @@ def config_of(corpus: Path, run: Path, *overrides: str) -> Config:
 def trainer(config: Config, ranks: Ranks) -> Trainer:
     start = ranks.broadcast(start_of(config) if ranks.first else None)
     return Trainer(config, training_data(config, ranks, start), CPU, ranks)
+
+
+@pytest.mark.parametrize("name", ["cpu", "cuda:0"])
+def test_an_error_aborts_what_waits_for_a_rank_that_has_died(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU; gloo does not wait. What PyTorch would do is only noted."""
+    done: list[object] = []
+    device = torch.device(name)
+    group = SimpleNamespace(_get_backend=lambda where: SimpleNamespace(abort=lambda: done.append(where)))
+    monkeypatch.setattr(distributed, "from_environment", lambda _: (Ranks(0, 2, 0, 2), device))
+    monkeypatch.setattr(distributed, "rendezvous", lambda *_, **__: iter([(None, 0, 2)]))
+    monkeypatch.setattr(distributed, "store_of_this_start", lambda *_: None)
+    monkeypatch.setattr(distributed, "_CAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(dist, "init_process_group", lambda backend, **_: done.append(backend))
+    monkeypatch.setattr(dist, "destroy_process_group", lambda: done.append("destroyed"))
+    monkeypatch.setattr(dist.distributed_c10d, "_get_default_group", lambda: group)
+    with pytest.raises(RuntimeError, match="broke"), distributed.process_group(name):
+        raise RuntimeError("a connection broke")
+    assert done == (["gloo", "destroyed"] if name == "cpu" else ["cpu:gloo,cuda:nccl", device, "destroyed"])
 
 
 @contextmanager

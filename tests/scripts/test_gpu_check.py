@@ -86,11 +86,21 @@ def test_a_cache_of_another_type_than_its_keys_fails(tmp_path: Path) -> None:
     assert [row["what"].split(", ")[1] for row in rows] == ["float32"]  # bfloat16 ended it
 
 
+@pytest.mark.parametrize("name", ["attention of sentences", "loss alone"])
+def test_checks_of_a_stage_can_be_rehearsed(name: str, tmp_path: Path) -> None:
+    command = [SCRIPTS / "gpu_check.py", "--check", name, "--rehearse", "--out", tmp_path, "--store", tmp_path]
+    done = run(command)
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(tmp_path)
+    assert rows and not [row for row in rows if row["verdict"] == "FAILED"]
+    assert [row for row in rows if isinstance(row["measured"], float) and row["unit"] == "ms"]
+
+
 PLAN = """
 
 class Check:
-    def __init__(self, name, seconds=60, alone=False):
-        self.name, self.seconds, self.alone = name, seconds, alone
+    def __init__(self, name, seconds=60, alone=False, pretends=False):
+        self.name, self.seconds, self.alone, self.pretends = name, seconds, alone, pretends
         self.stages, self.function, self.arguments = (0,), f"plan:{name}", ()
 
 def checks(stage): return CHECKS
@@ -100,19 +110,26 @@ def crashes(run): run.row("before", 1.0, ok=True); import os; os._exit(3)
 def hangs(run): import time; time.sleep(60)
 def wrong(run): run.row("it holds", "no", ok=False)
 CHECKS = [Check("crashes"), Check("hangs", seconds=5), Check("wrong"), Check("fine"), Check("slow", alone=True)]
+CHECKS += [Check("pretends", pretends=True), Check("late", seconds=0)]
 """
+
+
+def run_plan(
+    names: list[str], folder: Path, first: str = ""
+) -> tuple[subprocess.CompletedProcess[str], dict[tuple[str, str], str]]:
+    """Run these checks of PLAN, after some code; and the verdicts of their rows."""
+    shutil.copytree(SCRIPTS / "gpu", folder / "gpu")
+    shutil.copy(SCRIPTS / "gpu_check.py", folder)
+    chosen = f"CHECKS = [check for check in CHECKS if check.name in {names}]\n"
+    (folder / "gpu" / "plan.py").write_text(first + PLAN + chosen)
+    paths = os.pathsep.join([str(folder), str(ROOT)])
+    done = run([folder / "gpu_check.py", "--without-gpu", "--out", folder / "out"], PYTHONPATH=paths)
+    return done, {(row["check"], row["what"]): row["verdict"] for row in rows_of(folder / "out")}
 
 
 @pytest.mark.parametrize("names", [["crashes", "hangs", "wrong", "fine", "slow"], ["fine", "slow"]])
 def test_checks_that_fail_do_not_end_the_others(names: list[str], tmp_path: Path) -> None:
-    shutil.copytree(SCRIPTS / "gpu", tmp_path / "gpu")
-    shutil.copy(SCRIPTS / "gpu_check.py", tmp_path)
-    chosen = f"CHECKS = [check for check in CHECKS if check.name in {names}]\n"
-    (tmp_path / "gpu" / "plan.py").write_text(PLAN + chosen)
-    out = tmp_path / "out"
-    paths = os.pathsep.join([str(tmp_path), str(ROOT)])
-    done = run([tmp_path / "gpu_check.py", "--without-gpu", "--out", out], PYTHONPATH=paths)
-    verdicts = {(row["check"], row["what"]): row["verdict"] for row in rows_of(out)}
+    done, verdicts = run_plan(names, tmp_path)
     expected = {("fine", "speed"): "ok", ("slow", "speed"): "slow"}
     if "crashes" in names:
         expected |= {
@@ -121,4 +138,12 @@ def test_checks_that_fail_do_not_end_the_others(names: list[str], tmp_path: Path
         }  # fmt: skip
     assert verdicts == expected, done.stderr
     assert done.returncode == (1 if "crashes" in names else 0)
-    assert (out / "table.txt").read_text().split("\n")[0].split()[:3] == ["verdict", "check", "what"]
+    assert (tmp_path / "out" / "table.txt").read_text().split("\n")[0].split()[:3] == ["verdict", "check", "what"]
+
+
+def test_what_is_left_out_is_said(tmp_path: Path) -> None:
+    """On a PyTorch for CUDA, whose GPU cannot be pretended; and where no time is left, which is a failure."""
+    done, verdicts = run_plan(["pretends", "late", "fine"], tmp_path, 'import torch\ntorch.version.cuda = "12.8"\n')
+    expected = {("pretends", "all of it"): "skipped", ("late", "ends well"): "not run", ("fine", "speed"): "ok"}
+    assert verdicts == expected, done.stderr
+    assert done.returncode == 1

@@ -561,7 +561,7 @@ def test_validation_is_not_training_time(make_config: MakeConfig, monkeypatch: p
 def test_what_a_gpu_still_computes_is_training_time(
     make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch, shown: bool
 ) -> None:
-    """Each step takes a GPU a second, after the program has gone on. Nothing reads a result before it was waited for."""
+    """Each step takes a GPU a second, after the program has gone on. Nothing is read that was not waited for."""
     rare = ("training.log_every=15", "training.validate_every=30", "training.checkpoint_every=30")
     of, clock, queued = trainer(make_config("training.max_steps=30", *rare)), 0.0, 0
     run, wait, interval = of.train_step.run, of.train_step.wait, of._interval
