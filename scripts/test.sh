@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the whole test suite in the environment of scripts/setup.sh, a process for each core and eight at most.
+# Runs the whole test suite in the environment of scripts/setup.sh, in one process more than there are cores, and in eight
+# at most.
 # Arguments go to pytest: `scripts/test.sh -n 0 tests/decoding/search/test_search.py` runs one file in one process.
 set -euo pipefail
 cd "$(dirname "$0")/.."

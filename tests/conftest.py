@@ -12,6 +12,7 @@ from helpers.runs import config_text, write_corpus
 
 from nmt.config import reader
 from nmt.config.schema import Config
+from nmt.device import usable_cores
 from nmt.distributed.stopping import SIGNALS
 
 if TYPE_CHECKING:
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("search", derandomize=False, deadline=None, print_blob=True)
 hypothesis.settings.load_profile("fixed")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than there are cores: some tests wait for what they have started."""
+    return usable_cores() + 1
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
