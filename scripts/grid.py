@@ -415,3 +415,7 @@ def mean_and_range(values: Sequence[float]) -> str:
     """The mean and the range: `25.31`, or for several values `25.31 (25.10-25.60)`."""
     mean = math.fsum(values) / len(values)
     return f"{mean:.2f}" + (f" ({min(values):.2f}-{max(values):.2f})" if len(values) > 1 else "")
+
+
+if __name__ == "__main__":
+    raise SystemExit("grid.py is a part of scripts/ablations.py and scripts/reproduce_table3.py: run one of these")

@@ -55,11 +55,13 @@ def train(runs: Sequence["Run"], launch: Launch, until: int | None = None) -> It
     that step or later. A run that fails is logged and not given; the others are trained all the same.
 
     Signals that would stop this process are sent to all runs, so that they save their states; then typer.Exit is
-    raised.
+    raised. What is to be trained, and what is left then, is logged.
     """
     waiting = [run for run in runs if until is None or not reached(run, until)]
     running: dict[Run, subprocess.Popen[str]] = {}
     stopping: set[Run] = set()  # they have come far enough
+    if waiting:
+        log.info("to be trained%s: %s", "" if until is None else f" until step {until}", _steps_of(waiting))
     yield from (run for run in runs if run not in waiting)
     try:
         while waiting or running:
@@ -86,6 +88,20 @@ def train(runs: Sequence["Run"], launch: Launch, until: int | None = None) -> It
             process.send_signal(signal.SIGTERM)
         for process in running.values():
             process.wait()
+        if left := [run for run in (*running, *waiting) if _step_of(run) < (until or run.config.training.max_steps)]:
+            log.info("left to be trained: %s", _steps_of(left))
+
+
+def _step_of(run: "Run") -> int:
+    """The last step that it has logged."""
+    rows, _ = json_lines.read(run.folder / "metrics.jsonl")
+    return max((int(row["step"]) for row in rows), default=0)
+
+
+def _steps_of(runs: Sequence["Run"]) -> str:
+    return ", ".join(
+        f"{run.row.row} seed {run.seed} (step {_step_of(run):,} of {run.config.training.max_steps:,})" for run in runs
+    )
 
 
 @contextmanager
@@ -236,7 +252,8 @@ def halved(runs: Sequence["Run"], steps: Sequence[int], launch: Launch) -> tuple
         stopped |= {row: Stopped(step, bleu[row]) for row in rows if row not in kept}
         left = [run for run in left if run.row.row in kept]
         for row in sorted(rows, key=bleu.__getitem__, reverse=True):
-            log.info("step %d: %s: BLEU %.2f: %s", step, row, bleu[row], "goes on" if row in kept else "stopped")
+            fate = "goes on" if row in kept else "stopped"
+            log.info("step %d: %s: BLEU %.2f, validation loss %.4f: %s", step, row, *means[row], fate)
     return left, stopped
 
 

@@ -108,6 +108,9 @@ def _override(tree: Node, override: str, problems: list[str]) -> None:
     if not equals or not last or not all(sections):
         problems.append(f"override {shortened(override)!r}: write it as section.key=value")
         return
+    if not text.strip():  # most often the name of a shell variable that is not set
+        problems.append(f"override {key}=: no value: give one, or {key}=null for none")
+        return
     try:
         value = located_yaml.read(text, problems, path=key, where="override ")
     except NmtError as error:

@@ -32,7 +32,7 @@ log = logging.getLogger("nmt")
 
 FORMAT = "nmt-state"
 _FIXED_SETTINGS = (
-    "model", "vocabulary.", "seed", "training.batch_tokens", "training.best_", "training.optimizer", "data.pool_pairs",
+    "model", "vocabulary.", "seed", "training.batch_tokens", "training.optimizer", "data.pool_pairs",
     "data.source_language", "data.target_language", "data.max_length", "data.drop_copies", "data.drop_duplicates",
     "data.language_tags", "data.clean", "data.augment.", "data.temperature", "data.stages",
 )  # fmt: skip
@@ -303,12 +303,42 @@ def restore(run: Path, identity: Identity, train_step: TrainStep, ranks: Ranks) 
         tensors, metadata = _read_newest(run)
         saved, progress = _parse(run, metadata)
         identity.check_resumable(saved, run)
-        if saved.validation_key != identity.validation_key:
-            progress.best, progress.without_best = None, 0  # other sentences or another search
-            progress.at_start = {}
+        if _decided_by(saved) != _decided_by(identity):
+            progress.best, progress.without_best = None, 0
+        progress.at_start = _comparable(progress.at_start, saved, identity)
     progress = ranks.broadcast(progress)
     _load(Snapshot(progress.step, ranks.broadcast_tensors(tensors), ranks.broadcast(metadata)), train_step)
     return progress
+
+
+def _decided_by(identity: Identity) -> object:
+    """What decides on the best validation. Text and, where the metric needs it, search are in the key."""
+    training = identity.config.training
+    return identity.validation_key, training.best_metric, training.best_set
+
+
+def _comparable(at_start: dict[str, dict[str, float]], saved: Identity, now: Identity) -> dict[str, dict[str, float]]:
+    """The scores at the start that those of now can be compared with: none for other text; without those of another
+    search, or of another part of the text. What is left out is logged."""
+    if not at_start:
+        return at_start
+    texts, searches = ([key(one) for one in (saved, now)] for key in (_validated_text, _validating_search))
+    if texts[0] != texts[1]:
+        log.info("validation: the text has changed: there is no comparison with the start any more")
+        return {}
+    if searches[0] != searches[1]:
+        log.info("validation: the search has changed: only losses are still compared with those at the start")
+        return {name: {"validation_loss": scores["validation_loss"]} for name, scores in at_start.items()}
+    return at_start
+
+
+def _validated_text(identity: Identity) -> str:
+    return identity.validation_key.partition("-")[0]  # before a hash of the search
+
+
+def _validating_search(identity: Identity) -> object:
+    decoding = replace(identity.config.decoding, engine="auto", batch_tokens="auto")
+    return decoding, identity.config.training.validation_sentences
 
 
 def _read_newest(run: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

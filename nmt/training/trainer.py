@@ -240,7 +240,7 @@ class Trainer:
         if training.max_epochs is not None and progress.epoch >= training.max_epochs:
             return f"training.max_epochs: {training.max_epochs} reached"
         if training.patience is not None and progress.without_best >= training.patience:
-            return f"{progress.without_best} validations without a new best (training.patience)"
+            return f"training.patience: {training.patience} reached without a new best validation"
         return None
 
     def _flops(self, sentences: int, source_tokens: int, target_tokens: int) -> float:

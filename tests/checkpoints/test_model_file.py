@@ -239,6 +239,22 @@ def test_last_and_best(make_config: MakeConfig, tmp_path: Path, metric: str, bes
         assert steps(model_file.best(tmp_path, count)) == best[:count]
 
 
+@pytest.mark.parametrize("metric", ["validation_loss", "bleu"])
+def test_the_best_are_those_of_one_validation_set_where_it_decides(
+    make_config: MakeConfig, tmp_path: Path, metric: str
+) -> None:
+    scores = {1: (1.0, 9.0), 2: (2.0, 5.0), 3: (6.0, 3.0)}  # of the sets one and two
+    for best_set, lowest_first in {"one": [1, 2, 3], "two": [3, 2, 1], None: [2, 3, 1]}.items():
+        for step, values in scores.items():
+            sets = [{"name": name, metric: value} for name, value in zip(("one", "two"), values, strict=True)]
+            provenance = {"step": step, "best_metric": metric, "best_set": best_set, "validation": sets}
+            provenance[metric] = sum(values) / 2
+            made = make_checkpoint(make_config(), **provenance)
+            model_file.save(model_file.checkpoint_path(tmp_path, step), made)
+        best_first = lowest_first if metric == "validation_loss" else lowest_first[::-1]
+        assert steps(model_file.best(tmp_path, 3)) == best_first
+
+
 def test_a_run_without_checkpoints(tmp_path: Path) -> None:
     assert (
         model_file.checkpoints(tmp_path) == model_file.checkpoints(tmp_path)[-3:] == model_file.best(tmp_path, 3) == []

@@ -130,6 +130,41 @@ def test_other_validation_scores_start_the_count_of_patience_anew(make_config: M
     assert (restored.best, restored.without_best) == (None, 0)
 
 
+@pytest.mark.parametrize(
+    ("override", "starts_anew", "compared"),
+    [
+        ("training.best_set=new", True, {"validation_loss", "bleu"}),
+        ("training.best_metric=bleu", True, {"validation_loss", "bleu"}),
+        ("decoding.beam_size=3", False, {"validation_loss"}),
+        ("training.validation_sentences=3", False, {"validation_loss"}),
+        ("decoding.batch_tokens=100", False, {"validation_loss", "bleu"}),
+        ("decoding.engine=torch", False, {"validation_loss", "bleu"}),
+        ("text", True, set()),
+    ],
+)
+def test_scores_are_compared_with_those_of_the_same_text_and_search(
+    make_config: MakeConfig, tmp_path: Path, corpus: Path, override: str, starts_anew: bool, compared: set[str]
+) -> None:
+    """With the best so far, and with the start: the loss needs no search."""
+    one = f"{{source: {corpus}/validation.en, target: {corpus}/validation.de"
+    sets = f"data.validation=[{one}, name: old}}, {one}, name: new}}]"
+    session = Session.start(tmp_path, make_config(sets, "training.best_set=old"))
+    session.train()
+    at_start = {name: {"validation_loss": 4.0, "bleu": 1.0} for name in ("old", "new")}
+    progress = Progress(step=1, best=-2.0, best_step=1, without_best=3, at_start=at_start)
+    before = dataclasses.replace(session.identity, validation_key="one text")
+    state.write(tmp_path, state.snapshot(before, progress, session.train_step))
+    if override == "text":
+        now = dataclasses.replace(before, validation_key="another")
+    else:
+        config = make_config(sets, "training.best_set=old", override)
+        key = "one text-and search" if "best_metric" in override else "one text"
+        now = dataclasses.replace(before, config=config, validation_key=key)
+    restored = state.restore(tmp_path, now, session.train_step, Ranks())
+    assert (restored.best, restored.without_best) == ((None, 0) if starts_anew else (-2.0, 3))
+    assert {key for scores in restored.at_start.values() for key in scores} == compared
+
+
 def test_a_state_from_before_a_field_was_added_is_resumed(make_config: MakeConfig, tmp_path: Path) -> None:
     session = Session.start(tmp_path, make_config())
     session.save(3)
@@ -278,7 +313,7 @@ def change(session: Session, config: Config) -> Session:
     "override",
     [
         "model.layers=2", "model.activation=gelu", "model.norm=pre", "vocabulary.size=301", "seed=2",
-        "data.pool_pairs=10", "training.batch_tokens=600", "training.best_metric=bleu", "data.max_length=99",
+        "data.pool_pairs=10", "training.batch_tokens=600", "data.max_length=99",
         "data.max_length_ratio=3.5", "data.drop_copies=true", "data.drop_duplicates=true", "data.target_language=nl",
         "training.optimizer=muon",
     ],
