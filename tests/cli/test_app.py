@@ -383,11 +383,11 @@ STAGES = """data.stages=[
     "changes",
     [
         (),
-        (RECURRENT,),
-        (STAGES, "data.pool_pairs=150", "data.validation_in_training=warn"),
+        (RECURRENT, "training.token_cutoff=0.1"),
+        (STAGES, "data.pool_pairs=150", "data.validation_in_training=warn", "training.consistency=simcut"),
         ("training.consistency=rdrop", "training.token_cutoff=0.1"),
     ],
-    ids=["", "recurrent", "stages", "consistency"],
+    ids=["", "recurrent, token cutoff", "stages, simcut", "rdrop"],
 )
 def test_killed_at_any_moment_the_run_ends_the_same(corpus: Path, tmp_path: Path, changes: tuple[str, ...]) -> None:
     settings = [*changes, "training.max_steps=60", "training.validation_bleu=false", "training.validate_every=20"]

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from helpers.stores import Store, make
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from nmt.commands.train import training_data
 from nmt.config import reader, schema
@@ -104,6 +106,30 @@ def test_sixteen_bits_are_as_exact_as_their_products(settings: dict[str, Any], d
     for own, other in zip(*found, strict=True):
         assert own.dtype == torch.float32
         assert (own - other).norm() < 0.02 * other.norm()
+
+
+class Largest(TorchDispatchMode):
+    """Notes the most numbers in any tensor that an operation returns."""
+
+    most = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), named=None):  # type: ignore[no-untyped-def]
+        found = function(*arguments, **(named or {}))
+        self.most = max(self.most, *(each.numel() for each in tree_leaves(found) if isinstance(each, Tensor)), 0)
+        return found
+
+
+@pytest.mark.parametrize("settings", METHODS[:2], ids=NAMES[:2])
+def test_the_logits_are_never_held_completely(monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]) -> None:
+    monkeypatch.setattr(plain_loss, "rows_at_once", lambda *_: 8)
+    tokens, width, subwords = 64, 4, 100
+    hidden, weight = (torch.randn(rows, width, requires_grad=True) for rows in (2 * tokens, subwords))
+    with Largest() as noted:
+        loss, _ = consistent_cross_entropy(
+            hidden, weight, torch.randint(subwords, (tokens,)), 0.1, Weights.of(training(**settings))
+        )
+        loss.backward()
+    assert noted.most == 8 * subwords < tokens * subwords
 
 
 def test_certain_predictions_have_a_finite_difference() -> None:

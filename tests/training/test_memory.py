@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -235,6 +235,30 @@ def test_a_step_that_fits_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(memory, "available_memory", lambda share=share: int(share * enough))
         with nullcontext() if fits else pytest.raises(NmtError):
             check(whole, of, 20_000, ranks=ranks)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_two_passes_are_counted_twice(
+    packed: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What one pass needs is measured first where two would need more than there is."""
+    caplog.set_level("INFO", "nmt")
+    _, plain = sized(**SMALL)
+    tokens, passes = 20_000, {"none": 1, "rdrop": 2}
+    monkeypatch.setattr(Transformer, "packed_bytes", lambda model, places: 1000 * places)
+    of_layers, of_attention = plain.model.activation_bytes(tokens, 20), 1000 * tokens
+    enough_for_one = 2 * of_layers + 1.5 * of_attention if packed else 1.5 * of_layers
+    room = int(enough_for_one) + 3 * sum(weight.nbytes for weight in plain.parameters())
+    monkeypatch.setattr(memory, "available_memory", lambda: room)
+    monkeypatch.setattr(memory, "_PROBE_TOKENS", 128)
+    for consistency in passes:
+        settings = schema.TrainingConfig(consistency=consistency)  # type: ignore[arg-type]
+        of = Objective(plain.model, settings)
+        of.packed = packed
+        caplog.clear()
+        with suppress(NmtError):
+            memory.check_step(settings, of, tokens, np.array((20,) * 100_000, np.int32), 1)
+        assert ("measuring on small batches" in caplog.text) == (passes[consistency] == 2)
 
 
 def test_ranks_on_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
