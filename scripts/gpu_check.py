@@ -56,7 +56,7 @@ def main() -> None:
     if any(check.pretends for check in chosen) and _has_cuda():
         for check in filter(lambda check: check.pretends, chosen):
             note = "a pretended GPU needs a CPU build of PyTorch, and this is one for CUDA"
-            report.append(results, check=check.name, what="all of it", measured="no", verdict="skipped", note=note)
+            report.append(results, check=check.name, what="all of it", measured="", verdict="skipped", note=note)
         chosen = [check for check in chosen if not check.pretends]
     together = 2 if stage == 0 or arguments.rehearse else _TOGETHER
     with ThreadPoolExecutor(together) as pool:
@@ -92,7 +92,9 @@ def _check_packages(arguments: argparse.Namespace) -> None:
 def _run(check: Check, arguments: argparse.Namespace, out: Path, deadline: float) -> None:
     """Run a check in a process group of its own; a crash or the end of its time becomes a row."""
     log, limit = out / "logs" / f"{check.name.replace(' ', '-')}.txt", min(check.seconds, deadline - time.monotonic())
-    failure = "no time was left" if limit <= 0 else None
+    failure, verdict = None, "FAILED" if 0 < limit == check.seconds else "not run"
+    if limit <= 0:
+        failure = "no time was left"
     start = time.monotonic()
     if failure is None:
         command = [sys.executable, __file__, "--check", check.name, "--out", out, "--store", _store(arguments)]
@@ -101,7 +103,8 @@ def _run(check: Check, arguments: argparse.Namespace, out: Path, deadline: float
             process = subprocess.Popen(command, stdout=file, stderr=file, env=_environment(), start_new_session=True)
             try:
                 status = process.wait(limit)
-                failure = None if status == 0 else f"status {status}: {_last_line(log)}"
+                if status:
+                    failure, verdict = f"status {status}: {_last_line(log)}", "FAILED"
             except subprocess.TimeoutExpired:
                 failure = f"took longer than {limit:.0f} s"
             finally:
@@ -114,7 +117,7 @@ def _run(check: Check, arguments: argparse.Namespace, out: Path, deadline: float
             check=check.name,
             what="ends well",
             measured="no",
-            verdict="not run" if limit <= 0 else "FAILED",
+            verdict=verdict,
             note=failure[:300],
         )
     print(f"{check.name}: {failure or 'done'} ({time.monotonic() - start:.0f} s)", file=sys.stderr, flush=True)

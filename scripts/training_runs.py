@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -55,13 +55,14 @@ def train(runs: Sequence["Run"], launch: Launch, until: int | None = None) -> It
     that step or later. A run that fails is logged and not given; the others are trained all the same.
 
     Signals that would stop this process are sent to all runs, so that they save their states; then typer.Exit is
-    raised. What is to be trained, and what is left then, is logged.
+    raised. What is not finished is logged, then and at the beginning.
     """
     waiting = [run for run in runs if until is None or not reached(run, until)]
     running: dict[Run, subprocess.Popen[str]] = {}
     stopping: set[Run] = set()  # they have come far enough
     if waiting:
-        log.info("to be trained%s: %s", "" if until is None else f" until step {until}", _steps_of(waiting))
+        what = "not finished" if until is None else f"to be compared after step {until:,}"
+        log.info("%s: %s", what, _steps_of(waiting))
     yield from (run for run in runs if run not in waiting)
     try:
         while waiting or running:
@@ -88,20 +89,19 @@ def train(runs: Sequence["Run"], launch: Launch, until: int | None = None) -> It
             process.send_signal(signal.SIGTERM)
         for process in running.values():
             process.wait()
-        if left := [run for run in (*running, *waiting) if _step_of(run) < (until or run.config.training.max_steps)]:
-            log.info("left to be trained: %s", _steps_of(left))
-
-
-def _step_of(run: "Run") -> int:
-    """The last step that it has logged."""
-    rows, _ = json_lines.read(run.folder / "metrics.jsonl")
-    return max((int(row["step"]) for row in rows), default=0)
+        if left := [*running, *waiting]:
+            log.info("not finished: %s", _steps_of(left))
 
 
 def _steps_of(runs: Sequence["Run"]) -> str:
-    return ", ".join(
-        f"{run.row.row} seed {run.seed} (step {_step_of(run):,} of {run.config.training.max_steps:,})" for run in runs
-    )
+    """The runs, each with the last step that it has logged."""
+    shown = []
+    for run in runs:
+        step = 0
+        with suppress(NmtError, OSError):  # what is damaged is reported where it matters
+            step = max((int(row["step"]) for row in json_lines.read(run.folder / "metrics.jsonl")[0]), default=0)
+        shown.append(f"{run.row.row} seed {run.seed} (step {step:,} of {run.config.training.max_steps:,})")
+    return ", ".join(shown)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """A corpus small enough to learn in seconds, the config of a run on it, and a browser for pages."""
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,8 +28,8 @@ hypothesis.settings.load_profile("fixed")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One process more than there are cores: some tests wait for what they have started."""
-    return usable_cores() + 1
+    """One process more than there are cores: some tests wait for what they have started. xdist's variable limits it."""
+    return int(os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS") or usable_cores() + 1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

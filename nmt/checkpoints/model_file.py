@@ -287,11 +287,12 @@ def best(run: Path, count: int) -> list[Path]:
         except NmtError as error:  # the other checkpoints are still good
             log.warning("%s; skipped", error)
             continue
-        metric, name = str(provenance.get("best_metric")), provenance.get("best_set")
-        of_sets = {of["name"]: of for of in provenance.get("validation", ())}  # there is a list only of several
-        score = of_sets.get(name, provenance).get(metric)
+        metric, sets = str(provenance.get("best_metric")), provenance.get("validation", ())  # a list only of several
+        # The set that decides, by its place: it may have another name by now. None: their mean.
+        place = next((i for i, of in enumerate(sets) if of["name"] == provenance.get("best_set")), None)
+        score = (provenance if place is None else sets[place]).get(metric)
         if metric in _SCORES and isinstance(score, int | float) and not math.isnan(score):
-            key = metric, name, provenance.get("validation_key")
+            key = metric, place, provenance.get("validation_key")
             scored.append((key, score * _SCORES[metric], path))
     return [path for _, path in sorted((score, path) for key, score, path in scored if key == scored[-1][0])][:count]
 

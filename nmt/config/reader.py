@@ -108,13 +108,13 @@ def _override(tree: Node, override: str, problems: list[str]) -> None:
     if not equals or not last or not all(sections):
         problems.append(f"override {shortened(override)!r}: write it as section.key=value")
         return
-    if not text.strip():  # most often the name of a shell variable that is not set
-        problems.append(f"override {key}=: no value: give one, or {key}=null for none")
-        return
     try:
         value = located_yaml.read(text, problems, path=key, where="override ")
     except NmtError as error:
         problems.append(f"override {shortened(override)!r}: {error}")
+        return
+    if value.value is None and value.written == "nothing":  # most often from a shell variable that is not set
+        problems.append(f"override {shortened(override)!r}: the value after = is missing")
         return
     if re.search(r"\[\d+\]", key):
         whole = key.partition("[")[0]

@@ -32,7 +32,7 @@ log = logging.getLogger("nmt")
 
 FORMAT = "nmt-state"
 _FIXED_SETTINGS = (
-    "model", "vocabulary.", "seed", "training.batch_tokens", "training.optimizer", "data.pool_pairs",
+    "model", "vocabulary.", "seed", "training.batch_tokens", "training.best_", "training.optimizer", "data.pool_pairs",
     "data.source_language", "data.target_language", "data.max_length", "data.drop_copies", "data.drop_duplicates",
     "data.language_tags", "data.clean", "data.augment.", "data.temperature", "data.stages",
 )  # fmt: skip
@@ -189,6 +189,7 @@ def _changes(saved: Config, config: Config) -> dict[str, tuple[str, str]]:
     """The settings that have changed: path → both values, of a list that has become longer or shorter its length."""
     names = [corpus.called for corpus in config.data.train]
     before, after = _with_names(saved, names), _with_names(config, names)
+    before = replace(before, training=replace(before.training, best_set=_name_now(saved, config)))
     changed = reader.differences(before, after)
     for path, old, new in (
         ("data.train", before.data.train, after.data.train),
@@ -197,6 +198,15 @@ def _changes(saved: Config, config: Config) -> dict[str, tuple[str, str]]:
         if path in changed:
             changed[path] = (f"a list of {len(old)}", f"a list of {len(new)}")
     return changed
+
+
+def _name_now(saved: Config, config: Config) -> str | None:
+    """What the saved run's training.best_set is called now: a set at the same place may have another name."""
+    name = saved.training.best_set
+    before, after = saved.data.held_out_names, config.data.held_out_names
+    if name is None or name in after or len(before) != len(after):
+        return name
+    return after[before.index(name)]
 
 
 def _with_names(config: Config, names: Sequence[str]) -> Config:
@@ -303,33 +313,33 @@ def restore(run: Path, identity: Identity, train_step: TrainStep, ranks: Ranks) 
         tensors, metadata = _read_newest(run)
         saved, progress = _parse(run, metadata)
         identity.check_resumable(saved, run)
-        if _decided_by(saved) != _decided_by(identity):
-            progress.best, progress.without_best = None, 0
-        progress.at_start = _comparable(progress.at_start, saved, identity)
+        if saved.validation_key != identity.validation_key:
+            progress.best, progress.without_best = None, 0  # other sentences or another search
+        progress.at_start = _comparable(progress, saved, identity)
     progress = ranks.broadcast(progress)
     _load(Snapshot(progress.step, ranks.broadcast_tensors(tensors), ranks.broadcast(metadata)), train_step)
     return progress
 
 
-def _decided_by(identity: Identity) -> object:
-    """What decides on the best validation. Text and, where the metric needs it, search are in the key."""
-    training = identity.config.training
-    return identity.validation_key, training.best_metric, training.best_set
-
-
-def _comparable(at_start: dict[str, dict[str, float]], saved: Identity, now: Identity) -> dict[str, dict[str, float]]:
+def _comparable(progress: Progress, saved: Identity, now: Identity) -> dict[str, dict[str, float]]:
     """The scores at the start that those of now can be compared with: none for other text; without those of another
-    search, or of another part of the text. What is left out is logged."""
-    if not at_start:
+    search, or of another part of the text. What is left out is logged. Before the first step nothing is lost: the model
+    to start from is validated again where there are no scores."""
+    at_start = progress.at_start
+    losses = {
+        name: {key: score for key, score in scores.items() if key == "validation_loss"}
+        for name, scores in at_start.items()
+    }
+    same_text, same_search = (key(saved) == key(now) for key in (_validated_text, _validating_search))
+    if not at_start or (same_text and (same_search or losses == at_start)):
         return at_start
-    texts, searches = ([key(one) for one in (saved, now)] for key in (_validated_text, _validating_search))
-    if texts[0] != texts[1]:
-        log.info("validation: the text has changed: there is no comparison with the start any more")
+    if progress.step == 0:
         return {}
-    if searches[0] != searches[1]:
-        log.info("validation: the search has changed: only losses are still compared with those at the start")
-        return {name: {"validation_loss": scores["validation_loss"]} for name, scores in at_start.items()}
-    return at_start
+    if same_text:
+        log.info("validation: another search: from now on, only losses are compared with those at the start")
+        return losses
+    log.info("validation: another text: from now on, nothing is compared with the scores at the start")
+    return {}
 
 
 def _validated_text(identity: Identity) -> str:

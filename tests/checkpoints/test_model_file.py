@@ -246,8 +246,10 @@ def test_the_best_are_those_of_one_validation_set_where_it_decides(
     scores = {1: (1.0, 9.0), 2: (2.0, 5.0), 3: (6.0, 3.0)}  # of the sets one and two
     for best_set, lowest_first in {"one": [1, 2, 3], "two": [3, 2, 1], None: [2, 3, 1]}.items():
         for step, values in scores.items():
-            sets = [{"name": name, metric: value} for name, value in zip(("one", "two"), values, strict=True)]
-            provenance = {"step": step, "best_metric": metric, "best_set": best_set, "validation": sets}
+            names = ["one", "two"] if step < 3 else ["first", "second"]  # they have been renamed
+            sets = [{"name": name, metric: value} for name, value in zip(names, values, strict=True)]
+            name = best_set and dict(zip(("one", "two"), names, strict=True))[best_set]
+            provenance = {"step": step, "best_metric": metric, "best_set": name, "validation": sets}
             provenance[metric] = sum(values) / 2
             made = make_checkpoint(make_config(), **provenance)
             model_file.save(model_file.checkpoint_path(tmp_path, step), made)

@@ -62,6 +62,14 @@ def test_a_message_that_cannot_be_written_stops_nothing(tmp_path: Path, how: str
     assert (tmp_path / "train.log").read_text().count("message ") == 100
 
 
+def test_no_garbage_is_looked_for_at_the_end() -> None:
+    program = (
+        "import atexit, gc, sys\nfrom nmt.cli import app\nsys.argv = ['nmt', '--version']\n"
+        "atexit.register(lambda: print('frozen' if gc.get_freeze_count() > 1000 else 'not frozen'))\napp.main()"
+    )
+    assert subprocess.run([sys.executable, "-c", program], stdout=-1, text=True).stdout.endswith("\nfrozen\n")
+
+
 @pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_no_file_gets_the_number_of_a_closed_stream(tmp_path: Path, closed: str) -> None:
     """What is written to the stream, here by C, would be in the file."""

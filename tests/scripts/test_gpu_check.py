@@ -114,6 +114,21 @@ CHECKS += [Check("pretends", pretends=True), Check("late", seconds=0)]
 """
 
 
+def test_another_implementation_must_compute_the_same(tmp_path: Path) -> None:
+    program = (
+        "import sys, torch\nfrom pathlib import Path\nfrom gpu import parts, report\n"
+        "out = Path(sys.argv[1])\nrun = report.Run('x', out / 'results.jsonl', out, out, 'cpu', True)\n"
+        "ours = [torch.randn(9, 2, 4, dtype=torch.bfloat16) for _ in range(2)]\n"
+        "parts.compare(run, 'same', [each * 1.002 for each in ours], ours)\n"
+        "parts.compare(run, 'other', [ours[0], ours[1].flip(0)], ours)\n"
+    )
+    done = run(["-c", program, tmp_path])
+    assert done.returncode == 0, done.stderr
+    verdicts = [(row["what"].partition(" beside")[0], row["verdict"]) for row in rows_of(tmp_path)]
+    same, other = [("same: output", "ok"), ("same: gradient", "ok")], [("other: output", "ok")]
+    assert verdicts == [*same, *other, ("other: gradient", "FAILED")]
+
+
 def run_plan(
     names: list[str], folder: Path, first: str = ""
 ) -> tuple[subprocess.CompletedProcess[str], dict[tuple[str, str], str]]:

@@ -644,7 +644,7 @@ def test_a_signal_while_a_run_is_started_reaches_it(
     assert not grid.training_runs.reached(runs[0], 12) and not runs[1].folder.exists()
     assert caplog.messages.count("SIGTERM: the runs save their states; the same command continues them") == 1
     both = ", ".join(f"{run.row.row} seed 1 (step 0 of 12)" for run in runs)
-    assert caplog.messages[0] == f"to be trained: {both}" and caplog.messages[-1] == f"left to be trained: {both}"
+    assert caplog.messages[0] == caplog.messages[-1] == f"not finished: {both}"
 
 
 @pytest.mark.usefixtures("stand_in")

@@ -6,6 +6,8 @@ import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import torch
@@ -13,13 +15,15 @@ from helpers.model_files import make_checkpoint
 from helpers.train_steps import Session
 
 from nmt.checkpoints import model_file
+from nmt.commands.validate import validation_key
 from nmt.config import reader
 from nmt.config.schema import Config
+from nmt.data.prepare import ValidationSet
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
 from nmt.training import state
-from nmt.training.state import Progress
+from nmt.training.state import Identity, Progress
 
 MakeConfig = Callable[..., Config]
 
@@ -130,39 +134,55 @@ def test_other_validation_scores_start_the_count_of_patience_anew(make_config: M
     assert (restored.best, restored.without_best) == (None, 0)
 
 
+@pytest.mark.parametrize("at_step", [0, 7])
 @pytest.mark.parametrize(
-    ("override", "starts_anew", "compared"),
+    ("override", "text", "compared"),
     [
-        ("training.best_set=new", True, {"validation_loss", "bleu"}),
-        ("training.best_metric=bleu", True, {"validation_loss", "bleu"}),
-        ("decoding.beam_size=3", False, {"validation_loss"}),
-        ("training.validation_sentences=3", False, {"validation_loss"}),
-        ("decoding.batch_tokens=100", False, {"validation_loss", "bleu"}),
-        ("decoding.engine=torch", False, {"validation_loss", "bleu"}),
-        ("text", True, set()),
+        ("decoding.beam_size=3", "one", {"validation_loss"}),
+        ("training.validation_sentences=3", "one", {"validation_loss"}),
+        ("decoding.batch_tokens=100", "one", {"validation_loss", "bleu"}),
+        ("decoding.engine=torch", "one", {"validation_loss", "bleu"}),
+        ("training.log_every=7", "another", set()),
     ],
 )
+@pytest.mark.parametrize("metric", ["validation_loss", "bleu"])
 def test_scores_are_compared_with_those_of_the_same_text_and_search(
-    make_config: MakeConfig, tmp_path: Path, corpus: Path, override: str, starts_anew: bool, compared: set[str]
+    make_config: MakeConfig, tmp_path: Path, metric: str, override: str, text: str, compared: set[str], at_step: int
 ) -> None:
-    """With the best so far, and with the start: the loss needs no search."""
-    one = f"{{source: {corpus}/validation.en, target: {corpus}/validation.de"
-    sets = f"data.validation=[{one}, name: old}}, {one}, name: new}}]"
-    session = Session.start(tmp_path, make_config(sets, "training.best_set=old"))
+    """Those at the start; the loss needs no search. Before the first step the model is validated again."""
+
+    def identity(text: str, config: Config) -> Identity:
+        text_only = cast(ValidationSet, SimpleNamespace(pairs=[(text, text)], tags=()))
+        key = validation_key([text_only], config.training, config.decoding)
+        return dataclasses.replace(session.identity, config=config, validation_key=key)
+
+    by_metric = f"training.best_metric={metric}"
+    session = Session.start(tmp_path, make_config(by_metric))
     session.train()
-    at_start = {name: {"validation_loss": 4.0, "bleu": 1.0} for name in ("old", "new")}
-    progress = Progress(step=1, best=-2.0, best_step=1, without_best=3, at_start=at_start)
-    before = dataclasses.replace(session.identity, validation_key="one text")
-    state.write(tmp_path, state.snapshot(before, progress, session.train_step))
-    if override == "text":
-        now = dataclasses.replace(before, validation_key="another")
-    else:
-        config = make_config(sets, "training.best_set=old", override)
-        key = "one text-and search" if "best_metric" in override else "one text"
-        now = dataclasses.replace(before, config=config, validation_key=key)
+    at_start = {"": {"validation_loss": 4.0, "bleu": 1.0}}
+    progress = Progress(step=at_step, best=-2.0, best_step=0, without_best=3, at_start=at_start)
+    state.write(tmp_path, state.snapshot(identity("one", make_config(by_metric)), progress, session.train_step))
+    now = identity(text, make_config(by_metric, override))
     restored = state.restore(tmp_path, now, session.train_step, Ranks())
-    assert (restored.best, restored.without_best) == ((None, 0) if starts_anew else (-2.0, 3))
+    if at_step == 0 and len(compared) < 2:
+        compared = set()
     assert {key for scores in restored.at_start.values() for key in scores} == compared
+
+
+def test_the_set_that_decides_may_get_another_name_but_not_be_another(
+    make_config: MakeConfig, tmp_path: Path, corpus: Path
+) -> None:
+    def named(first: str, second: str, best: str) -> Config:
+        files = f"source: {corpus}/validation.en, target: {corpus}/validation.de"
+        sets = f"data.validation=[{{{files}, name: {first}}}, {{{files}, name: {second}}}]"
+        return make_config(sets, f"training.best_set={best}")
+
+    session = Session.start(tmp_path, named("old", "new", "old"))
+    session.save(1)
+    change(session, named("general", "new", "general")).restore()
+    change(session, named("old", "newest", "old")).restore()
+    with pytest.raises(NmtError, match=r"training\.best_set: old in the saved run, new now\): restore"):
+        change(session, named("old", "new", "new")).restore()
 
 
 def test_a_state_from_before_a_field_was_added_is_resumed(make_config: MakeConfig, tmp_path: Path) -> None:
@@ -313,7 +333,7 @@ def change(session: Session, config: Config) -> Session:
     "override",
     [
         "model.layers=2", "model.activation=gelu", "model.norm=pre", "vocabulary.size=301", "seed=2",
-        "data.pool_pairs=10", "training.batch_tokens=600", "data.max_length=99",
+        "data.pool_pairs=10", "training.batch_tokens=600", "training.best_metric=bleu", "data.max_length=99",
         "data.max_length_ratio=3.5", "data.drop_copies=true", "data.drop_duplicates=true", "data.target_language=nl",
         "training.optimizer=muon",
     ],
