@@ -294,6 +294,12 @@ def of_consistency(training: sections.TrainingConfig, model: sections.ModelConfi
             f"training.consistency={training.consistency} does not go with model.attention_choice=hard, which reads "
             "other positions in each pass: remove one of them"
         )
+    of_model = [getattr(model, name, 0) for name in ("dropout", "attention_dropout", "activation_dropout")]
+    if training.passes > 1 and not training.cutoff and not any(of_model):
+        yield (
+            f"training.consistency={training.consistency} needs model.dropout or training.token_cutoff above 0: "
+            "otherwise both passes are the same"
+        )
 
 
 def of_schedule(training: sections.TrainingConfig) -> Iterator[str]:

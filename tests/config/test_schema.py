@@ -269,6 +269,9 @@ IMPOSSIBLE = [  # overrides, and what the one message names
        [f"training.{name}=true does not go with model.architecture=recurrent", "remove it"])
       for name in ("compile", "packed", "activation_checkpointing")],
     (["training.patience=3"], ["training.patience", "data.validation"]),
+    *[(["model.dropout=0", f"training.consistency={name}", f"training.token_cutoff={cutoff}"],
+       [f"training.consistency={name}", "training.token_cutoff", "both passes are the same"])
+      for name, cutoff in (("rdrop", "null"), ("rdrop", "0"), ("simcut", "0"))],
     (["decoding.beam_size=900", "vocabulary.size=500"], ["decoding.beam_size=900", "vocabulary.size=500"]),
     (["decoding.max_source_tokens=20000", "decoding.max_length_ratio=60"],
      ["decoding.max_length_ratio=60", "decoding.max_source_tokens", "20,000", "1,200,050"]),
