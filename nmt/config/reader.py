@@ -57,8 +57,7 @@ def parse(declaration: type[T], text: str, what: str, overrides: Sequence[str] =
         tree = located_yaml.read(text, problems)
     except NmtError as error:
         raise NmtError(f"{what}: {error}") from None
-    if tree.value is None:
-        tree = Node({}, "", "")
+    tree = Node({}, "", "") if tree.value is None else tree
     if not isinstance(tree.value, dict):
         raise NmtError(f"{what}: expected settings, each as key: value; found {tree.written}")
     return _read(declaration, tree, what, overrides, problems)
@@ -110,11 +109,10 @@ def _override(tree: Node, override: str, problems: list[str]) -> None:
         return
     try:
         value = located_yaml.read(text, problems, path=key, where="override ")
+        if value.value is None and value.written == "nothing":  # most often from a shell variable that is not set
+            raise NmtError("the value after = is missing")
     except NmtError as error:
         problems.append(f"override {shortened(override)!r}: {error}")
-        return
-    if value.value is None and value.written == "nothing":  # most often from a shell variable that is not set
-        problems.append(f"override {shortened(override)!r}: the value after = is missing")
         return
     if re.search(r"\[\d+\]", key):
         whole = key.partition("[")[0]
@@ -168,9 +166,8 @@ class _Reader:
                 shown = len(self.problems) < _MOST_PROBLEMS
                 advice = (others or {}).get(key) or (self._suggestion(key, list(known), path) if shown else "")
                 self.problems.append(f"{child.where}{prefix}{shortened(key)}: unknown setting{advice}")
-        for name, own in known.items():
-            if name in given or not own.required:
-                continue
+        missing = {name: own for name, own in known.items() if own.required and name not in given}
+        for name, own in missing.items():
             if own.is_section:  # its own required settings are reported
                 self.mapping(own.variants[0], Node({}, "", ""), prefix + name)
             else:
