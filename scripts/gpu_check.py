@@ -92,9 +92,8 @@ def _check_packages(arguments: argparse.Namespace) -> None:
 def _run(check: Check, arguments: argparse.Namespace, out: Path, deadline: float) -> None:
     """Run a check in a process group of its own; a crash or the end of its time becomes a row."""
     log, limit = out / "logs" / f"{check.name.replace(' ', '-')}.txt", min(check.seconds, deadline - time.monotonic())
-    failure, verdict = None, "FAILED" if 0 < limit == check.seconds else "not run"
-    if limit <= 0:
-        failure = "no time was left"
+    failure = "no time was left" if limit <= 0 else None
+    verdict = "FAILED" if 0 < limit == check.seconds else "not run"  # of one that takes too long
     start = time.monotonic()
     if failure is None:
         command = [sys.executable, __file__, "--check", check.name, "--out", out, "--store", _store(arguments)]

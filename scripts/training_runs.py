@@ -99,7 +99,7 @@ def _steps_of(runs: Sequence["Run"]) -> str:
     for run in runs:
         step = 0
         with suppress(NmtError, OSError):  # what is damaged is reported where it matters
-            step = max((int(row["step"]) for row in json_lines.read(run.folder / "metrics.jsonl")[0]), default=0)
+            step = max((row["step"] for row in metrics(run)), default=0)
         shown.append(f"{run.row.row} seed {run.seed} (step {step:,} of {run.config.training.max_steps:,})")
     return ", ".join(shown)
 
