@@ -18,7 +18,7 @@ from tqdm import tqdm
 from nmt import device as devices
 from nmt.checkpoints import averaging, model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.validate import Validator, recorded_text_key, text_key, validators_of
+from nmt.commands.validate import Validator, validators_of
 from nmt.config import schema
 from nmt.data.prepare import ValidationSet, read_validation, validation_sets
 from nmt.data.token_store import TokenStore
@@ -26,6 +26,7 @@ from nmt.decoding.interface import Searcher, batch_tokens
 from nmt.errors import NmtError, current_folder
 from nmt.files import json_lines, outputs
 from nmt.files.table import table
+from nmt.training.validation_key import recorded_text_key, text_key
 
 log = logging.getLogger("nmt")
 

@@ -28,10 +28,11 @@ class OutputFormat:
         *,
         first: int = 1,
         prefixes: Iterable[str] | None = None,
+        read_ahead: bool = False,
     ) -> Iterator[str]:
-        """What to write for each line; the first has the number `first`. Raises as `Translator.stream_hypotheses`."""
+        """What to write for each line; the first has the number `first`. As `Translator.stream_hypotheses`."""
         if self.n_best is None and not self.scores and not self.json:
-            yield from translator.stream(lines, chunk_lines, prefixes=prefixes, first=first)
+            yield from translator.stream(lines, chunk_lines, prefixes=prefixes, first=first, read_ahead=read_ahead)
             return
         aligned = self.json and translator.engine.aligns
         found = translator.stream_hypotheses(
@@ -42,6 +43,7 @@ class OutputFormat:
             token_scores=self.json,
             prefixes=prefixes,
             first=first,
+            read_ahead=read_ahead,
         )
         for number, translations in enumerate(found, start=first):
             yield self.to_text(number, translations)

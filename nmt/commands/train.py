@@ -11,7 +11,7 @@ import torch
 
 from nmt import __version__, device
 from nmt.checkpoints import run_folder
-from nmt.commands.validate import score_all, validation_key, validators_of
+from nmt.commands.validate import score_all, validators_of
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.data import prepare
@@ -23,6 +23,7 @@ from nmt.training import memory, start_from, state
 from nmt.training.data import TrainingData
 from nmt.training.start_from import Start
 from nmt.training.trainer import Trainer
+from nmt.training.validation_key import validation_key
 
 log = logging.getLogger("nmt")
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import torch
 from sacrebleu.metrics.chrf import CHRF
 
-from nmt.config import reader
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.config.schema import Config, DecodingConfig, TrainingConfig
 from nmt.data.prepare import ValidationSet
@@ -19,39 +18,8 @@ from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
 from nmt.distributed.ranks import Ranks
 from nmt.evaluation.metrics import bleu_metric
-from nmt.files.text import content_key
 from nmt.models.interface import TranslationModel
 from nmt.training.data import TranslationScores
-
-
-def text_key(sets: Sequence[ValidationSet]) -> str:
-    """A hash of the validation text and its languages' tags, wherever it was read from."""
-    if len(sets) == 1 and not sets[0].tags:
-        return content_key(sets[0].pairs, [])
-    return content_key([[one.tags, one.pairs] for one in sets] or None, [])
-
-
-def validation_key(sets: Sequence[ValidationSet], training: TrainingConfig, decoding: DecodingConfig) -> str:
-    """A hash of everything that training.best_metric depends on: scores with different keys cannot be compared.
-
-    It is the `text_key`; if the metric needs a search, `-` and a hash of the search's settings follow.
-    """
-    if training.best_metric == "validation_loss":
-        return text_key(sets)
-    settings = reader.to_dict(decoding)
-    del settings["engine"]  # validation always searches with PyTorch
-    settings["batch_tokens"] = 16_000  # has no influence; keys of older runs have it
-    return f"{text_key(sets)}-{content_key([settings, training.validation_sentences])}"
-
-
-def recorded_text_key(key: str, best_metric: str) -> str | None:
-    """The `text_key` in a model file's validation_key; None for a file that does not record it.
-
-    Older files whose metric needs a search have one hash of text and search together, without a `-`.
-    """
-    if best_metric in ("bleu", "chrf") and "-" not in key:
-        return None
-    return key.partition("-")[0] or None
 
 
 class Validator:

@@ -1,8 +1,13 @@
 """Chunks of lines that are translated together, and counts of what happened to the lines."""
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass
+from itertools import islice, repeat
+
+from nmt.decoding.interface import Engine
+from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
 
@@ -48,6 +53,43 @@ def chunked(lines: Iterable[str], chunk_lines: int = CHUNK_LINES) -> Iterator[li
             chunk, characters = [], 0
     if chunk:
         yield chunk
+
+
+def with_prefixes(
+    chunks: Iterable[list[str]], prefixes: Iterable[str] | None, first: int
+) -> Iterator[tuple[int, list[str], list[str]]]:
+    """The number of the first line of each chunk, its lines, and a prefix for each; None: empty ones. The first chunk
+    begins with the number `first`. Raises NmtError where there are fewer prefixes than lines, or more."""
+    remaining = repeat("") if prefixes is None else iter(prefixes)
+    for chunk in chunks:
+        given = list(islice(remaining, len(chunk)))
+        if len(given) < len(chunk):
+            raise NmtError(f"the prefixes end before line {first + len(given)}: there must be one for each input line")
+        yield first, chunk, given
+        first += len(chunk)
+    if prefixes is not None and next(remaining, None) is not None:
+        raise NmtError(f"the input ends before line {first}, the prefixes go on: there must be one for each input line")
+
+
+@contextmanager
+def reporting(engine: Engine, lines: int, sources: int, on_lines: Callable[[int], object]) -> Iterator[None]:
+    """While an engine searches the sources of a chunk, report its lines to `on_lines`: each batch adds its share, and
+    the end the rest."""
+    searched = reported = 0
+
+    def count(sentences: int) -> None:
+        nonlocal searched, reported
+        searched = min(searched + sentences, sources)  # some are searched twice
+        more = lines * searched // sources - reported
+        reported += more
+        on_lines(more)
+
+    engine.on_searched = count
+    try:
+        yield
+    finally:
+        engine.on_searched = None
+    on_lines(lines - reported)
 
 
 def log_counts(counts: LineCounts, limit: int | None) -> None:

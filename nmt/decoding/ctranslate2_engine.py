@@ -10,6 +10,7 @@ Source: src/decoding.cc of CTranslate2 4.8.
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,6 +94,12 @@ class CTranslate2Engine:
             rescore(best, range(len(best)))
             best = [_best(each, options.n_best) for each in best]
         return best
+
+    def begin_search(
+        self, sources: Sequence[SearchInput], options: Options, batch_tokens: int
+    ) -> Callable[[], list[list[Hypothesis]]]:
+        """As nmt.decoding.interface.Engine. Nothing is searched before the result is asked for."""
+        return partial(self.search, sources, options, batch_tokens)
 
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
         """As nmt.decoding.interface.Engine."""

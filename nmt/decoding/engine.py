@@ -121,6 +121,12 @@ class PyTorchEngine:
         ranked = [rank_by_coverage(ones, [next(alignments) for _ in ones], options.coverage_penalty) for ones in found]
         return [ones[: options.n_best] for ones in ranked]
 
+    def begin_search(
+        self, sources: Sequence[SearchInput], options: Options, batch_tokens: int
+    ) -> Callable[[], list[list[Hypothesis]]]:
+        """As nmt.decoding.interface.Engine. Nothing is searched before the result is asked for."""
+        return partial(self.search, sources, options, batch_tokens)
+
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
         found = self._in_batches(partial(ensemble.token_scores, self.models), pairs, batch_tokens)
         return [scores[: len(target) + 1].tolist() for scores, (_, target) in zip(found, pairs, strict=True)]

@@ -19,8 +19,8 @@ A source whose result is not certain is searched by PyTorch.
 
 import logging
 import math
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
 from importlib.util import find_spec
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -52,6 +52,7 @@ DIFFERENT: dict[str, tuple[tuple[object, ...], str]] = {
 # Longer sources are left to PyTorch. A table for them would take seconds to write; of rotary positions, CTranslate2
 # computes the angles in float32, so that scores differ the more the further a token is from the start.
 _MOST_POSITIONS, _MOST_ROTARY_POSITIONS = 10_000, 512
+_Outputs = Iterator[tuple[int, list[Output]]]  # of sources, by their numbers, while they are being searched
 _WORKER_TOKENS = 8_000  # decoding.batch_tokens: auto, for each thread: smaller batches would take more time per token
 
 
@@ -109,11 +110,27 @@ class ExactEngine:
 
     def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
         """As nmt.decoding.interface.Searcher."""
-        same = not unsupported(options) and self._has_numbers
-        plain = [i for i, source in enumerate(sources) if same and self._is_plain(source)]
+        return self.begin_search(sources, options, batch_tokens)()
+
+    def begin_search(
+        self, sources: Sequence[SearchInput], options: Options, batch_tokens: int
+    ) -> Callable[[], list[list[Hypothesis]]]:
+        """As nmt.decoding.interface.Engine: CTranslate2's own threads search."""
+        useless = unsupported(options) or vars(self).get("_has_numbers") is False  # is known once a search has ended
+        plain = [] if useless else [i for i, source in enumerate(sources) if self._is_plain(source)]
+        batches = self.model.batches(sources, plain, options, batch_tokens)
+        begun = self.model.search(sources, batches, options)
+        return partial(self._finish, sources, begun, options, batch_tokens)
+
+    def _finish(
+        self, sources: Sequence[SearchInput], begun: _Outputs, options: Options, batch_tokens: int
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses for each source, of which some are being searched."""
         self.model.on_searched = self.on_searched
-        find = self._greedy if options.beam_size == 1 else self._beam
-        found = find(sources, plain, options, batch_tokens)
+        found: dict[int, list[Hypothesis]] = {}
+        if self._has_numbers:
+            rank = self._greedy if options.beam_size == 1 else self._beam
+            found = rank(sources, begun, options, batch_tokens)
         if options.scores and options.token_scores:
             places = [(i, j) for i, each in found.items() for j, one in enumerate(each) if not one.token_scores]
             scored = self._scored([(sources[i].ids, found[i][j].tokens) for i, j in places], options, batch_tokens)
@@ -133,13 +150,12 @@ class ExactEngine:
         return not special and max(len(source.ids), source.longest) < self._longest
 
     def _greedy(
-        self, sources: Sequence[SearchInput], which: Sequence[int], options: Options, batch_tokens: int
+        self, sources: Sequence[SearchInput], begun: _Outputs, options: Options, batch_tokens: int
     ) -> dict[int, list[Hypothesis]]:
-        """The output of each of these sources, if its scores are numbers."""
-        batches = self.model.batches(sources, which, options, batch_tokens)
-        by_length = penalties_for((sources[i] for i in which), options)
+        """The output of each source whose search has begun, if its scores are numbers."""
+        by_length = penalties_for(sources, options)
         found, cut = dict[int, list[Hypothesis]](), dict[int, list[int]]()
-        for i, outputs in self.model.search(sources, batches, options):
+        for i, outputs in begun:
             if not are_known(outputs):
                 continue
             [(tokens, log_p, ended)], longest = outputs, sources[i].longest
@@ -151,14 +167,13 @@ class ExactEngine:
         return found | {i: [one] for i, one in zip(cut, self._scored(pairs, options, batch_tokens), strict=True)}
 
     def _beam(
-        self, sources: Sequence[SearchInput], which: Sequence[int], options: Options, batch_tokens: int
+        self, sources: Sequence[SearchInput], begun: _Outputs, options: Options, batch_tokens: int
     ) -> dict[int, list[Hypothesis]]:
-        """The n best of each of these sources for which they are certain."""
-        batches = self.model.batches(sources, which, options, batch_tokens)
-        by_length = penalties_for((sources[i] for i in which), options)
+        """The n best of each source whose search has begun, for which they are certain."""
+        by_length = penalties_for(sources, options)
         found, last = dict[int, list[Hypothesis] | None](), dict[int, int]()
         unsure, limited = list[int](), list[int]()
-        for i, outputs in self.model.search(sources, batches, options):
+        for i, outputs in begun:
             last[i] = max((len(tokens) for tokens, _, _ in outputs), default=0)
             if last[i] >= sources[i].longest:
                 limited.append(i)

@@ -61,6 +61,11 @@ class Engine(Searcher, Protocol):
     on_cuda: bool  # whether a GPU searches, many sentences at once
     on_searched: Callable[[int], object] | None  # called with the number of sentences of each batch that is searched
 
+    def begin_search(
+        self, sources: Sequence[SearchInput], options: Options, batch_tokens: int
+    ) -> Callable[[], list[list[Hypothesis]]]:
+        """Begin to search, if that needs no more of this thread; what is returned gives the result of `search`."""
+
     def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
         """How much each target token attends to each source token: rows sum to 1; EOS last on both sides."""
 

@@ -28,8 +28,15 @@ log = logging.getLogger("nmt")
 class Inputs:
     """Of a chunk of lines."""
 
+    first: int  # the number of the first line
+    lines: int
     parts: dict[int, list[SearchInput]]  # of each line with words, by its place in the chunk: most often one
     capitals: frozenset[int]  # the places of the lines whose translations are to be put in capitals
+
+    @property
+    def sources(self) -> list[SearchInput]:
+        """All parts of all lines, in order."""
+        return [source for parts in self.parts.values() for source in parts]
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,7 @@ class InputBuilder:
                 self.counts.empty += 1
             elif parts := self._parts(line, ids, first + place):
                 inputs[place] = [self._input(part, [] if number else prefix) for number, part in enumerate(parts)]
-        return Inputs(inputs, frozenset(small))
+        return Inputs(first, len(lines), inputs, frozenset(small))
 
     def small(self, lines: list[str], prefixes: list[str]) -> dict[int, str]:
         """The lines in capitals that the model reads in small letters, so written, by their places."""

@@ -1,6 +1,15 @@
-"""What a translator returns for a line."""
+"""What a translator returns for a line, from the hypotheses of a search."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from nmt.data.vocabulary import EOS, Tokenizer
+from nmt.decoding import long_input
+from nmt.decoding.search.options import Hypothesis
+
+# Every character that some program takes for the end of a line, and the tab, which separates columns.
+_BREAKS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 
 
 @dataclass(frozen=True)
@@ -21,3 +30,23 @@ class Translation:
     token_scores: list[float]
     source_pieces: list[str] | None = None
     alignment: list[list[float]] | None = None
+
+
+def texts(hypotheses: Sequence[Hypothesis], target: Tokenizer) -> list[str]:
+    """What each writes, without line breaks and tabs."""
+    outputs = [hypothesis.tokens for hypothesis in hypotheses]
+    return [_BREAKS.sub(" ", text) for text in long_input.decode(outputs, target.decode)]
+
+
+def translations(hypotheses: Sequence[Hypothesis], target: Tokenizer) -> list[Translation]:
+    """Each with its scores and subwords, as many of these as have a score."""
+    return [
+        Translation(
+            text,
+            found.score,
+            found.log_probability,
+            target.pieces([*found.tokens, EOS])[: len(found.token_scores)],
+            found.token_scores,
+        )
+        for text, found in zip(texts(hypotheses, target), hypotheses, strict=True)
+    ]

@@ -2,21 +2,19 @@
 
 import dataclasses
 import logging
-import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache, reduce
-from itertools import islice, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.data.vocabulary import EOS, UNK, Vocabulary
-from nmt.decoding import long_input, model_loader
+from nmt.decoding import long_input, model_loader, translation
 from nmt.decoding.capitals import in_capitals
-from nmt.decoding.chunks import LineCounts, chunked, lines_together
+from nmt.decoding.chunks import LineCounts, chunked, lines_together, reporting, with_prefixes
 from nmt.decoding.glossary import Glossary, continues_word
 from nmt.decoding.interface import Engine, Pair, SearchInput, batch_tokens
 from nmt.decoding.language_choice import LanguageChoice
@@ -34,12 +32,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nmt")
 
-# Every character that some program takes for the end of a line, and the tab, which separates columns.
-_BREAKS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 # One search at a time in a process: all threads share PyTorch's number of threads, the model's mode and the counts.
 # Waiting costs nothing, because one search uses every core.
 _SEARCHING = threading.Lock()
 _MOST_SAMPLES = 1000  # of a line; also the largest beam
+_Found = tuple[Inputs, list[list[Hypothesis]]]  # of a chunk: the hypotheses of each line
 _NOTHING = Hypothesis([], score=0.0, log_probability=0.0, token_scores=[])
 
 
@@ -120,7 +117,7 @@ class Translator:
 
     def translate(self, lines: Sequence[str], *, to: str | None = None, from_: str | None = None) -> list[str]:
         """The best translation of each line. Raises as `stream` does."""
-        return list(self.stream(lines, to=to, from_=from_))
+        return list(self.stream(lines, read_ahead=True, to=to, from_=from_))
 
     def hypotheses(
         self,
@@ -136,7 +133,7 @@ class Translator:
         """The n best translations of each line, best first. prefixes: for each line, the text that its translations
         begin with. token_scores: if False, `pieces` and `token_scores` may be empty, which saves CTranslate2 a second
         pass. Raises as `stream_hypotheses` does."""
-        details = {"alignment": alignment, "token_scores": token_scores}
+        details = {"alignment": alignment, "token_scores": token_scores, "read_ahead": True}
         return list(self.stream_hypotheses(lines, n_best, **details, prefixes=prefixes, to=to, from_=from_))
 
     def stream(
@@ -146,20 +143,25 @@ class Translator:
         *,
         prefixes: Iterable[str] | None = None,
         first: int = 1,
+        read_ahead: bool = False,
         to: str | None = None,
         from_: str | None = None,
     ) -> Iterator[str]:
         """`translate` for any number of lines: yields one translation for each, in order.
 
         At most chunk_lines (default: `lines_together`) are read before the first translation is yielded: 1 answers line
-        by line. `first` is the number of the first line, for messages. No translation contains a line break or a tab.
+        by line. read_ahead: a second chunk may be read before that, so that an engine with threads of its own always
+        has something to search. `first` is the number of the first line, for messages. No translation contains a line
+        break or a tab.
+
         Raises NmtError for a line over decoding.max_source_tokens if decoding.long_input is `error`, if there are more
         or fewer prefixes than lines, for languages as `LanguagePairs.choose`, if memory runs out, and for a model whose
         scores are not numbers; TypeError for a string in place of lines.
         """
-        pair = self.languages.choose(to, from_)
-        for inputs, chunk in self._chunks(lines, chunk_lines, 1, prefixes, first, pair, scores=False):
-            texts = self._texts([hypotheses[0].tokens for hypotheses in chunk])
+        pair, options = self.languages.choose(to, from_), self._options(1, scores=False)
+        inputs_of = self._inputs(lines, chunk_lines, prefixes, first, pair)
+        for inputs, chunk in self._chunks(inputs_of, 1, options, read_ahead):
+            texts = translation.texts([hypotheses[0] for hypotheses in chunk], self.vocabulary.target)
             for place in inputs.capitals:
                 texts[place] = in_capitals(texts[place], pair.target)
             yield from texts
@@ -174,6 +176,7 @@ class Translator:
         token_scores: bool = True,
         prefixes: Iterable[str] | None = None,
         first: int = 1,
+        read_ahead: bool = False,
         to: str | None = None,
         from_: str | None = None,
     ) -> Iterator[list[Translation]]:
@@ -182,9 +185,11 @@ class Translator:
             raise NmtError(f"n_best of {n_best} is above decoding.beam_size: {beam}: raise decoding.beam_size")
         if n_best > _MOST_SAMPLES:
             raise NmtError(f"{n_best} samples of each line: ask for at most {_MOST_SAMPLES}")
-        details, pair = token_scores or alignment, self.languages.choose(to, from_)
-        for inputs, chunk in self._chunks(lines, chunk_lines, n_best, prefixes, first, pair, token_scores=details):
-            translations = [self._translations(hypotheses) for hypotheses in chunk]
+        pair = self.languages.choose(to, from_)
+        options = self._options(n_best, token_scores=token_scores or alignment)
+        inputs_of = self._inputs(lines, chunk_lines, prefixes, first, pair)
+        for inputs, chunk in self._chunks(inputs_of, n_best, options, read_ahead):
+            translations = [translation.translations(hypotheses, self.vocabulary.target) for hypotheses in chunk]
             for place in inputs.capitals:
                 translations[place] = [
                     dataclasses.replace(one, text=in_capitals(one.text, pair.target)) for one in translations[place]
@@ -233,7 +238,8 @@ class Translator:
         by_length = length_penalties(max(map(len, scores), default=0), self._options(1))
         of_pairs = zip(pairs, scores, strict=True)
         hypotheses = [Hypothesis.scored(target, each, by_length) for (_, target), each in of_pairs]
-        for place, one in zip(fitting, self._translations(hypotheses), strict=True):
+        scored = translation.translations(hypotheses, self.vocabulary.target)
+        for place, one in zip(fitting, scored, strict=True):
             found[place] = dataclasses.replace(one, text=targets[place])
         return found
 
@@ -265,73 +271,72 @@ class Translator:
         with _SEARCHING, explaining_out_of_memory(lambda: message):
             yield
 
-    def _chunks(
+    def _chunks(self, inputs: Iterator[Inputs], n_best: int, options: Options, read_ahead: bool) -> Iterator[_Found]:
+        """The result for each chunk. read_ahead: while one is searched, the inputs of the next are built, and the
+        caller writes the one before."""
+        begun: Callable[[], _Found] | None = None
+        while True:
+            try:
+                chunk = next(inputs, None)
+            except Exception:  # in later lines: those before them are translated
+                if begun is not None:
+                    yield begun()
+                raise
+            found = None if begun is None else begun()
+            begun = None if chunk is None else self._begin(chunk, n_best, options)
+            if found is not None:
+                yield found
+            if begun is None:
+                return
+            if not read_ahead:
+                found, begun = begun(), None
+                yield found
+
+    def _inputs(
         self,
         lines: Iterable[str],
         chunk_lines: int | None,
-        n_best: int,
         prefixes: Iterable[str] | None,
         first: int,
         pair: LanguagePair,
-        *,
-        scores: bool = True,
-        token_scores: bool = True,
-    ) -> Iterator[tuple[Inputs, list[list[Hypothesis]]]]:
-        """For each chunk of lines, its inputs and the hypotheses of each line."""
+    ) -> Iterator[Inputs]:
+        """The inputs of each chunk of lines."""
         _check_lines(lines)
         if prefixes is not None:
             _check_lines(prefixes)
-        remaining_prefixes = repeat("") if prefixes is None else iter(prefixes)
-        for chunk in chunked(lines, chunk_lines or lines_together(self.batch_tokens, self.engine.on_cuda)):
-            given = list(islice(remaining_prefixes, len(chunk)))
-            if len(given) < len(chunk):
-                raise NmtError(
-                    f"the prefixes end before line {first + len(given)}: there must be one for each input line"
-                )
+        chunks = chunked(lines, chunk_lines or lines_together(self.batch_tokens, self.engine.on_cuda))
+        for start, chunk, given in with_prefixes(chunks, prefixes, first):
             with self._computing():
-                inputs = self._builder(pair).build(chunk, given, first)
-                sources = [source for parts in inputs.parts.values() for source in parts]
-                with self._reporting(len(chunk), len(sources)):
-                    results = iter(self._search(sources, n_best, self._options(n_best, scores, token_scores)))
-            found = [[_NOTHING]] * len(chunk)
+                inputs = self._builder(pair).build(chunk, given, start)
+            yield inputs
+
+    def _begin(self, inputs: Inputs, n_best: int, options: Options) -> Callable[[], _Found]:
+        """Begin to search a chunk; what is returned gives the hypotheses of each line."""
+        sources = inputs.sources
+        with self._computing():
+            begun = self.engine.begin_search(sources, options, self.batch_tokens)
+
+        def finish() -> _Found:
+            with self._computing(), reporting(self.engine, inputs.lines, len(sources), self.on_lines):
+                results = iter(self._ranked(sources, begun(), n_best, options))
+            found = [[_NOTHING]] * inputs.lines
             for place, parts in inputs.parts.items():
                 hypotheses = [next(results) for _ in parts]
                 if not all(hypotheses):
                     raise NmtError(
-                        f"line {first + place}: the model's scores are not numbers: its weights are damaged, or too "
-                        "large for its precision: translate with another checkpoint"
+                        f"line {inputs.first + place}: the model's scores are not numbers: its weights are damaged, or "
+                        "too large for its precision: translate with another checkpoint"
                     )
                 found[place] = long_input.join_hypotheses(hypotheses)
-            yield inputs, found
-            first += len(chunk)
-        if prefixes is not None and next(remaining_prefixes, None) is not None:
-            raise NmtError(
-                f"the input ends before line {first}, the prefixes go on: there must be one for each input line"
-            )
+            return inputs, found
 
-    @contextmanager
-    def _reporting(self, lines: int, sources: int) -> Iterator[None]:
-        """While the sources of a chunk are searched, report its lines to `on_lines`: each batch adds its share, and
-        the end the rest."""
-        searched = reported = 0
+        return finish
 
-        def count(sentences: int) -> None:
-            nonlocal searched, reported
-            searched = min(searched + sentences, sources)  # some are searched twice
-            more = lines * searched // sources - reported
-            reported += more
-            self.on_lines(more)
-
-        self.engine.on_searched = count
-        try:
-            yield
-        finally:
-            self.engine.on_searched = None
-        self.on_lines(lines - reported)
-
-    def _search(self, sources: list[SearchInput], n_best: int, options: Options) -> list[list[Hypothesis]]:
+    def _ranked(
+        self, sources: list[SearchInput], found: list[list[Hypothesis]], n_best: int, options: Options
+    ) -> list[list[Hypothesis]]:
+        """The n best for each source. Those without any output are searched again, without constraints."""
         decoding = self.decoding
-        found = self.engine.search(sources, options, self.batch_tokens)
         lost = [place for place, hypotheses in enumerate(found) if not hypotheses]
         if lost and (decoding.banned or decoding.no_repeat_ngram or decoding.min_length or decoding.min_length_ratio):
             free = dataclasses.replace(options, banned=None, no_repeat_ngram=None)
@@ -341,7 +346,8 @@ class Translator:
                 self.counts.unconstrained += bool(hypotheses)
         if decoding.consensus != "none":
             for place, hypotheses in enumerate(found):
-                order = rank_by_agreement(self._texts([one.tokens for one in hypotheses]), decoding.consensus)
+                texts = translation.texts(hypotheses, self.vocabulary.target)
+                order = rank_by_agreement(texts, decoding.consensus)
                 found[place] = [hypotheses[i] for i in order[:n_best]]
         for source, hypotheses in zip(sources, found, strict=True):
             self.counts.terms += len(source.required)
@@ -377,22 +383,6 @@ class Translator:
                 dataclasses.replace(one, source_pieces=pieces, alignment=[row for _ in parts for row in next(weights)])
                 for one in lines[place]
             ]
-
-    def _texts(self, outputs: list[list[int]]) -> list[str]:
-        return [_BREAKS.sub(" ", text) for text in long_input.decode(outputs, self.vocabulary.target.decode)]
-
-    def _translations(self, hypotheses: list[Hypothesis]) -> list[Translation]:
-        texts = self._texts([hypothesis.tokens for hypothesis in hypotheses])
-        return [
-            Translation(
-                text,
-                found.score,
-                found.log_probability,
-                self.vocabulary.target.pieces([*found.tokens, EOS])[: len(found.token_scores)],
-                found.token_scores,
-            )
-            for text, found in zip(texts, hypotheses, strict=True)
-        ]
 
 
 def _check_lines(lines: Iterable[str]) -> None:

@@ -4,14 +4,17 @@ For models too large for one device. Tensors here are sharded (DTensors, whose s
 ordinary ones, which every function accepts too.
 """
 
+import sys
+from typing import TYPE_CHECKING, TypeGuard
+
 import torch
 from torch import Tensor
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from nmt.distributed.ranks import Ranks
 from nmt.training.objective import Objective
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
 
 
 def shard(objective: Objective, device: torch.device, ranks: Ranks) -> None:
@@ -20,6 +23,9 @@ def shard(objective: Objective, device: torch.device, ranks: Ranks) -> None:
     A layer's weights are gathered when it computes and freed after it; all others stay until the backward pass. This
     makes the objective an FSDPModule, with its methods.
     """
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
     mesh = init_device_mesh(device.type, (ranks.size,))
     for layer in objective.model.layers():
         fully_shard(layer, mesh=mesh)
@@ -28,17 +34,28 @@ def shard(objective: Objective, device: torch.device, ranks: Ranks) -> None:
 
 def gather(tensor: Tensor) -> Tensor:
     """The full tensor, on every rank. Collective."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return tensor.full_tensor() if _is_sharded(tensor) else tensor
 
 
 def local_shard(tensor: Tensor) -> Tensor:
     """This rank's shard."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+    return tensor.to_local() if _is_sharded(tensor) else tensor
 
 
 def shard_like(tensor: Tensor, parameter: Tensor) -> Tensor:
     """A full tensor, sharded as the parameter is, or moved to its device. Collective."""
     tensor = tensor.to(parameter.device)
-    if isinstance(parameter, DTensor):
+    if _is_sharded(parameter):
+        from torch.distributed.tensor import distribute_tensor
+
         return distribute_tensor(tensor, parameter.device_mesh, parameter.placements)
     return tensor
+
+
+def _is_sharded(tensor: Tensor) -> TypeGuard["DTensor"]:
+    """Nothing is where `shard` has not loaded PyTorch's module, which takes half a second."""
+    if "torch.distributed.tensor" not in sys.modules:
+        return False
+    from torch.distributed.tensor import DTensor
+
+    return isinstance(tensor, DTensor)

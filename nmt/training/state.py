@@ -27,6 +27,7 @@ from nmt.files import tensors as tensor_file
 from nmt.training import sharding
 from nmt.training.start_from import Start
 from nmt.training.train_step import TrainStep
+from nmt.training.validation_key import recorded_text_key, search_settings
 
 log = logging.getLogger("nmt")
 
@@ -342,13 +343,12 @@ def _comparable(progress: Progress, saved: Identity, now: Identity) -> dict[str,
     return {}
 
 
-def _validated_text(identity: Identity) -> str:
-    return identity.validation_key.partition("-")[0]  # before a hash of the search
+def _validated_text(identity: Identity) -> str | None:
+    return recorded_text_key(identity.validation_key, identity.config.training.best_metric)
 
 
-def _validating_search(identity: Identity) -> object:
-    decoding = replace(identity.config.decoding, engine="auto", batch_tokens="auto")
-    return decoding, identity.config.training.validation_sentences
+def _validating_search(identity: Identity) -> list[object]:
+    return search_settings(identity.config.training, identity.config.decoding)
 
 
 def _read_newest(run: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

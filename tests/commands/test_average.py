@@ -14,13 +14,14 @@ from typer.testing import CliRunner
 from nmt.checkpoints import averaging, model_file
 from nmt.cli import app
 from nmt.commands import average, train
-from nmt.commands.validate import Validator, recorded_text_key, text_key, validation_key
+from nmt.commands.validate import Validator
 from nmt.config import reader, schema
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.schema import Config, Corpus
 from nmt.data.prepare import ValidationSet
 from nmt.errors import NmtError
 from nmt.files.text import read_lines
+from nmt.training.validation_key import recorded_text_key, text_key, validation_key
 
 MakeConfig = Callable[..., Config]
 

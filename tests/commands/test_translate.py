@@ -16,6 +16,7 @@ from helpers.model_files import make_checkpoint
 
 from nmt.checkpoints import model_file
 from nmt.config.schema import Config
+from nmt.decoding.chunks import CHUNK_LINES
 
 
 @pytest.fixture
@@ -54,3 +55,18 @@ def test_lines_done_of_all_lines_with_speed_and_time_left(model: Path, output: t
 def test_lines_of_a_pipe_have_no_total(model: Path) -> None:
     found = shown(model, text="one\n" * 5)
     assert re.search(r"translating: \d+ lines \[", found), found
+
+
+@pytest.mark.usefixtures("time_limit")
+def test_a_pipe_gets_its_translations_before_it_sends_more(model: Path) -> None:
+    """Only of files later lines are read before."""
+    command = [sys.executable, "-m", "nmt", "translate", str(model)]
+    with subprocess.Popen(command, stdin=-1, stdout=-1, stderr=-1, text=True, env=environment()) as process:
+        assert process.stdin is not None and process.stdout is not None
+        with process.stdin:
+            process.stdin.write("one two\n" * CHUNK_LINES)
+            process.stdin.flush()
+            answered = [process.stdout.readline() for _ in range(CHUNK_LINES)]
+            process.stdin.write("one\n")
+        assert len(set(answered)) == 1 and len(process.stdout.readlines()) == 1
+    assert process.returncode == 0

@@ -15,7 +15,6 @@ from helpers.model_files import make_checkpoint
 from helpers.train_steps import Session
 
 from nmt.checkpoints import model_file
-from nmt.commands.validate import validation_key
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.data.prepare import ValidationSet
@@ -24,6 +23,7 @@ from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
 from nmt.training import state
 from nmt.training.state import Identity, Progress
+from nmt.training.validation_key import validation_key
 
 MakeConfig = Callable[..., Config]
 

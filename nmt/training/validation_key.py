@@ -1,0 +1,43 @@
+"""Keys of what the scores of a validation depend on: scores with different keys cannot be compared."""
+
+from collections.abc import Sequence
+
+from nmt.config import reader
+from nmt.config.schema import DecodingConfig, TrainingConfig
+from nmt.data.prepare import ValidationSet
+from nmt.files.text import content_key
+
+
+def validation_key(sets: Sequence[ValidationSet], training: TrainingConfig, decoding: DecodingConfig) -> str:
+    """A hash of everything that training.best_metric depends on.
+
+    It is the `text_key`; if the metric needs a search, `-` and a hash of the search's settings follow.
+    """
+    if training.best_metric == "validation_loss":
+        return text_key(sets)
+    return f"{text_key(sets)}-{content_key(search_settings(training, decoding))}"
+
+
+def text_key(sets: Sequence[ValidationSet]) -> str:
+    """A hash of the validation text and its languages' tags, wherever it was read from."""
+    if len(sets) == 1 and not sets[0].tags:
+        return content_key(sets[0].pairs, [])
+    return content_key([[one.tags, one.pairs] for one in sets] or None, [])
+
+
+def search_settings(training: TrainingConfig, decoding: DecodingConfig) -> list[object]:
+    """The settings that the translations depend on."""
+    settings = reader.to_dict(decoding)
+    del settings["engine"]  # validation always searches with PyTorch
+    settings["batch_tokens"] = 16_000  # has no influence; keys of older runs have it
+    return [settings, training.validation_sentences]
+
+
+def recorded_text_key(key: str, best_metric: str) -> str | None:
+    """The `text_key` in a recorded validation_key; None where it was not recorded.
+
+    Older keys whose metric needs a search are one hash of text and search together, without a `-`.
+    """
+    if best_metric in ("bleu", "chrf") and "-" not in key:
+        return None
+    return key.partition("-")[0] or None
