@@ -47,7 +47,8 @@ def load_package() -> Any:
     try:
         import transformers
     except ImportError as error:
-        raise NmtError(f"transformers cannot be loaded ({error}): pip install 'transformers>=5'") from None
+        why = " ".join(str(error).split())  # it has several lines where a package that it needs is too old
+        raise NmtError(f"transformers cannot be loaded ({why}): pip install 'transformers>=5'") from None
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     # MarianTokenizer loads sacremoses, but does not use it to split text into subwords.

@@ -2,6 +2,7 @@
 
 import json
 import stat
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -146,4 +147,12 @@ def test_sampling_is_carried(tmp_path: Path) -> None:
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "transformers", None)
     with pytest.raises(NmtError, match=r"pip install 'transformers>=5'"):
+        marian.load_package()
+
+
+def test_a_package_that_lacks_another_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "transformers.py").write_text("raise ImportError('safetensors>=0.8 is required\\nTry: pip install')")
+    monkeypatch.delitem(sys.modules, "transformers", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(NmtError, match=r"^transformers cannot be loaded \(safetensors>=0\.8 is required Try: .*\)"):
         marian.load_package()
