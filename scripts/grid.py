@@ -24,7 +24,7 @@ import training_runs
 import typer
 from training_runs import Launch
 
-from nmt.config import reader, schema
+from nmt.config import reader, schema, writer
 from nmt.config.declaration import required, setting
 from nmt.config.schema import Config
 from nmt.errors import NmtError
@@ -124,7 +124,7 @@ class Run:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings that change its results, without those that have their default."""
-        kept: dict[str, Any] = reader.to_dict(self.config, defaults=False)
+        kept: dict[str, Any] = writer.to_dict(self.config, defaults=False)
         for path in _FREE:
             section, _, name = path.rpartition(".")
             (kept.get(section, {}) if section else kept).pop(name, None)
@@ -203,7 +203,7 @@ def check_unchanged(run: Run) -> None:
     path = run.folder / "config.yaml"
     if not path.exists():
         return
-    changed = reader.differences(schema.load(path), run.config)
+    changed = writer.differences(schema.load(path), run.config)
     rows = [f"{path}: {before} there, {now} here" for path, (before, now) in changed.items() if path not in _FREE]
     if rows:
         raise NmtError(

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nmt.config.declaration import Setting, settings
-from nmt.config.reader import in_one_line
 from nmt.config.schema import Config
+from nmt.config.writer import in_one_line
 
 PAGE = Path(__file__).parents[1] / "configs" / "README.md"
 

@@ -17,7 +17,7 @@ from grid import Run
 from training_runs import Launch
 
 from nmt.cli import terminal
-from nmt.config import reader
+from nmt.config import writer
 from nmt.config.schema import Config
 from nmt.files import text
 from nmt.files.table import table as format_table
@@ -134,7 +134,7 @@ def not_compared(runs: Sequence[Run], changed: Sequence[str]) -> str:
 def changed_settings(table: grid.Grid, runs: Sequence[Run]) -> list[str]:
     """The settings of `model` in which rows differ from the paper: its numbers do not hold for these rows."""
     papers = {run.row: run for run in grid.runs(table, table.rows, PAPERS_CONFIG, (), Path(), None, 1)}
-    found = [name for run in runs for name in reader.differences(papers[run.row].config.model, run.config.model)]
+    found = [name for run in runs for name in writer.differences(papers[run.row].config.model, run.config.model)]
     return list(dict.fromkeys(f"model.{name}" for name in found))
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from nmt.config import schema
-from nmt.config.reader import to_yaml
 from nmt.config.schema import Config
+from nmt.config.writer import to_yaml
 from nmt.data import vocabulary
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import NmtError

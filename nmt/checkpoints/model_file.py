@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nmt.config import reader, schema
+from nmt.config import schema, writer
 from nmt.config.schema import Config, ModelConfig
 from nmt.data.vocabulary import PAD, Tokenizer, Vocabulary
 from nmt.errors import NmtError
@@ -111,7 +111,7 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     metadata = {
         "format": FORMAT,
         "version": str(VERSION),
-        "config": reader.to_yaml(checkpoint.config),
+        "config": writer.to_yaml(checkpoint.config),
         "provenance": json.dumps(dict(checkpoint.provenance), ensure_ascii=False),
     }
     tensor_file.write(path, tensors, metadata)

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from nmt.checkpoints import model_file
-from nmt.config import reader, schema
+from nmt.config import schema, writer
 from nmt.config.schema import Config
 from nmt.errors import NmtError
 from nmt.files import atomic
@@ -89,4 +89,4 @@ def write_config(run: Path, now: Config) -> None:
     """Write RUN/config.yaml if it does not hold these settings already. Raises NmtError as `check_config` does."""
     if not check_config(run, now):
         with atomic.reporting(run / CONFIG, "run_dir"):
-            atomic.write_text(run / CONFIG, _HEADER + reader.to_yaml(now))
+            atomic.write_text(run / CONFIG, _HEADER + writer.to_yaml(now))

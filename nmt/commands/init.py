@@ -6,8 +6,8 @@ from pathlib import Path
 
 from nmt.config import schema
 from nmt.config.declaration import all_settings
-from nmt.config.reader import in_one_line
 from nmt.config.schema import Config
+from nmt.config.writer import in_one_line
 from nmt.errors import NmtError
 from nmt.files import atomic
 from nmt.files.outputs import check_folder

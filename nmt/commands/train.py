@@ -12,7 +12,7 @@ import torch
 from nmt import __version__, device
 from nmt.checkpoints import run_folder
 from nmt.commands.validate import score_all, validators_of
-from nmt.config import reader
+from nmt.config import writer
 from nmt.config.schema import Config
 from nmt.data import prepare
 from nmt.distributed import ranks as distributed
@@ -42,7 +42,7 @@ def train(config: Config, device_name: str, *, profile: bool = False) -> StopReq
         torch.set_num_threads(_threads(ranks))
         # Before anything else that all ranks do together, as the settings decide what that is.
         versions = {"the version of nmt": __version__, "the version of PyTorch": torch.__version__}
-        ranks.agree({**versions, **reader.flatten(config)})
+        ranks.agree({**versions, **writer.flatten(config)})
         if ranks.first:
             run_folder.check_config(Path(config.run_dir), config)
         # Refuses settings that do not fit a saved state, or another model, before anything is built for them.

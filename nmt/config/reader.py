@@ -1,4 +1,4 @@
-"""Settings read strictly from YAML, with every problem in one report, each with its place; and written back.
+"""Settings read strictly from YAML, with every problem in one report, each with its place.
 
 Knows nothing of translation: a declaration goes in (`nmt.config.declaration`), a typed value or a list of problems
 comes out.
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from nmt.config import located_yaml
+from nmt.config import located_yaml, writer
 from nmt.config.declaration import Setting, all_settings, settings
 from nmt.config.located_yaml import Node, shortened
 from nmt.errors import NmtError
@@ -67,7 +67,7 @@ def override(value: T, what: str, overrides: Sequence[str]) -> T:
     """The dataclass with overrides: equal to `parse` of its text, without the time that reading the text takes.
 
     Raises NmtError as `parse` does."""
-    return _read(type(value), _tree(to_dict(value)), what, overrides, [])
+    return _read(type(value), _tree(writer.to_dict(value)), what, overrides, [])
 
 
 def _read(declaration: type[T], tree: Node, what: str, overrides: Sequence[str], problems: list[str]) -> T:
@@ -86,7 +86,7 @@ def _tree(value: Any) -> Node:
     if isinstance(value, dict):
         return Node({key: _tree(item) for key, item in value.items()}, "a mapping", "")
     if isinstance(value, list):
-        return Node([_tree(item) for item in value], shortened(in_one_line(value)), "")
+        return Node([_tree(item) for item in value], shortened(writer.in_one_line(value)), "")
     if value is None or isinstance(value, bool):
         return Node(value, "null" if value is None else str(value).lower(), "")
     return Node(value, shortened(str(value)), "")
@@ -309,92 +309,3 @@ def _of_another(annotation: Any, node: Node, path: str, beside: Mapping[str, Set
 def _with_choice(value: object, section: Mapping[str, Setting]) -> list[str]:
     """The settings of the section of which `value` is a choice."""
     return [name for name, own in section.items() if value in typing.get_args(own.type)]
-
-
-def to_yaml(value: Any) -> str:
-    """The dataclass as YAML that `parse` reads back to an equal value."""
-    return located_yaml.dump(to_dict(value))
-
-
-def to_dict(value: Any, *, defaults: bool = True) -> Any:
-    """The dataclass as dicts, lists and scalars; with defaults=False without the settings that have their default."""
-    if dataclasses.is_dataclass(value):
-        kept = {}
-        for name, own in settings(type(value)).items():
-            x = getattr(value, name)
-            if defaults or x != own.default:
-                kept[name] = to_dict(x, defaults=defaults)
-                if own.choice and type(x) is not type(own.default):  # its value is a default of that declaration
-                    kept[name] = {own.choice: getattr(x, own.choice)} | kept[name]
-        return kept
-    if isinstance(value, tuple):
-        return [to_dict(item, defaults=defaults) for item in value]
-    if isinstance(value, dict):
-        return {key: to_dict(item, defaults=defaults) for key, item in value.items()}
-    return value
-
-
-def in_one_line(value: Any) -> str:
-    """A setting's value as YAML in one line."""
-    return located_yaml.dump(to_dict(value, defaults=False), in_one_line=True)
-
-
-def flatten(value: Any) -> dict[str, str]:
-    """Every setting's dotted path and its value, as YAML in one line."""
-    return {path: in_one_line(inner) for path, inner in _values(value).items()}
-
-
-def _values(value: Any) -> dict[str, Any]:
-    """Every setting's dotted path and its value."""
-    found: dict[str, Any] = {}
-    for name, own in settings(type(value)).items():
-        inner = getattr(value, name)
-        found |= {f"{name}.{path}": x for path, x in _values(inner).items()} if own.is_section else {name: inner}
-    return found
-
-
-def defaults(value: Any) -> dict[str, str]:
-    """The default of every setting that `flatten` finds, as YAML in one line; empty where there is none."""
-    found: dict[str, str] = {}
-    for name, own in settings(type(value)).items():
-        if own.is_section:
-            found |= {f"{name}.{path}": text for path, text in defaults(getattr(value, name)).items()}
-            if own.choice:  # in the other declarations its default is their own value
-                found[f"{name}.{own.choice}"] = in_one_line(getattr(own.default, own.choice))
-        else:
-            found[name] = "" if own.required else in_one_line(own.default)
-    return found
-
-
-def differences(old: Any, new: Any) -> dict[str, tuple[str, str]]:
-    """The settings in which two values of one declaration differ: path → both values, as YAML in one line. In lists
-    of the same length, the settings of their entries: `books[0].title`. Of a section that is of another declaration in
-    each, such as `model`, both as a whole, without what is the default."""
-    found: dict[str, tuple[str, str]] = {}
-    for name, own in settings(type(new)).items():
-        sections = getattr(old, name), getattr(new, name)
-        if own.choice and type(sections[0]) is not type(sections[1]):
-            found[name] = _in_one_line_with(own.choice, sections[0]), _in_one_line_with(own.choice, sections[1])
-    whole, before = tuple(f"{name}." for name in found), _values(old)
-    for path, now in _values(new).items():
-        if path.startswith(whole):
-            continue
-        texts = in_one_line(before[path]), in_one_line(now)
-        if texts[0] != texts[1]:
-            found |= _differences_of_entries(path, before[path], now) or {path: texts}
-    return found
-
-
-def _in_one_line_with(choice: str, section: Any) -> str:
-    """A section as YAML in one line, with the setting that decides about its declaration."""
-    return in_one_line({choice: getattr(section, choice)} | to_dict(section, defaults=False))
-
-
-def _differences_of_entries(path: str, old: Any, new: Any) -> dict[str, tuple[str, str]]:
-    """The differences of two lists of dataclasses, entry by entry; none for other values, and other lengths."""
-    if not (isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new)):
-        return {}
-    if not all(map(dataclasses.is_dataclass, old + new)):
-        return {}
-    entries = (differences(*both) for both in zip(old, new, strict=True))
-    return {f"{path}[{i}].{inner}": texts for i, entry in enumerate(entries) for inner, texts in entry.items()}

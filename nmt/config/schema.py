@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from nmt.config import conflicts, reader
+from nmt.config import conflicts, reader, writer
 from nmt.config.data_section import AugmentConfig as AugmentConfig
 from nmt.config.data_section import CleaningConfig as CleaningConfig
 from nmt.config.data_section import Corpus as Corpus
@@ -77,7 +77,7 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Config:
         remedy = f"to resume this run, give {path / 'config.yaml'}" if run else "give a YAML file of settings"
         raise NmtError(f"{path}: a folder, but a config file is expected: {remedy}")
     config = reader.load(Config, path, overrides)
-    reader.check_length(reader.to_yaml(config), f"{path}: written in full")
+    reader.check_length(writer.to_yaml(config), f"{path}: written in full")
     return config
 
 
@@ -107,9 +107,9 @@ def override(config: Config, overrides: Sequence[str]) -> Config:
 
 
 def differences_of_models(old: Config, new: Config) -> dict[str, tuple[str, str]]:
-    """The settings in which their models differ, as `reader.differences`, without those of dropout, which acts in
+    """The settings in which their models differ, as `writer.differences`, without those of dropout, which acts in
     training only, and `max_positions` where both models take any number."""
-    changed = reader.differences(old, new)
+    changed = writer.differences(old, new)
     if old.model.longest_position is new.model.longest_position is None:
         changed.pop("model.max_positions", None)
     return {path: both for path, both in changed.items() if path.startswith("model") and "dropout" not in path}

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from nmt.config import reader, schema
+from nmt.config import reader, schema, writer
 from nmt.data import pair_scores
 from nmt.data.corpus import Pair, read_pairs
 from nmt.data.processes import mapped
@@ -97,7 +97,7 @@ class TrainingText:
     def key(self) -> list[object]:
         """What decides which pairs there are."""
         data = self.data
-        rules = [judge.FORMAT, reader.to_dict(data.clean)] if data.clean else []
+        rules = [judge.FORMAT, writer.to_dict(data.clean)] if data.clean else []
         names = data.source_language, data.target_language
         return [self.fingerprints, *names, data.drop_copies, data.drop_duplicates, *rules]
 

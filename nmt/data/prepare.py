@@ -15,7 +15,7 @@ from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import TypeVar
 
-from nmt.config import reader, schema
+from nmt.config import schema, writer
 from nmt.config.language_pairs import LanguagePair
 from nmt.data import corpus, corpus_checks, stages, token_store, validation_overlap, vocabulary
 from nmt.data.cleaning import CHUNK_PAIRS, TrainingText, without_empty
@@ -184,12 +184,12 @@ def _learned_vocabulary(
     name: str, sides: tuple[int, ...], text: TrainingText, settings: schema.VocabularyConfig, store: Path
 ) -> Tokenizer:
     """The vocabulary of these sides (0 source, 1 target), learned now or in an earlier run."""
-    learned_with = reader.to_dict(settings) | {"source_model": None, "target_model": None, "shared": len(sides) == 2}
+    learned_with = writer.to_dict(settings) | {"source_model": None, "target_model": None, "shared": len(sides) == 2}
     tags = text.data.tags if 0 in sides else ()
     weights = [one.weight for one in text.data.train]
     mixed = [*([tags] if tags else []), *([weights] if any(weights) else []), text.data.temperature or 0.0]
     mixed += [[stages.weights(text.data, stage), stage.temperature] for stage in text.data.stages]
-    mixed += [reader.to_dict(text.data.augment)] if text.data.augment.changes_text else []
+    mixed += [writer.to_dict(text.data.augment)] if text.data.augment.changes_text else []
     del learned_with["bpe_dropout"], learned_with["bpe_dropout_samples"]  # which change the encoding alone
     folder = store / f"vocabulary-{content_key(vocabulary.FORMAT, text.key, learned_with, sides, mixed)}"
     if folder.exists():
@@ -275,7 +275,7 @@ def _find_tokens(
         data.max_length_ratio,
         *(["versions of a pair together", dropout, versions] if config.varies_text else []),
     ]
-    encoded_with += [reader.to_dict(data.augment)] if data.augment.changes_text else []
+    encoded_with += [writer.to_dict(data.augment)] if data.augment.changes_text else []
     encoded_with += [list(map(_tags_key, data.tags_of(data.train)))] if data.tags else []
     folder = store / f"tokens-{content_key(token_store.FORMAT, text.key, models, encoded_with)}"
     start, found, unfinished = time.perf_counter(), folder.exists(), store / f"{folder.name}.unfinished"

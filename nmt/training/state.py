@@ -17,7 +17,7 @@ from pathlib import Path
 from torch import Tensor
 
 from nmt.checkpoints import model_file
-from nmt.config import reader
+from nmt.config import reader, writer
 from nmt.config.schema import Config
 from nmt.data.batching import Step
 from nmt.distributed.ranks import Ranks
@@ -191,7 +191,7 @@ def _changes(saved: Config, config: Config) -> dict[str, tuple[str, str]]:
     names = [corpus.called for corpus in config.data.train]
     before, after = _with_names(saved, names), _with_names(config, names)
     before = replace(before, training=replace(before.training, best_set=_name_now(saved, config)))
-    changed = reader.differences(before, after)
+    changed = writer.differences(before, after)
     for path, old, new in (
         ("data.train", before.data.train, after.data.train),
         ("data.stages", before.data.stages, after.data.stages),
@@ -259,7 +259,7 @@ def snapshot(identity: Identity, progress: Progress, train_step: TrainStep) -> S
         "format": FORMAT,
         "progress": json.dumps(dataclasses.asdict(progress)),
         "scaler": json.dumps(train_step.scaler.state_dict()),
-        "config": reader.to_yaml(identity.config),
+        "config": writer.to_yaml(identity.config),
         "data_key": identity.data_key,
         "vocabulary_key": identity.vocabulary_key,
         "validation_key": identity.validation_key,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from nmt.config import reader
+from nmt.config import writer
 from nmt.config.schema import DecodingConfig, TrainingConfig
 from nmt.data.prepare import ValidationSet
 from nmt.files.text import content_key
@@ -27,7 +27,7 @@ def text_key(sets: Sequence[ValidationSet]) -> str:
 
 def search_settings(training: TrainingConfig, decoding: DecodingConfig) -> list[object]:
     """The settings that the translations depend on."""
-    settings = reader.to_dict(decoding)
+    settings = writer.to_dict(decoding)
     del settings["engine"]  # validation always searches with PyTorch
     settings["batch_tokens"] = 16_000  # has no influence; keys of older runs have it
     return [settings, training.validation_sentences]

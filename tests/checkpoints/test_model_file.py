@@ -11,7 +11,7 @@ import torch
 from helpers.model_files import make_checkpoint, shared_vocabulary, tokenizer
 
 from nmt.checkpoints import model_file
-from nmt.config import reader
+from nmt.config import reader, writer
 from nmt.config.schema import Config
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import NmtError
@@ -298,7 +298,7 @@ def test_a_run_before_its_first_checkpoint(
 ) -> None:
     """The next step of either interval, or the last one: max_steps is 90 here."""
     config = make_config("training.max_steps=90", *overrides)
-    (tmp_path / "config.yaml").write_text(reader.to_yaml(config), encoding="utf-8")
+    (tmp_path / "config.yaml").write_text(writer.to_yaml(config), encoding="utf-8")
     if state is not None:
         (tmp_path / "state").mkdir()
         (tmp_path / "state" / f"step-{state:08d}.safetensors").touch()

@@ -9,7 +9,7 @@ import pytest
 from helpers import faults
 
 from nmt.checkpoints import run_folder
-from nmt.config import reader, schema
+from nmt.config import schema, writer
 from nmt.config.schema import Config
 from nmt.errors import NmtError
 from nmt.files import atomic
@@ -40,7 +40,7 @@ def test_a_file_of_the_users_is_not_overwritten(make_config: MakeConfig, run: Pa
 
 
 def test_a_file_of_the_users_with_the_same_settings_stays_as_it_is(make_config: MakeConfig, run: Path) -> None:
-    text = "# my notes\n" + reader.to_yaml(make_config())
+    text = "# my notes\n" + writer.to_yaml(make_config())
     (run / "config.yaml").write_text(text)
     run_folder.write_config(run, make_config())
     assert (run / "config.yaml").read_text() == text
@@ -143,7 +143,7 @@ def test_one_process_at_a_time_trains(run: Path) -> None:
 
 
 def test_the_settings_of_a_run_with_a_state_are_ours(make_config: MakeConfig, run: Path) -> None:
-    (run / "config.yaml").write_text("# of an earlier version\n" + reader.to_yaml(make_config()))
+    (run / "config.yaml").write_text("# of an earlier version\n" + writer.to_yaml(make_config()))
     (run / "state").mkdir()
     (run / "state" / "step-00000005.safetensors").touch()
     run_folder.write_config(run, make_config("seed=7"))

@@ -15,7 +15,7 @@ from nmt.checkpoints import averaging, model_file
 from nmt.cli import app
 from nmt.commands import average, train
 from nmt.commands.validate import Validator
-from nmt.config import reader, schema
+from nmt.config import reader, schema, writer
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.schema import Config, Corpus
 from nmt.data.prepare import ValidationSet
@@ -44,7 +44,7 @@ def run_of(folder: Path, of: Config, count: int) -> Path:
     for step in range(1, count + 1):
         made = make_checkpoint(of, step, step=step, best_metric="validation_loss", validation_loss=float(step))
         model_file.save(model_file.checkpoint_path(folder, step), made)
-    (folder / "config.yaml").write_text(reader.to_yaml(of), encoding="utf-8")
+    (folder / "config.yaml").write_text(writer.to_yaml(of), encoding="utf-8")
     return folder
 
 
@@ -158,7 +158,7 @@ def with_relative_paths(run: Path, of: Config) -> None:
     """Make RUN/config.yaml say `validation.en` and `validation.de`."""
     validation = Corpus(source="validation.en", target="validation.de")
     relative = dataclasses.replace(of, data=dataclasses.replace(of.data, validation=validation))
-    (run / "config.yaml").write_text(reader.to_yaml(relative), encoding="utf-8")
+    (run / "config.yaml").write_text(writer.to_yaml(relative), encoding="utf-8")
 
 
 def held_out(pairs: list[tuple[str, str]], tags: tuple[str, ...] = ()) -> ValidationSet:

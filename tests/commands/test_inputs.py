@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import nmt
 from nmt.checkpoints import model_file
 from nmt.cli import app
-from nmt.config import reader
+from nmt.config import writer
 from nmt.config.schema import Config
 from nmt.errors import NmtError
 
@@ -25,7 +25,7 @@ def here(make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     folder = tmp_path / "here"
     folder.mkdir()
     model_file.save(folder / "model", make_checkpoint(make_config()))
-    (folder / "config.yaml").write_text(reader.to_yaml(make_config()), encoding="utf-8")
+    (folder / "config.yaml").write_text(writer.to_yaml(make_config()), encoding="utf-8")
     (folder / "text").write_text("one\ntwo\n")
     monkeypatch.chdir(folder)
     return folder

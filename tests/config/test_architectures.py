@@ -2,7 +2,7 @@
 
 import pytest
 
-from nmt.config import located_yaml, reader, schema
+from nmt.config import located_yaml, reader, schema, writer
 from nmt.config.declaration import all_settings
 from nmt.config.schema import Config, RecurrentConfig, TransformerConfig
 from nmt.errors import NmtError
@@ -119,8 +119,8 @@ def test_the_settings_of_all_are_known_in_the_order_declared() -> None:
 @pytest.mark.parametrize("overrides", [[], [RECURRENT], [RECURRENT, "model.cell=gru", "model.dropout=0.1"]])
 def test_what_is_written_is_read_back(overrides: list[str]) -> None:
     config = read(*overrides)
-    assert reader.parse(Config, reader.to_yaml(config), "written") == config
-    short = reader.to_dict(config, defaults=False)
+    assert reader.parse(Config, writer.to_yaml(config), "written") == config
+    short = writer.to_dict(config, defaults=False)
     assert reader.parse(Config, located_yaml.dump(short), "written") == config
     assert short.get("model", {}).keys() == {override.split(".")[1].split("=")[0] for override in overrides}
 
@@ -152,14 +152,14 @@ def test_overrides_of_a_config_are_those_of_its_text(overrides: list[str]) -> No
 def test_wrong_overrides_of_a_config_are_told_as_those_of_its_text(wrong: str) -> None:
     config, overrides = read(), [f"decoding.{wrong}", "decoding.coverage_penalty=1"]
     with pytest.raises(NmtError) as expected:
-        reader.parse(Config, reader.to_yaml(config), "the model", overrides)
+        reader.parse(Config, writer.to_yaml(config), "the model", overrides)
     with pytest.raises(NmtError) as error:
         reader.override(config, "the model", overrides)
     assert str(error.value) == str(expected.value)
 
 
 def test_two_architectures_differ_as_a_whole() -> None:
-    changed = reader.differences(read("model.heads=4"), read(RECURRENT, "model.cell=gru", "seed=2"))
+    changed = writer.differences(read("model.heads=4"), read(RECURRENT, "model.cell=gru", "seed=2"))
     assert changed == {
         "model": ("{architecture: transformer, heads: 4}", "{architecture: recurrent, cell: gru}"),
         "seed": ("1", "2"),
@@ -168,10 +168,10 @@ def test_two_architectures_differ_as_a_whole() -> None:
 
 
 def test_defaults_are_those_of_the_architecture_but_its_own_name() -> None:
-    default = reader.defaults(read(RECURRENT))
-    assert list(default) == list(reader.flatten(read(RECURRENT)))
+    default = writer.defaults(read(RECURRENT))
+    assert list(default) == list(writer.flatten(read(RECURRENT)))
     assert (default["model.dropout"], default["model.architecture"]) == ("0.2", "transformer")
-    assert default["run_dir"] == "" and reader.defaults(read())["model.dropout"] == "0.1"
+    assert default["run_dir"] == "" and writer.defaults(read())["model.dropout"] == "0.1"
 
 
 # ------------------------------------------------------------------------ what cannot go together

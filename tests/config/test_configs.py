@@ -12,7 +12,7 @@ import typer
 from pytest import approx
 
 from nmt.cli import app
-from nmt.config import reader, schema
+from nmt.config import reader, schema, writer
 from nmt.config.declaration import all_settings
 from nmt.config.schema import Config
 from nmt.errors import NmtError
@@ -52,7 +52,7 @@ def test_there_are_configs() -> None:
 @pytest.mark.parametrize("path", CONFIGS, ids=name_of)
 def test_a_config_loads_and_resolves_to_itself(path: Path) -> None:
     loaded = schema.load(path)
-    assert schema.parse(reader.to_yaml(loaded), "resolved") == loaded
+    assert schema.parse(writer.to_yaml(loaded), "resolved") == loaded
     assert loaded.run_dir == f"runs/{path.stem}"
     assert loaded.data.validation is not None
 

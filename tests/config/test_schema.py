@@ -12,7 +12,7 @@ import yaml
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
-from nmt.config import reader, schema
+from nmt.config import reader, schema, writer
 from nmt.config.declaration import all_settings
 from nmt.config.schema import AugmentConfig, Config, Corpus, Stage, Variation
 from nmt.errors import NmtError
@@ -82,8 +82,8 @@ def test_stages_name_corpora() -> None:
     first, *rest = loaded.data.stages
     assert first == Stage(weights={"europarl": 1.0, "crawled": 0.5}, passes={"europarl": 2.0})
     assert rest == [Stage(temperature=5, steps=9), Stage()]
-    assert schema.parse(reader.to_yaml(loaded), "written") == loaded
-    assert reader.flatten(loaded)["data.stages"] == (
+    assert schema.parse(writer.to_yaml(loaded), "written") == loaded
+    assert writer.flatten(loaded)["data.stages"] == (
         "[{weights: {europarl: 1.0, crawled: 0.5}, passes: {europarl: 2.0}}, {temperature: 5.0, steps: 9}, {}]"
     )
 
@@ -116,7 +116,7 @@ def test_numbers_beyond_what_a_computer_holds_are_refused() -> None:
 
 def test_a_difference_is_one_line_however_long_the_value() -> None:
     corpora = ", ".join(f"{{source: part-{i}.en, target: part-{i}.no}}" for i in range(9))
-    changed = reader.differences(read(), read(f"data.train=[{corpora}]"))
+    changed = writer.differences(read(), read(f"data.train=[{corpora}]"))
     assert changed == {"data.train": ("[{source: train.en, target: train.no}]", f"[{corpora}]")}
 
 
@@ -409,7 +409,7 @@ def builds(declaration: type) -> st.SearchStrategy[Any]:
 def configs(draw: st.DrawFn) -> Config:
     """The least config with a few settings changed, possible together or not."""
     value = read(f"model.architecture={draw(st.sampled_from(['transformer', 'recurrent']))}")
-    for path in draw(st.lists(st.sampled_from(list(reader.flatten(value))), max_size=6)):
+    for path in draw(st.lists(st.sampled_from(list(writer.flatten(value))), max_size=6)):
         value = changed(draw, value, *path.split("."))
     return value
 
@@ -428,8 +428,8 @@ def changed(draw: st.DrawFn, owner: Any, name: str, *inner: str) -> Any:
 def test_a_written_config_is_read_back_equal_or_refused_for_what_is_impossible(value: Config) -> None:
     conflicts = value.conflicts()
     event("conflicts" if conflicts else "possible")
-    text = reader.to_yaml(value)
-    assert yaml.safe_load(text) == reader.to_dict(value)
+    text = writer.to_yaml(value)
+    assert yaml.safe_load(text) == writer.to_dict(value)
     if not conflicts:
         assert schema.parse(text, "written") == value
         return
@@ -447,7 +447,7 @@ EXTREMES = [
     "|\n x", "? a", "a: b: c", "'", "!!python/object 1", "&a 1", "*a", "2020-01-01",
 ]  # fmt: skip
 PATHS = list(all_settings(Config))
-OF_DEFAULT = reader.flatten(read()).keys()  # not of another architecture
+OF_DEFAULT = writer.flatten(read()).keys()  # not of another architecture
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec="utf-8")),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", min_size=1), inner, max_size=3),
@@ -464,7 +464,7 @@ def assert_taken_or_refused(path: str, value: str) -> None:
         assert len(lines) <= 6 and all(len(line) < 500 for line in lines)
         assert path.partition(".")[0] in lines[0] or len(lines) > 1
     else:
-        assert reader.parse(Config, reader.to_yaml(taken), "written") == taken
+        assert reader.parse(Config, writer.to_yaml(taken), "written") == taken
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -508,7 +508,7 @@ def test_the_home_is_meant_by_a_tilde_in_every_path(monkeypatch: pytest.MonkeyPa
     text, table, hub = read_.data.train
     found = [text.source, text.target, table.file, hub.hub]
     assert found == [f"{home}/{name}" for name in ("a.en", "a.de", "b.tsv", "c")]
-    assert reader.parse(Config, reader.to_yaml(read_), "written") == read_
+    assert reader.parse(Config, writer.to_yaml(read_), "written") == read_
     assert read("run_dir=./~/x").run_dir == "./~/x"
     assert read("run_dir=a/~").run_dir == "a/~"
 

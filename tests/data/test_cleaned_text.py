@@ -19,7 +19,7 @@ import pytest
 from pyarrow import parquet
 
 import nmt
-from nmt.config import reader, schema
+from nmt.config import reader, schema, writer
 from nmt.config.schema import CleaningConfig, Config, Corpus, DataConfig
 from nmt.data import cleaning, encoding, token_store
 from nmt.data.cleaning import TrainingText
@@ -284,7 +284,7 @@ def test_killed_preparation_leaves_nothing_half_done(
 ) -> None:
     undisturbed = dataclasses.replace(run, run_dir=str(tmp_path / "undisturbed"))
     content = stored(undisturbed, prepare(undisturbed))
-    killed = subprocess.run([sys.executable, "-c", KILLED, reader.to_yaml(run), when], check=False)
+    killed = subprocess.run([sys.executable, "-c", KILLED, writer.to_yaml(run), when], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert not [path for path in (Path(run.run_dir) / "data").glob("tokens-*") if path.is_dir()]
     assert stored(run, prepare(run)) == content
@@ -302,7 +302,7 @@ def test_rules_are_asked_only_about_what_they_did_not_decide_before(
         asked.append(len(job.pairs))
         return real(job)
 
-    killed = subprocess.run([sys.executable, "-c", KILLED, reader.to_yaml(run), "judging"], check=False)
+    killed = subprocess.run([sys.executable, "-c", KILLED, writer.to_yaml(run), "judging"], check=False)
     assert killed.returncode == -signal.SIGKILL
     monkeypatch.setattr(cleaning, "CHUNK_PAIRS", 8)
     monkeypatch.setattr(cleaning, "verdict", count)

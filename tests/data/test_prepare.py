@@ -24,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from nmt.config import reader, schema
+from nmt.config import schema, writer
 from nmt.config.schema import Config, Corpus, DataConfig
 from nmt.data import cleaning, encoding, token_store, vocabulary
 from nmt.data.prepare import PreparedData, locked, prepare, sample_evenly, sample_sizes
@@ -386,7 +386,7 @@ def test_a_damaged_vocabulary_in_the_store_says_what_to_delete(run: Config) -> N
 
 
 def test_killed_build_is_swept_away(run: Config, caplog: pytest.LogCaptureFixture) -> None:
-    killed = subprocess.run([sys.executable, "-c", KILLED, reader.to_yaml(run)], check=False)
+    killed = subprocess.run([sys.executable, "-c", KILLED, writer.to_yaml(run)], check=False)
     assert killed.returncode == -signal.SIGKILL
     [unfinished] = (Path(run.run_dir) / "data").glob(".nmt-*.part/content")
     assert (unfinished / "target.ids").stat().st_size > 0
@@ -431,7 +431,7 @@ def test_encoding_continues_where_it_was_killed(
     monkeypatch.setattr(cleaning, "CHUNK_PAIRS", 20)
     run = changed(run, **{"vocabulary": {"bpe_dropout_samples": 3}} | changes)
     undisturbed = prepare(dataclasses.replace(run, run_dir=str(tmp_path / "undisturbed")))
-    killed = subprocess.run([sys.executable, "-c", KILLED_WHILE_ENCODING, reader.to_yaml(run)], check=False)
+    killed = subprocess.run([sys.executable, "-c", KILLED_WHILE_ENCODING, writer.to_yaml(run)], check=False)
     assert killed.returncode == -signal.SIGKILL
     if "vocabulary" not in changes:
         left = r"tokens-\w+.unfinished \(.* MiB\) is of an interrupted preparation with other settings: delete it"

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from nmt.checkpoints import model_file
 from nmt.cli import app
-from nmt.config import reader
+from nmt.config import writer
 from nmt.config.schema import Config
 from nmt.errors import NmtError
 from nmt.files.outputs import check_folder, check_new_folder
@@ -29,7 +29,7 @@ def run(make_config: MakeConfig, tmp_path: Path) -> Path:
     for step in (1, 2):
         made = make_checkpoint(make_config(), step, step=step)
         model_file.save(model_file.checkpoint_path(run, step), made)
-    (run / "config.yaml").write_text(reader.to_yaml(make_config()), encoding="utf-8")
+    (run / "config.yaml").write_text(writer.to_yaml(make_config()), encoding="utf-8")
     (tmp_path / "text").write_text("one\ntwo\n")
     return run
 

@@ -27,7 +27,7 @@ from typer.testing import CliRunner
 
 from nmt.checkpoints import model_file
 from nmt.commands import train
-from nmt.config import reader, schema
+from nmt.config import reader, schema, writer
 from nmt.device import usable_cores
 from nmt.errors import NmtError
 
@@ -131,7 +131,7 @@ def test_the_rows_of_table_3_are_the_papers(grid: Any, script: Callable[[str], M
 
 def changed_for_big(run: Any) -> list[str]:
     """What the row `big` takes from the base config rather than from wmt14-en-de-big.yaml: how it is run."""
-    row = reader.flatten(run.config)
+    row = writer.flatten(run.config)
     ways = ("checkpoint_every", "validate_every", "keep_last", "micro_batch_tokens")
     return [f"training.{way}={row[f'training.{way}']}" for way in ways] + [
         f"run_dir={run.config.run_dir}", f"data.store_dir={run.config.data.store_dir}"
@@ -305,7 +305,7 @@ def test_the_rows_of_the_ablations_fit_the_recipe_and_change_it(grid: Any) -> No
     table = grid.load(grid.GRIDS / "ablations.yaml")
     runs = grid.runs(table, table.rows, ROOT / "configs" / "multi30k.yaml", (), Path("out"), None, 1)
     whole = schema.load(ROOT / "configs" / "multi30k.yaml")
-    changes = {run.row.row: reader.differences(whole, run.config) for run in runs}
+    changes = {run.row.row: writer.differences(whole, run.config) for run in runs}
     ours = ("run_dir", "data.store_dir")
     counts = {name: sum(not row.startswith(ours) for row in rows) for name, rows in changes.items()}
     assert counts.pop("recipe") == 0

@@ -21,7 +21,7 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.report.page import to_data
 from nmt.commands.report.run import gather
 from nmt.commands.train import start_of, train, training_data
-from nmt.config import reader
+from nmt.config import writer
 from nmt.config.schema import Config
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import NmtError
@@ -313,7 +313,7 @@ def test_a_model_that_is_not_there_is_named_with_the_setting(make_config: MakeCo
 def test_prepare_takes_the_vocabulary_of_the_model(make_config: MakeConfig, tmp_path: Path) -> None:
     config = make_config(f"training.start_from={tmp_path / 'model'}", f"data.store_dir={tmp_path / 'store'}")
     saved(tmp_path / "model", make_checkpoint(config))
-    (tmp_path / "config.yaml").write_text(reader.to_yaml(config), encoding="utf-8")
+    (tmp_path / "config.yaml").write_text(writer.to_yaml(config), encoding="utf-8")
     ended = run("prepare", tmp_path / "config.yaml")
     assert ended.returncode == 0 and b"300 subwords of the model in training.start_from" in ended.stderr
     assert not list((tmp_path / "store").glob("vocabulary-*"))

@@ -12,7 +12,7 @@ from typing import Any
 
 from nmt import __version__
 from nmt.commands.html_page import html_page
-from nmt.config import reader, schema
+from nmt.config import schema, writer
 from nmt.data import statistics, token_store
 from nmt.data.mixing import Mix
 from nmt.data.prepare import PreparedData
@@ -100,7 +100,7 @@ def _drops(data: schema.DataConfig, counts: CorpusCounts, examples: Mapping[str,
             {
                 "reason": reason.partition(" (")[0],
                 "setting": _NONE if name == "empty" else f"data.{'clean.' * (name in MEANINGS)}{name}",
-                "limit": _NONE if setting is None else reader.in_one_line(setting),
+                "limit": _NONE if setting is None else writer.in_one_line(setting),
                 "off": name != "empty" and setting in (None, False),
                 "pairs": dropped,
                 "dropped": list(map(_shown, found.dropped_examples)),
@@ -256,7 +256,7 @@ def _name(character: str) -> str:
 
 def _settings(config: schema.Config) -> list[list[str]]:
     """A table: the settings of data and vocabulary that are not at their defaults."""
-    default, sections = reader.defaults(config), ("data.", "vocabulary.")
-    settings = {path: value for path, value in reader.flatten(config).items() if path.startswith(sections)}
+    default, sections = writer.defaults(config), ("data.", "vocabulary.")
+    settings = {path: value for path, value in writer.flatten(config).items() if path.startswith(sections)}
     changed = [[path, value, default[path] or "required"] for path, value in settings.items() if value != default[path]]
     return [["setting", "value", "default"], *changed]

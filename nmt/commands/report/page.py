@@ -10,7 +10,7 @@ from nmt import __version__
 from nmt.commands.html_page import html_page
 from nmt.commands.report.curves import is_number
 from nmt.commands.report.run import Evaluation, Run
-from nmt.config import reader
+from nmt.config import writer
 from nmt.config.schema import Config
 from nmt.data.stages import end_of, mix_of
 from nmt.training.validation import SINCE_START
@@ -247,9 +247,9 @@ def _samples(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 def _settings(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """The settings that any of the runs has; the default is that of the first run that has it."""
-    written, default = [reader.flatten(run.config) for run in runs], dict[str, str]()
+    written, default = [writer.flatten(run.config) for run in runs], dict[str, str]()
     for run in runs:
-        default = reader.defaults(run.config) | default
+        default = writer.defaults(run.config) | default
     paths = dict.fromkeys(path for of in written for path in of)
     sections = [field.name for field in dataclasses.fields(Config)]
     in_order = sorted(paths, key=lambda path: sections.index(path.partition(".")[0]))

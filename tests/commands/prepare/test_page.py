@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from nmt.cli import app
 from nmt.commands.prepare.page import page, to_data
-from nmt.config import reader, schema
+from nmt.config import schema, writer
 from nmt.config.schema import Config, Corpus
 from nmt.data import statistics
 from nmt.data.prepare import prepare
@@ -226,7 +226,7 @@ def invoke(*arguments: object) -> Result:
 
 
 def test_the_command_writes_the_page_and_says_where(one: Config, tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text(reader.to_yaml(one))
+    (tmp_path / "config.yaml").write_text(writer.to_yaml(one))
     plain = invoke(tmp_path / "config.yaml")
     done = invoke(tmp_path / "config.yaml", "--report", tmp_path / "data.html")
     assert (done.exit_code, done.stdout) == (0, f"{plain.stdout}{tmp_path / 'data.html'}\n")
@@ -237,7 +237,7 @@ def test_the_command_writes_the_page_and_says_where(one: Config, tmp_path: Path)
     "report", ["no/folder.html", "/proc/data.html", ".", "first.jsonl", "config.yaml", "data.html.gz"]
 )
 def test_a_page_that_cannot_be_written_is_an_error_before_the_work(one: Config, tmp_path: Path, report: str) -> None:
-    (tmp_path / "config.yaml").write_text(reader.to_yaml(one))
+    (tmp_path / "config.yaml").write_text(writer.to_yaml(one))
     before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     done = invoke(tmp_path / "config.yaml", "--report", tmp_path / report)
     assert (done.exit_code, done.stdout) == (1, "")

@@ -13,7 +13,7 @@ from helpers.services import until
 
 from nmt.commands.report.page import page
 from nmt.commands.report.run import Evaluation, Run
-from nmt.config import reader
+from nmt.config import writer
 from nmt.data.report import CorpusCounts, DataReport, SideCounts
 
 LEGEND, CHART, TIP = "#legend button", "figure", "#tip .line"
@@ -84,7 +84,7 @@ def test_two_runs_compared(browser: Browser, tmp_path: Path) -> None:
     assert browser.js("return document.querySelectorAll('main i, main b b, main img').length") == 0
     browser.js("document.getElementById('which').value = 'all'")
     browser.js("document.getElementById('which').dispatchEvent(new Event('change'))")
-    assert browser.texts("#settings tbody th") == list(reader.flatten(two_runs()[0].config))
+    assert browser.texts("#settings tbody th") == list(writer.flatten(two_runs()[0].config))
 
 
 def test_each_validation_set_has_charts(browser: Browser, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from nmt.commands.html_page import html_page
 from nmt.commands.report import page
 from nmt.commands.report.curves import curves
 from nmt.commands.report.run import Evaluation, Session
-from nmt.config import reader, schema
+from nmt.config import schema, writer
 from nmt.config.reader import parse
 from nmt.data.report import CorpusCounts, DataReport, SideCounts
 from nmt.evaluation.report import to_text
@@ -170,7 +170,7 @@ def test_scores_that_do_not_compare_are_said() -> None:
 def test_settings_that_differ_are_marked() -> None:
     data = page.to_data([new_run("a", seed=1), new_run("b", seed=2)])
     assert [row["label"] for row in data["settings"] if row["differs"]] == ["run_dir", "seed"]
-    assert [row["label"] for row in data["settings"]] == list(reader.flatten(new_run("a").config))
+    assert [row["label"] for row in data["settings"]] == list(writer.flatten(new_run("a").config))
     by_label = {row["label"]: row for row in data["settings"]}
     assert by_label["run_dir"]["default"] == "" and by_label["model.dropout"]["default"] == "0.1"
     not_default = {row["label"] for row in data["settings"] if set(row["cells"]) != {row["default"]}}
@@ -187,7 +187,7 @@ def test_runs_of_different_architectures_have_the_settings_of_both() -> None:
     assert by_label["model.heads"] == ["8", "–"] and by_label["model.cell"] == ["–", "lstm"]
     assert by_label["model.architecture"] == ["transformer", "recurrent"]
     default = {row["label"]: row["default"] for row in page.to_data([other])["settings"]}
-    assert list(default) == list(reader.flatten(recurrent))
+    assert list(default) == list(writer.flatten(recurrent))
     assert default["model.architecture"] == "transformer"
     assert default["model.dropout"] == by_label["model.dropout"][1] == "0.2"
 

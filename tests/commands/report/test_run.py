@@ -15,7 +15,7 @@ from nmt.checkpoints import model_file
 from nmt.commands.report import page
 from nmt.commands.report.run import Run, Session, gather
 from nmt.commands.train import training_data
-from nmt.config import reader
+from nmt.config import reader, writer
 from nmt.config.schema import Config
 from nmt.errors import NmtError
 from nmt.training.trainer import Trainer
@@ -94,7 +94,7 @@ def test_the_report_on_the_data_is_recorded_and_found_again(run: Path, corpus: P
 
 
 def test_a_run_that_has_only_begun(make_config: MakeConfig, tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text(reader.to_yaml(make_config()))
+    (tmp_path / "config.yaml").write_text(writer.to_yaml(make_config()))
     found = report(tmp_path)
     assert (found.training.step, found.samples, found.sessions, found.best, found.totals) == ([], {}, [], {}, {})
     assert (found.data, found.evaluations, found.notes) == (None, [], [])
