@@ -116,15 +116,16 @@ class FileJob:
     ) -> None:
         """Translate the missing chunks of one process's share.
 
-        `texts(translator, lines, first=number, prefixes=lines or None)` gives what to write for each line, of which
-        the first has that number; the translator's counts start at zero with every chunk. Raises NmtError where a line
-        cannot be translated, read or written, and where the model has changed since the key was computed.
+        `texts(translator, lines, first=number, prefixes=lines or None, read_ahead=True)` gives what to write for each
+        line, of which the first has that number; the translator's counts start at zero with every chunk. Raises
+        NmtError where a line cannot be translated, read or written, and where the model has changed since the key was
+        computed.
         """
         self.check_loaded(translator)
         for number, chunk in enumerate(self._chunks({})):
             if number % processes == process and _header_of(chunk.path).get("text") != chunk.digest:
                 translator.counts = LineCounts()
-                found = texts(translator, chunk.lines, first=chunk.first, prefixes=chunk.prefixes)
+                found = texts(translator, chunk.lines, first=chunk.first, prefixes=chunk.prefixes, read_ahead=True)
                 content = "".join(f"{text}\n" for text in found)
                 counts, longest = asdict(translator.counts), translator.longest_source
                 header = json.dumps({"text": chunk.digest, "counts": counts, "longest": longest})

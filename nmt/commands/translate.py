@@ -134,8 +134,8 @@ def _stream(request: Request) -> None:
     with text.lines_out(request.output, read) as write:
         chunk_lines = 1 if typed or request.line_by_line else None
         prefixes = None if request.prefixes is None else text.read_lines(request.prefixes)
-        # What writes to our standard input may wait for translations before it writes more.
-        ahead = chunk_lines is None and request.source is not None
+        # What writes to a pipe may wait for translations before it writes more.
+        ahead = chunk_lines is None and request.source is not None and not any(map(outputs.is_special, request.texts))
         translated = request.format.texts(translator, lines, chunk_lines, prefixes=prefixes, read_ahead=ahead)
         # A progress bar, on a terminal where the translations go elsewhere.
         hidden = typed or (request.output is None and sys.stdout is not None and sys.stdout.isatty())

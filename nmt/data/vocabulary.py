@@ -102,7 +102,7 @@ class Tokenizer:
         `⁇`, bytes that are not UTF-8 become U+FFFD, and line feeds become spaces."""
         size = len(self)
         known = [[i if 0 <= i < size else UNK for i in sequence] for sequence in ids]
-        # In one call: each call takes several times as long as to decode a sentence.
+        # In one call: a call takes several times as long as decoding one sentence.
         return [text.replace("\n", " ") for text in self._processor.Decode(known, num_threads=1)] if known else []
 
     def pieces(self, ids: list[int]) -> list[str]:

@@ -5,11 +5,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from itertools import islice, repeat
+from typing import TypeVar
 
 from nmt.decoding.interface import Engine
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 CHUNK_LINES = 2000  # that are read, sorted by length and translated together, unless a GPU translates
 _CHARACTERS = 500  # for each line: a chunk with more characters ends early, so that long lines do not fill the memory
@@ -69,6 +73,34 @@ def with_prefixes(
         first += len(chunk)
     if prefixes is not None and next(remaining, None) is not None:
         raise NmtError(f"the input ends before line {first}, the prefixes go on: there must be one for each input line")
+
+
+def results(items: Iterator[T], begin: Callable[[T], Callable[[], U]], ahead: bool) -> Iterator[U]:
+    """For each item its result, which `begin(item)()` is: `begin` may begin work that needs nothing of this thread.
+
+    ahead: an item is begun before the result of the one before is yielded, and read before that is waited for. So the
+    work on one goes on while the next is read, and while the caller uses the result before. An error in an item is
+    raised after all results before it.
+    """
+    begun: Callable[[], U] | None = None
+    while True:
+        found: list[U] = []
+        try:
+            item = next(items, None)
+            if begun is not None:
+                finish, begun = begun, None
+                found = [finish()]
+            if item is not None:
+                begun = begin(item)
+        except Exception:
+            yield from [begun()] if begun is not None else found
+            raise
+        yield from found
+        if begun is None:
+            return
+        if not ahead:
+            finish, begun = begun, None
+            yield finish()
 
 
 @contextmanager

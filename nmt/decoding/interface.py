@@ -64,7 +64,8 @@ class Engine(Searcher, Protocol):
     def begin_search(
         self, sources: Sequence[SearchInput], options: Options, batch_tokens: int
     ) -> Callable[[], list[list[Hypothesis]]]:
-        """Begin to search, if that needs no more of this thread; what is returned gives the result of `search`."""
+        """Begin a search, if the engine has threads of its own; others search when the result is asked for. What is
+        returned gives the result of `search`, once. `on_searched` is called only then."""
 
     def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
         """How much each target token attends to each source token: rows sum to 1; EOS last on both sides."""

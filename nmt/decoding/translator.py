@@ -5,7 +5,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, lru_cache, reduce
+from functools import cached_property, lru_cache, partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.data.vocabulary import EOS, UNK, Vocabulary
 from nmt.decoding import long_input, model_loader, translation
 from nmt.decoding.capitals import in_capitals
-from nmt.decoding.chunks import LineCounts, chunked, lines_together, reporting, with_prefixes
+from nmt.decoding.chunks import LineCounts, chunked, lines_together, reporting, results, with_prefixes
 from nmt.decoding.glossary import Glossary, continues_word
 from nmt.decoding.interface import Engine, Pair, SearchInput, batch_tokens
 from nmt.decoding.language_choice import LanguageChoice
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nmt")
 
-# One search at a time in a process: all threads share PyTorch's number of threads, the model's mode and the counts.
-# Waiting costs nothing, because one search uses every core.
+# One at a time in a process: all threads share PyTorch's number of threads, the model's mode and the counts. Waiting
+# costs nothing, because one search uses every core. Only what CTranslate2's own threads search goes on meanwhile.
 _SEARCHING = threading.Lock()
 _MOST_SAMPLES = 1000  # of a line; also the largest beam
 _Found = tuple[Inputs, list[list[Hypothesis]]]  # of a chunk: the hypotheses of each line
@@ -42,7 +42,8 @@ _NOTHING = Hypothesis([], score=0.0, log_probability=0.0, token_scores=[])
 
 class Translator:
     """An engine, its vocabulary and the settings for decoding. `decoding` and `glossary` may be replaced; `counts`
-    grow with each line. Several threads may call a translator at once: they take turns, one chunk of lines each.
+    grow with each line that is read. Several threads may call a translator at once: they take turns, chunk by chunk.
+    What is replaced is used from the next chunk on.
 
     to, from_: codes of languages. A model of several pairs needs them where there is a choice, in each call or once in
     `languages.use`."""
@@ -158,9 +159,9 @@ class Translator:
         or fewer prefixes than lines, for languages as `LanguagePairs.choose`, if memory runs out, and for a model whose
         scores are not numbers; TypeError for a string in place of lines.
         """
-        pair, options = self.languages.choose(to, from_), self._options(1, scores=False)
+        pair = self.languages.choose(to, from_)
         inputs_of = self._inputs(lines, chunk_lines, prefixes, first, pair)
-        for inputs, chunk in self._chunks(inputs_of, 1, options, read_ahead):
+        for inputs, chunk in self._chunks(inputs_of, 1, read_ahead, scores=False):
             texts = translation.texts([hypotheses[0] for hypotheses in chunk], self.vocabulary.target)
             for place in inputs.capitals:
                 texts[place] = in_capitals(texts[place], pair.target)
@@ -185,10 +186,9 @@ class Translator:
             raise NmtError(f"n_best of {n_best} is above decoding.beam_size: {beam}: raise decoding.beam_size")
         if n_best > _MOST_SAMPLES:
             raise NmtError(f"{n_best} samples of each line: ask for at most {_MOST_SAMPLES}")
-        pair = self.languages.choose(to, from_)
-        options = self._options(n_best, token_scores=token_scores or alignment)
+        details, pair = token_scores or alignment, self.languages.choose(to, from_)
         inputs_of = self._inputs(lines, chunk_lines, prefixes, first, pair)
-        for inputs, chunk in self._chunks(inputs_of, n_best, options, read_ahead):
+        for inputs, chunk in self._chunks(inputs_of, n_best, read_ahead, token_scores=details):
             translations = [translation.translations(hypotheses, self.vocabulary.target) for hypotheses in chunk]
             for place in inputs.capitals:
                 translations[place] = [
@@ -271,26 +271,18 @@ class Translator:
         with _SEARCHING, explaining_out_of_memory(lambda: message):
             yield
 
-    def _chunks(self, inputs: Iterator[Inputs], n_best: int, options: Options, read_ahead: bool) -> Iterator[_Found]:
-        """The result for each chunk. read_ahead: while one is searched, the inputs of the next are built, and the
-        caller writes the one before."""
-        begun: Callable[[], _Found] | None = None
-        while True:
-            try:
-                chunk = next(inputs, None)
-            except Exception:  # in later lines: those before them are translated
-                if begun is not None:
-                    yield begun()
-                raise
-            found = None if begun is None else begun()
-            begun = None if chunk is None else self._begin(chunk, n_best, options)
-            if found is not None:
-                yield found
-            if begun is None:
-                return
-            if not read_ahead:
-                found, begun = begun(), None
-                yield found
+    def _chunks(
+        self,
+        inputs: Iterator[Inputs],
+        n_best: int,
+        read_ahead: bool,
+        *,
+        scores: bool = True,
+        token_scores: bool = True,
+    ) -> Iterator[_Found]:
+        """The result for each chunk, as `results` gives them."""
+        begin = partial(self._begin, n_best=n_best, scores=scores, token_scores=token_scores)
+        return results(inputs, begin, read_ahead)
 
     def _inputs(
         self,
@@ -310,18 +302,18 @@ class Translator:
                 inputs = self._builder(pair).build(chunk, given, start)
             yield inputs
 
-    def _begin(self, inputs: Inputs, n_best: int, options: Options) -> Callable[[], _Found]:
+    def _begin(self, inputs: Inputs, n_best: int, scores: bool, token_scores: bool) -> Callable[[], _Found]:
         """Begin to search a chunk; what is returned gives the hypotheses of each line."""
-        sources = inputs.sources
+        sources, decoding, options = inputs.sources, self.decoding, self._options(n_best, scores, token_scores)
         with self._computing():
             begun = self.engine.begin_search(sources, options, self.batch_tokens)
 
         def finish() -> _Found:
             with self._computing(), reporting(self.engine, inputs.lines, len(sources), self.on_lines):
-                results = iter(self._ranked(sources, begun(), n_best, options))
+                of_sources = iter(self._ranked(sources, begun(), n_best, decoding, options))
             found = [[_NOTHING]] * inputs.lines
             for place, parts in inputs.parts.items():
-                hypotheses = [next(results) for _ in parts]
+                hypotheses = [next(of_sources) for _ in parts]
                 if not all(hypotheses):
                     raise NmtError(
                         f"line {inputs.first + place}: the model's scores are not numbers: its weights are damaged, or "
@@ -333,10 +325,14 @@ class Translator:
         return finish
 
     def _ranked(
-        self, sources: list[SearchInput], found: list[list[Hypothesis]], n_best: int, options: Options
+        self,
+        sources: list[SearchInput],
+        found: list[list[Hypothesis]],
+        n_best: int,
+        decoding: schema.DecodingConfig,
+        options: Options,
     ) -> list[list[Hypothesis]]:
         """The n best for each source. Those without any output are searched again, without constraints."""
-        decoding = self.decoding
         lost = [place for place, hypotheses in enumerate(found) if not hypotheses]
         if lost and (decoding.banned or decoding.no_repeat_ngram or decoding.min_length or decoding.min_length_ratio):
             free = dataclasses.replace(options, banned=None, no_repeat_ngram=None)

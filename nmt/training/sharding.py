@@ -53,7 +53,7 @@ def shard_like(tensor: Tensor, parameter: Tensor) -> Tensor:
 
 
 def _is_sharded(tensor: Tensor) -> TypeGuard["DTensor"]:
-    """Nothing is where `shard` has not loaded PyTorch's module, which takes half a second."""
+    """No tensor is before PyTorch's module for that has been loaded, which takes half a second."""
     if "torch.distributed.tensor" not in sys.modules:
         return False
     from torch.distributed.tensor import DTensor

@@ -9,14 +9,19 @@ import termios
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.commands import environment
 from helpers.model_files import make_checkpoint
 
+import nmt
 from nmt.checkpoints import model_file
+from nmt.commands.output_format import OutputFormat
+from nmt.commands.translate import Request, translate
 from nmt.config.schema import Config
 from nmt.decoding.chunks import CHUNK_LINES
+from nmt.decoding.translator import Translator
 
 
 @pytest.fixture
@@ -58,15 +63,39 @@ def test_lines_of_a_pipe_have_no_total(model: Path) -> None:
 
 
 @pytest.mark.usefixtures("time_limit")
-def test_a_pipe_gets_its_translations_before_it_sends_more(model: Path) -> None:
-    """Only of files later lines are read before."""
-    command = [sys.executable, "-m", "nmt", "translate", str(model)]
+@pytest.mark.parametrize("source", [(), ("/dev/stdin",)], ids=["standard input", "INPUT"])
+def test_a_pipe_gets_its_translations_before_it_sends_more(model: Path, source: tuple[str, ...]) -> None:
+    """Lines are read ahead only from files. (INPUT is read in blocks, of which enough are written here.)"""
+    command = [sys.executable, "-m", "nmt", "translate", str(model), *source]
     with subprocess.Popen(command, stdin=-1, stdout=-1, stderr=-1, text=True, env=environment()) as process:
         assert process.stdin is not None and process.stdout is not None
         with process.stdin:
-            process.stdin.write("one two\n" * CHUNK_LINES)
+            process.stdin.write(("one two" + " " * 80 + "\n") * (CHUNK_LINES + 1500))
             process.stdin.flush()
             answered = [process.stdout.readline() for _ in range(CHUNK_LINES)]
             process.stdin.write("one\n")
-        assert len(set(answered)) == 1 and len(process.stdout.readlines()) == 1
+        assert len(set(answered)) == 1 and len(process.stdout.readlines()) == 1501
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize("format", [OutputFormat(), OutputFormat(json=True)])
+@pytest.mark.parametrize("line_by_line", [False, True])
+def test_of_a_file_lines_are_read_ahead(
+    model: Path, monkeypatch: pytest.MonkeyPatch, format: OutputFormat, line_by_line: bool
+) -> None:
+    asked, chunks = list[bool](), Translator._chunks
+
+    def watched(self: Translator, inputs: Any, n_best: int, read_ahead: bool, **details: bool) -> Any:
+        asked.append(read_ahead)
+        return chunks(self, inputs, n_best, read_ahead, **details)
+
+    monkeypatch.setattr(Translator, "_chunks", watched)
+    text = model.parent / "text"
+    translate(Request(model=model, source=text, format=format, line_by_line=line_by_line, device="cpu"))
+    assert asked == [not line_by_line]
+    translate(Request(model=model, source=text, output=model.parent / "out", format=format, device="cpu"))
+    assert asked == [not line_by_line, True]
+    translator = nmt.load(model, "cpu")
+    translator.translate(["one"])
+    translator.hypotheses(["one"])
+    assert asked[2:] == [True, True]

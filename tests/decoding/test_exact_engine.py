@@ -374,17 +374,20 @@ def test_ctranslate2_is_given_a_few_batches_at_a_time(model: Path, monkeypatch: 
 def test_a_search_has_begun_before_its_result_is_asked_for(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = nmt.load(model, "cpu").engine
     assert isinstance(engine, ExactEngine)
-    given, search = list[int](), engine.model.search
+    given, within = list[int](), engine.model.translator
 
-    def watched(sources: list[SearchInput], batches: list[list[int]], options: Options, **named: int) -> object:
-        given.append(sum(map(len, batches)))
-        return search(sources, batches, options, **named)
+    class Watched:
+        device, score_batch = within.device, within.score_batch
 
-    monkeypatch.setattr(engine.model, "search", watched)
+        def translate_batch(self, batch: list[list[str]], **options: object) -> object:
+            given.append(len(batch))
+            return within.translate_batch(batch, **options)
+
+    monkeypatch.setattr(engine.model, "translator", Watched())
     sources = [SearchInput([5 + i % 7] * (1 + i % 3), longest=9) for i in range(30)]
     finish = engine.begin_search(sources, OPTIONS, 16_000)
-    assert given == [30]
-    assert_same(finish(), engine.search(sources, OPTIONS, 16_000))
+    assert sum(given) == 30
+    assert_same(finish(), engine.pytorch.search(sources, OPTIONS, 16_000))
 
 
 def test_neither_pytorch_nor_a_file_is_needed_to_translate(model: Path) -> None:

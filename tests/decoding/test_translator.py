@@ -6,7 +6,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
@@ -43,10 +43,9 @@ from nmt.decoding import engine as engine_module
 from nmt.decoding.chunks import LineCounts, log_counts
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.glossary import Glossary
-from nmt.decoding.interface import SearchInput
 from nmt.decoding.long_input import split
 from nmt.decoding.mbr import rank_by_agreement
-from nmt.decoding.search.interface import Hypothesis, Options
+from nmt.decoding.search.interface import Options
 from nmt.decoding.search.search import search
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
@@ -235,44 +234,18 @@ def test_no_more_is_read_than_the_next_answer_needs(chunk_lines: int) -> None:
 
 
 @pytest.mark.parametrize("ahead", [True, False])
-def test_an_engine_always_has_something_to_search_if_reading_ahead(ahead: bool) -> None:
-    done: list[str] = []
-
-    class Recorded(PyTorchEngine):
-        def begin_search(
-            self, sources: Sequence[SearchInput], options: Options, batch_tokens: int
-        ) -> Callable[[], list[list[Hypothesis]]]:
-            finish, number = super().begin_search(sources, options, batch_tokens), sum("begin" in one for one in done)
-            done.append(f"begin {number}")
-
-            def finish_and_note() -> list[list[Hypothesis]]:
-                done.append(f"end {number}")
-                return finish()
-
-            return finish_and_note
-
-    def read() -> Iterator[str]:
-        for number, line in enumerate(LINES[:6]):
-            done.append(f"read {number}")
-            yield line
-
-    translator = new_translator()
-    expected = translator.translate(LINES[:6])
-    translator.engine = Recorded([MODEL], CPU)
-    found = []
-    for text in translator.stream(read(), 2, read_ahead=ahead):
-        done.append(f"write {len(found)}")
-        found.append(text)
-    assert found == expected
-    reads = [[f"read {number}", f"read {number + 1}"] for number in (0, 2, 4)]
-    writes = [[f"write {number}", f"write {number + 1}"] for number in (0, 2, 4)]
-    begins, ends = ([f"{what} {number}" for number in range(3)] for what in ("begin", "end"))
-    if ahead:
-        steps = [*reads[0], begins[0], *reads[1], ends[0], begins[1], *writes[0]]
-        steps += [*reads[2], ends[1], begins[2], *writes[1], ends[2], *writes[2]]
-        assert done == steps
-    else:
-        assert done == [one for i in range(3) for one in (*reads[i], begins[i], ends[i], *writes[i])]
+def test_settings_that_are_replaced_are_used_from_the_next_chunk(ahead: bool) -> None:
+    translator = new_translator(consensus="chrf")
+    found = translator.stream_hypotheses(LINES[:4], 1, 1, read_ahead=ahead)
+    first = next(found)
+    translator.decoding = replace(DECODING, length_penalty=0.0, banned=(first[0].text.split()[0],))
+    assert [len(one) for one in found] == [1, 1, 1]
+    translator.decoding = DECODING
+    found = translator.stream_hypotheses(LINES[:4], 1, 1, read_ahead=ahead)
+    next(found)
+    translator.decoding = replace(DECODING, length_penalty=0.0)
+    again = list(found)[int(ahead) :]  # if ahead, one is being searched already
+    assert [one.score for [one] in again] == [one.log_probability for [one] in again]
 
 
 @pytest.mark.parametrize("ahead", [True, False])
