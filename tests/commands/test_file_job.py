@@ -121,7 +121,7 @@ def test_any_lines_in_any_chunks_keep_their_order(
     assert names(folder) == {"in", "out"}
 
 
-def echo(translator: Translator, lines: list[str], first: int, prefixes: object) -> list[str]:
+def echo(translator: Translator, lines: list[str], first: int, prefixes: object, read_ahead: bool) -> list[str]:
     translator.counts.lines += len(lines)
     return [f"{number} {line}".rstrip() + "." for number, line in enumerate(lines, first)]
 
