@@ -53,7 +53,7 @@ def shard_like(tensor: Tensor, parameter: Tensor) -> Tensor:
 
 
 def _is_sharded(tensor: Tensor) -> TypeGuard["DTensor"]:
-    """No tensor is before PyTorch's module for that has been loaded, which takes half a second."""
+    """Whether it is a DTensor. PyTorch's module for these takes half a second to load: without it, there is none."""
     if "torch.distributed.tensor" not in sys.modules:
         return False
     from torch.distributed.tensor import DTensor
