@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from helpers.commands import SECONDS, Started, messages, run
-from helpers.runs import WORDS, config_text, rows_of, rows_without_clock
+from helpers.runs import WORDS, config_text, logged_rows, rows_of, rows_without_clock
 
 import nmt
 from nmt.checkpoints import model_file
@@ -418,8 +418,5 @@ def test_killed_at_any_moment_the_run_ends_the_same(corpus: Path, tmp_path: Path
 def wait_for_metrics(process: Started, folder: Path, rows: int) -> None:
     """Wait until metrics.jsonl has this number of rows, or the process has ended or hangs."""
     end = time.monotonic() + SECONDS
-    while process.runs and time.monotonic() < end:
-        path = folder / "metrics.jsonl"
-        if path.exists() and path.read_bytes().count(b"\n") >= rows:
-            return
+    while process.runs and time.monotonic() < end and logged_rows(folder) < rows:
         time.sleep(0.002)

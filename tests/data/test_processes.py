@@ -1,6 +1,5 @@
 """Work shared among processes: results in order, and no process that is left over."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -8,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from helpers.commands import is_running
 
 from nmt.data.processes import mapped
 
@@ -63,15 +63,6 @@ def test_processes_end_with_a_killed_parent(tmp_path: Path) -> None:
     while any(map(is_running, children)):
         assert time.monotonic() < deadline, "they run on"
         time.sleep(0.05)
-
-
-def is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    state = Path(f"/proc/{process}/stat")  # an ended process stays until its new parent asks for its status
-    return not (state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z")
 
 
 def test_a_killed_process_is_an_error(tmp_path: Path) -> None:

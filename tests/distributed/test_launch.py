@@ -16,8 +16,8 @@ import pytest
 import torch
 import typer
 from helpers import commands
-from helpers.commands import OF_A_LAUNCHER, SECONDS, environment
-from helpers.runs import config_text, rows_of, rows_without_clock, write_corpus
+from helpers.commands import OF_A_LAUNCHER, SECONDS, environment, is_running
+from helpers.runs import config_text, logged_rows, rows_of, rows_without_clock, write_corpus
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.launcher.api import LaunchConfig
 
@@ -88,11 +88,6 @@ def wait_until(process: "subprocess.Popen[str]", true: Callable[[], bool]) -> No
     while not true():
         assert process.poll() is None and time.monotonic() < end, ended(process)
         time.sleep(0.002)
-
-
-def rows_in(folder: Path) -> int:
-    path = folder / "metrics.jsonl"
-    return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
 def newest(folder: Path) -> Path:
@@ -340,14 +335,14 @@ def test_a_save_of_the_first_rank_that_fails_ends_the_job(corpus: Path, tmp_path
     run = tmp_path / "run"
     rare = ("training.max_steps=100000", "training.validate_every=100000", "training.checkpoint_every=100")
     process = start(*TRAIN, write_config(corpus, tmp_path), *TWO, *rare, *QUICK)
-    wait_until(process, lambda: rows_in(run) > 0)
+    wait_until(process, lambda: logged_rows(run) > 0)
     (run / "checkpoints").write_text("in the way")
     done = ended(process)
     assert (done.status, done.stdout) == (1, "")
     (said,) = [line for line in done.stderr.split("\n") if line.startswith("error: ")]
     assert f"{run}/checkpoints" in said and "no state had been saved" in said
     assert "Traceback" not in done.stderr
-    assert rows_in(run) <= 200
+    assert logged_rows(run) <= 200
     (run / "checkpoints").unlink()
     done = train(tmp_path / "config.yaml", *TWO, "training.max_steps=10", *QUICK)
     assert done.status == 0, done.stderr
@@ -358,11 +353,11 @@ def test_a_rank_ends_with_its_launcher(corpus: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     endless = ("training.max_steps=100000", "training.checkpoint_every=100000", *QUICK)
     process = start(*TRAIN, write_config(corpus, tmp_path), "--nproc-per-node", 1, *endless)
-    wait_until(process, lambda: rows_in(run) > 0)
+    wait_until(process, lambda: logged_rows(run) > 0)
     (rank,) = ranks_of(process).values()
     os.kill(process.pid, signal.SIGKILL)
     end = time.monotonic() + SECONDS
-    while Path(f"/proc/{rank}/cmdline").exists() and Path(f"/proc/{rank}/cmdline").read_bytes():  # empty: a zombie
+    while is_running(rank):
         assert time.monotonic() < end
         time.sleep(0.01)
     process.communicate()
@@ -455,10 +450,10 @@ class Job:
     def go_on(self, name: str, ranks: int, number: signal.Signals | None, *overrides: str) -> None:
         """Continue; in the midst of it, send a signal."""
         many = ("--nproc-per-node", ranks) if ranks > 1 else ()
-        before = rows_in(self.run)
+        before = logged_rows(self.run)
         process = start(*TRAIN, self.config, *many, *JOB, *overrides)
         if number is not None:
-            wait_until(process, lambda: rows_in(self.run) >= before + 3)
+            wait_until(process, lambda: logged_rows(self.run) >= before + 3)
             process.send_signal(number)
         done = ended(process)
         self.sessions[name] = done, step_of(self.run)
@@ -507,7 +502,7 @@ def test_a_job_goes_on_with_other_numbers_of_ranks_at_the_exact_sample(job: Job)
 def test_ctrl_c_saves_and_is_status_130(corpus: Path, tmp_path: Path) -> None:
     """The terminal sends it to all processes that it knows of."""
     process = start(*TRAIN, write_config(corpus, tmp_path), *TWO, *QUICK, "training.max_steps=100000")
-    wait_until(process, lambda: rows_in(tmp_path / "run") >= 3)
+    wait_until(process, lambda: logged_rows(tmp_path / "run") >= 3)
     os.killpg(process.pid, signal.SIGINT)
     done = ended(process)
     assert (done.status, done.stdout) == (130, ""), done.stderr

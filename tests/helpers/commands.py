@@ -33,6 +33,17 @@ def messages(stderr: str | bytes) -> str:
     return re.sub(r"(?m)^search: .*\n", "", stderr if isinstance(stderr, str) else stderr.decode())
 
 
+def is_running(process: int) -> bool:
+    """Whether it has not ended. One that has ended stays, without its memory, until its parent asks for its status."""
+    try:
+        os.kill(process, 0)
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except ProcessLookupError:
+        return False
+    except FileNotFoundError:  # no /proc, or it ended between the two questions
+        return True
+
+
 class Started:
     """A command that runs: `nmt` with these arguments, `text` as standard input, in the environment with more.
 

@@ -58,3 +58,12 @@ def rows_without_clock(run: Path) -> list[dict[str, float]]:
     """The rows of a run's metrics without what depends on the clock."""
     clock = {"seconds", "target_tokens_per_second", "tflops", "data_wait"}
     return [{k: value for k, value in row.items() if k not in clock} for row in rows_of(run / "metrics.jsonl")]
+
+
+def logged_rows(run: Path) -> int:
+    """How many rows a run's metrics have so far. The file may not exist yet, or be removed by a run that starts again
+    because it was killed before its first state."""
+    try:
+        return (run / "metrics.jsonl").read_bytes().count(b"\n")
+    except FileNotFoundError:
+        return 0
