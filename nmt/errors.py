@@ -25,6 +25,11 @@ def current_folder() -> str:
         return "the current folder, which has been deleted"
 
 
+def in_one_line(error: BaseException) -> str:
+    """An exception's message with its lines joined, or the exception's name."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 def first_line(error: Exception) -> str:
     """The first line of an exception's message that is not empty, or the exception's name."""
     return next(filter(None, str(error).split("\n")), type(error).__name__)

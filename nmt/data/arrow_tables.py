@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.config import schema
 from nmt.data.tables import column_names, one_line
-from nmt.errors import NmtError
+from nmt.errors import NmtError, in_one_line
 from nmt.files.text import file_digest, reading
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _library_reason(corpus: schema.Corpus) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, NmtError):
             raise
-        reason = " ".join(str(error.__cause__ or error).split())
+        reason = in_one_line(error.__cause__ or error)
         folder = "" if Path(corpus.hub or "").is_dir() else " (nor is there a folder of this name)"
         raise NmtError(
             f"{corpus.label}: the dataset cannot be read: {reason or type(error).__name__}{folder}"

@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 from nmt.config import schema
-from nmt.errors import NmtError
+from nmt.errors import NmtError, in_one_line
 
 log = logging.getLogger("nmt")
 
@@ -47,7 +47,7 @@ def find_files(name: str, pair: str, name_shown: str, pair_shown: str, other_pai
     # The library raises exceptions of many kinds; for a wrong checksum it ends the process.
     except (Exception, SystemExit) as error:
         stopped = isinstance(error, SystemExit)
-        reason = "sacreBLEU has said why" if stopped else " ".join(str(error).split()) or type(error).__name__
+        reason = "sacreBLEU has said why" if stopped else in_one_line(error)
         raise NmtError(
             f"{name_shown}: cannot be downloaded ({reason}): check the network, and delete {folder} if a download was "
             "interrupted; or give the text files instead"

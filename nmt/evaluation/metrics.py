@@ -8,7 +8,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.ter import TER
 
 from nmt.config.language_codes import base
-from nmt.errors import NmtError
+from nmt.errors import NmtError, in_one_line
 
 
 def bleu_metric(language: str, *, tokenizer: str | None = None, quiet: bool = False, sentences: bool = False) -> BLEU:
@@ -40,7 +40,7 @@ def check_tokenizer(name: str) -> None:
             f"({error}): check the network and try again"
         ) from None
     except (RuntimeError, ImportError) as error:
-        raise NmtError(f"--tokenize {name}: {' '.join(str(error).split())}") from None
+        raise NmtError(f"--tokenize {name}: {in_one_line(error)}") from None
 
 
 def ter_metric(target_language: str) -> TER:

@@ -22,7 +22,7 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export.transformer_weights import Linear, build_transformer, padded
 from nmt.config.schema import Config, DataConfig, DecodingConfig, TransformerConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
-from nmt.errors import NmtError
+from nmt.errors import NmtError, in_one_line
 from nmt.models.transformer.attention import MultiHeadAttention
 from nmt.models.transformer.model import Transformer
 
@@ -47,8 +47,8 @@ def load_package() -> Any:
     try:
         import transformers
     except ImportError as error:
-        why = " ".join(str(error).split())  # it has several lines where a package that it needs is too old
-        raise NmtError(f"transformers cannot be loaded ({why}): pip install 'transformers>=5'") from None
+        # It has several lines where a package that it needs is too old.
+        raise NmtError(f"transformers cannot be loaded ({in_one_line(error)}): pip install 'transformers>=5'") from None
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     # MarianTokenizer loads sacremoses, but does not use it to split text into subwords.
