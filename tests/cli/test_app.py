@@ -377,6 +377,7 @@ def test_a_signal_saves_and_ends(corpus: Path, tmp_path: Path, number: signal.Si
 STAGES = """data.stages=[
     {weights: {train: 3, validation: 1}, steps: 13}, {weights: {validation: 1}, passes: {validation: 2.5}},
     {weights: {train: 1, validation: 1}, steps: 19}, {weights: {train: 1}}]"""
+START = "training.start_from={start}"
 
 
 @pytest.mark.parametrize(
@@ -385,18 +386,22 @@ STAGES = """data.stages=[
         (),
         (RECURRENT, "training.token_cutoff=0.1"),
         (STAGES, "data.pool_pairs=150", "data.validation_in_training=warn", "training.consistency=simcut"),
-        ("training.consistency=rdrop", "training.token_cutoff=0.1"),
+        ("training.consistency=rdrop", "training.token_cutoff=0.1", START, "training.freeze=[encoder.0]"),
     ],
-    ids=["", "recurrent, token cutoff", "stages, simcut", "rdrop"],
+    ids=["", "recurrent, token cutoff", "stages, simcut", "rdrop, from a model"],
 )
 def test_killed_at_any_moment_the_run_ends_the_same(corpus: Path, tmp_path: Path, changes: tuple[str, ...]) -> None:
-    settings = [*changes, "training.max_steps=60", "training.validation_bleu=false", "training.validate_every=20"]
+    start = tmp_path / "start"
+    settings = [change.format(start=start) if change == START else change for change in changes]
+    settings += ["training.max_steps=60", "training.validation_bleu=false", "training.validate_every=20"]
     if STAGES in changes:
         corpora = [f"{{source: {corpus}/{name}.en, target: {corpus}/{name}.de, name: {name}}}"
                    for name in ("train", "validation")]  # fmt: skip
         settings += [f"data.train=[{', '.join(corpora)}]", "data.validation_in_training=warn"]
     config = tmp_path / "config.yaml"
     config.write_text(config_text(corpus, tmp_path / "run"))
+    if START in changes:
+        assert run("train", config, "training.max_steps=3", f"run_dir={start}").returncode == 0
     assert run("train", config, *settings, f"run_dir={tmp_path / 'whole'}").returncode == 0
     for rows in (1, 3, 6):  # lines of metrics after which it is killed: long before its end, as this process may sleep
         process = Started("train", config, *settings)
