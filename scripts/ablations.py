@@ -63,7 +63,10 @@ def train(
     nproc_per_node: grid.Ranks = None,
     jobs: grid.Jobs = 1,
     halve: Annotated[
-        str | None, typer.Option(metavar="STEP,…", help="After each of these steps, stop the worse half of the rows.")
+        str | None,
+        typer.Option(
+            metavar="STEP,…", help="After each of these steps, stop the worse half of the rows after the first."
+        ),
     ] = None,
 ) -> None:
     """Train each row and score it on the validation set, and on --test.

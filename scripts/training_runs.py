@@ -222,20 +222,20 @@ def check_halving(runs: Sequence["Run"], steps: Sequence[int]) -> None:
         if not training.validation_bleu:
             raise NmtError(f"--halve: row {run.row.row} has training.validation_bleu=false: rows are compared by BLEU")
         for step in steps:
-            if not training.validate_every <= step < training.max_steps:
+            if step % training.validate_every or not 0 < step < training.max_steps:
                 raise NmtError(
-                    f"--halve {step}: row {run.row.row} has no validation until then, or is finished: give a step of "
-                    f"at least training.validate_every={training.validate_every}, and below "
-                    f"training.max_steps={training.max_steps}"
+                    f"--halve {step}: row {run.row.row} has no validation then, or is finished: give a multiple of "
+                    f"training.validate_every={training.validate_every}, below training.max_steps={training.max_steps}"
                 )
 
 
 def halved(runs: Sequence["Run"], steps: Sequence[int], launch: Launch) -> tuple[list["Run"], dict[str, Stopped]]:
-    """Train all runs until a validation at the first of the steps, then the better half of the rows until the second,
-    and so on. Gives the runs that remain, and the rows that were stopped. A row of which a run fails does not remain.
+    """Train all runs until a validation at the first of the steps, then the first row, with which the others are
+    compared, and the better half of the others until the second, and so on. Gives the runs that remain, and the rows
+    that were stopped. A row of which a run fails does not remain.
 
     A row is as good as its best validation BLEU until that step, the mean over its seeds; of equal ones the row with
-    the lower validation loss is better. The first row, with which the others are compared, remains unless it fails.
+    the lower validation loss is better.
     """
     first, left, stopped = runs[0].row.row, list(runs), dict[str, Stopped]()
     for step in steps:
@@ -247,8 +247,8 @@ def halved(runs: Sequence["Run"], steps: Sequence[int], launch: Launch) -> tuple
             break
         means = {row: _means([run for run in left if run.row.row == row], step) for row in rows}
         bleu = {row: mean for row, (mean, _) in means.items()}
-        best = sorted(rows, key=lambda row: (-means[row][0], means[row][1]))[: math.ceil(len(rows) / 2)]
-        kept = {first, *best}
+        others = sorted(set(rows) - {first}, key=lambda row: (-means[row][0], means[row][1], rows.index(row)))
+        kept = {first, *others[: math.ceil(len(others) / 2)]}
         stopped |= {row: Stopped(step, bleu[row]) for row in rows if row not in kept}
         left = [run for run in left if run.row.row in kept]
         for row in sorted(rows, key=bleu.__getitem__, reverse=True):

@@ -57,9 +57,9 @@ def prepare(
 
     settings, vocabulary = schema.load(config, overrides or ()), None
     if settings.training.start_from is not None:
-        from nmt.commands.train import start_of
+        from nmt.commands.train import begun
 
-        start = start_of(settings)
+        settings, start = begun(settings)
         vocabulary = start.vocabulary if start else None
     if report is None:
         text.result(preparation.prepare(settings, vocabulary).report)

@@ -46,7 +46,7 @@ def train(config: Config, device_name: str, *, profile: bool = False) -> StopReq
         if ranks.first:
             run_folder.check_config(Path(config.run_dir), config)
         # Refuses settings that do not fit a saved state, or another model, before anything is built for them.
-        start = ranks.broadcast(start_of(config) if ranks.first else None)
+        config, start = ranks.broadcast(begun(config) if ranks.first else (config, None))
         memory.check_model(config, where, ranks.local_size, start.vocabulary if start else None)
         with ranks.local_first():
             data = training_data(config, ranks, start)
@@ -61,15 +61,18 @@ def _threads(ranks: Ranks) -> int:
     return torch.get_num_threads()
 
 
-def start_of(config: Config) -> Start | None:
-    """The model that a run starts from, or has started from: then its saved state knows it, and no file is read.
+def begun(config: Config) -> tuple[Config, Start | None]:
+    """The settings of a run, and the model that it starts from, or has started from: then its saved state knows it, and
+    it need not be there any more.
 
     Raises NmtError for settings with which the saved state cannot be resumed, and as `start_from.read`.
     """
     if saved := state.saved(Path(config.run_dir)):
-        state.check_settings(config, saved[0].config, Path(config.run_dir))
-        return saved[0].start
-    return start_from.read(config)
+        identity, _ = saved
+        config = start_from.as_begun(config, identity.config, identity.start)
+        state.check_settings(config, identity.config, Path(config.run_dir))
+        return config, identity.start
+    return config, start_from.read(config)
 
 
 def training_data(

@@ -105,6 +105,8 @@ def of_corpus(corpus: data_section.Corpus, key: str) -> Iterator[str]:
         for column in ("source_column", "target_column"):
             if getattr(corpus, column) is not None:
                 yield f"{key}.{column} does not go with {key}.source: plain text has no columns"
+    if (name := corpus.own_name) is not None and name != name.strip():
+        yield f"{key}.name: {name!r}: begins or ends with a space: delete it"
     if corpus.tag is not None and not re.fullmatch(_TAG, corpus.tag):
         yield f"{key}.tag: {corpus.tag!r}: must be a name in angle brackets that is not taken, such as <bt>"
     for kind, names in {"hub": ("split", "revision", "streaming"), "opus": ("version",)}.items():
@@ -293,6 +295,11 @@ def of_consistency(training: sections.TrainingConfig, model: sections.ModelConfi
         yield (
             f"training.consistency={training.consistency} does not go with model.attention_choice=hard, which reads "
             "other positions in each pass: remove one of them"
+        )
+    if training.token_cutoff and not training.cutoff:
+        yield (
+            f"{training.token_cutoff=:g} has no effect with training.consistency=simcut and "
+            "training.consistency_weight=0, as there is no second pass: delete it, or set training.consistency=none"
         )
     of_model = [getattr(model, name, 0) for name in ("dropout", "attention_dropout", "activation_dropout")]
     if training.passes > 1 and not training.cutoff and not any(of_model):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -42,7 +43,8 @@ def read_pairs(
         pairs = ((target, source) for source, target in pairs)
     first = next(pairs, None)
     if first is None:
-        raise NmtError(f"{corpus.label}: no sentence pairs: choose a corpus that has some")
+        what = f" ({replace(corpus, name=None).label})" if corpus.own_name else ""
+        raise NmtError(f"{corpus.label}{what}: no sentence pairs: choose a corpus that has some")
     yield first
     yield from pairs
     if expected is not None and fingerprint(corpus, data, default_split, digests) != expected:

@@ -255,8 +255,8 @@ def _check_tags(vocabulary_: Vocabulary, data: schema.DataConfig, started_with: 
     for i, (one, tags) in enumerate(zip(data.train, data.tags_of(data.train), strict=True)):
         for tag in tags:
             if vocabulary_.source.tag(tag) is None:
-                key = "tag" if tag == one.tag else "languages"
-                raise NmtError(f"data.train[{i}].{key}: {tag}: {whose} vocabulary")
+                key = ".tag" if tag == one.tag else ".languages" if one.languages else ""
+                raise NmtError(f"data.train[{i}]{key}: {tag}: {whose} vocabulary")
 
 
 def sample_evenly(items: Iterable[T], total: int, size: int) -> Iterator[T]:

@@ -40,6 +40,17 @@ class Weights(NamedTuple):
         return cls(1.0, 0.0, weight, 0.0)
 
 
+def described(training: TrainingConfig) -> str:
+    """The passes over each batch in a few words, with the values of settings that were left out; empty for plain
+    training."""
+    if training.passes == 1:
+        return f"token cutoff {training.cutoff[0]:g}" if training.cutoff else ""
+    method = f"{training.consistency}, weight {training.weight_of_consistency:g}"
+    if not training.cutoff:
+        return method
+    return f"{method}, token cutoff {' and '.join(f'{rate:g}' for rate in training.cutoff)} in its two passes"
+
+
 class _ConsistentCrossEntropy(plain.LossWithGradients):
     """The loss and, in the same pass over the logits, its gradients, as in `nmt.training.loss`."""
 

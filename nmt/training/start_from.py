@@ -5,11 +5,12 @@ be deleted.
 """
 
 import base64
+import contextlib
 import json
 import logging
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from nmt.config.schema import Config
 from nmt.data.vocabulary import Tokenizer, Vocabulary
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
+from nmt.files.text import file_digest
 from nmt.training import sharding
 from nmt.training.train_step import TrainStep
 
@@ -55,6 +57,25 @@ class Start:
         found = json.loads(text)
         sides = [Tokenizer(base64.b64decode(one)) for one in found["vocabulary"]]
         return Start(found["origin"], Vocabulary(sides[0], sides[-1]) if sides else None)
+
+
+def as_begun(config: Config, saved: Config, start: Start | None) -> Config:
+    """The settings of a run that goes on, with the training.start_from and the vocabulary.relearn that it began with,
+    where they are left out or name the same model in another place. saved: its settings so far; start: its model."""
+    given, before = config.training.start_from, saved.training.start_from
+    if given is None or (start is not None and _is_the_model(given, before, start)):
+        config = replace(config, training=replace(config.training, start_from=before))
+    relearn = config.vocabulary.relearn or saved.vocabulary.relearn
+    return replace(config, vocabulary=replace(config.vocabulary, relearn=relearn))
+
+
+def _is_the_model(given: str, before: str | None, start: Start) -> bool:
+    """Whether `given` is the place `before`, written otherwise, or holds the model that a run started from."""
+    if before is not None and Path(given).resolve() == Path(before).resolve():
+        return True
+    with contextlib.suppress(NmtError):
+        return file_digest(model_file.locate(Path(given))) == start.origin["sha256"]
+    return False
 
 
 def read(config: Config) -> Start | None:

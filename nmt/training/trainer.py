@@ -23,7 +23,7 @@ from nmt.device import explaining_out_of_memory
 from nmt.distributed.ranks import Ranks
 from nmt.distributed.stopping import StopRequest
 from nmt.errors import NmtError
-from nmt.training import freezing, start_from, state
+from nmt.training import consistency, freezing, start_from, state
 from nmt.training.curriculum import Curriculum
 from nmt.training.data import TrainingData
 from nmt.training.memory import micro_batch_tokens
@@ -179,7 +179,8 @@ class Trainer:
         where = f"{self.ranks.size} ranks, {self.device.type}" if self.ranks.size > 1 else str(self.device)
         threads = torch.get_num_threads()
         where += f", {threads} thread{'s' * (threads > 1)}" if self.device.type == "cpu" else ""
-        log.info("training: about %s steps per epoch%s; %s, %s", f"{steps:,}", left_out, where, training.precision)
+        how = ", ".join(filter(None, (where, training.precision, consistency.described(training))))
+        log.info("training: about %s steps per epoch%s; %s", f"{steps:,}", left_out, how)
         self.curriculum.announce(progress)
         if training.max_epochs is None:
             return training.max_steps

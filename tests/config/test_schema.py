@@ -272,6 +272,8 @@ IMPOSSIBLE = [  # overrides, and what the one message names
     *[(["model.dropout=0", f"training.consistency={name}", f"training.token_cutoff={cutoff}"],
        [f"training.consistency={name}", "training.token_cutoff", "both passes are the same"])
       for name, cutoff in (("rdrop", "null"), ("rdrop", "0"), ("simcut", "0"))],
+    (["data.validation=[{file: a.tsv, name: b}, {file: b.tsv, name: 'b '}]"],
+     ["data.validation[1].name: 'b '", "begins or ends with a space"]),
     (["decoding.beam_size=900", "vocabulary.size=500"], ["decoding.beam_size=900", "vocabulary.size=500"]),
     (["decoding.max_source_tokens=20000", "decoding.max_length_ratio=60"],
      ["decoding.max_length_ratio=60", "decoding.max_source_tokens", "20,000", "1,200,050"]),

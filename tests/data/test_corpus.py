@@ -233,6 +233,11 @@ def test_misaligned_files_state_both_counts(tmp_path: Path, source: int, target:
         read(corpus)
 
 
+def test_a_corpus_without_pairs_is_named_with_its_files(tmp_path: Path) -> None:
+    with pytest.raises(NmtError, match=r"^news \(.*a\.tsv\): no sentence pairs: choose"):
+        read(Corpus(file=write(tmp_path / "a.tsv", b""), name="news"))
+
+
 @pytest.mark.parametrize(
     ("name", "content", "columns", "message"),
     [

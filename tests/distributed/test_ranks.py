@@ -24,7 +24,7 @@ from helpers.runs import config_text, rows_without_clock
 from helpers.train_steps import before_step
 
 from nmt.checkpoints import model_file
-from nmt.commands.train import start_of, train, training_data
+from nmt.commands.train import begun, train, training_data
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.data.batching import Batches
@@ -56,7 +56,7 @@ def config_of(corpus: Path, run: Path, *overrides: str) -> Config:
 
 
 def trainer(config: Config, ranks: Ranks) -> Trainer:
-    start = ranks.broadcast(start_of(config) if ranks.first else None)
+    config, start = ranks.broadcast(begun(config) if ranks.first else (config, None))
     return Trainer(config, training_data(config, ranks, start), CPU, ranks)
 
 

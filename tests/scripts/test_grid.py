@@ -513,9 +513,9 @@ def test_the_worse_half_is_stopped_early_and_not_started_again(grid: Any, recipe
     training_runs, means = grid.training_runs, SimpleNamespace(device="cpu", ranks=None, jobs=jobs)
     runs = rows_of_quality(grid, recipe, [0.1, 0.5, 0.3, 0.7, 0.2])
     left, stopped = training_runs.halved(runs, [3, 6], means)
-    assert [run.row.row for run in left] == ["row0", "row1", "row3"]
+    assert [run.row.row for run in left] == ["row0", "row3"]
     assert {row: (one.step, one.bleu) for row, one in stopped.items()} == {
-        "row4": (3, approx(0.6)), "row2": (6, approx(1.8))
+        "row2": (3, approx(0.9)), "row4": (3, approx(0.6)), "row1": (6, approx(3.0))
     }  # fmt: skip
     starts = recipe.parent / "out" / "starts"
     before = starts.read_text()
@@ -672,13 +672,24 @@ def test_a_signal_to_a_run_that_has_come_far_enough_ends_the_grid(grid: Any, rec
     ("steps", "problem"),
     [
         ([6, 3], "--halve 6,3: give each step once, the smallest first"),
-        ([3, 12], "--halve 12: row row0 has no validation until then, or is finished"),
+        ([3, 12], "--halve 12: row row0 has no validation then, or is finished"),
         ([0], "--halve 0: row row0 has no validation"),
     ],
 )
 def test_steps_of_halving_are_checked_first(grid: Any, recipe: Path, steps: list[int], problem: str) -> None:
     with pytest.raises(NmtError, match=problem):
         grid.training_runs.check_halving(rows_of_quality(grid, recipe, [0.1]), steps)
+
+
+def test_rows_are_compared_only_after_steps_that_are_validated(grid: Any, recipe: Path) -> None:
+    row = grid.Row(row="one", settings=("training.validate_every=4", "training.max_steps=12"))
+    runs = grid.runs(grid.Grid(rows=(row,)), (row,), recipe, (), recipe.parent / "out", None, 1)
+    grid.training_runs.check_halving(runs, [4, 8])
+    said = (
+        r"--halve 6: row one has no validation then, or is finished: give a multiple of training\.validate_every=4, b"
+    )
+    with pytest.raises(NmtError, match=said):
+        grid.training_runs.check_halving(runs, [6])
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

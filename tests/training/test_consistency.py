@@ -24,7 +24,7 @@ from nmt.models.embedding import embedded
 from nmt.models.recurrent.model import RecurrentModel
 from nmt.models.transformer.model import Transformer
 from nmt.training import loss as plain_loss
-from nmt.training.consistency import Weights, consistent_cross_entropy
+from nmt.training.consistency import Weights, consistent_cross_entropy, described
 from nmt.training.objective import Objective
 from nmt.training.trainer import Trainer
 
@@ -329,12 +329,30 @@ def test_settings() -> None:
 
 
 @pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, ""),
+        ({"token_cutoff": 0.1}, "token cutoff 0.1"),
+        ({"consistency": "rdrop"}, "rdrop, weight 5"),
+        ({"consistency": "simcut"}, "simcut, weight 3, token cutoff 0 and 0.05 in its two passes"),
+        ({"consistency": "rdrop", "consistency_weight": 0.0}, ""),
+    ],
+)
+def test_the_log_has_the_values_of_settings_that_were_left_out(settings: dict[str, Any], said: str) -> None:
+    assert described(training(**settings)) == said
+
+
+@pytest.mark.parametrize(
     ("overrides", "problem"),
     [
         (["training.consistency_weight=3"], "training.consistency_weight=3 needs training.consistency=rdrop or simcut"),
         (
             ["training.consistency=rdrop", "model.architecture=recurrent", "model.attention_choice=hard"],
             "training.consistency=rdrop does not go with model.attention_choice=hard",
+        ),
+        (
+            ["training.consistency=simcut", "training.consistency_weight=0", "training.token_cutoff=0.3"],
+            "training.token_cutoff=0.3 has no effect with training.consistency=simcut and training.consistency_weight",
         ),
         (["training.consistency=r-drop"], "expected none | rdrop | simcut; found r-drop"),
     ],

@@ -20,8 +20,8 @@ from nmt.checkpoints import averaging, model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.report.page import to_data
 from nmt.commands.report.run import gather
-from nmt.commands.train import start_of, train, training_data
-from nmt.config import writer
+from nmt.commands.train import begun, train, training_data
+from nmt.config import schema, writer
 from nmt.config.schema import Config
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import NmtError
@@ -46,7 +46,8 @@ def trained(make_config: MakeConfig, tmp_path: Path) -> Path:
 
 def trainer(config: Config) -> Trainer:
     """As `train` makes it."""
-    return Trainer(config, training_data(config, start=start_of(config)), torch.device("cpu"))
+    config, start = begun(config)
+    return Trainer(config, training_data(config, start=start), torch.device("cpu"))
 
 
 def step_0(run: Path) -> Checkpoint:
@@ -175,18 +176,45 @@ def test_a_resumed_run_needs_the_model_no_more_and_is_bit_exact(
 
 def test_in_a_begun_run_another_model_is_refused(make_config: MakeConfig, trained: Path, tmp_path: Path) -> None:
     some = (QUIET, *SHORT, "training.max_steps=2")
-    for name, begun, now in [
+    for name, first, now in [
         ("one", f"training.start_from={trained}", "training.start_from=another"),
         ("two", "training.start_from=null", f"training.start_from={trained}"),
     ]:
         run = f"run_dir={tmp_path / name}"
-        train(make_config(run, begun, *some), "cpu")
-        path, before = begun.split("=")
+        train(make_config(run, first, *some), "cpu")
+        path, before = first.split("=")
         said = (
             f"({path}: {before} in the saved run, {now.split('=')[1]} now): restore {path}={before}, or set a new run"
         )
         with pytest.raises(NmtError, match=re.escape(said)):
             train(make_config(run, now, *some), "cpu")
+
+
+@pytest.mark.parametrize("settings", [(), ("vocabulary.relearn=true", "vocabulary.size=290")])
+def test_a_begun_run_keeps_its_model_where_it_is_left_out_or_named_otherwise(
+    make_config: MakeConfig, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: tuple[str, ...]
+) -> None:
+    start, folder, some = f"training.start_from={trained}", f"run_dir={tmp_path / 'run'}", (QUIET, *SHORT)
+    train(make_config(folder, start, *some, *settings, "training.max_steps=1"), "cpu")
+    monkeypatch.chdir(trained.parent)
+    copied = tmp_path / "copy.safetensors"
+    shutil.copy(trained / "best.safetensors", copied)
+    shutil.copytree(trained, tmp_path / "moved")
+    without = [one for one in (*some, *settings) if "relearn" not in one]
+    resumed = (
+        *([*some, *settings, f"training.start_from={same}"] for same in (trained.name, copied, tmp_path / "moved")),
+        without, [*some, *settings, start],  # left out once, and given again
+    )  # fmt: skip
+    for steps, now in enumerate(resumed, start=2):
+        train(make_config(folder, *now, f"training.max_steps={steps}"), "cpu")
+        written = schema.load(tmp_path / "run" / "config.yaml")
+        assert written.training.start_from == str(trained)
+        assert written.vocabulary.relearn == bool(settings)
+    with pytest.raises(NmtError, match=r"training\.start_from: .* in the saved run, .*ema\.safetensors now"):
+        train(make_config(folder, *some, *settings, f"training.start_from={trained / 'ema.safetensors'}"), "cpu")
+    # The same folder, whose best model is another one by now.
+    (trained / "ema.safetensors").replace(trained / "best.safetensors")
+    train(make_config(folder, *some, *settings, start, "training.max_steps=9"), "cpu")
 
 
 def test_a_model_that_changes_while_data_is_prepared_is_refused(make_config: MakeConfig, tmp_path: Path) -> None:
@@ -307,7 +335,7 @@ def test_a_model_of_other_settings_is_refused_before_data_is_prepared(
 
 def test_a_model_that_is_not_there_is_named_with_the_setting(make_config: MakeConfig, tmp_path: Path) -> None:
     with pytest.raises(NmtError, match=r"training\.start_from: .*nowhere: no such file"):
-        start_of(make_config(f"training.start_from={tmp_path / 'nowhere'}"))
+        begun(make_config(f"training.start_from={tmp_path / 'nowhere'}"))
 
 
 def test_prepare_takes_the_vocabulary_of_the_model(make_config: MakeConfig, tmp_path: Path) -> None:
@@ -326,12 +354,12 @@ def test_tokens_that_the_vocabulary_does_not_have_are_refused(
     saved(tmp_path / "model", make_checkpoint(config))
     one = f"{{source: {corpus}/train.en, target: {corpus}/train.de"
     both = f"data.train=[{one}}}, {one}, reversed: true}}]"
-    for corpora, key, tag in [(f"data.train=[{one}, tag: <bt>}}]", "tag", "<bt>"), (both, "languages", "<2de>")]:
-        said = f"data.train[0].{key}: {tag}: the model in training.start_from has no such token: set vocabulary.relearn"
+    for corpora, key, tag in [(f"data.train=[{one}, tag: <bt>}}]", ".tag", "<bt>"), (both, "", "<2de>")]:
+        said = f"data.train[0]{key}: {tag}: the model in training.start_from has no such token: set vocabulary.relearn"
         with pytest.raises(NmtError, match=re.escape(said)):
             train(make_config(f"training.start_from={tmp_path / 'model'}", corpora, QUIET), "cpu")
     saved(tmp_path / "model", make_checkpoint(make_config(both)))
-    start_of(config)
+    begun(config)
     assert "that model expects a token such as <2de> before each source" in caplog.text
 
 
