@@ -149,11 +149,13 @@ def test_killed_and_run_again_it_gives_the_same_bytes(model: Path, tmp_path: Pat
     kept[0].write_text(kept[0].read_text().replace("\t", "\tkept ", 1))
     done = run(model, source, "--output", tmp_path / "out", "--scores", *many)
     assert done.returncode == 0 and "of 8,000 lines are translated: continuing" in done.stderr
-    whole = run(model, source, "--output", tmp_path / "whole", "--scores")
+    # By as many processes: with other batches, scores may differ in their last digit.
+    whole = run(model, source, "--output", tmp_path / "whole", "--scores", *many)
     assert whole.returncode == 0
     text = (tmp_path / "out").read_text()
     assert text.count("\tkept ") == 1
-    assert text.replace("\tkept ", "\t") == (tmp_path / "whole").read_text()
+    lines = text.replace("\tkept ", "\t").split("\n"), (tmp_path / "whole").read_text().split("\n")
+    assert [both for both in zip(*lines, strict=True) if both[0] != both[1]][:3] == []
     assert names(tmp_path) == {"in", "out", "whole"}
 
 
