@@ -123,7 +123,7 @@ def test_a_vocabulary_without_the_token_of_a_language_is_refused(
 ) -> None:
     model = tmp_path / "other.model"
     model.write_bytes(prepare(make_config()).vocabulary.source.proto)
-    with pytest.raises(NmtError, match=r"data.train\[0\].languages: <2de>: vocabulary.source_model has no such"):
+    with pytest.raises(NmtError, match=r"data.train\[0\]: <2de>: vocabulary.source_model has no such"):
         prepare(changed(counting, vocabulary={"source_model": str(model)}))
 
 
