@@ -8,6 +8,7 @@ import base64
 import contextlib
 import json
 import logging
+import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -71,7 +72,7 @@ def as_begun(config: Config, saved: Config, start: Start | None) -> Config:
 
 def _is_the_model(given: str, before: str | None, start: Start) -> bool:
     """Whether `given` is the place `before`, written otherwise, or holds the model that a run started from."""
-    if before is not None and Path(given).resolve() == Path(before).resolve():
+    if before is not None and os.path.realpath(given) == os.path.realpath(before):  # unlike Path.resolve, for loops too
         return True
     with contextlib.suppress(NmtError):
         return file_digest(model_file.locate(Path(given))) == start.origin["sha256"]
