@@ -100,9 +100,7 @@ def _library_reason(corpus: schema.Corpus) -> Iterator[None]:
             raise
         reason = in_one_line(error.__cause__ or error)
         folder = "" if Path(corpus.hub or "").is_dir() else " (nor is there a folder of this name)"
-        raise NmtError(
-            f"{corpus.label}: the dataset cannot be read: {reason or type(error).__name__}{folder}"
-        ) from error
+        raise NmtError(f"{corpus.label}: the dataset cannot be read: {reason}{folder}") from error
 
 
 def hub_content(corpus: schema.Corpus) -> list[str]:

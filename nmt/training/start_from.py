@@ -62,7 +62,8 @@ class Start:
 
 def as_begun(config: Config, saved: Config, start: Start | None) -> Config:
     """The settings of a run that goes on, with the training.start_from and the vocabulary.relearn that it began with,
-    where they are left out or name the same model in another place. saved: its settings so far; start: its model."""
+    where they are left out or name the same model in another place: once it has begun they have no effect, so that
+    they may be removed. saved: its settings so far; start: its model."""
     given, before = config.training.start_from, saved.training.start_from
     if given is None or (start is not None and _is_the_model(given, before, start)):
         config = replace(config, training=replace(config.training, start_from=before))

@@ -33,14 +33,15 @@ log = logging.getLogger("nmt")
 
 FORMAT = "nmt-state"
 _FIXED_SETTINGS = (
-    "model", "vocabulary.", "seed", "training.batch_tokens", "training.best_", "training.optimizer", "data.pool_pairs",
-    "data.source_language", "data.target_language", "data.max_length", "data.drop_copies", "data.drop_duplicates",
-    "data.language_tags", "data.clean", "data.augment.", "data.temperature", "data.stages",
+    "model", "vocabulary.", "seed", "training.start_from", "training.batch_tokens", "training.best_",
+    "training.optimizer", "data.pool_pairs", "data.source_language", "data.target_language", "data.max_length",
+    "data.drop_copies", "data.drop_duplicates", "data.language_tags", "data.clean", "data.augment.", "data.temperature",
+    "data.stages",
 )  # fmt: skip
 # Files may be moved or renamed; whether they hold the same text is seen once they are read.
 _FIXED_OF_CORPORA = re.compile(r"data\.train(\[\d+\]\.(weight|tag|languages|reversed))?")
 _LISTS = ("data.train", "data.stages")
-_FREE_SETTINGS = ("model.dropout", "model.attention_dropout", "model.activation_dropout", "vocabulary.relearn")
+_FREE_SETTINGS = ("model.dropout", "model.attention_dropout", "model.activation_dropout")
 
 
 @dataclass
@@ -171,13 +172,10 @@ class Identity:
 
 
 def check_settings(config: Config, saved: Config, run: Path) -> None:
-    """Raises NmtError naming the changed settings with which the saved state in `run` cannot be resumed."""
+    """Raises NmtError naming the changed settings with which the saved state in `run` cannot be resumed. config: as
+    `start_from.as_begun` gives it."""
     changed = _changes(saved, config)
-    fatal = tuple(path for path in changed if _is_fixed(path))
-    # Where a run has begun, these have no effect: they may be removed, but what they ask for would not be done.
-    begins_with = {"training.start_from": config.training.start_from, "vocabulary.relearn": config.vocabulary.relearn}
-    fatal += tuple(path for path, wanted in begins_with.items() if path in changed and wanted)
-    if fatal:
+    if fatal := tuple(path for path in changed if _is_fixed(path)):
         raise _not_resumable(run, "other settings", changed, fatal)
 
 
