@@ -1,4 +1,5 @@
-"""The files of a CTranslate2 model, from the weights of a model file. Loads neither PyTorch nor CTranslate2.
+"""The files of a CTranslate2 model, from the weights of a model file. Loads neither PyTorch nor CTranslate2, and numpy
+only where numbers are computed, not where they are copied: loading it takes longer than converting a small model.
 
 CTranslate2 supports every setting of our Transformer: positions are rotary there too, or are written as a table, so
 that any layout is exact, and keys and values of different widths are padded with zeros. The bytes are those that
@@ -12,19 +13,18 @@ import json
 import math
 import struct
 from collections.abc import Iterator, Mapping
-from typing import Any
-
-import numpy as np
+from itertools import accumulate, pairwise
 
 from nmt.config.schema import Config, TransformerConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer, Vocabulary
 from nmt.errors import NmtError
+from nmt.files.tensors import Array
 
-Array = np.ndarray[Any, np.dtype[Any]]
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16")
 
 _VERSION, _REVISION = 6, 7  # of the binary format, and of the names of a Transformer's variables
-_TYPES = {"float32": 0, "int8": 1, "int16": 2, "int32": 3, "float16": 4, "uint16": 5}  # uint16: bits of a bfloat16
+_TYPES = {"float32": 0, "int8": 1, "int16": 2, "int32": 3, "float16": 4, "bfloat16": 5}
+_FORMATS = {"float32": "<f", "int8": "<b", "int16": "<h", "int32": "<i"}  # of the module struct
 _ACTIVATIONS = {"relu": 0, "swish": 2, "gelu": 3}  # ours is the exact x · Φ(x); 1 and 4 are approximations
 _NORM_EPSILON = 1e-5  # of torch.nn.LayerNorm
 # Half of int8's range: x86 processors without VNNI add two products of a weight and an input, which may be 255, in
@@ -87,16 +87,34 @@ def _names(vocabulary: Vocabulary, side: Tokenizer) -> list[str]:
 def _divided(variables: Mapping[str, Array]) -> dict[str, Array]:
     """The matrices with rows for the parts of what is never chosen: [V, D] → [V + 3·16, D]. Equal ones stay one."""
     output, names = variables["decoder/projection/weight"], ("encoder/embeddings_0/weight", "decoder/embeddings/weight")
-    rows = np.tile(output[[*_NEVER]], (_PARTS - 1, 1))
-    longer = np.concatenate([output, rows])
-    bias = np.zeros(len(longer), np.float32)
-    bias[[*_NEVER]] = bias[len(output) :] = -math.log(_PARTS)
-    found = {"decoder/projection/weight": longer, "decoder/projection/bias": bias}
+    rows = [_rows(output, number, number + 1) for number in _NEVER] * (_PARTS - 1)
+    longer = _joined(output, *rows)
+    bias = [0.0] * output.shape[0] + [-math.log(_PARTS)] * len(rows)
+    for number in _NEVER:
+        bias[number] = -math.log(_PARTS)
+    added = Array("float32", (len(bias),), struct.pack(f"<{len(bias)}f", *bias))
+    found = {"decoder/projection/weight": longer, "decoder/projection/bias": added}
     found |= {name: longer for name in names if variables[name] is output}
     if variables["decoder/embeddings/weight"] is not output:  # needs as many rows; these are never read
-        own = np.concatenate([variables["decoder/embeddings/weight"], rows])
+        own = _joined(variables["decoder/embeddings/weight"], *rows)
         found |= {name: own for name in names if variables[name] is variables["decoder/embeddings/weight"]}
     return found
+
+
+def _rows(of: Array, start: int, end: int) -> Array:
+    """Some rows: [N, …] → [end - start, …]."""
+    size = of.size // of.shape[0]
+    return Array(of.dtype, (end - start, *of.shape[1:]), memoryview(of.content)[start * size : end * size])
+
+
+def _joined(*parts: Array) -> Array:
+    """The rows of all parts: [N, …], [M, …], … → [N + M + …, …]."""
+    rows = sum(part.shape[0] for part in parts)
+    return Array(parts[0].dtype, (rows, *parts[0].shape[1:]), b"".join(part.content for part in parts))
+
+
+def _scalar(value: float, dtype: str) -> Array:
+    return Array(dtype, (), struct.pack(_FORMATS[dtype], value))
 
 
 def _variables(
@@ -108,18 +126,18 @@ def _variables(
     target = given.take("target_embedding.weight", len(vocabulary.target), width)
     source = target if config.tie == "all" else given.take("source_embedding.weight", len(vocabulary.source), width)
     output = given.take("output.weight", len(vocabulary.target), width) if config.tie == "none" else target
-    found: dict[str, Array] = {
+    found = {
         "encoder/embeddings_0/weight": source,
-        "encoder/embeddings_merge": np.array(0, np.int8),
-        "encoder/multi_query_attention": np.array(0, np.int8),
+        "encoder/embeddings_merge": _scalar(0, "int8"),
+        "encoder/multi_query_attention": _scalar(0, "int8"),
         "decoder/embeddings/weight": target,
         "decoder/projection/weight": output,
-        "decoder/alibi": np.array(0, np.int8),
-        "decoder/alibi_use_positive_positions": np.array(0, np.int8),
-        "decoder/alignment_heads": np.array(1, np.int16),
-        "decoder/alignment_layer": np.array(-1, np.int16),
-        "decoder/scale_alibi": np.array(0, np.int8),
-        "decoder/start_from_zero_embedding": np.array(0, np.int8),
+        "decoder/alibi": _scalar(0, "int8"),
+        "decoder/alibi_use_positive_positions": _scalar(0, "int8"),
+        "decoder/alignment_heads": _scalar(1, "int16"),
+        "decoder/alignment_layer": _scalar(-1, "int16"),
+        "decoder/scale_alibi": _scalar(0, "int8"),
+        "decoder/start_from_zero_embedding": _scalar(0, "int8"),
     }
     tables: dict[str, Array] = {}  # none of rotary positions
     if config.positions == "learned":
@@ -132,10 +150,10 @@ def _variables(
     layers = config.encoder_layers or config.layers, config.decoder_layers or config.layers
     for name, count in zip(("encoder", "decoder"), layers, strict=True):
         found |= {
-            f"{name}/activation": np.array(_ACTIVATIONS[config.activation], np.int8),
-            f"{name}/num_heads": np.array(config.heads, np.int16),
-            f"{name}/pre_norm": np.array(config.norm == "pre", np.int8),
-            f"{name}/scale_embeddings": np.array(1, np.int8),
+            f"{name}/activation": _scalar(_ACTIVATIONS[config.activation], "int8"),
+            f"{name}/num_heads": _scalar(config.heads, "int16"),
+            f"{name}/pre_norm": _scalar(config.norm == "pre", "int8"),
+            f"{name}/scale_embeddings": _scalar(1, "int8"),
         }
         if config.norm == "pre":
             found |= given.norm(f"{name}/layer_norm", f"{name}_norm", width)
@@ -157,9 +175,9 @@ def _variables(
 def _rotary(to: str, key_size: int) -> dict[str, Array]:
     """Rotates the first `key_size` numbers of a head's queries and keys as nmt.models.transformer.attention does."""
     return {
-        f"{to}/rotary_base": np.array(10_000, np.float32),
-        f"{to}/rotary_dim": np.array(key_size, np.int32),
-        f"{to}/rotary_interleave": np.array(0, np.int8),
+        f"{to}/rotary_base": _scalar(10_000, "float32"),
+        f"{to}/rotary_dim": _scalar(key_size, "int32"),
+        f"{to}/rotary_interleave": _scalar(0, "int8"),
     }
 
 
@@ -199,52 +217,60 @@ class _Given:
         joint = self.linear("", f"{name}.projection", sum(rows), width, bias)
         output = self.linear("", f"{name}.output", width, count * value, bias)
         first, last = ("linear_0", "linear_1") if ".self_" in name else ("linear_1", "linear_2")
-        found = {f"{to}/{last}{part}": array for part, array in output.items()}
-        for part, array in joint.items():
+        found = {f"{to}/{last}{part}": weight for part, weight in output.items()}
+        for part, weight in joint.items():
             if key != value:
-                pieces = np.split(array, np.cumsum(rows)[:-1])
-                array = np.concatenate([_widened(piece, count, wide) for piece in pieces])
+                ends = list(accumulate(rows, initial=0))
+                weight = _joined(*(_widened(_rows(weight, *of), count, wide) for of in pairwise(ends)))
             if first == "linear_1":
-                found[f"{to}/linear_0{part}"], array = np.split(array, [count * wide])
-            found[f"{to}/{first}{part}"] = array
+                queries = count * wide
+                found[f"{to}/linear_0{part}"] = _rows(weight, 0, queries)
+                weight = _rows(weight, queries, weight.shape[0])
+            found[f"{to}/{first}{part}"] = weight
         if value < wide:
-            found[f"{to}/{last}/weight"] = np.ascontiguousarray(_widened(output["/weight"].T, count, wide).T)
-        found |= {f"{to}/head_dim": np.array(wide, np.int32), f"{to}/queries_scale": np.array(key**-0.5, np.float32)}
+            found[f"{to}/{last}/weight"] = _widened(output["/weight"], count, wide, columns=True)
+        found |= {f"{to}/head_dim": _scalar(wide, "int32"), f"{to}/queries_scale": _scalar(key**-0.5, "float32")}
         return found | self.norm(f"{to}/layer_norm", f"{name}_residual.norm", width)
 
 
-def _widened(rows: Array, heads: int, width: int) -> Array:
-    """Rows of H heads, [H·d, …] → [H·W, …], zeros at the end of each head."""
+def _widened(weight: Array, heads: int, width: int, *, columns: bool = False) -> Array:
+    """The rows or columns of H heads, [H·d, …] → [H·W, …] or [D, H·d] → [D, H·W], zeros at the end of each head."""
+    import numpy as np
+
+    rows = weight.numpy().T if columns else weight.numpy()
     by_head = rows.reshape(heads, len(rows) // heads, *rows.shape[1:])  # [H, d, …]
     missing = [(0, 0), (0, width - by_head.shape[1]), *[(0, 0)] * (by_head.ndim - 2)]
-    return np.pad(by_head, missing).reshape(heads * width, *rows.shape[1:])
+    wider = np.pad(by_head, missing).reshape(heads * width, *rows.shape[1:])
+    return Array.of(wider.T if columns else wider)
 
 
 def sinusoids(length: int, d_model: int, *, concatenated: bool) -> Array:
     """As nmt.models.transformer.positions.sinusoids, float32 [T, D]."""
+    import numpy as np
+
     position = np.arange(length, dtype=np.float64)[:, None]  # [T, 1]
     pair = np.arange(d_model // 2, dtype=np.float64)  # [D/2]
     exponent = pair / max(d_model // 2 - 1, 1) if concatenated else 2 * pair / d_model
     angle = position * np.exp(-math.log(10_000.0) * exponent)  # [T, D/2]
     both = np.sin(angle), np.cos(angle)
     table = np.concatenate(both, axis=1) if concatenated else np.stack(both, axis=-1).reshape(length, -1)
-    return table.astype(np.float32)
+    return Array.of(table.astype(np.float32))
 
 
 def _binary(variables: Mapping[str, Array], quantization: str) -> bytes:
     """The content of model.bin: the variables, then the names of those that equal an earlier one."""
-    first: dict[int, str] = {}  # by the identity of an array, which `variables` keeps alive
+    first: dict[int, str] = {}  # by the identity of a variable, which `variables` keeps alive
     written: list[bytes | memoryview] = []
     aliases: list[bytes] = []
     count = 0
-    for name, array in variables.items():
-        if first.setdefault(id(array), name) != name:
-            aliases += [_text(name), _text(first[id(array)])]
+    for name, variable in variables.items():
+        if first.setdefault(id(variable), name) != name:
+            aliases += [_text(name), _text(first[id(variable)])]
             continue
-        for suffix, values in _quantized(name, array, quantization):
-            sizes = struct.pack(f"<B{values.ndim}I", values.ndim, *values.shape)
-            kind = struct.pack("<BI", _TYPES[values.dtype.name], values.nbytes)
-            written += [_text(name + suffix), sizes, kind, np.ascontiguousarray(values).data]
+        for suffix, values in _quantized(name, variable, quantization):
+            sizes = struct.pack(f"<B{len(values.shape)}I", len(values.shape), *values.shape)
+            kind = struct.pack("<BI", _TYPES[values.dtype], values.size)
+            written += [_text(name + suffix), sizes, kind, values.content]
             count += 1
     head = [struct.pack("<I", _VERSION), _text("TransformerSpec"), struct.pack("<II", _REVISION, count)]
     return b"".join([*head, *written, struct.pack("<I", len(aliases) // 2), *aliases])
@@ -255,22 +281,26 @@ def _text(text: str) -> bytes:
     return struct.pack("<H", len(encoded) + 1) + encoded + b"\0"
 
 
-def _quantized(name: str, array: Array, quantization: str) -> Iterator[tuple[str, Array]]:
-    """The arrays that stand for a variable, with what is added to its name. int8 has a scale for each row of a matrix;
-    other arrays may become 16-bit floating-point numbers."""
+def _quantized(name: str, variable: Array, quantization: str) -> Iterator[tuple[str, Array]]:
+    """What stands for a variable, with what is added to its name. int8 has a scale for each row of a matrix; others
+    may become 16-bit floating-point numbers."""
     kind, _, rest = quantization.partition("_")
-    if not array.ndim or array.dtype != np.float32:
-        yield "", array
-    elif name.endswith("/weight") and kind == "int8":
-        largest = np.abs(array).max(axis=1)
+    if not variable.shape or variable.dtype != "float32" or quantization == "float32":
+        yield "", variable
+        return
+    import numpy as np
+
+    numbers = variable.numpy()
+    if name.endswith("/weight") and kind == "int8":
+        largest = np.abs(numbers).max(axis=1)
         largest[largest == 0] = _INT8_LARGEST
         scale = np.float32(_INT8_LARGEST) / np.maximum(largest, np.float32(_INT8_LARGEST) / np.finfo(np.float32).max)
-        yield "", np.rint(array * scale[:, None]).astype(np.int8)
-        yield "_scale", scale
+        yield "", Array.of(np.rint(numbers * scale[:, None]).astype(np.int8))
+        yield "_scale", Array.of(scale)
     elif "float16" in (kind, rest):
-        yield "", array.astype(np.float16)
+        yield "", Array.of(numbers.astype(np.float16))
     elif "bfloat16" in (kind, rest):
-        bits = array.view(np.uint32)  # rounded to the nearest number, and to the even one of two
-        yield "", ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+        bits = numbers.view(np.uint32)  # rounded to the nearest number, and to the even one of two
+        yield "", Array.of(((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16))
     else:
-        yield "", array
+        yield "", variable

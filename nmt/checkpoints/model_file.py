@@ -13,14 +13,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from nmt.config import schema, writer
 from nmt.config.schema import Config, ModelConfig
 from nmt.data.vocabulary import PAD, Tokenizer, Vocabulary
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
-from nmt.files.tensors import Entry
+from nmt.files.tensors import Array, Entry
 
 if TYPE_CHECKING:  # loading PyTorch takes a second, so functions import it when they need it
     from torch import Tensor, nn
@@ -107,7 +105,7 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     if not vocabulary.shared:
         protos[_TARGET] = vocabulary.target.proto
     tensors = {_WEIGHT + name: weight for name, weight in checkpoint.weights.items()}
-    tensors |= {name: torch.from_numpy(np.frombuffer(proto, np.uint8).copy()) for name, proto in protos.items()}
+    tensors |= {name: torch.frombuffer(bytearray(proto), dtype=torch.uint8) for name, proto in protos.items()}
     metadata = {
         "format": FORMAT,
         "version": str(VERSION),
@@ -147,38 +145,59 @@ def load(path: Path) -> Checkpoint:
 
 @dataclass(frozen=True)
 class Arrays:
-    """The contents of a model file without PyTorch: weights as float32 arrays. Their shapes are not checked."""
+    """The contents of a model file without PyTorch: weights as float32 numbers. Their shapes are not checked."""
 
     config: Config
     vocabulary: Vocabulary
-    weights: Mapping[str, np.ndarray[Any, Any]]
+    weights: Mapping[str, Array]
     digest: str
 
     def checkpoint(self) -> Checkpoint:
         """The same with PyTorch's tensors, without the provenance."""
         import torch
 
-        weights = {name: torch.tensor(weight) for name, weight in self.weights.items()}
+        weights = {
+            name: torch.frombuffer(bytearray(weight.content), dtype=torch.float32).reshape(weight.shape)
+            for name, weight in self.weights.items()
+        }
         return Checkpoint(self.config, self.vocabulary, weights, {}, self.digest)
+
+    def are_finite(self) -> bool:
+        """Whether all weights are finite numbers."""
+        return all(map(_is_finite, self.weights.values()))
 
 
 def load_arrays(path: Path) -> Arrays:
-    """Read a model file without loading PyTorch. Raises NmtError where it cannot be read; `load` says more."""
+    """Read a model file without loading PyTorch, or numpy, but for weights of other types than float32. Raises
+    NmtError where it cannot be read; `load` says more."""
     with tensor_file.opened(path) as file:
         config = _config(path, file.metadata)
         _check_entries(path, file.entries)
         arrays = file.arrays()
-        types = {name: entry.dtype for name, entry in file.entries.items()}
         digest = file.digest
-    vocabulary = _vocabulary(path, {name: arrays.pop(name).tobytes() for name in (_SOURCE, _TARGET) if name in arrays})
-    weights = {name.removeprefix(_WEIGHT): _as_float32(array, types[name]) for name, array in arrays.items()}
+    protos = {name: bytes(arrays.pop(name).content) for name in (_SOURCE, _TARGET) if name in arrays}
+    vocabulary = _vocabulary(path, protos)
+    weights = {name.removeprefix(_WEIGHT): _as_float32(array) for name, array in arrays.items()}
     return Arrays(config, vocabulary, weights, digest)
 
 
-def _as_float32(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
-    if dtype == "bfloat16":  # the upper half of the bits of a float32
-        return (array.astype(np.uint32) << 16).view(np.float32)
-    return array.astype(np.float32, copy=False)
+def _as_float32(weight: Array) -> Array:
+    if weight.dtype == "float32" or not weight.size:  # numpy refuses some shapes without numbers
+        return Array("float32", weight.shape, weight.content)
+    numbers = weight.numpy()
+    if weight.dtype == "bfloat16":  # the upper half of the bits of a float32
+        return Array("float32", weight.shape, (numbers.astype("uint32") << 16).tobytes())
+    return Array.of(numbers.astype("float32"))
+
+
+def _is_finite(weight: Array) -> bool:
+    """Whether all numbers are finite; float32."""
+    highest = bytes(weight.content)[3::4]  # of each number: its sign and 7 bits of its exponent, all 1 in inf and NaN
+    if b"\x7f" not in highest and b"\xff" not in highest:
+        return True
+    import numpy as np  # some number is very large, or not finite
+
+    return bool(np.isfinite(weight.numpy()).all())
 
 
 def _vocabulary(path: Path, protos: Mapping[str, bytes]) -> Vocabulary:

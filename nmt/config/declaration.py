@@ -4,7 +4,8 @@ import dataclasses
 import operator
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from functools import cache
 from typing import Any, Literal, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -86,8 +87,13 @@ class Setting(NamedTuple):
         return all(within[name](number, limit) for name, limit in self.bounds.items())
 
 
-def settings(declaration: type) -> dict[str, Setting]:
+def settings(declaration: type) -> Mapping[str, Setting]:
     """The settings and sections of a declaration itself, by name, in the order declared."""
+    return _settings(typing.cast(Hashable, declaration))  # mypy does not know that types can be hashed
+
+
+@cache  # the type hints of all sections take 10 ms, and are needed whenever settings are read
+def _settings(declaration: Any) -> Mapping[str, Setting]:
     hints, fields = typing.get_type_hints(declaration), dataclasses.fields(declaration)
     return {field.name: Setting(hints[field.name], field.default, **field.metadata) for field in fields}
 

@@ -5,9 +5,10 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from nmt.data.draws import Draws
+if TYPE_CHECKING:
+    from nmt.data.draws import Draws  # loads numpy, which finding items does not need
 
 Kind = Literal["url", "email", "placeholder", "number", "emoji"]
 
@@ -81,7 +82,7 @@ def replace_items(text: str, new: dict[str, str]) -> str:
     return _REPLACEABLE.sub(lambda match: new.get(match[0], match[0]) if match.lastgroup else match[0], text)
 
 
-def random_item(kind: str, draws: Draws, like: str = "") -> str:
+def random_item(kind: str, draws: "Draws", like: str = "") -> str:
     """A random item. kind: as in `Kind`, or `name` or `symbols`. like: a number whose form it gets."""
     match kind:
         case "url":
@@ -105,7 +106,7 @@ def random_item(kind: str, draws: Draws, like: str = "") -> str:
     raise ValueError(f"no kind of item: {kind}")
 
 
-def random_word(draws: Draws) -> str:
+def random_word(draws: "Draws") -> str:
     """Two or three syllables that can be spoken and mean nothing."""
     syllables = [draws.choice("bcdfghjklmnprstvwz") + draws.choice("aeiou") for _ in range(2 + draws.below(2))]
     return "".join(syllables) + draws.choice(("", "l", "n", "r", "s", "t"))

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from nmt import device as devices
 from nmt.checkpoints import export_folder, model_file
 from nmt.config import schema
@@ -100,7 +98,7 @@ def _load_for_ctranslate2(path: Path, device: str, overrides: Sequence[str]) -> 
     if not loaded.vocabulary.target.has_bytes:
         return "the vocabulary has no byte_fallback, so the unknown subword may have a probability that counts"
     decoding = schema.override(loaded.config, overrides).search
-    if not all(np.isfinite(weight).all() for weight in loaded.weights.values()):
+    if not loaded.are_finite():
         return "some weights are not finite numbers"
 
     def own() -> "PyTorchEngine":  # from memory: by then the file may have been replaced

@@ -5,6 +5,7 @@ import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from nmt.config.located_yaml import shortened
 from nmt.config.schema import DecodingConfig
@@ -15,11 +16,13 @@ from nmt.decoding.chunks import LineCounts
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.interface import SearchInput
 from nmt.decoding.long_input import Part
-from nmt.decoding.search.banned_words import BannedWords
 from nmt.decoding.search.options import Options, Sampling
 from nmt.decoding.search.phrase_automaton import Group
 from nmt.decoding.search.scripts import is_unspaced
 from nmt.errors import NmtError
+
+if TYPE_CHECKING:
+    from nmt.decoding.search.banned_words import BannedWords
 
 log = logging.getLogger("nmt")
 
@@ -152,7 +155,7 @@ def is_empty(line: str, ids: list[int]) -> bool:
 def search_options(
     decoding: DecodingConfig,
     n_best: int,
-    banned: BannedWords | None,
+    banned: "BannedWords | None",
     continuing: frozenset[int],
     spellings: Sequence[str],
     *,

@@ -19,7 +19,6 @@ from nmt.decoding.glossary import Glossary, continues_word
 from nmt.decoding.interface import Engine, Pair, SearchInput, batch_tokens
 from nmt.decoding.language_choice import LanguageChoice
 from nmt.decoding.mbr import rank_by_agreement
-from nmt.decoding.search.banned_words import BannedWords
 from nmt.decoding.search.options import Hypothesis, Options, length_penalties
 from nmt.decoding.search.phrase_automaton import Phrases, PhraseState
 from nmt.decoding.search_inputs import InputBuilder, Inputs, is_empty, search_options
@@ -29,6 +28,8 @@ from nmt.errors import NmtError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from nmt.decoding.search.banned_words import BannedWords
 
 log = logging.getLogger("nmt")
 
@@ -61,7 +62,14 @@ class Translator:
         self.on_lines: Callable[[int], object] = lambda count: None  # called with how many more lines are searched
         self.digests: dict[Path, str] = {}  # of the model files that were loaded
         self.glossary: Glossary | None = None  # see use_glossary
-        self._banned_words = lru_cache(1)(lambda words: BannedWords(words, vocabulary.target.spellings(), EOS))
+
+        @lru_cache(1)
+        def banned_words(words: tuple[str, ...]) -> "BannedWords":
+            from nmt.decoding.search.banned_words import BannedWords  # loads numpy
+
+            return BannedWords(words, vocabulary.target.spellings(), EOS)
+
+        self._banned_words = banned_words
 
     @classmethod
     def load(

@@ -13,12 +13,11 @@ from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from nmt.errors import NmtError, no_such_file
 from nmt.files import atomic
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor  # loading it takes a second, so functions import it when they need it
 
 _CHECKSUM = "crc32"
@@ -27,6 +26,10 @@ _MOST_DIMENSIONS = 64  # PyTorch's limit
 _TYPES = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16",
     "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool",
+}  # fmt: skip
+_SIZES = {  # of a number, in bytes
+    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2,
+    "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
 }  # fmt: skip
 
 
@@ -87,15 +90,34 @@ def opened(path: Path) -> Iterator["TensorFile"]:
 
 @dataclass(frozen=True)
 class Entry:
-    """The type of a tensor, as PyTorch and numpy call it, and its shape, from the header."""
+    """The type of a tensor, as PyTorch calls it, and its shape, from the header."""
 
     dtype: str
     shape: tuple[int, ...]
 
     @property
-    def stored(self) -> np.dtype[Any]:
-        """The type of an array that holds it: numpy has no bfloat16, whose bits are a uint16."""
-        return np.dtype("uint16" if self.dtype == "bfloat16" else self.dtype)
+    def size(self) -> int:
+        """In bytes."""
+        return math.prod(self.shape) * _SIZES[self.dtype]
+
+
+@dataclass(frozen=True, eq=False)
+class Array(Entry):
+    """A tensor as the bytes of its numbers, row after row: neither PyTorch nor numpy has to be loaded for it."""
+
+    content: bytes | memoryview
+
+    @classmethod
+    def of(cls, numbers: "NDArray[Any]") -> "Array":
+        """What numpy has computed. Its uint16 are the bits of a bfloat16, which numpy does not have."""
+        dtype = numbers.dtype.name
+        return cls("bfloat16" if dtype == "uint16" else dtype, numbers.shape, numbers.tobytes())
+
+    def numpy(self) -> "NDArray[Any]":
+        """For computing with it; read-only. A bfloat16 is the uint16 of its bits."""
+        import numpy as np
+
+        return np.frombuffer(self.content, self.dtype.replace("bfloat16", "uint16")).reshape(self.shape)
 
 
 class TensorFile:
@@ -122,40 +144,33 @@ class TensorFile:
 
     def tensors(self) -> dict[str, "Tensor"]:
         """All tensors, each in its own memory. To be called once: it reads to the end of the file, and removes the
-        checksum from `metadata`. Raises NmtError if the content does not match the checksum."""
+        checksum from `metadata`. Raises NmtError if the content does not match the checksum, or a shape cannot exist:
+        one length is 0, and the others are too large."""
         import torch
 
         found = {}
         for name, entry in self.entries.items():
-            with self._possible(name):
+            try:
                 found[name] = torch.empty(entry.shape, dtype=getattr(torch, entry.dtype))
-        self._fill({name: _bytes_of(tensor) for name, tensor in found.items()})
+            except (RuntimeError, TypeError, OverflowError, ValueError):
+                raise NotAModelFile(self.path, f"{name[:100]!r} has an impossible shape") from None
+        contents = {name: _bytes_of(tensor) for name, tensor in found.items()}
+        for content in contents.values():
+            self._read_into(content)
+        self._check(contents)
         return found
 
-    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """As `tensors`, in numpy's types: see Entry.stored."""
-        found = {}
-        for name, entry in self.entries.items():
-            with self._possible(name):
-                found[name] = np.empty(entry.shape, entry.stored)
-        self._fill({name: array.reshape(-1).view(np.uint8).data for name, array in found.items()})
+    def arrays(self) -> dict[str, Array]:
+        """As `tensors`, without PyTorch."""
+        found = {name: Array(of.dtype, of.shape, self._bytes(of.size)) for name, of in self.entries.items()}
+        self._check({name: array.content for name, array in found.items()})
         return found
 
-    @contextlib.contextmanager
-    def _possible(self, name: str) -> Iterator[None]:
-        """Raises NmtError where a shape cannot exist: one length is 0, and the others are too large."""
-        try:
-            yield
-        except (RuntimeError, TypeError, OverflowError, ValueError):
-            raise NotAModelFile(self.path, f"{name[:100]!r} has an impossible shape") from None
-
-    def _fill(self, places: Mapping[str, memoryview]) -> None:
-        """Read the tensors into their memory, in the order of the file, and compare the checksum."""
-        for place in places.values():
-            self._read_into(place)
+    def _check(self, read: Mapping[str, bytes | memoryview]) -> None:
+        """Compare the checksum with that of the content of all tensors."""
         contents = {
-            name: _Contents(self.entries[name].dtype, list(self.entries[name].shape), place)
-            for name, place in places.items()
+            name: _Contents(self.entries[name].dtype, list(self.entries[name].shape), content)
+            for name, content in read.items()
         }
         if self.metadata.pop(_CHECKSUM, None) != _checksum(contents, self.metadata):
             damaged = "damaged: its content does not match its checksum"
@@ -167,18 +182,28 @@ class TensorFile:
         return self._digest.hexdigest()
 
     def _bytes(self, count: int) -> bytes:
-        found = bytearray(count)
-        self._read_into(memoryview(found))
-        return bytes(found)
+        with self._readable():
+            found = self._stream.read(count)
+        self._take(found, count)
+        return found
 
     def _read_into(self, place: memoryview) -> None:
-        try:
+        with self._readable():
             read = self._stream.readinto(place)
+        self._take(place[:read], len(place))
+
+    @contextlib.contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise NotAModelFile(self.path, error) from None
-        if read != len(place):
+
+    def _take(self, read: bytes | memoryview, expected: int) -> None:
+        """What has been read, of as many bytes as expected."""
+        if len(read) != expected:
             raise NotAModelFile(self.path, "it ends in the middle")
-        self._digest.update(place)
+        self._digest.update(read)
 
 
 def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -214,7 +239,7 @@ def _entries(header: dict[str, Any], size: int) -> dict[str, Entry]:
     placed.sort(key=lambda one: one[:2])
     before = 0
     for start, end, name, entry in placed:
-        if start != before or end - start != math.prod(entry.shape) * entry.stored.itemsize:
+        if start != before or end - start != entry.size:
             raise ValueError(f"the size of {name[:100]!r} does not fit its type and shape")
         before = end
     if before != size:
@@ -236,7 +261,7 @@ class _Contents:
 
     dtype: str
     shape: list[int]
-    content: memoryview
+    content: bytes | memoryview
 
     @classmethod
     def of(cls, tensor: "Tensor") -> "_Contents":

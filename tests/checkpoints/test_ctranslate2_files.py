@@ -15,6 +15,7 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export.transformer_weights import build_transformer, head_width, padded
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
 from nmt.errors import NmtError
+from nmt.files.tensors import Array
 from nmt.models.transformer import positions
 
 ONLY_HERE = [
@@ -30,7 +31,7 @@ ONLY_HERE = [
 
 
 def ours(made: Checkpoint, quantization: str = "float32", **options: bool) -> dict[str, bytes]:
-    weights = {name: weight.numpy() for name, weight in made.weights.items()}
+    weights = {name: Array.of(weight.numpy()) for name, weight in made.weights.items()}
     length = export_folder.longest_position(made.config)
     return model_files(made.config, made.vocabulary, weights, length, quantization, **options)
 
@@ -53,8 +54,9 @@ def test_two_products_with_int8_weights_fit_into_16_bits() -> None:
     """On CPUs without VNNI their sum must; inputs are up to 255 there."""
     matrix = np.random.default_rng(1).standard_normal((4, 50)).astype(np.float32)
     matrix[2] = 0
-    (_, weights), (suffix, scale) = ctranslate2_files._quantized("layer/weight", matrix, "int8")
-    assert suffix == "_scale" and weights.dtype == np.int8
+    found = dict(ctranslate2_files._quantized("layer/weight", Array.of(matrix), "int8"))
+    weights, scale = found[""].numpy(), found["_scale"].numpy()
+    assert weights.dtype == np.int8
     largest = np.abs(weights.astype(np.int64)).max(axis=1)
     assert 2 * 255 * largest.max() < 1 << 15 and (largest[[0, 1, 3]] > 60).all()
     np.testing.assert_allclose(weights / scale[:, None], matrix, atol=float((0.51 / scale).max()))
@@ -77,23 +79,25 @@ def test_sinusoids_are_the_models(layout: str, width: int) -> None:
     if width % 2:
         return
     expected = positions.sinusoids(700, width, layout).numpy()  # type: ignore[arg-type]
-    np.testing.assert_allclose(sinusoids(700, width, concatenated=layout == "concatenated"), expected, atol=1e-7)
+    np.testing.assert_allclose(
+        sinusoids(700, width, concatenated=layout == "concatenated").numpy(), expected, atol=1e-7
+    )
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         (lambda weights: weights.pop("encoder.0.self_attention.output.bias"), "output.bias is missing"),
-        (lambda weights: weights.update(more=np.zeros(3)), "unknown weight more"),
+        (lambda weights: weights.update(more=Array("int8", (3,), b"123")), "unknown weight more"),
         (
-            lambda weights: weights.update({"target_embedding.weight": np.zeros((2, 32), np.float32)}),
+            lambda weights: weights.update({"target_embedding.weight": Array("float32", (2, 32), bytes(256))}),
             r"target_embedding.weight is \[2, 32\], but its settings need \[300, 32\]",
         ),
     ],
 )
 def test_weights_of_other_settings_are_refused(change: Any, words: str) -> None:
     made = make_model()
-    weights = {name: weight.numpy() for name, weight in made.weights.items()}
+    weights = {name: Array.of(weight.numpy()) for name, weight in made.weights.items()}
     change(weights)
     with pytest.raises(NmtError, match=words):
         model_files(made.config, made.vocabulary, weights, 50)

@@ -24,7 +24,9 @@ from nmt.models.interface import TranslationModel
 
 SECONDS = 30  # of a test: settings that were believed would take hours
 pytestmark = pytest.mark.usefixtures("time_limit")
-READ: list[Callable[[Path], object]] = [model_file.load, model_file.load_config, model_file.load_provenance]
+READ: list[Callable[[Path], object]] = [
+    model_file.load, model_file.load_arrays, model_file.load_config, model_file.load_provenance,
+]  # fmt: skip
 ANY_FILE = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -197,6 +199,21 @@ def test_the_digest_is_of_what_was_read(whole: Path, tmp_path: Path) -> None:
         assert file.digest == before != file_digest(path)
     assert model_file.load(path).digest == file_digest(path)
     assert averaging.average([path]).digest == ""
+
+
+def test_a_shape_that_no_memory_holds_is_refused(tmp_path: Path, whole: Path) -> None:
+    """It has no numbers, and so the file can hold them."""
+    contents = whole.read_bytes()
+    (length,) = struct.unpack_from("<Q", contents)
+    for dtype in ("F32", "BF16", "F16", "F64"):
+        header = json.loads(contents[8 : 8 + length])
+        header["model.more"] = {"dtype": dtype, "shape": [0, 2**62, 2**62], "data_offsets": [0, 0]}
+        text = json.dumps(header).encode()
+        path = tmp_path / "model.safetensors"
+        path.write_bytes(struct.pack("<Q", len(text)) + text + contents[8 + length :])
+        for read in (model_file.load, model_file.load_arrays):
+            with pytest.raises(NmtError, match=r"impossible shape|checksum"):
+                read(path)
 
 
 # ------------------------------------------------------------------------ whatever it is

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,36 @@ def test_weights_in_half_precision_are_built_in_float32(make_config: MakeConfig)
     for name, parameter in model.named_parameters():
         assert parameter.dtype == torch.float32
         assert torch.equal(parameter, half[name].float())
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_what_is_read_without_pytorch_is_the_same(make_config: MakeConfig, tmp_path: Path, dtype: torch.dtype) -> None:
+    made = make_checkpoint(make_config())
+    path = tmp_path / "model.safetensors"
+    model_file.save(path, replace(made, weights={name: weight.to(dtype) for name, weight in made.weights.items()}))
+    read, loaded = model_file.load_arrays(path), model_file.load(path)
+    assert read.digest == loaded.digest and read.vocabulary.protos == loaded.vocabulary.protos
+    found = read.checkpoint().weights
+    assert found.keys() == loaded.weights.keys()
+    assert all(torch.equal(weight, loaded.weights[name].float()) for name, weight in found.items())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("number", "finite"),
+    [(math.nan, False), (-math.nan, False), (math.inf, False), (-math.inf, False), (3e38, True), (-2e38, True)],
+)
+def test_numbers_that_are_not_finite_are_found(
+    make_config: MakeConfig, tmp_path: Path, dtype: torch.dtype, number: float, finite: bool
+) -> None:
+    made = make_checkpoint(make_config())
+    weights = {name: weight.to(dtype, copy=True) for name, weight in made.weights.items()}
+    path = tmp_path / "model.safetensors"
+    model_file.save(path, replace(made, weights=weights))
+    assert model_file.load_arrays(path).are_finite()
+    weights["decoder.0.feed_forward.inner.weight"][3, 1] = number
+    model_file.save(path, replace(made, weights=weights))
+    assert model_file.load_arrays(path).are_finite() is finite
 
 
 def test_the_file_alone_is_enough_anywhere(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -390,8 +390,10 @@ def test_a_search_has_begun_before_its_result_is_asked_for(model: Path, monkeypa
     assert_same(finish(), engine.pytorch.search(sources, OPTIONS, 16_000))
 
 
-def test_neither_pytorch_nor_a_file_is_needed_to_translate(model: Path) -> None:
-    """PyTorch takes a second to load; temporary files would be left behind by a killed process."""
+def test_neither_pytorch_nor_a_file_is_needed_to_translate(tmp_path: Path) -> None:
+    """PyTorch takes a second to load, and numpy and pydantic half as long as all the rest. Temporary files would be
+    left behind by a killed process."""
+    model = save(make_model("model.positions=rotary"), tmp_path)  # a table of sinusoids needs numpy
     script = (
         "import sys, tempfile; from pathlib import Path\n"
         "def refuse(event, arguments):\n"
@@ -400,7 +402,7 @@ def test_neither_pytorch_nor_a_file_is_needed_to_translate(model: Path) -> None:
         "sys.addaudithook(refuse)\n"
         "from nmt.cli.app import app\n"
         f"app(['translate', {str(model)!r}, '--device', 'cpu'], standalone_mode=False)\n"
-        "loaded = [name for name in ('torch', 'sacrebleu', 'safetensors') if name in sys.modules]\n"
+        "loaded = [name for name in 'torch numpy pydantic sacrebleu safetensors'.split() if name in sys.modules]\n"
         "assert 'ctranslate2' in sys.modules and not loaded, loaded\n"
     )
     done = subprocess.run(

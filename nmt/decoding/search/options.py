@@ -1,11 +1,11 @@
 """What a search is asked for and what it finds. Loads no PyTorch."""
 
 import math
+from array import array
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
-
-import numpy as np
 
 if TYPE_CHECKING:
     from nmt.decoding.search.banned_words import BannedWords
@@ -92,12 +92,13 @@ def length_penalties(longest: int, options: Options) -> list[float]:
     gnmt: ((5 + |Y|) / 6)^α (Wu et al. 2016, equation 14); average: |Y|^α; none: 1. Raises ValueError if one is too
     large for float32: scores would be 0, and outputs could not be compared.
     """
-    lengths = np.arange(longest + 1, dtype=np.float64)  # in float32 rounding could change their order
     if options.normalization == "none":
         return [1.0] * (longest + 1)
-    base = (5 + lengths) / 6 if options.normalization == "gnmt" else lengths.clip(min=1)
-    with np.errstate(over="ignore"):
-        found: list[float] = (base**options.length_penalty).astype(np.float32).tolist()
-    if found[-1] == math.inf:
-        raise ValueError(f"length_penalty: {options.length_penalty:g} is too large for outputs of {longest} tokens")
-    return found
+    lengths = range(longest + 1)
+    bases = [(5 + length) / 6 for length in lengths] if options.normalization == "gnmt" else [1, *lengths[1:]]
+    with suppress(OverflowError):  # of float64
+        # Computed in float64: in float32, rounding could change their order.
+        found = array("f", [base**options.length_penalty for base in bases]).tolist()
+        if found[-1] < math.inf:
+            return found
+    raise ValueError(f"length_penalty: {options.length_penalty:g} is too large for outputs of {longest} tokens")

@@ -12,6 +12,7 @@ from nmt.checkpoints import ctranslate2_files, model_file
 from nmt.commands.export import ctranslate2
 from nmt.commands.export.export import Format, export
 from nmt.errors import NmtError
+from nmt.files.tensors import Array
 
 
 @pytest.fixture
@@ -87,7 +88,10 @@ def test_a_float32_folder_that_differs_is_not_kept(
 
 def without_feed_forward(model_files):  # type: ignore[no-untyped-def]
     def wrong(config, vocabulary, weights, *arguments):  # type: ignore[no-untyped-def]
-        changed = {name: weight * ("feed_forward.outer" not in name) for name, weight in weights.items()}
+        changed = {
+            name: Array(weight.dtype, weight.shape, bytes(weight.size)) if "feed_forward.outer" in name else weight
+            for name, weight in weights.items()
+        }
         return model_files(config, vocabulary, changed, *arguments)
 
     return wrong
