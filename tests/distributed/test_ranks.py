@@ -250,21 +250,26 @@ def gradient(ranks: Ranks, config: Config, index: int) -> tuple[int, list[int], 
 
 
 @pytest.mark.parametrize(
-    ("model", "packed", "consistency"),
+    ("model", "packed", "method"),
     [
-        ("model.dropout=0", "false", "none"),
-        ("model.dropout=0", "true", "none"),
-        ("model.dropout=0", "false", "rdrop"),
-        ("model.dropout=0", "true", "simcut"),
-        (RECURRENT, "false", "simcut"),
+        ("model.dropout=0", "false", ()),
+        ("model.dropout=0", "true", ()),
+        ("model.dropout=0", "false", ("training.token_cutoff=0.2",)),
+        ("model.dropout=0", "false", ("training.consistency=rdrop", "training.token_cutoff=0.2")),
+        ("model.dropout=0", "true", ("training.consistency=simcut", "training.token_cutoff=0.2")),
+        (RECURRENT, "false", ("training.consistency=simcut", "training.token_cutoff=0.2")),
     ],
 )
 @pytest.mark.parametrize("micro", [None, 100])
 def test_the_gradient_is_that_of_one_batch_however_it_is_split(
-    two_ranks: RankProcesses, corpus: Path, tmp_path: Path, micro: int | None, model: str, packed: str, consistency: str
+    two_ranks: RankProcesses,
+    corpus: Path,
+    tmp_path: Path,
+    micro: int | None,
+    model: str,
+    packed: str,
+    method: tuple[str, ...],
 ) -> None:
-    cutoff = 0.0 if consistency == "none" else 0.2
-    method = f"training.consistency={consistency}", f"training.token_cutoff={cutoff}"
     plain = config_of(corpus, tmp_path / "run", model, *method)
     split = config_of(corpus, tmp_path / "run", model, *method, f"training.packed={packed}",
                       f"training.micro_batch_tokens={micro or 'null'}")  # fmt: skip
