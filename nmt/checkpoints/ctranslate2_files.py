@@ -1,5 +1,5 @@
 """The files of a CTranslate2 model, from the weights of a model file. Loads neither PyTorch nor CTranslate2, and numpy
-only where numbers are computed, not where they are copied: loading it takes longer than converting a small model.
+only where weights are changed, not where they are copied: loading it takes longer than converting a small model.
 
 CTranslate2 supports every setting of our Transformer: positions are rotary there too, or are written as a table, so
 that any layout is exact, and keys and values of different widths are padded with zeros. The bytes are those that
@@ -12,8 +12,9 @@ Shapes: H heads, D d_model, dk and dv the key and value widths of a head, W = ma
 import json
 import math
 import struct
+from array import array
 from collections.abc import Iterator, Mapping
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 
 from nmt.config.schema import Config, TransformerConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer, Vocabulary
@@ -246,15 +247,15 @@ def _widened(weight: Array, heads: int, width: int, *, columns: bool = False) ->
 
 def sinusoids(length: int, d_model: int, *, concatenated: bool) -> Array:
     """As nmt.models.transformer.positions.sinusoids, float32 [T, D]."""
-    import numpy as np
-
-    position = np.arange(length, dtype=np.float64)[:, None]  # [T, 1]
-    pair = np.arange(d_model // 2, dtype=np.float64)  # [D/2]
-    exponent = pair / max(d_model // 2 - 1, 1) if concatenated else 2 * pair / d_model
-    angle = position * np.exp(-math.log(10_000.0) * exponent)  # [T, D/2]
-    both = np.sin(angle), np.cos(angle)
-    table = np.concatenate(both, axis=1) if concatenated else np.stack(both, axis=-1).reshape(length, -1)
-    return Array.of(table.astype(np.float32))
+    pairs = d_model // 2
+    exponents = [pair / max(pairs - 1, 1) if concatenated else 2 * pair / d_model for pair in range(pairs)]
+    rates = [math.exp(-math.log(10_000.0) * exponent) for exponent in exponents]
+    table = array("f")
+    for position in range(length):
+        angles = [position * rate for rate in rates]
+        both = map(math.sin, angles), map(math.cos, angles)
+        table.extend(chain(*both) if concatenated else chain.from_iterable(zip(*both, strict=True)))
+    return Array("float32", (length, 2 * pairs), table.tobytes())
 
 
 def _binary(variables: Mapping[str, Array], quantization: str) -> bytes:

@@ -390,10 +390,9 @@ def test_a_search_has_begun_before_its_result_is_asked_for(model: Path, monkeypa
     assert_same(finish(), engine.pytorch.search(sources, OPTIONS, 16_000))
 
 
-def test_neither_pytorch_nor_a_file_is_needed_to_translate(tmp_path: Path) -> None:
+def test_neither_pytorch_nor_a_file_is_needed_to_translate(model: Path) -> None:
     """PyTorch takes a second to load, and numpy and pydantic half as long as all the rest. Temporary files would be
     left behind by a killed process."""
-    model = save(make_model("model.positions=rotary"), tmp_path)  # a table of sinusoids needs numpy
     script = (
         "import sys, tempfile; from pathlib import Path\n"
         "def refuse(event, arguments):\n"
