@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from nmt.config import declaration
 from nmt.config.declaration import setting
 from nmt.config.schema import Config, ModelConfig
 from nmt.models import build
@@ -122,4 +123,5 @@ def _build_any(config: ModelConfig | BagOfWordsConfig, *sizes: int) -> Translati
 def add_architecture(patch: pytest.MonkeyPatch) -> None:
     """Edits 2 and 3 of docs/adding-a-model.md."""
     patch.setitem(Config.__annotations__, "model", ModelConfig | BagOfWordsConfig)
+    patch.setattr(declaration, "_settings", declaration._settings.__wrapped__)  # its cache has the settings of before
     patch.setattr(build, "build", _build_any)

@@ -93,7 +93,7 @@ def test_requests_under_way_are_answered(start: Start, sent: int, status: int) -
     _, port = listening(process)
     served = Service(port)
     with ThreadPoolExecutor(6) as pool:
-        answers = [pool.submit(served.post, {"text": ["one two three four " * 15] * 40}) for _ in range(6)]
+        answers = [pool.submit(served.post, {"text": ["one two three four " * 10] * 40}) for _ in range(6)]
         until(lambda: lines_sent(served) >= 200)  # all wait or are translated, but those of one that is under way
         process.send_signal(sent)
         assert [answer.result(60).status for answer in answers] == [200] * 6
