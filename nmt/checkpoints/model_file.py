@@ -182,12 +182,12 @@ def load_arrays(path: Path) -> Arrays:
 
 
 def _as_float32(weight: Array) -> Array:
-    if weight.dtype == "float32" or not weight.size:  # numpy refuses some shapes without numbers
+    if weight.dtype == "float32":
         return Array("float32", weight.shape, weight.content)
-    numbers = weight.numpy()
+    numbers = weight.numbers()  # without its shape, which numpy may refuse: a shape of 64 dimensions, for example
     if weight.dtype == "bfloat16":  # the upper half of the bits of a float32
         return Array("float32", weight.shape, (numbers.astype("uint32") << 16).tobytes())
-    return Array.of(numbers.astype("float32"))
+    return Array("float32", weight.shape, numbers.astype("float32").tobytes())
 
 
 def _is_finite(weight: Array) -> bool:
@@ -197,7 +197,7 @@ def _is_finite(weight: Array) -> bool:
         return True
     import numpy as np  # some number is very large, or not finite
 
-    return bool(np.isfinite(weight.numpy()).all())
+    return bool(np.isfinite(weight.numbers()).all())
 
 
 def _vocabulary(path: Path, protos: Mapping[str, bytes]) -> Vocabulary:

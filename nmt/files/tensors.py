@@ -101,7 +101,7 @@ class Entry:
         return math.prod(self.shape) * _SIZES[self.dtype]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Array(Entry):
     """A tensor as the bytes of its numbers, row after row: neither PyTorch nor numpy has to be loaded for it."""
 
@@ -110,14 +110,21 @@ class Array(Entry):
     @classmethod
     def of(cls, numbers: "NDArray[Any]") -> "Array":
         """What numpy has computed. Its uint16 are the bits of a bfloat16, which numpy does not have."""
-        dtype = numbers.dtype.name
-        return cls("bfloat16" if dtype == "uint16" else dtype, numbers.shape, numbers.tobytes())
-
-    def numpy(self) -> "NDArray[Any]":
-        """For computing with it; read-only. A bfloat16 is the uint16 of its bits."""
         import numpy as np
 
-        return np.frombuffer(self.content, self.dtype.replace("bfloat16", "uint16")).reshape(self.shape)
+        dtype = numbers.dtype.name
+        content = np.ascontiguousarray(numbers).reshape(-1).view(np.uint8).data
+        return cls("bfloat16" if dtype == "uint16" else dtype, numbers.shape, content)
+
+    def numbers(self) -> "NDArray[Any]":
+        """All numbers in a row, for computing with them, not to be changed. A bfloat16 is the uint16 of its bits."""
+        import numpy as np
+
+        return np.frombuffer(self.content, self.dtype.replace("bfloat16", "uint16"))
+
+    def numpy(self) -> "NDArray[Any]":
+        """As `numbers`, in its shape."""
+        return self.numbers().reshape(self.shape)
 
 
 class TensorFile:
@@ -194,13 +201,14 @@ class TensorFile:
 
     @contextlib.contextmanager
     def _readable(self) -> Iterator[None]:
+        """Raises NmtError where the file cannot be read."""
         try:
             yield
         except OSError as error:
             raise NotAModelFile(self.path, error) from None
 
     def _take(self, read: bytes | memoryview, expected: int) -> None:
-        """What has been read, of as many bytes as expected."""
+        """Count what has been read. Raises NmtError if it is less than expected, in bytes."""
         if len(read) != expected:
             raise NotAModelFile(self.path, "it ends in the middle")
         self._digest.update(read)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from nmt.checkpoints import averaging, model_file
 from nmt.config import schema
+from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
 from nmt.models import build
@@ -201,19 +202,23 @@ def test_the_digest_is_of_what_was_read(whole: Path, tmp_path: Path) -> None:
     assert averaging.average([path]).digest == ""
 
 
-def test_a_shape_that_no_memory_holds_is_refused(tmp_path: Path, whole: Path) -> None:
-    """It has no numbers, and so the file can hold them."""
+@pytest.mark.parametrize("dtype", ["F32", "BF16", "F16", "F64"])
+@pytest.mark.parametrize(("shape", "size"), [([0, 2**62, 2**62], 0), ([1] * 64, 1)])
+def test_a_shape_that_no_array_has_is_refused(
+    tmp_path: Path, whole: Path, dtype: str, shape: list[int], size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without numbers, or with one: so the file can hold them."""
     contents = whole.read_bytes()
     (length,) = struct.unpack_from("<Q", contents)
-    for dtype in ("F32", "BF16", "F16", "F64"):
-        header = json.loads(contents[8 : 8 + length])
-        header["model.more"] = {"dtype": dtype, "shape": [0, 2**62, 2**62], "data_offsets": [0, 0]}
-        text = json.dumps(header).encode()
-        path = tmp_path / "model.safetensors"
-        path.write_bytes(struct.pack("<Q", len(text)) + text + contents[8 + length :])
-        for read in (model_file.load, model_file.load_arrays):
-            with pytest.raises(NmtError, match=r"impossible shape|checksum"):
-                read(path)
+    header, end = json.loads(contents[8 : 8 + length]), len(contents) - 8 - length
+    added = size * (int(dtype[-2:]) // 8)
+    header["model.more"] = {"dtype": dtype, "shape": shape, "data_offsets": [end, end + added]}
+    text = json.dumps(header).encode()
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(struct.pack("<Q", len(text)) + text + contents[8 + length :] + bytes(added))
+    monkeypatch.setattr(tensor_file, "_checksum", lambda tensors, metadata: header["__metadata__"]["crc32"])
+    with pytest.raises(NmtError, match=r"impossible shape|unknown weight more"):
+        Translator.load(path, "cpu")
 
 
 # ------------------------------------------------------------------------ whatever it is
