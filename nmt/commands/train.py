@@ -72,7 +72,7 @@ def begun(config: Config) -> tuple[Config, Start | None]:
         config = start_from.as_begun(config, identity.config, identity.start)
         state.check_settings(config, identity.config, Path(config.run_dir))
         return config, identity.start
-    return config, start_from.read(config)
+    return start_from.read(config)
 
 
 def training_data(

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.config import schema
+from nmt.config import schema, writer
 from nmt.config.schema import Config
 from nmt.data.vocabulary import Tokenizer, Vocabulary
 from nmt.distributed.ranks import Ranks
@@ -36,6 +36,8 @@ _ORIGIN = (
     "nmt", "run_dir", "step", "averaged", "selected", "ema_decay", "best_metric", "best_set", "validation_loss", "bleu",
     "chrf", "start_from",
 )  # fmt: skip
+# Settings by which a vocabulary is learned: where the model's is taken, the run has those that it was learned with.
+_OF_LEARNING = ("size", "character_coverage", "byte_fallback", "normalization", "sample_sentences")
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,14 @@ def as_begun(config: Config, saved: Config, start: Start | None) -> Config:
     if given is None or (start is not None and _is_the_model(given, before, start)):
         config = replace(config, training=replace(config.training, start_from=before))
     relearn = config.vocabulary.relearn or saved.vocabulary.relearn
-    return replace(config, vocabulary=replace(config.vocabulary, relearn=relearn))
+    config = replace(config, vocabulary=replace(config.vocabulary, relearn=relearn))
+    return config if start is None or start.vocabulary is None else _with_vocabulary_of(config, saved)
+
+
+def _with_vocabulary_of(config: Config, other: Config) -> Config:
+    """The settings, with those by which the vocabulary of another run was learned."""
+    learned = {name: getattr(other.vocabulary, name) for name in _OF_LEARNING}
+    return replace(config, vocabulary=replace(config.vocabulary, **learned))
 
 
 def _is_the_model(given: str, before: str | None, start: Start) -> bool:
@@ -80,13 +89,14 @@ def _is_the_model(given: str, before: str | None, start: Start) -> bool:
     return False
 
 
-def read(config: Config) -> Start | None:
-    """The model that training.start_from names; None if it names none.
+def read(config: Config) -> tuple[Config, Start | None]:
+    """The settings of a new run, and the model that training.start_from names; None if it names none. If the run takes
+    the model's vocabulary, it also takes the settings by which that was learned; the log names those that differ.
 
     Raises NmtError if it cannot be read, or if its settings make another model than those of the run.
     """
     if config.training.start_from is None:
-        return None
+        return config, None
     try:
         path = model_file.locate(Path(config.training.start_from))
         found = model_file.load(path)
@@ -103,7 +113,11 @@ def read(config: Config) -> Start | None:
             "languages, and gives none",
             expected.tags(expected.pairs[0])[-1],
         )
-    return Start({"file": str(path), "sha256": found.digest, **known}, found.vocabulary if own else None)
+    if own:
+        before, config = config, _with_vocabulary_of(config, found.config)
+        for name, (here, there) in writer.differences(before, config).items():
+            log.info("training.start_from: %s: %s, as the vocabulary of the model has it, not %s", name, there, here)
+    return config, Start({"file": str(path), "sha256": found.digest, **known}, found.vocabulary if own else None)
 
 
 def _takes_vocabulary(config: Config) -> bool:
@@ -120,6 +134,8 @@ def _check_settings(path: Path, found: Checkpoint, config: Config, *, own: bool)
         there, here = (str(shared).lower() for shared in (found.vocabulary.shared, config.vocabulary.shared))
         changed["vocabulary.shared"] = there, here
         wanted["vocabulary.shared"] = there
+    elif "model.tie" in changed and changed["model.tie"][0] == "all" and not config.vocabulary.shared:
+        wanted["vocabulary.shared"] = "true"  # which tie=all needs
     if changed:
         rows = [f"{name}: {there} there, {here} here" for name, (there, here) in changed.items()]
         raise NmtError(

@@ -81,11 +81,14 @@ def test_a_run_begins_with_the_loss_the_weights_and_the_vocabulary_of_the_model(
 ) -> None:
     caplog.set_level("INFO", "nmt")
     best = model_file.load(trained / "best.safetensors")
-    # Another size and another text: the vocabulary would be another one.
-    train(
-        make_config(f"training.start_from={trained}", "vocabulary.size=290", "data.drop_duplicates=true", *SHORT), "cpu"
-    )
+    # Another size, another text and other rules: the vocabulary would be another one.
+    others = "vocabulary.size=290", "vocabulary.normalization=nfkc_cf", "data.drop_duplicates=true"
+    config = make_config(f"training.start_from={trained}", *others, *SHORT)
+    train(config, "cpu")
     run = tmp_path / "run"
+    for written in (schema.load(run / "config.yaml"), step_0(run).config):
+        assert (written.vocabulary.size, written.vocabulary.normalization) == (300, "nmt_nfkc")
+    assert begun(config)[0] == schema.load(run / "config.yaml")  # they do not keep it from being resumed
     first, *rows = [row for row in rows_of(run / "metrics.jsonl") if "validation_loss" in row]
     for score in ("validation_loss", "bleu", "chrf"):
         assert first[score] == best.provenance[score]
@@ -94,6 +97,8 @@ def test_a_run_begins_with_the_loss_the_weights_and_the_vocabulary_of_the_model(
     assert same_weights(step_0(run), best) and step_0(run).vocabulary.protos == best.vocabulary.protos
     for said in (
         f"training.start_from: {trained / 'best.safetensors'}, step ",
+        "training.start_from: vocabulary.size: 300, as the vocabulary of the model has it, not 290",
+        "training.start_from: vocabulary.normalization: nmt_nfkc, as the vocabulary of the model has it, not nfkc_cf",
         "vocabulary: 300 subwords of the model in training.start_from",
         "(since the start: validation_loss ",
     ):
@@ -320,6 +325,11 @@ def test_a_special_subword_is_not_the_text_that_looks_like_it() -> None:
             ("model.tie=target",),
             ("model.tie=target", "vocabulary.shared=false"),
             "(vocabulary.shared: true there, false here): set vocabulary.shared=true",
+        ),
+        (
+            (),
+            ("model.tie=target", "vocabulary.shared=false", "vocabulary.relearn=true"),
+            "(model.tie: all there, target here): set model.tie=all vocabulary.shared=true",
         ),
     ],
 )
