@@ -20,8 +20,9 @@ def validation_pairs(of: Config) -> Pairs:
     from nmt.data import corpus
     from nmt.data.cleaning import without_empty
 
-    if of.data.validation is None:
-        raise NmtError("data.validation: null: rows are compared on a validation set: set data.validation")
+    if not of.data.held_out:
+        given = "null" if of.data.validation is None else "[]"
+        raise NmtError(f"data.validation: {given}: rows are compared on a validation set: set data.validation")
     if len(of.data.held_out) > 1 or of.data.language_pairs.several:
         raise NmtError("data.validation: rows are compared on one validation set, of one pair of languages: give one")
     return without_empty(list(corpus.read_pairs(of.data.held_out[0], of.data, "validation")))

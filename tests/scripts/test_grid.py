@@ -587,6 +587,7 @@ def test_the_command_halves_shows_what_it_stopped_and_what_failed(
 
     for overrides, message in [
         (["data.validation=null"], "data.validation: null: rows are compared on a validation set"),
+        (["data.validation=[]"], "data.validation: []: rows are compared on a validation set"),
         ([f"data.validation=[{{source: {recipe}, target: {recipe}}}, {{source: {rows}, target: {rows}}}]"],
          "data.validation: rows are compared on one validation set"),
     ]:  # fmt: skip
