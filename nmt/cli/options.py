@@ -39,7 +39,9 @@ DecodingOverrides = Annotated[
     typer.Argument(metavar="DECODING.KEY=VALUE", help="Settings that replace those of the model (configs/README.md)."),
 ]
 BeamSize = Annotated[int | None, typer.Option(min=1, help="Replaces the model's decoding.beam_size.")]
-LengthPenalty = Annotated[float | None, typer.Option(min=0, help="Replaces the model's decoding.length_penalty.")]
+LengthPenalty = Annotated[
+    float | None, typer.Option(min=0, max=5, help="Replaces the model's decoding.length_penalty.")
+]
 Ensemble = Annotated[
     list[Path] | None,
     file("Another model with the same vocabulary, to translate together; repeatable.", metavar="MODEL"),

@@ -82,7 +82,8 @@ def gather(folders: Sequence[Path]) -> list[Run]:
     """
     for i, folder in enumerate(folders):
         if not folder.is_dir():
-            raise NmtError(f"{folder}: no such folder: give a run folder (run_dir)")
+            what = "a file, not a folder" if folder.exists() else "no such folder"
+            raise NmtError(f"{folder}: {what}: give a run folder (run_dir)")
         if not (folder / "config.yaml").is_file():
             raise NmtError(f"{folder}: has no config.yaml, which nmt train writes when it begins: give a run folder")
         if folder.resolve() in [other.resolve() for other in folders[:i]]:

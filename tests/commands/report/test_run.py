@@ -223,8 +223,8 @@ def test_names_tell_runs_apart(run: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_no_run_is_refused(run: Path, tmp_path: Path) -> None:
-    for wrong in (tmp_path / "missing", run / "best.safetensors"):
-        with pytest.raises(NmtError, match=rf"{wrong}: no such folder: give a run folder"):
+    for wrong, what in ((tmp_path / "missing", "no such folder"), (run / "best.safetensors", "a file, not a folder")):
+        with pytest.raises(NmtError, match=rf"{wrong}: {what}: give a run folder"):
             gather([run, wrong])
     with pytest.raises(NmtError, match=r"checkpoints: has no config\.yaml, .*: give a run folder"):
         gather([run, run / "checkpoints"])
