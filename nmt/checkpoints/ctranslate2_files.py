@@ -90,10 +90,9 @@ def _divided(variables: Mapping[str, Array]) -> dict[str, Array]:
     output, names = variables["decoder/projection/weight"], ("encoder/embeddings_0/weight", "decoder/embeddings/weight")
     rows = [_rows(output, number, number + 1) for number in _NEVER] * (_PARTS - 1)
     longer = _joined(output, *rows)
-    bias = [0.0] * output.shape[0] + [-math.log(_PARTS)] * len(rows)
-    for number in _NEVER:
-        bias[number] = -math.log(_PARTS)
-    added = Array("float32", (len(bias),), struct.pack(f"<{len(bias)}f", *bias))
+    share, parts = -math.log(_PARTS), {*_NEVER, *range(output.shape[0], longer.shape[0])}
+    bias = array("f", [share if number in parts else 0.0 for number in range(longer.shape[0])])
+    added = Array("float32", (len(bias),), bias.tobytes())
     found = {"decoder/projection/weight": longer, "decoder/projection/bias": added}
     found |= {name: longer for name in names if variables[name] is output}
     if variables["decoder/embeddings/weight"] is not output:  # needs as many rows; these are never read

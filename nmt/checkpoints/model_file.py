@@ -183,7 +183,7 @@ def load_arrays(path: Path) -> Arrays:
 
 def _as_float32(weight: Array) -> Array:
     if weight.dtype == "float32":
-        return Array("float32", weight.shape, weight.content)
+        return weight
     numbers = weight.numbers()  # without its shape, which numpy may refuse: a shape of 64 dimensions, for example
     if weight.dtype == "bfloat16":  # the upper half of the bits of a float32
         return Array("float32", weight.shape, (numbers.astype("uint32") << 16).tobytes())

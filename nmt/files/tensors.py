@@ -43,7 +43,7 @@ def write(path: Path, tensors: Mapping[str, "Tensor"], metadata: Mapping[str, st
         atomic.make_folder(path.parent)
         with atomic.replacing(path) as content:
             try:
-                checksum = _checksum({name: _Contents.of(tensor) for name, tensor in on_cpu.items()}, metadata)
+                checksum = _checksum({name: _array(tensor) for name, tensor in on_cpu.items()}, metadata)
                 save_file(on_cpu, content, {**metadata, _CHECKSUM: checksum})
             except SafetensorError as error:
                 advice = "free some space, or choose another folder"
@@ -161,25 +161,21 @@ class TensorFile:
                 found[name] = torch.empty(entry.shape, dtype=getattr(torch, entry.dtype))
             except (RuntimeError, TypeError, OverflowError, ValueError):
                 raise NotAModelFile(self.path, f"{name[:100]!r} has an impossible shape") from None
-        contents = {name: _bytes_of(tensor) for name, tensor in found.items()}
-        for content in contents.values():
-            self._read_into(content)
-        self._check(contents)
+        arrays = {name: _array(tensor) for name, tensor in found.items()}
+        for array in arrays.values():
+            self._read_into(memoryview(array.content))
+        self._check(arrays)
         return found
 
     def arrays(self) -> dict[str, Array]:
         """As `tensors`, without PyTorch."""
         found = {name: Array(of.dtype, of.shape, self._bytes(of.size)) for name, of in self.entries.items()}
-        self._check({name: array.content for name, array in found.items()})
+        self._check(found)
         return found
 
-    def _check(self, read: Mapping[str, bytes | memoryview]) -> None:
-        """Compare the checksum with that of the content of all tensors."""
-        contents = {
-            name: _Contents(self.entries[name].dtype, list(self.entries[name].shape), content)
-            for name, content in read.items()
-        }
-        if self.metadata.pop(_CHECKSUM, None) != _checksum(contents, self.metadata):
+    def _check(self, read: Mapping[str, Array]) -> None:
+        """Compare the checksum with that of all tensors."""
+        if self.metadata.pop(_CHECKSUM, None) != _checksum(read, self.metadata):
             damaged = "damaged: its content does not match its checksum"
             raise NmtError(f"{self.path}: {damaged}: use another copy or checkpoint")
 
@@ -263,29 +259,18 @@ class NotAModelFile(NmtError):
         self.path = path
 
 
-@dataclass(frozen=True)
-class _Contents:
-    """What a checksum is computed of."""
-
-    dtype: str
-    shape: list[int]
-    content: bytes | memoryview
-
-    @classmethod
-    def of(cls, tensor: "Tensor") -> "_Contents":
-        return cls(str(tensor.dtype).removeprefix("torch."), list(tensor.shape), _bytes_of(tensor))
-
-
-def _checksum(tensors: Mapping[str, _Contents], metadata: Mapping[str, str]) -> str:
+def _checksum(tensors: Mapping[str, Array], metadata: Mapping[str, str]) -> str:
     checksum = zlib.crc32(json.dumps(dict(metadata), sort_keys=True).encode())
     for name in sorted(tensors):
         tensor = tensors[name]
-        checksum = zlib.crc32(f"{name} torch.{tensor.dtype} {tensor.shape}".encode(), checksum)
+        checksum = zlib.crc32(f"{name} torch.{tensor.dtype} {list(tensor.shape)}".encode(), checksum)
         checksum = zlib.crc32(tensor.content, checksum)
     return f"{checksum:08x}"
 
 
-def _bytes_of(tensor: "Tensor") -> memoryview:
+def _array(tensor: "Tensor") -> Array:
+    """A contiguous tensor on the CPU, in the same memory."""
     import torch
 
-    return tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else memoryview(bytearray())
+    content = tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else memoryview(bytearray())
+    return Array(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), content)

@@ -54,9 +54,9 @@ def test_two_products_with_int8_weights_fit_into_16_bits() -> None:
     """On CPUs without VNNI their sum must; inputs are up to 255 there."""
     matrix = np.random.default_rng(1).standard_normal((4, 50)).astype(np.float32)
     matrix[2] = 0
-    found = dict(ctranslate2_files._quantized("layer/weight", Array.of(matrix), "int8"))
-    weights, scale = found[""].numpy(), found["_scale"].numpy()
-    assert weights.dtype == np.int8
+    (_, first), (suffix, second) = ctranslate2_files._quantized("layer/weight", Array.of(matrix), "int8")
+    weights, scale = first.numpy(), second.numpy()
+    assert suffix == "_scale" and weights.dtype == np.int8
     largest = np.abs(weights.astype(np.int64)).max(axis=1)
     assert 2 * 255 * largest.max() < 1 << 15 and (largest[[0, 1, 3]] > 60).all()
     np.testing.assert_allclose(weights / scale[:, None], matrix, atol=float((0.51 / scale).max()))
