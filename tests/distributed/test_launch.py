@@ -77,7 +77,10 @@ def ranks_of(launcher: "subprocess.Popen[str]") -> dict[int, int]:
     """The process of each rank that runs."""
     found = {}
     for child in Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split():
-        variables = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
+        try:
+            variables = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
+        except (FileNotFoundError, ProcessLookupError):  # it has ended since
+            continue
         found |= {int(name[5:]): int(child) for name in variables if name.startswith(b"RANK=")}
     return found
 
@@ -119,7 +122,8 @@ def run_here(config: Path, *overrides: str) -> Path:
 def ranks_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     """A function from the lines of a program to its place as what the launcher starts.
 
-    The lines know `rank` and `attempt`, from 1; `tried` here counts the attempts of a rank.
+    The lines know `rank` and `attempt`, from 1; `attempts` below counts those of a rank. One that is to fail calls
+    `wait_for` the other first: else the launcher may end that before it has counted its attempt.
     """
     before = {number: signal.getsignal(number) for number in signal.Signals}
     for name in ("OMP_NUM_THREADS", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", STARTED, *OF_A_LAUNCHER):
@@ -136,7 +140,11 @@ def ranks_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call
             "with open(f'attempts-{rank}', 'a') as file: file.write('x')\n"
             "attempt = len(pathlib.Path(f'attempts-{rank}').read_text())\n"
             "def wait_to_be_ended(): time.sleep(60)\n"
-            "def is_there(rank): return os.path.exists(f'attempts-{rank}')\n" + lines
+            "def attempts(rank):\n"
+            "    file = pathlib.Path(f'attempts-{rank}')\n"
+            "    return len(file.read_text()) if file.exists() else 0\n"
+            "def wait_for(rank):\n"
+            "    while attempts(rank) < attempt: time.sleep(0.01)\n" + lines
         )
 
     yield put
@@ -181,6 +189,7 @@ def test_after_a_rank_was_killed_all_start_again(
 ) -> None:
     ranks_that(
         "if attempt <= 2 and rank == attempt - 1:\n"
+        "    wait_for(1 - rank)\n"
         "    os.kill(os.getpid(), [signal.SIGKILL, signal.SIGSEGV][rank])\n"
         "if attempt <= 2: wait_to_be_ended()\n"
     )
