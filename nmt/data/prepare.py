@@ -169,7 +169,11 @@ def _find_vocabulary(
             return tokenizer
         if model is None:
             return _learned_vocabulary(name, sides, text, settings, store)
-        tokenizer = vocabulary.load(Path(model))
+        try:
+            tokenizer = vocabulary.load(Path(model))
+        except NmtError as error:
+            side = "source" if model == settings.source_model else "target"
+            raise NmtError(f"vocabulary.{side}_model: {error}") from None
         log.info("%s: %s subwords from %s", name, f"{len(tokenizer):,}", model)
         return tokenizer
 

@@ -113,6 +113,12 @@ def read(config: Config) -> tuple[Config, Start | None]:
             "languages, and gives none",
             expected.tags(expected.pairs[0])[-1],
         )
+    if own and (new := [str(pair) for pair in given.pairs if pair not in expected.pairs]):
+        log.warning(
+            "training.start_from: that model was not trained for %s, but for %s",
+            ", ".join(new),
+            ", ".join(map(str, expected.pairs)),
+        )
     if own:
         before, config = config, _with_vocabulary_of(config, found.config)
         for name, (here, there) in writer.differences(before, config).items():

@@ -271,7 +271,7 @@ def test_given_models_are_used(run: Config, tmp_path: Path, caplog: pytest.LogCa
     assert said(caplog) == ["source vocabulary learned", "target vocabulary from", "token store kept"]
     assert half.vocabulary.target.proto == model.read_bytes()
     assert len(half.vocabulary.source) == 60
-    with pytest.raises(NmtError, match=r"nowhere\.model: cannot be read"):
+    with pytest.raises(NmtError, match=r"vocabulary\.source_model: nowhere\.model: cannot be read"):
         prepare(changed(run, vocabulary={"source_model": "nowhere.model"}))
 
 
