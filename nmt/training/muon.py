@@ -12,13 +12,15 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from nmt.training.adam import EagerOptimizer
+
 _MOMENTUM = 0.95
 _COEFFICIENTS = 3.4445, -4.7750, 2.0315
 _ITERATIONS = 5
 _ROOT_MEAN_SQUARE = 0.2  # of the updates of Adam, about: so its learning rate and schedule are good for Muon
 
 
-class Muon(torch.optim.Optimizer):
+class Muon(EagerOptimizer):
     """Muon for some matrices, and another optimizer for the other weights; both have one learning rate.
 
     For a matrix of n rows and m columns with the gradient G, in each step

@@ -21,6 +21,7 @@ from nmt.distributed.ranks import Ranks
 from nmt.models import build
 from nmt.models.interface import TranslationModel
 from nmt.training import freezing, sharding
+from nmt.training.adam import AdamW
 from nmt.training.muon import Muon
 from nmt.training.objective import Objective, compile_layers, packs
 
@@ -186,7 +187,7 @@ def _optimizer(model: TranslationModel, training: TrainingConfig) -> torch.optim
     trained = [weight for weight in model.parameters() if weight.requires_grad and weight not in of_muon]
     matrices = [parameter for parameter in trained if parameter.dim() > 1]
     vectors = [parameter for parameter in trained if parameter.dim() <= 1]
-    adam = torch.optim.AdamW(
+    adam = AdamW(
         [{"params": matrices, "weight_decay": training.weight_decay}, {"params": vectors, "weight_decay": 0.0}],
         lr=0.0,
         betas=training.adam_betas,

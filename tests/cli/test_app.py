@@ -277,6 +277,17 @@ def test_help_loads_nothing_heavy() -> None:
     assert not {"torch", "numpy", "sentencepiece", "sacrebleu", "datasets", "rich"} & set(modules)
 
 
+def test_training_loads_no_compiler_unless_it_compiles(corpus: Path, tmp_path: Path) -> None:
+    """PyTorch's optimizers would import it, which takes longer than all else before the first step."""
+    (tmp_path / "config.yaml").write_text(config_text(corpus, tmp_path / "run"))
+    settings = ["training.max_steps=2", "training.optimizer=muon", "training.clip_norm=1", "training.ema_decay=0.9"]
+    arguments = ["train", str(tmp_path / "config.yaml"), *settings]
+    code = f"import sys; from nmt.cli.app import app; app({arguments}, standalone_mode=False); print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split()
+    assert {"torch", "nmt.training.muon"} <= set(modules)
+    assert "torch._dynamo" not in modules
+
+
 def test_a_reader_that_leaves_is_no_error(trained: Path, corpus: Path) -> None:
     process = subprocess.Popen(
         [*NMT, "translate", str(model_file.locate(trained)), "--line-by-line"], stdin=-1, stdout=-1, stderr=-1

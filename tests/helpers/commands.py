@@ -17,8 +17,8 @@ from subprocess import CompletedProcess
 SECONDS = 120  # after which a command hangs
 OF_A_LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _PLACES = ("stdin", "stdout", "stderr")
-# What the first process has imported when it forks. PyTorch's optimizers import its compiler when they are first used.
-_PRELOADED = ("nmt.commands.train", "nmt.commands.translate", "nmt.commands.evaluate", "torch._dynamo")
+# What the first process has imported when it forks.
+_PRELOADED = ("nmt.commands.train", "nmt.commands.translate", "nmt.commands.evaluate")
 _SERVER = multiprocessing.get_context("forkserver")
 
 
