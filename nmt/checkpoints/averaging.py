@@ -32,13 +32,18 @@ def average(paths: Sequence[Path]) -> Checkpoint:
         _add(mean, read, path, paths[0])
     last = read[-1]
     runs = {str(file.provenance["run_dir"]) for file in read if "run_dir" in file.provenance}
-    if len(runs) > 1:
+    if len(runs) > 1 and not _are_in_one_run(paths):
         log.warning(
             "these checkpoints are from different runs (%s): their mean is rarely a good model", ", ".join(sorted(runs))
         )
     sources = [{"file": path.name, "step": file.provenance.get("step")} for path, file in zip(paths, read, strict=True)]
     provenance = {**model_file.origin(last.provenance), "averaged": sources}
     return dataclasses.replace(last, weights=mean, provenance=provenance, digest="", path=None)
+
+
+def _are_in_one_run(paths: Sequence[Path]) -> bool:
+    """Whether all are in RUN/checkpoints: RUN may have been moved while it was trained."""
+    return len({path.resolve().parent for path in paths}) == 1 and paths[0].resolve().parent.name == "checkpoints"
 
 
 def of_run(run: Path, *, last: int | None, best: int | None) -> list[Path]:

@@ -156,6 +156,8 @@ def _validation(run: Path, data: schema.DataConfig, newest: Checkpoint) -> tuple
     sessions, _ = json_lines.read(run / "sessions.jsonl")
     folders = [f"{row['folder']}, " for row in sessions if isinstance(row.get("folder"), str)] or [""]
     how = f"run this command in the folder {folders[-1]}in which training was started, or correct the path there"
+    if folders[-1] == f"{Path.cwd()}, ":
+        how = "put the text back, or correct the path there"
     try:
         sets = validation_sets(data, [read_validation(one, data) for one in data.held_out], newest.vocabulary)
     except NmtError as error:

@@ -15,6 +15,7 @@ from nmt.commands.progress import line_bar
 from nmt.config.language_pairs import LanguagePair
 from nmt.decoding.chunks import LineCounts, log_counts
 from nmt.decoding.model_loader import files_of, load_settings
+from nmt.decoding.search.scripts import is_unspaced
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.evaluation import breakdowns, comet, scores
@@ -28,6 +29,8 @@ from nmt.files.outputs import check_output, is_special
 from nmt.files.text import lines_out, read_lines
 
 log = logging.getLogger("nmt")
+
+_LINES_LOOKED_AT = 100  # to see whether a text has spaces
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +78,12 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None, list[Robust
             check_aligned(text, references)
     languages = _languages(request)
     language = languages.target
+    if not language and request.tokenizer is None and _has_no_spaces(references[0]):
+        log.warning(
+            "%s: a script without spaces between words: give --language, such as zh or ja, or --tokenize char: "
+            "otherwise BLEU counts whole sentences as words",
+            references[0].name,
+        )
     translations, robust = _translations(request, source, references, languages)
     systems = [*translations, *hypotheses]
     found = scores.score(systems, references, language, request.test_set, request.language_pair, request.tokenizer)
@@ -84,6 +93,14 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None, list[Robust
     if not (request.details or request.training_texts):
         return found, None, robust
     return found, _details(request, source, systems, references, languages), robust
+
+
+def _has_no_spaces(text: AlignedText) -> bool:
+    """Whether most letters at the beginning of a text are of scripts without spaces, and there are few spaces: more
+    than eight letters for each. Korean has more spaces."""
+    beginning = " ".join(text.lines[:_LINES_LOOKED_AT])
+    letters = list(filter(str.isalpha, beginning))
+    return len(letters) > 8 * beginning.count(" ") and 2 * sum(map(is_unspaced, letters)) > len(letters)
 
 
 def _check_outputs(request: Request) -> None:

@@ -62,6 +62,10 @@ class LanguagePairs:
         """All sources and all targets, for reports."""
         return ", ".join(self.sources), ", ".join(self.targets)
 
+    def has(self, pair: LanguagePair) -> bool:
+        """Whether the pair was trained on. Case does not matter, and `_` is the same as `-`."""
+        return tuple(map(normal, pair)) in {tuple(map(normal, one)) for one in self.pairs}
+
     def tags(self, pair: LanguagePair) -> tuple[str, ...]:
         """The tokens before a source of this pair; none if the model has only one."""
         if not self.several:
@@ -81,7 +85,8 @@ class LanguagePairs:
         A pair of known languages that was not trained is allowed: a warning says so, once. Raises NmtError, with the
         known languages, if one is unknown, or if there is a choice.
         """
-        source, target = _known(from_, self.sources, "from"), _known(to, self.targets, "into")
+        source = _known(from_, self.sources, "from", self.targets)
+        target = _known(to, self.targets, "into", self.sources)
         if not target:
             target = _only([pair.target for pair in self.pairs if source in ("", pair.source)])
         if not target:
@@ -98,14 +103,15 @@ class LanguagePairs:
         return pair
 
 
-def _known(code: str | None, known: list[str], direction: str) -> str:
-    """The code as the model has it; empty for None."""
+def _known(code: str | None, known: list[str], direction: str, other_side: list[str]) -> str:
+    """The code as the model has it; empty for None. other_side: languages that are no spelling mistakes."""
     if code is None:
         return ""
     by_normal = {normal(one): one for one in known}
     if found := by_normal.get(normal(code)):
         return found
-    near = difflib.get_close_matches(normal(code), by_normal, n=1, cutoff=0.5)
+    meant = normal(code) not in map(normal, other_side)
+    near = difflib.get_close_matches(normal(code), by_normal, n=1, cutoff=0.5) if meant else []
     hint = f"; did you mean {by_normal[near[0]]}?" if near else ""
     raise NmtError(f"language {code!r}: this model translates {direction} {', '.join(known)}{hint}")
 

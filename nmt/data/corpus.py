@@ -86,12 +86,14 @@ def _files(corpora: Sequence[schema.Corpus]) -> list[Path]:
 def check_files(data: schema.DataConfig) -> None:
     """Raise NmtError if files of training and validation text are missing (it names all of them), and for training text
     that cannot be read several times."""
+    of_keys = {"data.train": _files(data.train), "data.validation": _files(data.held_out)}
+    keys = ", ".join(key for key, files in of_keys.items() if not all(map(Path.exists, files)))
     missing = list(dict.fromkeys(path for path in files_of(data) if not path.exists()))
     if len(missing) == 1:
-        raise no_such_file(missing[0])
+        raise NmtError(f"{keys}: {no_such_file(missing[0])}")
     if missing:
         folder = "" if all(path.is_absolute() for path in missing) else f" in {current_folder()}"
-        raise NmtError(f"{len(missing)} files are missing{folder}: {', '.join(map(str, missing))}")
+        raise NmtError(f"{keys}: {len(missing)} files are missing{folder}: {', '.join(map(str, missing))}")
     for path in _files(data.train):
         if not path.is_file() and not path.is_dir():
             raise NmtError(f"{path}: a pipe or a device, and training text is read several times: save it to a file")

@@ -14,8 +14,9 @@ The rules, which do not warn in cases of doubt:
 4. One language. Source and target have the same code. It is no error: there are models that rewrite a language.
 5. Not trained. Validation text is of a pair of languages that no training corpus has.
 6. Two codes of one language, such as `de` and `deu`: they would be two languages to the model.
+7. Copies. In more than half of the pairs the target is the source, although the languages differ.
 
-Rules 2 and 3 look at the first 5,000 pairs, those with an empty side left out, and need 300 of them.
+Rules 2, 3 and 7 look at the first 5,000 pairs, those with an empty side left out, and need 300 of them.
 """
 
 import math
@@ -32,8 +33,8 @@ from nmt.data.corpus import Pair
 from nmt.data.report import CorpusCounts
 from nmt.data.rules.languages import same_code
 
-SAMPLE = 5000  # pairs of each corpus that rules 2 and 3 look at
-_FEWEST = 300  # pairs that rules 2 and 3 need
+SAMPLE = 5000  # pairs of each corpus that rules 2, 3 and 7 look at
+_FEWEST = 300  # pairs that these rules need
 _FEWEST_READ = 100  # pairs that rule 1 needs
 
 
@@ -72,10 +73,16 @@ def of_languages(data: schema.DataConfig) -> Iterator[str]:
 def text_problems(
     label: str, pairs: Sequence[Pair], languages: tuple[str, str], validation: Sequence[Pair] = ()
 ) -> Iterator[str]:
-    """Rules 2 and 3. languages: of source and target; validation: the pairs of the validation text."""
-    if len(pairs) >= _FEWEST:
-        yield from _misalignment(label, pairs)
-        yield from _swapped_sides(label, pairs, languages, validation)
+    """Rules 2, 3 and 7. languages: of source and target; validation: the pairs of the validation text."""
+    if len(pairs) < _FEWEST:
+        return
+    copies = sum(source == target for source, target in pairs)
+    if 2 * copies > len(pairs) and languages[0] != languages[1]:
+        share = f"in {copies:,} of the first {len(pairs):,} pairs"
+        yield f"{label}: source and target are the same text {share}: correct the files or columns"
+        return
+    yield from _misalignment(label, pairs)
+    yield from _swapped_sides(label, pairs, languages, validation)
 
 
 def _misalignment(label: str, pairs: Sequence[Pair]) -> Iterator[str]:

@@ -8,7 +8,7 @@ import hashlib
 import logging
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain, groupby, islice
@@ -72,12 +72,13 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None) -> Pr
     """
     data = config.data
     corpus.check_files(data)
+    named = _named_vocabularies(config.vocabulary)
     held_out = [read_validation(one, data) for one in data.held_out]
     store = Path(data.store_dir or Path(config.run_dir) / "data")
-    with locked(store):
+    with locked(store, "run_dir" if data.store_dir is None else "data.store_dir"):
         fingerprints = tuple(corpus.fingerprint(one, data, "train") for one in data.train)
         text = TrainingText(data, fingerprints, held_out, store)
-        subwords = _find_vocabulary(text, config.vocabulary, store, started_with)
+        subwords = _find_vocabulary(text, config.vocabulary, store, named, started_with)
         _check_tags(subwords, data, started_with)
         _find_overlaps(text, store, now=False)  # with a new vocabulary, an error is said before the text is encoded
         data_key, tokens, counts = _find_tokens(text, subwords, config, store)
@@ -144,11 +145,12 @@ def validation_sets(
 
 
 @contextmanager
-def locked(store: Path) -> Iterator[None]:
+def locked(store: Path, setting: str = "data.store_dir") -> Iterator[None]:
     """Lock the store, which is made if it is missing; wait while another process has the lock. Remove what a killed
-    process left unfinished there. Raises NmtError if the store cannot be written."""
+    process left unfinished there. Raises NmtError, with the setting that decides where it is, if it cannot be
+    written."""
     with ExitStack() as held:
-        with atomic.reporting(store, "data.store_dir"):
+        with atomic.reporting(store, setting):
             atomic.make_folder(store)
             message = f"data: waiting for another process that prepares data in {store}"
             held.enter_context(atomic.locked(store, lambda: log.info("%s", message)))
@@ -156,8 +158,24 @@ def locked(store: Path) -> Iterator[None]:
         yield
 
 
+def _named_vocabularies(settings: schema.VocabularyConfig) -> dict[str, Tokenizer]:
+    """The SentencePiece models that the settings name, by their names there."""
+    found = dict[str, Tokenizer]()
+    for key in ("source_model", "target_model"):
+        if (model := getattr(settings, key)) and model not in found:
+            try:
+                found[model] = vocabulary.load(Path(model))
+            except NmtError as error:
+                raise NmtError(f"vocabulary.{key}: {error}") from None
+    return found
+
+
 def _find_vocabulary(
-    text: TrainingText, settings: schema.VocabularyConfig, store: Path, started_with: Vocabulary | None
+    text: TrainingText,
+    settings: schema.VocabularyConfig,
+    store: Path,
+    named: Mapping[str, Tokenizer],
+    started_with: Vocabulary | None,
 ) -> Vocabulary:
     """The vocabulary: from the SentencePiece models that the settings name, from the model that the run starts from,
     from the store, or learned now."""
@@ -169,13 +187,8 @@ def _find_vocabulary(
             return tokenizer
         if model is None:
             return _learned_vocabulary(name, sides, text, settings, store)
-        try:
-            tokenizer = vocabulary.load(Path(model))
-        except NmtError as error:
-            side = "source" if model == settings.source_model else "target"
-            raise NmtError(f"vocabulary.{side}_model: {error}") from None
-        log.info("%s: %s subwords from %s", name, f"{len(tokenizer):,}", model)
-        return tokenizer
+        log.info("%s: %s subwords from %s", name, f"{len(named[model]):,}", model)
+        return named[model]
 
     if settings.shared:
         both = find("vocabulary", settings.source_model or settings.target_model, (0, 1))

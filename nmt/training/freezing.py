@@ -23,12 +23,14 @@ def frozen(model: TranslationModel, names: Sequence[str]) -> list[nn.Parameter]:
     A matrix that two parts share is frozen with either of them. Raises NmtError for an unknown name, and if nothing is
     left to train.
     """
-    found = dict[nn.Parameter, None]()
+    found, unknown = dict[nn.Parameter, None](), list[str]()
     for name in names:
         weights = [weight for path, weight in _paths(model) if _belongs(model, path, name)]
-        if not weights:
-            raise NmtError(f"training.freeze: {name[:100]}: the model has no part of this name{_meant(model, name)}")
+        unknown += [] if weights else [name]
         found |= dict.fromkeys(weights)
+    if unknown:
+        shown = ", ".join(name[:100] for name in unknown)
+        raise NmtError(f"training.freeze: {shown}: the model has no part of this name{_meant(model, unknown[0])}")
     if len(found) == len(list(model.parameters())):
         raise NmtError(
             f"training.freeze: {', '.join(names)} is the whole model: leave out a part that is to be trained"

@@ -111,9 +111,9 @@ def read(config: Config) -> tuple[Config, Start | None]:
         log.warning(
             "training.start_from: that model expects a token such as %s before each source; this run is of one pair of "
             "languages, and gives none",
-            expected.tags(expected.pairs[0])[-1],
+            expected.tags(next((pair for pair in given.pairs if expected.has(pair)), expected.pairs[0]))[-1],
         )
-    if own and (new := [str(pair) for pair in given.pairs if pair not in expected.pairs]):
+    if new := [str(pair) for pair in given.pairs if not expected.has(pair)]:
         log.warning(
             "training.start_from: that model was not trained for %s, but for %s",
             ", ".join(new),

@@ -41,7 +41,10 @@ _FIXED_SETTINGS = (
 # Files may be moved or renamed; whether they hold the same text is seen once they are read.
 _FIXED_OF_CORPORA = re.compile(r"data\.train(\[\d+\]\.(weight|tag|languages|reversed))?")
 _LISTS = ("data.train", "data.stages")
-_FREE_SETTINGS = ("model.dropout", "model.attention_dropout", "model.activation_dropout")
+_FREE_SETTINGS = (
+    "model.dropout", "model.attention_dropout", "model.activation_dropout",
+    "vocabulary.source_model", "vocabulary.target_model",  # whether it is another vocabulary is seen once it is read
+)  # fmt: skip
 
 
 @dataclass
@@ -164,7 +167,7 @@ class Identity:
         check_settings(self.config, saved.config, run)
         changed = _changes(saved.config, self.config)
         if self.vocabulary_key != saved.vocabulary_key:
-            raise _not_resumable(run, "another vocabulary", changed, ("data.train",))
+            raise _not_resumable(run, "another vocabulary", changed, ("data.train", "vocabulary."))
         if self.data_key != saved.data_key:
             raise _not_resumable(run, "other training data", changed, ("data.train", "training.micro_batch_tokens"))
         for path, (before, now) in changed.items():

@@ -64,6 +64,20 @@ def test_files_of_different_runs_are_worth_a_word(files: list[Path], caplog: pyt
     assert "these checkpoints are from different runs (r, s)" in caplog.text
 
 
+def test_a_run_that_was_moved_while_it_was_trained_is_one_run(
+    files: list[Path], caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    respoil(files[1], provenance={"run_dir": "s"})
+    for run, places in {"one": [0, 1], "other": [2]}.items():
+        (tmp_path / run / "checkpoints").mkdir(parents=True)
+        for place in places:
+            files[place] = files[place].rename(tmp_path / run / "checkpoints" / files[place].name)
+    averaging.average(files[:2])
+    assert not caplog.text
+    averaging.average(files[:3])
+    assert "these checkpoints are from different runs (r, s)" in caplog.text
+
+
 def test_one_file_is_its_own_mean(files: list[Path]) -> None:
     one, mean = model_file.load(files[3]), averaging.average([files[3]])
     assert all(torch.equal(weight, one.weights[name]) for name, weight in mean.weights.items())

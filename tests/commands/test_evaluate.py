@@ -140,6 +140,26 @@ def test_models_of_several_languages_leave_the_language_to_be_said(
     assert "|tok:zh|" in scores[0].signature
 
 
+@pytest.mark.parametrize(
+    ("line", "settings", "warned"),
+    [
+        ("我喜欢在公园里散步。", {}, True),
+        ("我喜欢在公园里散步。", {"language": "zh"}, False),
+        ("我喜欢在公园里散步。", {"tokenizer": "char"}, False),
+        ("我 喜欢 在 公园 里 散步 。", {}, False),
+        ("나는 공원에서 산책하는 것을 좋아한다.", {}, False),
+        ("I like to walk in the park.", {}, False),
+    ],
+)
+def test_a_text_without_spaces_needs_a_language(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, line: str, settings: dict[str, str], warned: bool
+) -> None:
+    text = tmp_path / "text"
+    text.write_text(f"{line}\n" * 3, encoding="utf-8")
+    evaluate(Request(hypotheses=[text], references=[text], **settings))  # type: ignore[arg-type]
+    assert (f"{text}: a script without spaces between words: give --language" in caplog.text) == warned
+
+
 def test_a_named_test_set(texts: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     lines = {name: path.read_text(encoding="utf-8").split("\n")[:-1] for name, path in texts.items()}
     found = (AlignedText("s", lines["source"]), [AlignedText("r", lines["reference"])])

@@ -93,4 +93,4 @@ def test_training_names_the_files_that_are_missing(here: Path) -> None:
     done = CliRunner().invoke(app.app, ["train", "my.yaml"])
     assert done.exit_code == 1
     names = "train.en, train.de, validation.en, validation.de"
-    assert done.stderr.endswith(f"error: 4 files are missing in {here}: {names}\n")
+    assert done.stderr.endswith(f"error: data.train, data.validation: 4 files are missing in {here}: {names}\n")

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import logging
 import os
 import signal
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from helpers.languages import SPELLED, counting_config, three_directions, write_counting
+from helpers.model_files import make_checkpoint
 from helpers.runs import rows_of, rows_without_clock
 from helpers.services import service
 from helpers.train_steps import before_step
@@ -152,6 +154,19 @@ def test_an_ensemble_needs_models_of_the_same_pairs(run: Path, texts: Path, tmp_
         nmt.load(run, "cpu", ensemble=[tmp_path / "other.safetensors"])
     twice = nmt.load(run, "cpu", ensemble=[run])
     assert_in("fr", twice.translate(lines_of(texts, "en"), to="fr"))
+
+
+def test_an_ensemble_of_two_directions_gives_a_warning(
+    make_config: Callable[..., Config], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    paths = [tmp_path / name for name in ("there.safetensors", "back.safetensors", "case.safetensors")]
+    for path, codes in zip(paths, (("en", "de"), ("de", "en"), ("EN", "de")), strict=True):
+        languages = [f"data.{side}_language={code}" for side, code in zip(("source", "target"), codes, strict=True)]
+        model_file.save(path, make_checkpoint(make_config(*languages)))
+    nmt.load(paths[0], "cpu", ensemble=[paths[2]])
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    nmt.load(paths[0], "cpu", ensemble=[paths[1]])
+    assert f"{paths[1]}: translates de-en, and {paths[0]} translates en-de" in caplog.text
 
 
 # --------------------------------------------------------------------------- commands

@@ -55,6 +55,8 @@ def test_what_is_left_out_where_there_is_one_choice(pairs: str, to: str, from_: 
         (MANY, "xx", None, "language 'xx': this model translates into de, en, fr"),
         (MANY, "en", "fr", "language 'fr': this model translates from en, de"),
         ("en-de", "fr", None, "language 'fr': this model translates into de"),
+        ("en-de", "EN", None, "language 'EN': this model translates into de"),  # no spelling mistake
+        ("en-de", "de", "de", "language 'de': this model translates from en"),
         ("en-de", "de", "fr", "language 'fr': this model translates from en"),
         ("en-de", "", None, "language '': this model translates into de"),
     ],

@@ -635,10 +635,20 @@ def test_store_that_cannot_be_written(run: Config, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(NmtError, match=r"file/store: cannot be written: Not a directory"):
         prepare(changed(run, data={"store_dir": str(tmp_path / "file/store")}))
+    for settings, name in (({"data": {"store_dir": str(tmp_path / "file/store")}}, "data.store_dir"), ({}, "run_dir")):
+        with pytest.raises(NmtError, match=f"choose another {name}$"):
+            prepare(dataclasses.replace(changed(run, **settings), run_dir=str(tmp_path / "file")))
+
+
+def test_a_missing_vocabulary_is_found_before_the_other_is_learned(run: Config) -> None:
+    named = {**SEPARATE, "target_model": "nowhere.model"}
+    with pytest.raises(NmtError, match=r"vocabulary\.target_model: nowhere\.model: cannot be read"):
+        prepare(changed(run, vocabulary=named))
+    assert not Path(run.run_dir).exists()
 
 
 def test_missing_validation_is_found_before_the_long_work(run: Config) -> None:
-    with pytest.raises(NmtError, match=r"2 files are missing in .*: nowhere\.en, nowhere\.de"):
+    with pytest.raises(NmtError, match=r"data\.validation: 2 files are missing in .*: nowhere\.en, nowhere\.de"):
         prepare(changed(run, data={"validation": Corpus(source="nowhere.en", target="nowhere.de")}))
     assert not Path(run.run_dir).exists()
 

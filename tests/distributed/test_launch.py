@@ -616,4 +616,5 @@ def test_what_one_rank_alone_lacks_ends_all(corpus: Path, tmp_path: Path) -> Non
     relative = "data.train=[{source: train.en, target: train.de}]"
     done = run(*TORCHRUN, *TWO, program, "train", write_config(corpus, tmp_path), *QUICK, relative)
     assert (done.status, done.stdout) == (1, "")
-    assert len(re.findall(r"error: rank 1: 2 files are missing in .*: train\.en, train\.de\n", done.stderr)) == 1
+    said = r"error: rank 1: data\.train: 2 files are missing in .*: train\.en, train\.de\n"
+    assert len(re.findall(said, done.stderr)) == 1

@@ -370,6 +370,9 @@ def test_tokens_that_the_vocabulary_does_not_have_are_refused(
             train(make_config(f"training.start_from={tmp_path / 'model'}", corpora, QUIET), "cpu")
     saved(tmp_path / "model", make_checkpoint(make_config(both)))
     caplog.clear()
+    model, other = f"training.start_from={tmp_path / 'model'}", ("data.source_language=de", "data.target_language=en")
+    begun(make_config(model, *other))
+    assert "that model expects a token such as <2en> before each source" in caplog.text
     begun(config)
     assert "that model expects a token such as <2de> before each source" in caplog.text
     assert "was not trained for" not in caplog.text
@@ -385,7 +388,10 @@ def test_a_model_of_the_other_direction_gives_a_warning(
     begun(make_config(model, *other))
     assert "training.start_from: that model was not trained for de-en, but for en-de\n" in caplog.text
     caplog.clear()
-    begun(make_config(model, *other, "vocabulary.relearn=true"))  # its weights are those of other subwords
+    begun(make_config(model, *other, "vocabulary.relearn=true"))
+    assert "training.start_from: that model was not trained for de-en, but for en-de\n" in caplog.text
+    caplog.clear()
+    begun(make_config(model, "data.source_language=EN"))
     assert "was not trained for" not in caplog.text
 
 

@@ -428,6 +428,19 @@ def test_files_and_names_of_the_corpora_may_change(make_config: MakeConfig, tmp_
     state.check_settings(make_config(moved, stages), make_config(*MIX), tmp_path)
 
 
+def test_the_file_of_a_vocabulary_may_be_moved(make_config: MakeConfig, tmp_path: Path) -> None:
+    """Whether it is another vocabulary is seen once it is read."""
+    before, now = (make_config(f"vocabulary.source_model={name}.model") for name in ("one", "moved"))
+    state.check_settings(now, before, tmp_path)
+    session = Session.start(tmp_path, before)
+    session.save(1)
+    identity = dataclasses.replace(session.identity, config=now)
+    assert state.restore(tmp_path, identity, session.train_step, Ranks())
+    other = dataclasses.replace(identity, vocabulary_key="another")
+    with pytest.raises(NmtError, match=r"another vocabulary \(vocabulary.source_model: one.model in the saved"):
+        state.restore(tmp_path, other, session.train_step, Ranks())
+
+
 @pytest.mark.parametrize(
     ("field", "what"), [("data_key", "other training data"), ("vocabulary_key", "another vocabulary")]
 )
