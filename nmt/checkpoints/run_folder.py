@@ -1,6 +1,7 @@
 """Prepares a run's folder for training: locks it, moves an earlier run aside, writes the settings."""
 
 import logging
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -65,6 +66,23 @@ def _is_incomplete(folder: Path, left: list[Path]) -> bool:
     there = {path.name for path in folder.iterdir()}
     ours = bool(there) and there <= set(_OF_A_RUN)
     return ours and bool(left) and left[-1].name == CONFIG and not there & {path.name for path in left}
+
+
+def restore_best(run: Path, step: int) -> None:
+    """If RUN/best.safetensors was deleted, write it again from the checkpoint of this step, which was the best one. A
+    warning says so, or that this is gone too."""
+    best, checkpoint = run / model_file.BEST, model_file.checkpoint_path(run, step)
+    if best.exists():
+        return
+    if not checkpoint.exists():
+        log.warning(
+            "%s is missing, and %s too: until a better model is found, %s stands for its newest checkpoint",
+            *(best, checkpoint.name, run),
+        )
+        return
+    with atomic.reporting(best, "run_dir"), atomic.replacing(best) as copy:
+        shutil.copyfile(checkpoint, copy)
+    log.warning("%s was missing: written again from %s", best, checkpoint.name)
 
 
 def check_config(run: Path, now: Config) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from nmt.checkpoints import model_file
+from nmt.checkpoints import model_file, run_folder
 from nmt.config import reader, writer
 from nmt.config.schema import Config
 from nmt.data.batching import Step
@@ -305,8 +305,8 @@ def _parse(run: Path, metadata: Mapping[str, str]) -> tuple[Identity, Progress]:
 def restore(run: Path, identity: Identity, train_step: TrainStep, ranks: Ranks) -> Progress:
     """Load the newest readable state into every rank's TrainStep; only the first rank reads files.
 
-    Skips damaged states with a warning each. Raises NmtError where all are damaged, or where the state is one of other
-    settings, data or vocabulary.
+    Skips damaged states with a warning each. Writes RUN/best.safetensors again if it is missing. Raises NmtError where
+    all are damaged, or where the state is one of other settings, data or vocabulary.
     """
     tensors: dict[str, Tensor] = {}
     metadata: dict[str, str] = {}
@@ -318,6 +318,8 @@ def restore(run: Path, identity: Identity, train_step: TrainStep, ranks: Ranks) 
         if saved.validation_key != identity.validation_key:
             progress.best, progress.without_best = None, 0  # other sentences or another search
         progress.at_start = _comparable(progress, saved, identity)
+        if progress.best is not None:
+            run_folder.restore_best(run, progress.best_step)
     progress = ranks.broadcast(progress)
     _load(Snapshot(progress.step, ranks.broadcast_tensors(tensors), ranks.broadcast(metadata)), train_step)
     return progress

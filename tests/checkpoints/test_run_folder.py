@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from helpers import faults
 
-from nmt.checkpoints import run_folder
+from nmt.checkpoints import model_file, run_folder
 from nmt.config import schema, writer
 from nmt.config.schema import Config
 from nmt.errors import NmtError
@@ -156,3 +156,22 @@ def test_a_folder_of_the_users_is_not_filled(run: Path) -> None:
     (run / "before-5" / "notes").write_text("mine")
     run_folder.move_aside(run)
     assert names(run / "before-5") == ["notes"] and names(run / "before-6") == left
+
+
+def test_the_best_checkpoint_is_written_again_if_it_was_deleted(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (run / "checkpoints").mkdir(parents=True)
+    (run / "checkpoints" / "step-00000020.safetensors").write_bytes(b"the best")
+    run_folder.restore_best(run, 20)
+    assert (run / model_file.BEST).read_bytes() == b"the best"
+    assert f"{run}/best.safetensors was missing: written again from step-00000020.safetensors" in caplog.text
+    caplog.clear()
+    (run / model_file.BEST).write_bytes(b"another")
+    run_folder.restore_best(run, 20)
+    assert (run / model_file.BEST).read_bytes() == b"another" and not caplog.text
+
+
+def test_a_best_checkpoint_that_is_gone_is_said_to_be(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run.mkdir(exist_ok=True)
+    run_folder.restore_best(run, 20)
+    assert not (run / model_file.BEST).exists()
+    assert "best.safetensors is missing, and step-00000020.safetensors too: until a better model" in caplog.text

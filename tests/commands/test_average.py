@@ -187,6 +187,10 @@ def test_another_text_of_the_same_name_is_refused(
     with pytest.raises(NmtError, match=r"read in .*/elsewhere, is not the text .* validated on") as refused:
         average.select(run, "cpu")
     assert f"in the folder {corpus}, in which training was started" in str(refused.value)
+    (run / "sessions.jsonl").write_text(json.dumps({"event": "started", "step": 0, "folder": str(other)}) + "\n")
+    with pytest.raises(NmtError, match="validated on: put the text back, or correct the path there"):
+        average.select(run, "cpu")
+    (run / "sessions.jsonl").unlink()
     (other / "validation.en").unlink()
     with pytest.raises(NmtError, match=r"validation\.en: no such file in .*/elsewhere: run this command in the folder"):
         average.select(run, "cpu")

@@ -428,6 +428,17 @@ def test_files_and_names_of_the_corpora_may_change(make_config: MakeConfig, tmp_
     state.check_settings(make_config(moved, stages), make_config(*MIX), tmp_path)
 
 
+def test_a_best_checkpoint_that_was_deleted_is_there_again(make_config: MakeConfig, tmp_path: Path) -> None:
+    session = Session.start(tmp_path, make_config())
+    checkpoint = model_file.checkpoint_path(tmp_path, 1)
+    checkpoint.parent.mkdir()
+    checkpoint.write_bytes(b"the best")
+    progress = Progress(step=2, best=1.5, best_step=1)
+    state.write(tmp_path, state.snapshot(session.identity, progress, session.train_step))
+    session.restore()
+    assert (tmp_path / model_file.BEST).read_bytes() == b"the best"
+
+
 def test_the_file_of_a_vocabulary_may_be_moved(make_config: MakeConfig, tmp_path: Path) -> None:
     """Whether it is another vocabulary is seen once it is read."""
     before, now = (make_config(f"vocabulary.source_model={name}.model") for name in ("one", "moved"))
