@@ -44,7 +44,7 @@ def mostly_dropped(label: str, counts: CorpusCounts) -> Iterator[str]:
     if counts.read >= _FEWEST_READ and 2 * dropped > counts.read:
         reasons = counts.dropped
         most = max(reasons, key=reasons.__getitem__)
-        share = f"{dropped:,} of {counts.read:,} pairs are dropped ({dropped / counts.read:.0%})"
+        share = f"{dropped:,} of {counts.read:,} pairs are dropped ({100 * dropped // counts.read}%)"
         yield f"{label}: {share}, most of them: {most}"
 
 
