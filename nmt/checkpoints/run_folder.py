@@ -76,7 +76,8 @@ def restore_best(run: Path, step: int) -> None:
         return
     if not checkpoint.exists():
         log.warning(
-            "%s is missing, and %s too: until a better model is found, %s stands for its newest checkpoint",
+            "%s is missing, and %s too: until a better model is found, commands that are given %s use its newest "
+            "checkpoint",
             *(best, checkpoint.name, run),
         )
         return

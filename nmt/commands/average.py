@@ -154,10 +154,11 @@ def _validation(run: Path, data: schema.DataConfig, newest: Checkpoint) -> tuple
     if not data.held_out:
         raise NmtError(f"{place} is not set: --select needs a text to validate on")
     sessions, _ = json_lines.read(run / "sessions.jsonl")
-    folders = [f"{row['folder']}, " for row in sessions if isinstance(row.get("folder"), str)] or [""]
-    how = f"run this command in the folder {folders[-1]}in which training was started, or correct the path there"
-    if folders[-1] == f"{Path.cwd()}, ":
-        how = "put the text back, or correct the path there"
+    folder = next((row["folder"] for row in reversed(sessions) if isinstance(row.get("folder"), str)), None)
+    where = "in which training was started" if folder is None else f"{folder}, in which training was started"
+    there_already = folder == str(Path.cwd())
+    how = "put the text back" if there_already else f"run this command in the folder {where}"
+    how += ", or correct the path there"
     try:
         sets = validation_sets(data, [read_validation(one, data) for one in data.held_out], newest.vocabulary)
     except NmtError as error:

@@ -20,7 +20,7 @@ from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.evaluation import breakdowns, comet, scores
 from nmt.evaluation.aligned_texts import AlignedText, check_aligned, load_test_set
-from nmt.evaluation.metrics import check_tokenizer
+from nmt.evaluation.metrics import check_tokenizer, has_words_by_spaces
 from nmt.evaluation.report import Details
 from nmt.evaluation.robustness import Robustness, measure, varied_texts
 from nmt.evaluation.scores import Score
@@ -78,10 +78,10 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None, list[Robust
             check_aligned(text, references)
     languages = _languages(request)
     language = languages.target
-    if not language and request.tokenizer is None and _has_no_spaces(references[0]):
+    if request.tokenizer is None and has_words_by_spaces(language) and _has_no_spaces(references[0]):
         log.warning(
-            "%s: a script without spaces between words: give --language, such as zh or ja, or --tokenize char: "
-            "otherwise BLEU counts whole sentences as words",
+            "%s: no spaces between words, so BLEU counts whole sentences as words: give --language zh or ja, or for "
+            "other languages --tokenize char",
             references[0].name,
         )
     translations, robust = _translations(request, source, references, languages)
@@ -98,7 +98,7 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None, list[Robust
 def _has_no_spaces(text: AlignedText) -> bool:
     """Whether most letters at the beginning of a text are of scripts without spaces, and there are few spaces: more
     than eight letters for each. Korean has more spaces."""
-    beginning = " ".join(text.lines[:_LINES_LOOKED_AT])
+    beginning = "".join(text.lines[:_LINES_LOOKED_AT])
     letters = list(filter(str.isalpha, beginning))
     return len(letters) > 8 * beginning.count(" ") and 2 * sum(map(is_unspaced, letters)) > len(letters)
 

@@ -14,7 +14,8 @@ The rules, which do not warn in cases of doubt:
 4. One language. Source and target have the same code. It is no error: there are models that rewrite a language.
 5. Not trained. Validation text is of a pair of languages that no training corpus has.
 6. Two codes of one language, such as `de` and `deu`: they would be two languages to the model.
-7. Copies. In more than half of the pairs the target is the source, although the languages differ.
+7. Copies. In more than half of the pairs the target is the source, although the languages differ (`en-GB` and `en-US`
+   do not).
 
 Rules 2, 3 and 7 look at the first 5,000 pairs, those with an empty side left out, and need 300 of them.
 """
@@ -77,7 +78,7 @@ def text_problems(
     if len(pairs) < _FEWEST:
         return
     copies = sum(source == target for source, target in pairs)
-    if 2 * copies > len(pairs) and languages[0] != languages[1]:
+    if 2 * copies > len(pairs) and len(set(map(base, languages))) == 2:
         share = f"in {copies:,} of the first {len(pairs):,} pairs"
         yield f"{label}: source and target are the same text {share}: correct the files or columns"
         return

@@ -159,12 +159,13 @@ def locked(store: Path, setting: str = "data.store_dir") -> Iterator[None]:
 
 
 def _named_vocabularies(settings: schema.VocabularyConfig) -> dict[str, Tokenizer]:
-    """The SentencePiece models that the settings name, by their names there."""
+    """The SentencePiece models that settings name, by the setting. One file for both sides is loaded twice: one object
+    would mean a shared vocabulary."""
     found = dict[str, Tokenizer]()
     for key in ("source_model", "target_model"):
-        if (model := getattr(settings, key)) and model not in found:
+        if model := getattr(settings, key):
             try:
-                found[model] = vocabulary.load(Path(model))
+                found[key] = vocabulary.load(Path(model))
             except NmtError as error:
                 raise NmtError(f"vocabulary.{key}: {error}") from None
     return found
@@ -180,21 +181,21 @@ def _find_vocabulary(
     """The vocabulary: from the SentencePiece models that the settings name, from the model that the run starts from,
     from the store, or learned now."""
 
-    def find(name: str, model: str | None, sides: tuple[int, ...]) -> Tokenizer:
-        if model is None and started_with is not None:
+    def find(name: str, key: str, sides: tuple[int, ...]) -> Tokenizer:
+        if key not in named and started_with is not None:
             tokenizer = started_with.source if 0 in sides else started_with.target
             log.info("%s: %s subwords of the model in training.start_from", name, f"{len(tokenizer):,}")
             return tokenizer
-        if model is None:
+        if key not in named:
             return _learned_vocabulary(name, sides, text, settings, store)
-        log.info("%s: %s subwords from %s", name, f"{len(named[model]):,}", model)
-        return named[model]
+        log.info("%s: %s subwords from %s", name, f"{len(named[key]):,}", getattr(settings, key))
+        return named[key]
 
     if settings.shared:
-        both = find("vocabulary", settings.source_model or settings.target_model, (0, 1))
+        both = find("vocabulary", next(iter(named), "source_model"), (0, 1))
         return Vocabulary(both, both)
-    source = find("source vocabulary", settings.source_model, (0,))
-    return Vocabulary(source, find("target vocabulary", settings.target_model, (1,)))
+    source = find("source vocabulary", "source_model", (0,))
+    return Vocabulary(source, find("target vocabulary", "target_model", (1,)))
 
 
 def _learned_vocabulary(

@@ -127,7 +127,10 @@ def _load_for_pytorch(paths: Sequence[Path], ensemble: Sequence[Path], device: s
                 f"of {paths[0]}: an ensemble needs models of the same"
             )
         if not all(map(languages.has, others.pairs)):  # no error: a language has several codes, such as de and deu
-            log.warning("%s: translates %s, and %s translates %s", name, *others.pairs, paths[0], *languages.pairs)
+            log.warning(
+                "%s: translates %s, and %s translates %s: an ensemble needs models of the same",
+                *(name, others.pairs[0], paths[0], languages.pairs[0]),
+            )
     decoding = schema.override(first.config, overrides).search
     digests = {one: file.digest for one, file in zip(paths, loaded, strict=True)}
     return Loaded(_pytorch_engine(loaded, device, decoding), first.vocabulary, decoding, languages, digests)

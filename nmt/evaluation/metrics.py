@@ -26,6 +26,11 @@ def bleu_metric(language: str, *, tokenizer: str | None = None, quiet: bool = Fa
         return BLEU(tokenize="char", force=quiet, effective_order=sentences)
 
 
+def has_words_by_spaces(language: str) -> bool:
+    """Whether BLEU's own tokenizer for a language splits words at spaces and punctuation only."""
+    return str(bleu_metric(language).tokenizer.signature()) == "13a"
+
+
 def check_tokenizer(name: str) -> None:
     """Raises NmtError if sacreBLEU does not know the tokenizer, or its package or model is missing."""
     if name not in BLEU.TOKENIZERS:

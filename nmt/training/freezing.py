@@ -70,7 +70,7 @@ def _meant(model: TranslationModel, name: str) -> str:
     inside = [".".join(words[:depth]) for words in modules for depth in range(1, len(words) + 1)]
     known = list(dict.fromkeys([*(model.part_of(path) for path, _ in _paths(model)), *inside]))
     near = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = f"; did you mean {near[0]} for {name[:100]}?" if near else ""
     shown = [one for one in known if "." not in one or re.fullmatch(r"\w+\.\d+", one)]
     innermost = max(known, key=lambda one: one.count("."))
     return f"{hint} (parts: {', '.join(shown)}; or a part of a layer, such as {innermost})"

@@ -111,10 +111,11 @@ def read(config: Config) -> tuple[Config, Start | None]:
         log.warning(
             "training.start_from: that model expects a token such as %s before each source; this run is of one pair of "
             "languages, and gives none",
-            expected.tags(next((pair for pair in given.pairs if expected.has(pair)), expected.pairs[0]))[-1],
+            expected.tags(next((pair for pair in expected.pairs if given.has(pair)), expected.pairs[0]))[-1],
         )
     if new := [str(pair) for pair in given.pairs if not expected.has(pair)]:
-        log.warning(
+        log.log(
+            logging.WARNING if own else logging.INFO,  # with another vocabulary it is meant for other languages
             "training.start_from: that model was not trained for %s, but for %s",
             ", ".join(new),
             ", ".join(map(str, expected.pairs)),

@@ -41,10 +41,8 @@ _FIXED_SETTINGS = (
 # Files may be moved or renamed; whether they hold the same text is seen once they are read.
 _FIXED_OF_CORPORA = re.compile(r"data\.train(\[\d+\]\.(weight|tag|languages|reversed))?")
 _LISTS = ("data.train", "data.stages")
-_FREE_SETTINGS = (
-    "model.dropout", "model.attention_dropout", "model.activation_dropout",
-    "vocabulary.source_model", "vocabulary.target_model",  # whether it is another vocabulary is seen once it is read
-)  # fmt: skip
+_FREE_SETTINGS = ("model.dropout", "model.attention_dropout", "model.activation_dropout")
+_VOCABULARY_FILES = ("vocabulary.source_model", "vocabulary.target_model")  # which may be moved too
 
 
 @dataclass
@@ -167,7 +165,9 @@ class Identity:
         check_settings(self.config, saved.config, run)
         changed = _changes(saved.config, self.config)
         if self.vocabulary_key != saved.vocabulary_key:
-            raise _not_resumable(run, "another vocabulary", changed, ("data.train", "vocabulary."))
+            named = [name for name in _VOCABULARY_FILES if writer.flatten(self.config)[name] != "null"]
+            files = ", ".join(named) or "data.train"
+            raise _not_resumable(run, "another vocabulary", changed, ("data.train", "vocabulary."), files)
         if self.data_key != saved.data_key:
             raise _not_resumable(run, "other training data", changed, ("data.train", "training.micro_batch_tokens"))
         for path, (before, now) in changed.items():
@@ -178,11 +178,13 @@ def check_settings(config: Config, saved: Config, run: Path) -> None:
     """Raises NmtError naming the changed settings with which the saved state in `run` cannot be resumed. config: as
     `start_from.as_begun` gives it."""
     changed = _changes(saved, config)
-    if fatal := tuple(path for path in changed if _is_fixed(path)):
+    if fatal := tuple(path for path, values in changed.items() if _is_fixed(path, *values)):
         raise _not_resumable(run, "other settings", changed, fatal)
 
 
-def _is_fixed(path: str) -> bool:
+def _is_fixed(path: str, before: str, now: str) -> bool:
+    if path in _VOCABULARY_FILES:
+        return "null" in (before, now)
     fixed = path.startswith(_FIXED_SETTINGS) and not path.startswith(_FREE_SETTINGS)
     return fixed or _FIXED_OF_CORPORA.fullmatch(path) is not None
 
@@ -223,14 +225,17 @@ def _with_names(config: Config, names: Sequence[str]) -> Config:
     return replace(config, data=replace(data, stages=tuple(stages)))
 
 
-def _not_resumable(run: Path, what: str, changed: Mapping[str, tuple[str, str]], causes: tuple[str, ...]) -> NmtError:
-    """The error for a run with `what`; causes: how the settings begin that can be the reason."""
+def _not_resumable(
+    run: Path, what: str, changed: Mapping[str, tuple[str, str]], causes: tuple[str, ...], files: str = "data.train"
+) -> NmtError:
+    """The error for a run with `what`; causes: how the settings begin that can be the reason; files: the settings whose
+    files have changed where no setting has."""
     found = [(path, before, now) for path, (before, now) in changed.items() if path.startswith(causes)]
     reasons = [f"{path}: {before} in the saved run, {now} now" for path, before, now in found]
     # What is inside a list cannot be overridden alone.
     restore = [path if path.startswith(_LISTS) else shlex.quote(f"{path}={before}") for path, before, _ in found]
     return NmtError(
-        f"{run} holds a run with {what} ({'; '.join(reasons) or 'the files of data.train have changed'}): "
+        f"{run} holds a run with {what} ({'; '.join(reasons) or f'the files of {files} have changed'}): "
         f"restore {' '.join(restore) or 'them'}, or set a new run_dir"
     )
 
@@ -315,11 +320,11 @@ def restore(run: Path, identity: Identity, train_step: TrainStep, ranks: Ranks) 
         tensors, metadata = _read_newest(run)
         saved, progress = _parse(run, metadata)
         identity.check_resumable(saved, run)
+        if progress.best is not None:
+            run_folder.restore_best(run, progress.best_step)
         if saved.validation_key != identity.validation_key:
             progress.best, progress.without_best = None, 0  # other sentences or another search
         progress.at_start = _comparable(progress, saved, identity)
-        if progress.best is not None:
-            run_folder.restore_best(run, progress.best_step)
     progress = ranks.broadcast(progress)
     _load(Snapshot(progress.step, ranks.broadcast_tensors(tensors), ranks.broadcast(metadata)), train_step)
     return progress

@@ -281,7 +281,7 @@ def test_training_loads_no_compiler_unless_it_compiles(corpus: Path, tmp_path: P
     """PyTorch's optimizers would import it, which takes longer than all else before the first step."""
     (tmp_path / "config.yaml").write_text(config_text(corpus, tmp_path / "run"))
     settings = ["training.max_steps=2", "training.optimizer=muon", "training.clip_norm=1", "training.ema_decay=0.9"]
-    arguments = ["train", str(tmp_path / "config.yaml"), *settings]
+    arguments = ["train", str(tmp_path / "config.yaml"), *settings, "--device", "cpu"]
     code = f"import sys; from nmt.cli.app import app; app({arguments}, standalone_mode=False); print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split()
     assert {"torch", "nmt.training.muon"} <= set(modules)

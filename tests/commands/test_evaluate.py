@@ -144,6 +144,8 @@ def test_models_of_several_languages_leave_the_language_to_be_said(
     ("line", "settings", "warned"),
     [
         ("我喜欢在公园里散步。", {}, True),
+        ("你好吗？", {}, True),
+        ("ฉันชอบเดินเล่นในสวนสาธารณะ", {"language": "th"}, True),  # sacreBLEU has no tokenizer for it
         ("我喜欢在公园里散步。", {"language": "zh"}, False),
         ("我喜欢在公园里散步。", {"tokenizer": "char"}, False),
         ("我 喜欢 在 公园 里 散步 。", {}, False),
@@ -157,7 +159,7 @@ def test_a_text_without_spaces_needs_a_language(
     text = tmp_path / "text"
     text.write_text(f"{line}\n" * 3, encoding="utf-8")
     evaluate(Request(hypotheses=[text], references=[text], **settings))  # type: ignore[arg-type]
-    assert (f"{text}: a script without spaces between words: give --language" in caplog.text) == warned
+    assert (f"{text}: no spaces between words, so BLEU counts whole sentences as words" in caplog.text) == warned
 
 
 def test_a_named_test_set(texts: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:

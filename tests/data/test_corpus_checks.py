@@ -225,7 +225,8 @@ def test_copies_are_no_translations() -> None:
     assert said(copied) == [same.format(400)]
     assert said(copied[:201] + of[201:]) == [same.format(201)]
     assert said(copied[:200] + of[200:]) == []
-    assert said(copied, ("en", "en")) == []  # a model that rewrites a language
+    for rewritten in (("en", "en"), ("en", "EN"), ("en-GB", "en_US")):
+        assert said(copied, rewritten) == []
 
 
 def test_all_missing_files_are_named(tmp_path: Path) -> None:

@@ -267,6 +267,9 @@ def test_given_models_are_used(run: Config, tmp_path: Path, caplog: pytest.LogCa
         assert prepared.vocabulary.shared
         assert prepared.vocabulary.source.proto == model.read_bytes()
     said(caplog)
+    twice = {**SEPARATE, "source_model": str(model), "target_model": str(model)}
+    assert not prepare(changed(run, vocabulary=twice)).vocabulary.shared  # as the settings say
+    said(caplog)
     half = prepare(changed(run, vocabulary={**SEPARATE, "target_model": str(model)}))
     assert said(caplog) == ["source vocabulary learned", "target vocabulary from", "token store kept"]
     assert half.vocabulary.target.proto == model.read_bytes()

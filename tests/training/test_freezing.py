@@ -65,8 +65,8 @@ def test_a_tied_matrix_is_frozen_with_either_of_its_parts_and_that_is_said(make_
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        ("embedings", "training.freeze: embedings: the model has no part of this name; did you mean embeddings? (par"),
-        ("encoder.layers.0", "did you mean encoder.0? "),
+        ("embedings", "training.freeze: embedings: the model has no part of this name; did you mean embeddings for em"),
+        ("encoder.layers.0", "did you mean encoder.0 for encoder.layers.0? "),
         ("decoder.9, encoder, foo", "training.freeze: decoder.9, foo: the model has no part of this name"),
         ("enc", "(parts: embeddings, output, encoder, decoder, target_embedding, source_embedding, encoder.0, "
          "encoder.1, decoder.0, decoder.1; or a part of a layer, such as "),

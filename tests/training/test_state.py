@@ -435,8 +435,11 @@ def test_a_best_checkpoint_that_was_deleted_is_there_again(make_config: MakeConf
     checkpoint.write_bytes(b"the best")
     progress = Progress(step=2, best=1.5, best_step=1)
     state.write(tmp_path, state.snapshot(session.identity, progress, session.train_step))
-    session.restore()
-    assert (tmp_path / model_file.BEST).read_bytes() == b"the best"
+    for validation in ("validation", "another"):
+        identity = dataclasses.replace(session.identity, validation_key=validation)
+        state.restore(tmp_path, identity, session.train_step, Ranks())
+        assert (tmp_path / model_file.BEST).read_bytes() == b"the best"
+        (tmp_path / model_file.BEST).unlink()
 
 
 def test_the_file_of_a_vocabulary_may_be_moved(make_config: MakeConfig, tmp_path: Path) -> None:
@@ -450,6 +453,12 @@ def test_the_file_of_a_vocabulary_may_be_moved(make_config: MakeConfig, tmp_path
     other = dataclasses.replace(identity, vocabulary_key="another")
     with pytest.raises(NmtError, match=r"another vocabulary \(vocabulary.source_model: one.model in the saved"):
         state.restore(tmp_path, other, session.train_step, Ranks())
+    changed = dataclasses.replace(session.identity, vocabulary_key="another")
+    with pytest.raises(NmtError, match=r"another vocabulary \(the files of vocabulary.source_model have changed\)"):
+        state.restore(tmp_path, changed, session.train_step, Ranks())
+    for one, two in ((before, make_config()), (make_config(), before)):  # refused before a vocabulary is learned
+        with pytest.raises(NmtError, match=r"other settings \(vocabulary.source_model: "):
+            state.check_settings(one, two, tmp_path)
 
 
 @pytest.mark.parametrize(
