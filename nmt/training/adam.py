@@ -1,7 +1,7 @@
-"""Adam, without the start of PyTorch's compiler.
+"""Adam, without the import of PyTorch's compiler.
 
-Methods of PyTorch's optimizers import its compiler, if only to tell it not to compile them. That takes longer than all
-else that a training on a CPU does before its first step, so the methods below are what these wrap.
+PyTorch wraps some methods of its optimizers in functions that import its compiler, only to tell it not to compile them.
+That takes almost as long as importing PyTorch itself, and 140 MB of memory. The methods below are those inside.
 """
 
 import inspect

@@ -278,7 +278,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def test_training_loads_no_compiler_unless_it_compiles(corpus: Path, tmp_path: Path) -> None:
-    """PyTorch's optimizers would import it, which takes longer than all else before the first step."""
+    """PyTorch's optimizers would import it, which takes almost as long as importing PyTorch itself."""
     (tmp_path / "config.yaml").write_text(config_text(corpus, tmp_path / "run"))
     settings = ["training.max_steps=2", "training.optimizer=muon", "training.clip_norm=1", "training.ema_decay=0.9"]
     arguments = ["train", str(tmp_path / "config.yaml"), *settings, "--device", "cpu"]
