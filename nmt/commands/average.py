@@ -156,8 +156,7 @@ def _validation(run: Path, data: schema.DataConfig, newest: Checkpoint) -> tuple
     sessions, _ = json_lines.read(run / "sessions.jsonl")
     folder = next((row["folder"] for row in reversed(sessions) if isinstance(row.get("folder"), str)), None)
     where = "in which training was started" if folder is None else f"{folder}, in which training was started"
-    there_already = folder == str(Path.cwd())
-    how = "put the text back" if there_already else f"run this command in the folder {where}"
+    how = "put the text back" if folder == current_folder() else f"run this command in the folder {where}"
     how += ", or correct the path there"
     try:
         sets = validation_sets(data, [read_validation(one, data) for one in data.held_out], newest.vocabulary)

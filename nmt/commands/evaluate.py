@@ -78,7 +78,7 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None, list[Robust
             check_aligned(text, references)
     languages = _languages(request)
     language = languages.target
-    if request.tokenizer is None and has_words_by_spaces(language) and _has_no_spaces(references[0]):
+    if request.tokenizer is None and _has_no_spaces(references[0]) and has_words_by_spaces(language):
         log.warning(
             "%s: no spaces between words, so BLEU counts whole sentences as words: give --language zh or ja, or for "
             "other languages --tokenize char",

@@ -87,8 +87,9 @@ def check_files(data: schema.DataConfig) -> None:
     """Raise NmtError if files of training and validation text are missing (it names all of them), and for training text
     that cannot be read several times."""
     of_keys = {"data.train": _files(data.train), "data.validation": _files(data.held_out)}
-    keys = ", ".join(key for key, files in of_keys.items() if not all(map(Path.exists, files)))
-    missing = list(dict.fromkeys(path for path in files_of(data) if not path.exists()))
+    gone = {key: [path for path in files if not path.exists()] for key, files in of_keys.items()}
+    keys = ", ".join(key for key, paths in gone.items() if paths)
+    missing = list(dict.fromkeys(path for paths in gone.values() for path in paths))
     if len(missing) == 1:
         raise NmtError(f"{keys}: {no_such_file(missing[0])}")
     if missing:

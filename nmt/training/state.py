@@ -165,8 +165,8 @@ class Identity:
         check_settings(self.config, saved.config, run)
         changed = _changes(saved.config, self.config)
         if self.vocabulary_key != saved.vocabulary_key:
-            named = [name for name in _VOCABULARY_FILES if writer.flatten(self.config)[name] != "null"]
-            files = ", ".join(named) or "data.train"
+            settings = writer.flatten(self.config)
+            files = ", ".join(name for name in _VOCABULARY_FILES if settings[name] != "null") or "data.train"
             raise _not_resumable(run, "another vocabulary", changed, ("data.train", "vocabulary."), files)
         if self.data_key != saved.data_key:
             raise _not_resumable(run, "other training data", changed, ("data.train", "training.micro_batch_tokens"))
