@@ -11,11 +11,12 @@ from typing import Any
 import torch
 
 import nmt
-from nmt.checkpoints import model_file
+from nmt.checkpoints import model_file, run_folder
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.data.vocabulary import Vocabulary
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
+from nmt.files import atomic
 from nmt.training import state
 from nmt.training.state import Identity, Progress, Snapshot
 from nmt.training.train_step import TrainStep
@@ -33,6 +34,7 @@ class Saver:
     def __init__(self, run: Path, identity: Identity, vocabulary: Vocabulary, ranks: Ranks) -> None:
         self._ranks = ranks
         self._run, self._identity, self._vocabulary = run, identity, vocabulary
+        self._has_saved = state.newest(run) is not None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="saver")
         self._writing: Future[None] | None = None
 
@@ -45,6 +47,8 @@ class Saver:
         if not (self._ranks.first or train_step.sharded):
             return
         self._wait()  # so that there is only one copy in memory
+        if self._ranks.first:
+            self._check_place()
         start = time.perf_counter()
         saved = state.snapshot(self._identity, progress, train_step)
         if not self._ranks.first:
@@ -68,6 +72,7 @@ class Saver:
                 **scores,
             }
         best = bool(scores) and progress.best_step == progress.step
+        self._has_saved = True
         self._writing = self._thread.submit(self._write, saved, provenance, best)
 
     def check(self) -> None:
@@ -91,6 +96,19 @@ class Saver:
             for path in set(model_file.checkpoints(run)) - kept:
                 path.unlink()
         log.debug("state of step %s: written in %.3f s", f"{saved.step:,}", time.perf_counter() - start)
+
+    def _check_place(self) -> None:
+        """Warn where the folder is no longer the one that was saved in. The state is saved all the same: with the
+        settings, which are written again, it is all that is needed to resume."""
+        if self._has_saved and state.newest(self._run) is None:
+            log.warning(
+                "%s: the folder was moved or removed during training. Training goes on, and saves into a new folder "
+                "with this name; metrics.jsonl and the other open files are still written in the old folder",
+                self._run,
+            )
+            with atomic.reporting(self._run, "run_dir"):
+                atomic.make_folder(self._run)
+            run_folder.write_config(self._run, self._identity.config)
 
     def _wait(self) -> None:
         writing, self._writing = self._writing, None

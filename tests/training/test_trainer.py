@@ -215,6 +215,28 @@ def test_a_run_whose_newest_state_is_damaged_goes_on_from_the_one_before(
     assert rows_without_clock(tmp_path / "run") == rows
 
 
+def test_a_folder_that_is_moved_while_it_is_trained_is_said_and_nothing_is_lost(
+    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trainer(make_config(f"run_dir={tmp_path / 'whole'}")).run()
+    assert "moved or removed" not in caplog.text
+    interrupted = trainer(make_config())
+
+    def move() -> None:
+        while not (tmp_path / "run" / "state" / "step-00000010.safetensors").exists():  # is being written
+            time.sleep(0.01)
+        (tmp_path / "run").rename(tmp_path / "moved")
+
+    before_step(interrupted, 12, move)
+    stop_at(interrupted, 17, signal.SIGTERM)
+    interrupted.run()
+    assert caplog.text.count("moved or removed") == 1
+    assert (tmp_path / "run" / "config.yaml").read_text() == (tmp_path / "moved" / "config.yaml").read_text()
+    trainer(make_config()).run()
+    whole, parts = newest_state(tmp_path / "whole"), newest_state(tmp_path / "run")
+    assert all(torch.equal(tensor, parts[name]) for name, tensor in whole.items())
+
+
 def test_a_finished_run_does_nothing_and_a_longer_one_goes_on(make_config: MakeConfig, tmp_path: Path) -> None:
     trainer(make_config(f"run_dir={tmp_path / 'whole'}")).run()
     trainer(make_config("training.max_steps=10")).run()
