@@ -277,6 +277,23 @@ def test_help_loads_nothing_heavy() -> None:
     assert not {"torch", "numpy", "sentencepiece", "sacrebleu", "datasets", "rich"} & set(modules)
 
 
+def test_ctrl_c_while_the_commands_are_imported_ends_as_later() -> None:
+    code = """if True:
+        import sys
+        from nmt.__main__ import main
+
+        class Interrupting:
+            def find_spec(self, name, *_):
+                if name == "nmt.cli.translate":
+                    raise KeyboardInterrupt
+
+        sys.meta_path.insert(0, Interrupting())
+        main()
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_training_loads_no_compiler_unless_it_compiles(corpus: Path, tmp_path: Path) -> None:
     """PyTorch's optimizers would import it, which takes almost as long as importing PyTorch itself."""
     (tmp_path / "config.yaml").write_text(config_text(corpus, tmp_path / "run"))
