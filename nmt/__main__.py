@@ -1,15 +1,40 @@
 """The command `nmt`, also as a module: `python -m nmt`, or `torchrun -m nmt`."""
 
+import _thread
+import signal
 import sys
+import time
+from types import FrameType
+
+_LATER = 0.02  # seconds
 
 
 def main() -> None:
-    """The console script. After Ctrl-C while the commands are being imported, it ends with status 130, as later."""
+    """The console script. Ctrl-C ends it with status 130 from the first moment on."""
+    if signal.getsignal(signal.SIGINT) == signal.default_int_handler:  # else it is ignored, as under nohup
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         from nmt.cli import app
+
+        app.main()
     except KeyboardInterrupt:
         sys.exit(130)
-    app.main()
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, but not while a module is being imported: PyTorch takes that for a numpy that is not
+    installed, and goes on with half of it. Then the signal comes again a little later."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            _thread.start_new_thread(_interrupt_later, ())
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
+def _interrupt_later() -> None:
+    time.sleep(_LATER)
+    _thread.interrupt_main(signal.SIGINT)
 
 
 if __name__ == "__main__":

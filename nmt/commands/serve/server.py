@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 from collections.abc import Sequence
+from types import FrameType
 
 import uvicorn
 
@@ -15,6 +16,7 @@ from nmt.commands.serve.hosts import AllowedHosts
 from nmt.commands.serve.requests import Limits
 from nmt.config.language_pairs import LanguagePairs
 from nmt.decoding.translator import Translator
+from nmt.distributed.stopping import log_from_handler
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
@@ -31,7 +33,8 @@ def serve(
     log_requests: bool,
     allowed_hosts: Sequence[str],
 ) -> None:
-    """Answer requests until SIGTERM or Ctrl-C; requests that were received before are still answered.
+    """Answer requests until SIGTERM or Ctrl-C; requests that were received before are still answered, unless Ctrl-C is
+    pressed again.
 
     port: 0 for any free one, which a line on standard error names. allowed_hosts: names of the service besides `host`.
     Raises NmtError if it cannot listen on this host and port, and KeyboardInterrupt after Ctrl-C.
@@ -52,12 +55,22 @@ def serve(
             settings = uvicorn.Config(
                 service, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=_SHUTDOWN
             )
-            uvicorn.Server(settings).run(sockets=[listening])
+            _Server(settings).run(sockets=[listening])
         finally:
             signal.signal(signal.SIGTERM, before)
     finally:
         queue.close()
         listening.close()
+
+
+class _Server(uvicorn.Server):
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The handler of the signals that end the service. A second Ctrl-C cancels the requests that are left; uvicorn
+        would log a traceback for each."""
+        super().handle_exit(sig, frame)
+        if self.force_exit:
+            logging.getLogger("uvicorn.error").disabled = True
+            log_from_handler("stopped at once: requests under way are not answered", logging.WARNING)
 
 
 def _listen(host: str, port: int) -> socket.socket:

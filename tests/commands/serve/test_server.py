@@ -22,7 +22,7 @@ from nmt.commands.serve.requests import Limits
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.errors import NmtError
 
-NMT = [sys.executable, "-c", "from nmt.cli.app import main; main()"]
+NMT = [sys.executable, "-m", "nmt"]
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 Start = Callable[..., subprocess.Popen[str]]
 SECONDS = 180  # of a test: each starts commands, which first import PyTorch
@@ -101,6 +101,28 @@ def test_requests_under_way_are_answered(start: Start, sent: int, status: int) -
     assert (process.returncode, said) == (status, "stopped: 6 requests, 6 translated, with 240 lines\n")
     with pytest.raises(ConnectionRefusedError):
         served.get("/health")
+
+
+@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_ctrl_c_ends_it_at_once_in_one_line(start: Start, first: int) -> None:
+    process = start()
+    _, port = listening(process)
+    with socket.create_connection(("127.0.0.1", port)) as client:  # whose request never ends
+        client.sendall(b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")
+        until(lambda: b"nmt_" in Service(port).get("/metrics").body)
+        process.send_signal(first)
+        until(lambda: refuses(port))
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=20)  # without it, the service waits for 30 seconds
+    assert (process.returncode, said) == (130, "warning: stopped at once: requests under way are not answered\n")
+
+
+def refuses(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return True
+    return False
 
 
 def lines_sent(served: Service) -> int:
