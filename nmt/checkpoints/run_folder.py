@@ -10,17 +10,14 @@ from nmt.checkpoints import model_file
 from nmt.config import schema, writer
 from nmt.config.schema import Config
 from nmt.errors import NmtError
-from nmt.files import atomic
+from nmt.files import atomic, outputs
 
 log = logging.getLogger("nmt")
 
 CONFIG = "config.yaml"
 _HEADER = "# The settings of this run, in full. nmt train writes this file, and rewrites it when they change.\n"
 # The settings last: if a folder has them, everything has been moved there.
-_OF_A_RUN = (
-    "checkpoints", model_file.BEST, model_file.EMA, "metrics.jsonl", "samples.jsonl", "sessions.jsonl", "tensorboard",
-    "profile", CONFIG,
-)  # fmt: skip
+_OF_A_RUN = ("checkpoints", "tensorboard", "profile", *outputs.OF_A_RUN)
 
 
 @contextmanager

@@ -6,7 +6,6 @@ Section 6.1 of the paper averages the last 5 (base) or 20 (big) checkpoints; whi
 import dataclasses
 import logging
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,7 +115,6 @@ def write(
         what = "a folder" if output.is_dir() else "a device or a pipe"
         raise NmtError(f"{output}: {what}: name the model file to write")
     outputs.check_output(output, model_file.checkpoints(sources[0]) if folders else sources)
-    _check_not_of_run(output, sources)
     if by_score:
         winner, tried = select(sources[0], device)
         model_file.save(output, winner)
@@ -125,15 +123,6 @@ def write(
     model_file.save(output, averaging.average(paths))
     log.info("mean of %d: %s", len(paths), ", ".join(path.name for path in paths))
     return None
-
-
-def _check_not_of_run(output: Path, sources: Sequence[Path]) -> None:
-    """Raises NmtError for an output that is the best model or the moving average of a run, or among its checkpoints."""
-    place = Path(os.path.realpath(output))  # Path.resolve refuses links that lead back to themselves
-    for source in (Path(os.path.realpath(one)) for one in sources):
-        run = source.parent.parent if source.parent.name == "checkpoints" else source
-        if place in (run / model_file.BEST, run / model_file.EMA) or place.parent == run / "checkpoints":
-            raise NmtError(f"{output}: is a file of the run itself: choose another --output")
 
 
 def to_text(tried: Sequence[Candidate], kept: str) -> str:

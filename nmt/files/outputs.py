@@ -11,6 +11,8 @@ from typing import IO
 from nmt.errors import NmtError
 from nmt.files import atomic, compression
 
+# The files of a run, the settings last. Only training writes them, and its log train.log.
+OF_A_RUN = ("best.safetensors", "ema.safetensors", "metrics.jsonl", "samples.jsonl", "sessions.jsonl", "config.yaml")
 _STANDARD = {"/dev/stdin": "/dev/fd/0", "/dev/stdout": "/dev/fd/1", "/dev/stderr": "/dev/fd/2"}
 
 
@@ -39,8 +41,8 @@ def check_new_folder(output: Path) -> None:
 
 def check_output(path: Path, read: Iterable[Path] = (), option: str = "--output") -> Path:
     """The path of an output with symbolic links resolved. Raises NmtError if it is a folder, if no file can be made
-    there, if the name ends as that of a compressed file, if it is one of the files that the command reads, and for a
-    dash: commands that can write to standard output do not call this for it. option: its name in messages."""
+    there, if the name ends as that of a compressed file, if it is a file that the command reads or that training writes,
+    and for a dash: commands that can write to standard output do not call this for it. option: its name in messages."""
     if str(path) == "-":
         raise NmtError(f"{option} -: standard output is not possible here: name a file")
     if path.is_dir():
@@ -49,11 +51,21 @@ def check_output(path: Path, read: Iterable[Path] = (), option: str = "--output"
         place = atomic.followed(path)
     if path.is_file() and any(other.exists() and path.samefile(other) for other in read):
         raise NmtError(f"{path}: is an input of this command and would be overwritten: choose another {option}")
+    if _is_of_a_run(place):
+        raise NmtError(f"{path}: is a file of the run itself: choose another {option}")
     if not is_special(path):
         if path.suffix in compression.ENDINGS:
             raise NmtError(f"{path}: output is not compressed: leave out {path.suffix}, and compress it afterwards")
         check_folder(path, place.parent, option)
     return place
+
+
+def _is_of_a_run(place: Path) -> bool:
+    """Whether it is a file that training writes in the folder of a run."""
+    in_it = place.parent.name in ("checkpoints", "state")
+    run = place.parent.parent if in_it else place.parent
+    is_run = (run / OF_A_RUN[-1]).is_file() and any((run / folder).is_dir() for folder in ("checkpoints", "state"))
+    return is_run and (in_it or place.name in (*OF_A_RUN, "train.log"))
 
 
 def is_special(path: Path) -> bool:

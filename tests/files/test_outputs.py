@@ -11,11 +11,12 @@ import pytest
 from helpers.model_files import make_checkpoint
 from typer.testing import CliRunner, Result
 
-from nmt.checkpoints import model_file
+from nmt.checkpoints import model_file, run_folder
 from nmt.cli import app
 from nmt.config import writer
 from nmt.config.schema import Config
 from nmt.errors import NmtError
+from nmt.files import outputs
 from nmt.files.outputs import check_folder, check_new_folder
 
 MakeConfig = Callable[..., Config]
@@ -105,6 +106,29 @@ def test_a_folder_that_nobody_can_write_to(run: Path, command: str, monkeypatch:
 @pytest.mark.parametrize("command", WRITE_A_FILE)
 def test_a_folder_is_no_file(run: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "a folder: " in assert_refused_before_the_work(command, run.parent, run, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "name", ["best.safetensors", "metrics.jsonl", "train.log", "checkpoints/step-00000009.safetensors", "state/other"]
+)
+@pytest.mark.parametrize("command", WRITE_A_FILE)
+def test_files_that_training_writes_are_refused(
+    run: Path, command: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run / "state").mkdir()
+    line = assert_refused_before_the_work(command, run / name, run, monkeypatch)
+    assert line == f"error: {run / name}: is a file of the run itself: choose another --output"
+
+
+def test_the_files_of_a_run_are_those_that_models_and_settings_are_in() -> None:
+    assert {model_file.BEST, model_file.EMA} < set(outputs.OF_A_RUN)
+    assert outputs.OF_A_RUN[-1] == run_folder.CONFIG
+
+
+def test_another_file_may_be_written_into_a_run_and_one_with_such_a_name_elsewhere(run: Path, tmp_path: Path) -> None:
+    for place in (run / "translated.de", tmp_path / "metrics.jsonl"):
+        assert invoke("translate", run, tmp_path / "text", "--output", place).exit_code == 0
+        assert len(place.read_text().splitlines()) == 2
 
 
 @pytest.mark.parametrize("command", WRITE_A_FOLDER)
