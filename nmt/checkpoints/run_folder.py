@@ -44,8 +44,7 @@ def move_aside(run: Path) -> None:
     """
     left = [path for name in _OF_A_RUN if (path := run / name).exists()]
     with atomic.reporting(run, "run_dir"):
-        numbers = (path.name.removeprefix("before-") for path in run.glob("before-*"))
-        newest = max((int(number) for number in numbers if number.isdecimal()), default=0)
+        newest = _newest_before(run)
         interrupted = newest > 0 and _is_incomplete(run / f"before-{newest}", left)
         if not left or (left == [run / CONFIG] and not interrupted):  # only settings: no step was trained
             return
@@ -65,13 +64,18 @@ def _is_incomplete(folder: Path, left: list[Path]) -> bool:
     return ours and bool(left) and left[-1].name == CONFIG and not there & {path.name for path in left}
 
 
-def restore_best(run: Path, step: int) -> None:
-    """If RUN/best.safetensors was deleted, write it again from the checkpoint of this step, which was the best one. A
-    warning says so, or that this is gone too."""
-    best, checkpoint = run / model_file.BEST, model_file.checkpoint_path(run, step)
+def restore_best(run: Path, best_step: int, step: int) -> None:
+    """If RUN/best.safetensors was deleted, or is of a step after this one, from which training goes on, write it again
+    from the checkpoint of best_step. A warning says so, or that this is gone too."""
+    best, checkpoint = run / model_file.BEST, model_file.checkpoint_path(run, best_step)
     if best.exists():
-        return
-    if not checkpoint.exists():
+        written = _step_of(best)
+        if written <= step or not checkpoint.exists():
+            return
+        reason = f"was of step {written:,}, and training goes on from step {step:,}"
+    elif checkpoint.exists():
+        reason = "was missing"
+    else:
         log.warning(
             "%s is missing, and %s too: until a better model is found, commands that are given %s use its newest "
             "checkpoint",
@@ -80,7 +84,36 @@ def restore_best(run: Path, step: int) -> None:
         return
     with atomic.reporting(best, "run_dir"), atomic.replacing(best) as copy:
         shutil.copyfile(checkpoint, copy)
-    log.warning("%s was missing: written again from %s", best, checkpoint.name)
+    log.warning("%s %s: written again from %s", best, reason, checkpoint.name)
+
+
+def _step_of(model: Path) -> int:
+    """The step of a model file; 0 where it cannot be read."""
+    with suppress(NmtError):
+        return int(model_file.load_provenance(model).get("step", 0))
+    return 0
+
+
+def move_later_aside(run: Path, step: int) -> None:
+    """Move checkpoints of steps after this one to RUN/before-N/checkpoints. They are left where training has gone back
+    to an earlier state, and its own would not count as the newest. Raises NmtError where they cannot be moved."""
+    in_order = model_file.checkpoints(run)
+    own = model_file.checkpoint_path(run, step)
+    later = in_order[in_order.index(own) + 1 :] if own in in_order else []
+    if not later:
+        return
+    with atomic.reporting(run, "run_dir"):
+        folder = run / f"before-{_newest_before(run) + 1}" / "checkpoints"
+        folder.mkdir(parents=True)
+        for path in later:
+            path.rename(folder / path.name)
+    log.warning("checkpoints after step %s are of an earlier course of this run: moved to %s", f"{step:,}", folder)
+
+
+def _newest_before(run: Path) -> int:
+    """The highest N of the folders RUN/before-N; 0 without one."""
+    numbers = (path.name.removeprefix("before-") for path in run.glob("before-*"))
+    return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
 
 def check_config(run: Path, now: Config) -> bool:

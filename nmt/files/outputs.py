@@ -41,8 +41,8 @@ def check_new_folder(output: Path) -> None:
 
 def check_output(path: Path, read: Iterable[Path] = (), option: str = "--output") -> Path:
     """The path of an output with symbolic links resolved. Raises NmtError if it is a folder, if no file can be made
-    there, if the name ends as that of a compressed file, if it is a file that the command reads or that training writes,
-    and for a dash: commands that can write to standard output do not call this for it. option: its name in messages."""
+    there, if the name ends as that of a compressed file, if it is a file that the command reads or training writes, and
+    for a dash: commands that can write to standard output do not call this for it. option: its name in messages."""
     if str(path) == "-":
         raise NmtError(f"{option} -: standard output is not possible here: name a file")
     if path.is_dir():

@@ -92,6 +92,7 @@ class Saver:
                 model_file.save(run / model_file.EMA, dataclasses.replace(model, weights=average, provenance=moving))
         state.write(run, saved)
         if provenance is not None:
+            run_folder.move_later_aside(run, saved.step)
             kept = {*model_file.checkpoints(run)[-settings.keep_last :], *model_file.best(run, settings.keep_best)}
             for path in set(model_file.checkpoints(run)) - kept:
                 path.unlink()

@@ -291,37 +291,36 @@ def newest(run: Path) -> Path | None:
 def saved(run: Path) -> tuple[Identity, Progress] | None:
     """The newest readable state without its tensors; None if there is none. Training may delete one meanwhile."""
     for path in reversed(_states(run)):
-        with contextlib.suppress(NmtError, KeyError, TypeError, ValueError):  # `restore` reports what is wrong
+        with contextlib.suppress(NmtError):  # `restore` reports what is wrong
             return _parse(run, tensor_file.read_metadata(path))
     return None
 
 
 def _parse(run: Path, metadata: Mapping[str, str]) -> tuple[Identity, Progress]:
-    identity = Identity(
-        reader.parse(Config, metadata["config"], f"{run / 'state'}: settings inside"),
-        metadata["data_key"],
-        metadata["vocabulary_key"],
-        metadata.get("validation_key", ""),  # the first states had none
-        Start.from_json(metadata["start"]) if "start" in metadata else None,
-    )
-    return identity, Progress(**json.loads(metadata["progress"]))
+    """Raises NmtError where it is not a state of this version."""
+    try:
+        config = reader.parse(Config, metadata["config"], f"{run / 'state'}: settings inside")
+        start = Start.from_json(metadata["start"]) if "start" in metadata else None
+        validation = metadata.get("validation_key", "")  # the first states had none
+        identity = Identity(config, metadata["data_key"], metadata["vocabulary_key"], validation, start)
+        return identity, Progress(**json.loads(metadata["progress"]))
+    except (KeyError, TypeError, ValueError):
+        raise NmtError(f"{run / 'state'}: of another version of nmt: resume with it, or set another run_dir") from None
 
 
 def restore(run: Path, identity: Identity, train_step: TrainStep, ranks: Ranks) -> Progress:
     """Load the newest readable state into every rank's TrainStep; only the first rank reads files.
 
-    Skips damaged states with a warning each. Writes RUN/best.safetensors again if it is missing. Raises NmtError where
-    all are damaged, or where the state is one of other settings, data or vocabulary.
+    Skips damaged states with a warning each. Writes RUN/best.safetensors again if it is missing, or of a later step.
+    Raises NmtError where all are damaged, or where the state is one of other settings, data or vocabulary.
     """
-    tensors: dict[str, Tensor] = {}
-    metadata: dict[str, str] = {}
-    progress = Progress()
+    tensors, metadata, progress = dict[str, Tensor](), dict[str, str](), Progress()
     if ranks.first:
         tensors, metadata = _read_newest(run)
         saved, progress = _parse(run, metadata)
         identity.check_resumable(saved, run)
         if progress.best is not None:
-            run_folder.restore_best(run, progress.best_step)
+            run_folder.restore_best(run, progress.best_step, progress.step)
         if saved.validation_key != identity.validation_key:
             progress.best, progress.without_best = None, 0  # other sentences or another search
         progress.at_start = _comparable(progress, saved, identity)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from helpers import faults
+from helpers.model_files import make_checkpoint
 
 from nmt.checkpoints import model_file, run_folder
 from nmt.config import schema, writer
@@ -161,17 +162,51 @@ def test_a_folder_of_the_users_is_not_filled(run: Path) -> None:
 def test_the_best_checkpoint_is_written_again_if_it_was_deleted(run: Path, caplog: pytest.LogCaptureFixture) -> None:
     (run / "checkpoints").mkdir(parents=True)
     (run / "checkpoints" / "step-00000020.safetensors").write_bytes(b"the best")
-    run_folder.restore_best(run, 20)
+    run_folder.restore_best(run, 20, 20)
     assert (run / model_file.BEST).read_bytes() == b"the best"
     assert f"{run}/best.safetensors was missing: written again from step-00000020.safetensors" in caplog.text
     caplog.clear()
     (run / model_file.BEST).write_bytes(b"another")
-    run_folder.restore_best(run, 20)
+    run_folder.restore_best(run, 20, 20)
     assert (run / model_file.BEST).read_bytes() == b"another" and not caplog.text
+
+
+def test_a_best_checkpoint_of_a_step_that_is_trained_again_is_replaced(
+    run: Path, make_config: MakeConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = make_checkpoint(make_config(), 1, step=30)
+    model_file.save(run / model_file.BEST, made)
+    run_folder.restore_best(run, 20, 25)  # there is nothing to replace it by
+    (run / "checkpoints").mkdir()
+    (run / "checkpoints" / "step-00000020.safetensors").write_bytes(b"the best")
+    run_folder.restore_best(run, 20, 30)
+    assert model_file.load_provenance(run / model_file.BEST)["step"] == 30 and not caplog.text
+    run_folder.restore_best(run, 20, 25)
+    assert (run / model_file.BEST).read_bytes() == b"the best"
+    assert "best.safetensors was of step 30, and training goes on from step 25: written again from" in caplog.text
+
+
+def test_checkpoints_of_later_steps_are_moved_aside(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (run / "before-3").mkdir(parents=True)
+    for step in (10, 20, 30, 100_000_000):
+        path = model_file.checkpoint_path(run, step)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"%d" % step)
+    run_folder.move_later_aside(run, 100_000_000)
+    run_folder.move_later_aside(run, 15)  # none of its own
+    assert len(names(run / "checkpoints")) == 4 and not caplog.text
+    run_folder.move_later_aside(run, 20)
+    assert names(run / "checkpoints") == ["step-00000010.safetensors", "step-00000020.safetensors"]
+    moved = run / "before-4" / "checkpoints"
+    assert {path.name: path.read_bytes() for path in moved.iterdir()} == {
+        "step-00000030.safetensors": b"30",
+        "step-100000000.safetensors": b"100000000",
+    }
+    assert f"checkpoints after step 20 are of an earlier course of this run: moved to {moved}" in caplog.text
 
 
 def test_a_best_checkpoint_that_is_gone_is_said_to_be(run: Path, caplog: pytest.LogCaptureFixture) -> None:
     run.mkdir(exist_ok=True)
-    run_folder.restore_best(run, 20)
+    run_folder.restore_best(run, 20, 20)
     assert not (run / model_file.BEST).exists()
     assert "best.safetensors is missing, and step-00000020.safetensors too: until a better model" in caplog.text

@@ -198,6 +198,19 @@ def test_a_state_from_before_a_field_was_added_is_resumed(make_config: MakeConfi
     assert state.saved(tmp_path) == (session.identity, Progress(step=3))
 
 
+def test_a_state_with_a_field_that_is_not_known_is_refused(make_config: MakeConfig, tmp_path: Path) -> None:
+    session = Session.start(tmp_path, make_config())
+    session.save(3)
+    path = tmp_path / "state" / "step-00000003.safetensors"
+    tensors, metadata = tensor_file.read(path)
+    tensors = {name: tensor.clone() for name, tensor in tensors.items()}
+    progress = json.dumps({**json.loads(metadata["progress"]), "from_the_future": 1})
+    tensor_file.write(path, tensors, metadata | {"progress": progress})
+    with pytest.raises(NmtError, match=rf"{tmp_path}/state: of another version of nmt: resume with it, or set another"):
+        session.restore()
+    assert state.saved(tmp_path) is None
+
+
 def test_what_a_state_says_of_itself_is_that_of_the_newest_readable_one(
     make_config: MakeConfig, tmp_path: Path
 ) -> None:

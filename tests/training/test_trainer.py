@@ -215,6 +215,32 @@ def test_a_run_whose_newest_state_is_damaged_goes_on_from_the_one_before(
     assert rows_without_clock(tmp_path / "run") == rows
 
 
+def test_checkpoints_of_a_course_that_was_given_up_neither_count_nor_are_lost(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after the checkpoint of a step was written and before its state, and resumed with other settings."""
+    some = ("training.keep_last=1", "training.keep_best=0", "training.validation_bleu=false")
+    write = state.write
+
+    def write_or_die(run: Path, saved: state.Snapshot) -> None:
+        if saved.step == 10:
+            raise NmtError("killed")
+        write(run, saved)
+
+    monkeypatch.setattr(state, "write", write_or_die)
+    with pytest.raises(NmtError, match="killed"):
+        trainer(make_config(*some, "training.checkpoint_every=5", "training.validate_every=5")).run()
+    run = tmp_path / "run"
+    assert model_file.load_provenance(run / model_file.BEST)["step"] == 10  # and the state is of step 5
+    trainer(
+        make_config(*some, "training.checkpoint_every=3", "training.validate_every=9", "training.max_steps=9",
+                    "training.warmup_steps=2", "training.learning_rate=0.0001")
+    ).run()  # fmt: skip
+    assert [path.name for path in model_file.checkpoints(run)] == ["step-00000009.safetensors"]
+    assert [path.name for path in model_file.checkpoints(run / "before-1")] == ["step-00000010.safetensors"]
+    assert model_file.load_provenance(run / model_file.BEST)["step"] in (5, 9)
+
+
 def test_a_folder_that_is_moved_while_it_is_trained_is_said_and_nothing_is_lost(
     make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
