@@ -4,11 +4,13 @@
 checks which values do not go together, `nmt.config.reader` reads them strictly.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 from nmt.config.declaration import setting
 
+_ROUNDING = 1e-9  # 100 · 1.15 is a little less than 115 in floating-point numbers
 _WIDEST, _DEEPEST = 1_000_000, 1000  # of a model: no machine can hold more
 
 
@@ -326,5 +328,9 @@ class DecodingConfig:
     def longest_output(self, source: int, positions: int | None = None) -> int:
         """The most subwords of an output for a source of `source` subwords; positions: the most that a model can
         produce. EOS is not counted."""
-        longest = int(source * self.max_length_ratio) + self.max_extra_tokens
+        longest = int(source * self.max_length_ratio + _ROUNDING) + self.max_extra_tokens
         return min(limit for limit in (longest, self.max_length, positions) if limit is not None)
+
+    def least_output(self, source: int) -> int:
+        """The fewest subwords of an output for a source of `source` subwords, by min_length_ratio."""
+        return math.ceil(source * self.min_length_ratio - _ROUNDING)

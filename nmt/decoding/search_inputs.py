@@ -1,7 +1,6 @@
 """From lines of text to inputs of the search: their subwords, length limits, prefixes and required phrases."""
 
 import logging
-import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -101,7 +100,8 @@ class InputBuilder:
             return parts
         if how == "cut":
             self.counts.cut += 1
-            return [Part(line, ids[:limit])]
+            [kept] = self.vocabulary.source.decode([ids[:limit]])  # a glossary finds no terms in the rest
+            return [Part(kept, ids[:limit])]
         if how == "skip":
             self.counts.skipped += 1
             return []
@@ -130,7 +130,7 @@ class InputBuilder:
     def _input(self, part: Part, prefix: list[int]) -> SearchInput:
         length, decoding = len(part.ids), self.decoding
         longest = decoding.longest_output(length, self.positions)
-        shortest = max(decoding.min_length, math.ceil(length * decoding.min_length_ratio))
+        shortest = max(decoding.min_length, decoding.least_output(length))
         seed = zlib.crc32(part.text.encode(), decoding.seed)
         required: tuple[Group, ...] = ()
         if self.glossary is not None:

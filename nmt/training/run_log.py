@@ -35,20 +35,21 @@ class RunLog:
     folder (on every rank but the first) nothing is written.
     """
 
-    def __init__(self, run: Path | None, metrics_bytes: int, samples_bytes: int, *, tensorboard: bool):
-        """Raises NmtError when a file cannot be written, or TensorBoard is not installed."""
+    def __init__(self, run: Path | None, metrics_bytes: int, samples_bytes: int, *, tensorboard: int | None):
+        """tensorboard: the step from which training goes on, where rows are copied to TensorBoard, which then hides
+        those of later steps. Raises NmtError when a file cannot be written, or TensorBoard is not installed."""
         with ExitStack() as opened:
             self._metrics = opened.enter_context(JsonLines(run and run / "metrics.jsonl", metrics_bytes))
             self._samples = opened.enter_context(JsonLines(run and run / "samples.jsonl", samples_bytes))
             self._sessions = opened.enter_context(JsonLines(run and run / "sessions.jsonl"))
             self._board: Any = None
-            if run and tensorboard:
+            if run and tensorboard is not None:
                 try:
                     from torch.utils.tensorboard import SummaryWriter
                 except ImportError:
                     remedy = "pip install tensorboard, or set it to false"
                     raise NmtError(f"training.tensorboard: true needs TensorBoard: {remedy}") from None
-                self._board = SummaryWriter(str(run / "tensorboard"))
+                self._board = SummaryWriter(str(run / "tensorboard"), purge_step=tensorboard + 1)
                 opened.callback(self._board.close)
             self._open_files = opened.pop_all()
 

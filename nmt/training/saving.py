@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.data.vocabulary import Vocabulary
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
-from nmt.files import atomic
 from nmt.training import state
 from nmt.training.state import Identity, Progress, Snapshot
 from nmt.training.train_step import TrainStep
@@ -35,6 +35,7 @@ class Saver:
         self._ranks = ranks
         self._run, self._identity, self._vocabulary = run, identity, vocabulary
         self._has_saved = state.newest(run) is not None
+        self._held = ExitStack()  # the lock of a new folder
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="saver")
         self._writing: Future[None] | None = None
 
@@ -107,8 +108,7 @@ class Saver:
                 "with this name; metrics.jsonl and the other open files are still written in the old folder",
                 self._run,
             )
-            with atomic.reporting(self._run, "run_dir"):
-                atomic.make_folder(self._run)
+            self._held.enter_context(run_folder.locked(self._run))
             run_folder.write_config(self._run, self._identity.config)
 
     def _wait(self) -> None:
@@ -133,3 +133,4 @@ class Saver:
                 self._wait()
         finally:
             self._thread.shutdown()
+            self._held.close()

@@ -141,7 +141,7 @@ class Trainer:
         self._suggest_precision()
         self.train_step.prepare(self.batches.example())
         progress, run = self.progress, self.run_dir if self.ranks.first else None
-        tensorboard = self.config.training.tensorboard
+        tensorboard = progress.step if self.config.training.tensorboard else None
         with RunLog(run, progress.metrics_bytes, progress.samples_bytes, tensorboard=tensorboard) as run_log:
             facts: dict[str, Any] = {"parameters": self.model.parameter_counts(), "skipped_pairs": self.batches.skipped}
             facts["data"] = dataclasses.asdict(self.data.prepared.report)

@@ -348,6 +348,22 @@ def test_settings_for_outputs_do_not_keep_a_pair_from_being_scored() -> None:
     assert None not in new_translator(max_length=2).score(source, target)
 
 
+def test_terms_of_what_is_cut_off_are_not_required() -> None:
+    translator = new_translator(max_source_tokens=5, long_input="cut")
+    line = "one two three four five six in the old red barn"
+    expected = translator.translate([line])
+    translator.use_glossary(Glossary([("barn", "apples")]), "glossary")
+    assert translator.translate([line]) == expected
+    assert translator.counts.terms == 0
+
+
+def test_lengths_by_a_ratio_are_those_of_decimal_numbers() -> None:
+    decoding = replace(DECODING, max_length_ratio=1.15, max_extra_tokens=0, min_length_ratio=0.07)
+    assert (100 * 1.15, 100 * 0.07) == (114.99999999999999, 7.000000000000001)
+    assert (decoding.longest_output(100), decoding.least_output(100)) == (115, 7)
+    assert (decoding.longest_output(7), decoding.least_output(1)) == (8, 1)
+
+
 def test_the_longest_output_follows_from_each_source() -> None:
     model = new_model(kind=Script)
     assert isinstance(model, Script)
@@ -362,6 +378,15 @@ def test_outputs_stay_within_learned_positions() -> None:
     model.words = [10] * 1000
     [[best]] = new_translator(model, max_extra_tokens=500).hypotheses(["one"])
     assert len(best.pieces) == 40  # 39 and the end of sentence
+
+
+@pytest.mark.parametrize("beam", [1, 2])
+def test_one_score_that_is_no_number_is_an_error(beam: int) -> None:
+    model = new_model(replace(SIZES, tie="none"))
+    with torch.no_grad():
+        model.output.weight[300] = math.nan
+    with pytest.raises(NmtError, match="line 1: the model's scores are not numbers"):
+        new_translator(model, beam_size=beam).translate(["one two"])
 
 
 @pytest.mark.parametrize("training", [False, True])

@@ -6,6 +6,7 @@ import platform
 import resource
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from nmt.training.run_log import RunLog, _scalars, environment, processor
 
 
 def opened(run: Path | None, metrics_bytes: int = 0, samples_bytes: int = 0) -> RunLog:
-    return RunLog(run, metrics_bytes, samples_bytes, tensorboard=False)
+    return RunLog(run, metrics_bytes, samples_bytes, tensorboard=None)
 
 
 def rows(run: Path) -> list[dict[str, float]]:
@@ -127,10 +128,26 @@ def test_numbers_in_lists_have_names_of_their_own_in_tensorboard() -> None:
     }  # fmt: skip
 
 
+def test_tensorboard_hides_what_is_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[str, int]] = []
+
+    class SummaryWriter:
+        def __init__(self, folder: str, purge_step: int) -> None:
+            made.append((folder, purge_step))
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=SummaryWriter))
+    with RunLog(tmp_path, 0, 0, tensorboard=20):
+        pass
+    assert made == [(str(tmp_path / "tensorboard"), 21)]
+
+
 def test_tensorboard_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(NmtError, match=r"training\.tensorboard: true needs TensorBoard: pip install"):
-        RunLog(tmp_path, 0, 0, tensorboard=True)
+        RunLog(tmp_path, 0, 0, tensorboard=0)
 
 
 def test_the_environment_names_models_and_versions_and_no_host() -> None:

@@ -254,6 +254,12 @@ def test_a_folder_that_is_moved_while_it_is_trained_is_said_and_nothing_is_lost(
         (tmp_path / "run").rename(tmp_path / "moved")
 
     before_step(interrupted, 12, move)
+
+    def is_locked() -> None:
+        with pytest.raises(NmtError, match="another process is training there"), run_folder.locked(tmp_path / "run"):
+            pass
+
+    before_step(interrupted, 17, is_locked)
     stop_at(interrupted, 17, signal.SIGTERM)
     interrupted.run()
     assert caplog.text.count("moved or removed") == 1
