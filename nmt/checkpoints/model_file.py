@@ -212,6 +212,15 @@ def load_provenance(path: Path) -> dict[str, Any]:
     return _provenance(path, tensor_file.read_metadata(path))
 
 
+def has_provenance(path: Path) -> bool:
+    """Whether a model file's provenance can be read; if not, it is damaged."""
+    try:
+        load_provenance(path)
+    except NmtError:
+        return False
+    return True
+
+
 def load_config(path: Path) -> Config:
     """A model file's settings without its weights. Raises NmtError as `load` does."""
     return _config(path, tensor_file.read_metadata(path))

@@ -6,6 +6,7 @@ Section 6.1 of the paper averages the last 5 (base) or 20 (big) checkpoints; whi
 import dataclasses
 import logging
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +52,8 @@ def candidates(run: Path, last: Sequence[int] = _COUNTS, best: Sequence[int] = _
     """
     if not run.is_dir():
         raise NmtError(f"{run}: {'not a' if run.exists() else 'no such'} folder: give the folder of a run")
-    newest, ranked = model_file.checkpoints(run)[-max(last) :], model_file.best(run, max(best))
+    ranked = model_file.best(run, max(best, default=0))  # warns of damaged ones
+    newest = [path for path in model_file.checkpoints(run) if model_file.has_provenance(path)][-max(last) :]
     chosen = [(f"last {count}", newest[-count:]) for count in last if count <= len(newest)]
     chosen += [(f"best {count}", ranked[:count]) for count in best if count <= len(ranked)]
     named: dict[frozenset[Path], list[str]] = {}
@@ -114,6 +116,9 @@ def write(
     if outputs.is_special(output):
         what = "a folder" if output.is_dir() else "a device or a pipe"
         raise NmtError(f"{output}: {what}: name the model file to write")
+    places = list(map(os.path.realpath, sources))
+    if twice := [path for i, path in enumerate(sources) if places[i] in places[:i]]:
+        raise NmtError(f"{twice[0]}: given twice, and would count twice in the mean: give each file once")
     outputs.check_output(output, model_file.checkpoints(sources[0]) if folders else sources)
     if by_score:
         winner, tried = select(sources[0], device)

@@ -1,6 +1,8 @@
 """sacreBLEU's metrics, set up for a language."""
 
 import difflib
+import logging
+from functools import cache
 from pathlib import Path
 
 from sacrebleu import utils
@@ -10,25 +12,39 @@ from sacrebleu.metrics.ter import TER
 from nmt.config.language_codes import base
 from nmt.errors import NmtError, in_one_line
 
+log = logging.getLogger("nmt")
+
 
 def bleu_metric(language: str, *, tokenizer: str | None = None, quiet: bool = False, sentences: bool = False) -> BLEU:
     """Case-sensitive BLEU, with the named tokenizer of sacreBLEU or else its own for the target language (mostly 13a).
 
-    If MeCab is not installed, Japanese and Korean are scored by characters; `tok:` in the signature says which
-    tokenizer it was. quiet: do not warn about text that looks tokenized. sentences: for scores of single sentences,
-    which may be too short for n-grams of every order.
+    If MeCab is not installed, Japanese and Korean are scored by characters, with a warning; `tok:` in the signature
+    says which tokenizer it was. quiet: no warnings, also not about text that looks tokenized. sentences: for scores of
+    single sentences, which may be too short for n-grams of every order.
     """
     if tokenizer is not None:
         return BLEU(tokenize=tokenizer, force=quiet or tokenizer == "none", effective_order=sentences)
     try:
         return BLEU(trg_lang=base(language), force=quiet, effective_order=sentences)
     except RuntimeError:  # the package of the language's tokenizer is not installed
+        if not quiet:
+            _warn_of_characters(base(language))
         return BLEU(tokenize="char", force=quiet, effective_order=sentences)
+
+
+@cache
+def _warn_of_characters(language: str) -> None:
+    """Only once per process: the function is cached."""
+    log.warning(
+        "BLEU counts characters, not words, because sacreBLEU's tokenizer for this language is not installed: for "
+        "scores that can be compared, pip install 'sacrebleu[%s]'",
+        language,
+    )
 
 
 def has_words_by_spaces(language: str) -> bool:
     """Whether BLEU's own tokenizer for a language splits words at spaces and punctuation only."""
-    return str(bleu_metric(language).tokenizer.signature()) == "13a"
+    return str(bleu_metric(language, quiet=True).tokenizer.signature()) == "13a"
 
 
 def check_tokenizer(name: str) -> None:

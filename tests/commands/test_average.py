@@ -245,6 +245,17 @@ def test_a_run_that_trained_can_be_selected_from_where_it_was_started(trained: P
     assert rows_of(trained / "sessions.jsonl")[0]["folder"] == str(Path.cwd())
 
 
+def test_a_damaged_checkpoint_is_no_candidate(
+    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = run_of(tmp_path / "run", make_config(), 3)
+    *whole, damaged = model_file.checkpoints(run)
+    damaged.write_bytes(damaged.read_bytes()[:-100])
+    found = average.candidates(run, last=(1, 2), best=())
+    assert list(found.values()) == [whole[1:], whole]
+    assert f"{damaged}: " in caplog.text and "skipped" in caplog.text
+
+
 def test_a_folder_without_checkpoints(tmp_path: Path) -> None:
     with pytest.raises(NmtError, match=r"no checkpoint here"):
         average.select(tmp_path, "cpu")
@@ -277,6 +288,10 @@ def test_what_is_no_folder(tmp_path: Path, name: str, message: str) -> None:
         (["RUN", "--last", "1", "--output", "RUN/ema.safetensors"], "RUN/ema.safetensors: is a file of the run"),
         (["RUN", "--last", "1", "--output", "RUN/checkpoints/step-9.safetensors"], "is a file of the run"),
         (["RUN/checkpoints/step-1.safetensors", "--output", "RUN/best.safetensors"], "is a file of the run"),
+        (
+            ["RUN/checkpoints/step-00000001.safetensors", "RUN/checkpoints/../checkpoints/step-00000001.safetensors"],
+            "step-00000001.safetensors: given twice, and would count twice in the mean: give each file once",
+        ),
         (["RUN/config.yaml", "--select"], "--select chooses from a run folder, and RUN/config.yaml is not a folder"),
         (["RUN/nope", "--last", "2"], "--last chooses from a run folder, and RUN/nope does not exist"),
     ],

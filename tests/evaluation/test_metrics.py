@@ -9,7 +9,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.tokenizers import tokenizer_spm
 
 from nmt.errors import NmtError
-from nmt.evaluation.metrics import bleu_metric, check_tokenizer, ter_metric
+from nmt.evaluation.metrics import _warn_of_characters, bleu_metric, check_tokenizer, ter_metric
 
 
 @pytest.mark.parametrize(("language", "tokenizer"), [("de", "13a"), ("", "13a"), ("zh-CN", "zh"), ("zh_TW", "zh")])
@@ -29,11 +29,14 @@ def test_ter_of_languages_that_do_not_part_words_is_by_characters() -> None:
 
 
 @pytest.mark.parametrize(("language", "package"), [("ja", "tok:ja-mecab"), ("ko", "tok:ko-mecab")])
-def test_the_signature_tells_when_a_tokenizer_is_missing(language: str, package: str) -> None:
+def test_a_tokenizer_that_is_missing_is_told(language: str, package: str, caplog: pytest.LogCaptureFixture) -> None:
+    _warn_of_characters.cache_clear()
+    assert bleu_metric(language, quiet=True) and not caplog.text
     metric = bleu_metric(language)
     metric.corpus_score(["梨"], [["梨"]])
     signature = str(metric.get_signature())
-    assert package in signature or "tok:char" in signature
+    missing = f"pip install 'sacrebleu[{language}]'"
+    assert (package in signature and not caplog.text) or ("tok:char" in signature and missing in caplog.text)
 
 
 @pytest.mark.parametrize("quiet", [False, True])

@@ -15,6 +15,7 @@ from nmt.files.text import lines_out
 log = logging.getLogger("nmt")
 
 PAGE, DATA = "index.html", "inspection.json"
+_PICTURES = ("attention-*.png", "alignment.png", "positions.png")
 _START = json.dumps({"format": FORMAT})[:-1].encode()  # of our own data
 
 
@@ -45,7 +46,7 @@ def check(folder: Path, *, pictures: bool) -> None:
 
 
 def write(inspection: Inspection, folder: Path, layer: int | None = None, *, pictures: bool = True) -> None:
-    """Write all files into a folder that is checked, also over those of an earlier inspection.
+    """Write all files into a folder that is checked, in place of those of an earlier inspection.
 
     layer: the layer (from 0) of which pictures show each head; default: that of the alignment. Raises NmtError if the
     model does not have this layer or the folder cannot be written.
@@ -56,6 +57,8 @@ def write(inspection: Inspection, folder: Path, layer: int | None = None, *, pic
         raise NmtError(f"--layer {layer + 1}: this model has {layers} layer{'s' * (layers != 1)} of attention: {fix}")
     with atomic.reporting(folder, "--output"):
         atomic.make_folder(folder)
+        for old in [path for name in _PICTURES for path in folder.glob(name)]:  # some may not be drawn this time
+            old.unlink()
     data = json.dumps(to_data(inspection), ensure_ascii=False)
     for name, content in ((DATA, data), (PAGE, page(inspection))):
         with lines_out(folder / name) as write_line:

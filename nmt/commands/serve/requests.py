@@ -3,7 +3,7 @@
 import email
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl
@@ -229,11 +229,11 @@ def _fields(content_type: str, body: bytes) -> dict[str, Any]:
     kind = content_type.partition(";")[0].strip().lower()
     try:
         if kind == "application/x-www-form-urlencoded":
-            fields: Any = dict(parse_qsl(body.decode(), keep_blank_values=True, errors="strict"))
+            fields: Any = _once(parse_qsl(body.decode(), keep_blank_values=True, errors="strict"))
         elif kind == "multipart/form-data":
             fields = _multipart(content_type, body)
         else:
-            fields = json.loads(body)
+            fields = json.loads(body, object_pairs_hook=_once)
         json.dumps(fields, ensure_ascii=False).encode()
     except UnicodeEncodeError:  # JSON's \ud800, which no answer could repeat
         raise RequestError(400, "the body has half of a surrogate pair, which is not a character") from None
@@ -247,9 +247,19 @@ def _fields(content_type: str, body: bytes) -> dict[str, Any]:
 def _multipart(content_type: str, body: bytes) -> dict[str, Any]:
     """The fields of a form that is sent as a MIME message."""
     message = email.message_from_bytes(b"Content-Type: %s\r\n\r\n%s" % (content_type.encode("latin-1"), body))
-    fields = {}
+    fields = list[tuple[str, Any]]()
     for part in message.walk():
         name, payload = part.get_param("name", header="content-disposition"), part.get_payload(decode=True)
         if isinstance(name, str) and isinstance(payload, bytes):
-            fields[name] = payload.decode()
-    return fields
+            fields.append((name, payload.decode()))
+    return _once(fields)
+
+
+def _once(fields: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Fields by name. Raises RequestError for a name that is given twice: one of the two would be ignored."""
+    named = dict(fields)
+    if len(named) < len(fields):
+        names = [name for name, _ in fields]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise RequestError(400, f"{twice[:40]} is given twice: send several texts as a list in JSON")
+    return named

@@ -201,3 +201,8 @@ def test_a_page_of_the_users_is_not_overwritten(seen: Inspection, tmp_path: Path
     for _ in range(2):  # over those of an earlier inspection
         output_folder.check(tmp_path / "inside", pictures=False)
         output_folder.write(seen, tmp_path / "inside", pictures=False)
+    (tmp_path / "inside" / "mine.png").write_text("mine")
+    (tmp_path / "inside" / "attention-cross.png").write_text("of the sentence before")
+    output_folder.write(seen, tmp_path / "inside", pictures=False)
+    left = {path.name for path in (tmp_path / "inside").iterdir()}
+    assert left == {output_folder.PAGE, output_folder.DATA, "mine.png"}

@@ -150,6 +150,22 @@ def test_bodies_that_cannot_be_read(content_type: str, body: bytes) -> None:
         parse(content_type, body, LANGUAGES, Limits(), beam_size=3)
 
 
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        (JSON, b'{"q": "one", "source": "en", "target": "de", "q": "two"}'),
+        (FORM, b"q=one&q=two&source=en&target=de"),
+        (
+            "multipart/form-data; boundary=B",
+            b"".join(b'--B\r\nContent-Disposition: form-data; name="q"\r\n\r\n%d\r\n' % i for i in (1, 2)) + b"--B--",
+        ),
+    ],
+)
+def test_no_text_is_left_out_because_another_has_its_name(content_type: str, body: bytes) -> None:
+    with pytest.raises(RequestError, match=r"^q is given twice: send several texts as a list in JSON$"):
+        parse(content_type, body, LANGUAGES, Limits(), beam_size=3)
+
+
 def test_limits() -> None:
     limits = Limits(lines=3, characters=10)
     assert asked({"text": ["aaa", "bbb", "cccc"]}, limits).lines == ["aaa", "bbb", "cccc"]
