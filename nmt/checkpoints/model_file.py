@@ -336,6 +336,10 @@ def locate(model: Path) -> Path:
         return found[-1]
     if (model / "tokenizer_config.json").is_file():
         raise NmtError(f"{model}: a folder for transformers, not for nmt: give the model file that was exported")
+    if (model / "model.bin").is_file():
+        raise NmtError(
+            f"{model}: a folder for CTranslate2, which this command cannot use: give the model file that was exported"
+        )
     if (model / "config.yaml").is_file():
         raise _without_checkpoints(model)
     raise NmtError(f"{model}: no checkpoint here: train first, or give a model file")

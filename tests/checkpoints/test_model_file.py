@@ -345,7 +345,14 @@ def test_steps_of_more_digits_come_last(tmp_path: Path) -> None:
     assert model_file.checkpoints(tmp_path) == paths
 
 
-def test_a_folder_for_transformers_is_named_as_such(tmp_path: Path) -> None:
-    (tmp_path / "tokenizer_config.json").touch()
-    with pytest.raises(NmtError, match="a folder for transformers, not for nmt"):
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("tokenizer_config.json", "a folder for transformers, not for nmt"),
+        ("model.bin", "a folder for CTranslate2, which this command cannot use: give the model file"),
+    ],
+)
+def test_an_exported_folder_is_named_as_such(tmp_path: Path, file: str, message: str) -> None:
+    (tmp_path / file).touch()
+    with pytest.raises(NmtError, match=message):
         model_file.locate(tmp_path)

@@ -94,9 +94,9 @@ def _check(format: Format, output: Path, quantization: str) -> None:
             raise NmtError(
                 f"--quantization {quantization}: a marian folder is always float32: leave out --quantization"
             )
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise NmtError(f"{output}: exists already and is not empty: choose another --output")
     check_new_folder(output)
+    if output.is_dir() and any(output.iterdir()):
+        raise NmtError(f"{output}: exists already and is not empty: choose another --output")
     try:
         os.path.realpath(output).encode()
     except UnicodeEncodeError:  # the other libraries do not accept it

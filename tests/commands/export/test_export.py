@@ -41,7 +41,9 @@ def test_what_is_there_is_not_overwritten(model: Path, tmp_path: Path) -> None:
     export(model, "ctranslate2", tmp_path / "out", lines=LINES)  # nothing in it: nothing is lost
     before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     for output in (tmp_path / "out", model):
-        with pytest.raises(NmtError, match="exists already and is not empty: choose another --output"):
+        with pytest.raises(
+            NmtError, match=r"(exists already and is not empty|a file, not a folder): choose another --out"
+        ):
             export(model, "ctranslate2", output, lines=LINES)
     assert before == {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     (tmp_path / ".new.part").mkdir()  # the user's
