@@ -68,11 +68,6 @@ class Glossary:
         return list(distinct.values())
 
 
-def continues_word(piece: str) -> bool:
-    """Whether a subword (▁ stands for a space) continues the word before it, so that a term before it is incomplete."""
-    return bool(piece) and kind(piece[0]) in (Kind.WORD, Kind.MARK)
-
-
 class _Terms:
     """Terms as tuples of units. Matching at a place takes one lookup for each length of the terms that begin there."""
 

@@ -15,12 +15,13 @@ from nmt.data.vocabulary import EOS, UNK, Vocabulary
 from nmt.decoding import long_input, model_loader, translation
 from nmt.decoding.capitals import in_capitals
 from nmt.decoding.chunks import LineCounts, chunked, lines_together, reporting, results, with_prefixes
-from nmt.decoding.glossary import Glossary, continues_word
+from nmt.decoding.glossary import Glossary
 from nmt.decoding.interface import Engine, Pair, SearchInput, batch_tokens
 from nmt.decoding.language_choice import LanguageChoice
 from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.options import Hypothesis, Options, length_penalties
 from nmt.decoding.search.phrase_automaton import Phrases, PhraseState
+from nmt.decoding.search.scripts import continues_word
 from nmt.decoding.search_inputs import InputBuilder, Inputs, is_empty, search_options
 from nmt.decoding.translation import Translation as Translation
 from nmt.device import explaining_out_of_memory
@@ -367,8 +368,8 @@ class Translator:
 
     @cached_property
     def _words(self) -> tuple[frozenset[int], list[str]]:
-        """The subwords that continue the word before them, and what each subword writes."""
-        spellings = [spelling.decode("utf-8", "replace") for spelling in self.vocabulary.target.spellings()]
+        """The subwords that continue the word before them, and what each subword writes, as `Phrases` takes it."""
+        spellings = [spelling.decode("utf-8", "surrogateescape") for spelling in self.vocabulary.target.spellings()]
         return frozenset(i for i, spelling in enumerate(spellings) if continues_word(spelling)), spellings
 
     def _align(self, inputs: Inputs, lines: list[list[Translation]], found: list[list[Hypothesis]]) -> None:

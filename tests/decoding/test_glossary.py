@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.decoding.glossary import Glossary, continues_word
+from nmt.decoding.glossary import Glossary
+from nmt.decoding.search.scripts import continues_word
 from nmt.errors import NmtError
 
 

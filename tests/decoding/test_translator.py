@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 
 import pytest
@@ -46,6 +46,7 @@ from nmt.decoding.glossary import Glossary
 from nmt.decoding.long_input import split
 from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.interface import Options
+from nmt.decoding.search.phrase_automaton import Phrases, PhraseState
 from nmt.decoding.search.search import search
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
@@ -697,6 +698,26 @@ def test_a_term_is_found_whatever_subwords_it_is_written_with(target: str, said:
     translator.use_glossary(Glossary([("two", target)]), "terms.tsv")
     assert translator.translate(["two six"]) == [said]
     assert (translator.counts.terms, translator.counts.missing) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("term", "text", "met"),
+    [
+        ("old", "old", True), ("old", "older", False),
+        ("old", "oldĝ", False), ("old", "oldő red", False), ("old", "ĝold", False),  # letters that are written as bytes
+        ("old", "old — red", True), ("old", "old— red", True), ("old", "—old", True), ("old", "old😀", True),
+        ("дом", "дом", True), ("дом", "в дом идти", True), ("дом", "дом.", True),
+        ("дом", "дома", False), ("дом", "домик red", False), ("дом", "надом", False),
+        ("漢字", "old漢字red", True), ("old", "漢old字", True),
+    ],
+)  # fmt: skip
+def test_terms_are_complete_words_also_beside_letters_in_bytes(term: str, text: str, met: bool) -> None:
+    translator, vocabulary = new_translator(), VOCABULARY.target
+    translator.use_glossary(Glossary([("old", term)]), "glossary")
+    [group] = vocabulary.encode([term])
+    phrases = Phrases([[group]], *translator._words)
+    ids = vocabulary.encode([text])[0]
+    assert phrases.unmet(reduce(phrases.after, ids, PhraseState())) == (not met)
 
 
 def test_glossary_terms_that_the_vocabulary_cannot_write(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nmt.decoding.glossary import continues_word
+from nmt.decoding.search.scripts import continues_word
 
 _SPACE = "▁"  # as SentencePiece writes it
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>\Z")

@@ -1,12 +1,16 @@
 """An automaton that finds patterns; with it, the required phrases that an output has and the tokens it still needs."""
 
+import codecs
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from nmt.decoding.search.scripts import in_one_word
+from nmt.decoding.search.scripts import continues_word, in_one_word
 
 Phrase = Sequence[int]
 Group = Sequence[Phrase]
+_BYTE = re.compile("[\udc80-\udcff]")  # of a character, as `surrogateescape` reads it
+_MOST_BEGUN = 3  # bytes of a character that is not complete
 
 
 class Automaton:
@@ -42,7 +46,8 @@ class Automaton:
 @dataclass(frozen=True)
 class PhraseState:
     """How far an output is: the automaton's node after its last token; the groups that are met (a bit each), without
-    the phrases that end with the last token; the groups of these; and the last letters."""
+    the phrases that end with the last complete character; the groups of these; and the last letters, at their end the
+    bytes of a character that is not complete."""
 
     node: int = 0
     met: int = 0
@@ -59,8 +64,9 @@ class Phrases:
     """
 
     def __init__(self, groups: Sequence[Group], continuing: Collection[int] = (), spellings: Sequence[str] = ()):
-        """spellings: what each token writes; none: texts are not looked at. Raises ValueError for an empty group, an
-        empty phrase, or a phrase that begins inside a word."""
+        """spellings: what each token writes, a byte of a character as Python's `surrogateescape` reads it; none: texts
+        are not looked at. Raises ValueError for an empty group, an empty phrase, or a phrase that begins inside a
+        word."""
         if not all(group and all(group) for group in groups):
             raise ValueError("a group has at least one phrase, and a phrase at least one token")
         if any(phrase[0] in continuing for group in groups for phrase in group):
@@ -68,9 +74,10 @@ class Phrases:
         self.all_groups, self.continuing = (1 << len(groups)) - 1, continuing
         phrases = [(phrase, number) for number, group in enumerate(groups) for phrase in group]
         self._spellings = spellings
-        written = (("".join(spellings[token] for token in one).strip(), n) for one, n in phrases if spellings)
-        self._texts = {(text, 1 << number) for text, number in written if text and "\ufffd" not in text}
-        self._letters = max((len(text) for text, _ in self._texts), default=0) + 1  # with the one before a text
+        written = ((_joined("".join(spellings[token] for token in one)).strip(), n) for one, n in phrases if spellings)
+        self._texts = {(text, 1 << number) for text, number in written if text and not _begun(text)}
+        # With the letter before a text, and the bytes of the one after it.
+        self._letters = max((len(text) for text, _ in self._texts), default=0) + 1 + _MOST_BEGUN
         automaton = Automaton(phrase for phrase, _ in phrases)
         self.next = automaton.next
         self._ends = [0] * len(self.next)  # for each node: the groups (bits) with a phrase that ends there
@@ -88,13 +95,20 @@ class Phrases:
 
     def after(self, state: PhraseState, token: int) -> PhraseState:
         """The state after one more token."""
-        met = state.met if token in self.continuing else state.met | self._ends[state.node]
         node = self.next[state.node].get(token, 0)
         if not self._texts:
+            met = state.met if token in self.continuing else state.met | self._ends[state.node]
             return PhraseState(node, met, self._ends[node])
-        text = state.letters + self._spellings[token]
+        before, text = state.letters, _joined(state.letters + self._spellings[token])
+        if _begun(text):  # whether a word goes on is not known before the character is complete
+            return PhraseState(node, state.met, state.ending | self._ends[node], text[-self._letters :])
+        if _begun(before):
+            before = before[: -_begun(before)]
+            met = state.met if continues_word(text[len(before) :]) else state.met | state.ending
+        else:
+            met = state.met if token in self.continuing else state.met | self._ends[state.node]
         for term, group in self._texts:
-            if not met & group and _contains(text, term, max(0, len(state.letters) - len(term))):
+            if not met & group and _contains(text, term, max(0, len(before) - len(term))):
                 met |= group
         ending = (group for term, group in self._texts if text.endswith(term) and not in_one_word(text, -len(term)))
         return PhraseState(node, met, sum(set(ending), 0) | self._ends[node], text[-self._letters :])
@@ -122,6 +136,22 @@ class Phrases:
         shortest = {number: length for number, length in self._left[0][0].items() if unmet >> number & 1}
         saved = (length - left[number] for number, length in shortest.items() if number in left)
         return sum(shortest.values()) - max(saved, default=0)
+
+
+def _joined(text: str) -> str:
+    """The text with characters in place of their bytes, as far as they are complete."""
+    if not _BYTE.search(text):
+        return text
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+
+
+def _begun(text: str) -> int:
+    """The number of bytes at the end of a text that begin a character."""
+    if not _BYTE.match(text[-1:]):
+        return 0
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder.decode(text[-_MOST_BEGUN:].encode("utf-8", "surrogateescape"))
+    return len(decoder.getstate()[0])
 
 
 def _keep_least(left: dict[int, int], others: dict[int, int]) -> None:

@@ -43,6 +43,11 @@ def kind(letter: str) -> Kind:
     return Kind.OTHER
 
 
+def continues_word(piece: str) -> bool:
+    """Whether a subword (▁ stands for a space) continues the word before it, so that a term before it is incomplete."""
+    return bool(piece) and kind(piece[0]) in (Kind.WORD, Kind.MARK)
+
+
 def in_one_word(text: str, place: int) -> bool:
     """Whether the character at a place, which may be counted from the end, and the one before it are in one word."""
     if place in (0, -len(text)):
