@@ -24,17 +24,18 @@ def main() -> None:
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """Raise KeyboardInterrupt, but not while a module is being imported: PyTorch takes that for a numpy that is not
     installed, and goes on with half of it. Then the signal comes again a little later."""
-    while frame is not None:
+    while frame is not None and frame.f_code is not main.__code__:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
-            _thread.start_new_thread(_interrupt_later, ())
+            _thread.start_new_thread(_interrupt_later, (_thread.get_ident(),))
             return
         frame = frame.f_back
     raise KeyboardInterrupt
 
 
-def _interrupt_later() -> None:
+def _interrupt_later(thread: int) -> None:
+    """A real signal, to the thread that runs the command: it may be waiting for input by then."""
     time.sleep(_LATER)
-    _thread.interrupt_main(signal.SIGINT)
+    signal.pthread_kill(thread, signal.SIGINT)
 
 
 if __name__ == "__main__":
