@@ -212,15 +212,6 @@ def load_provenance(path: Path) -> dict[str, Any]:
     return _provenance(path, tensor_file.read_metadata(path))
 
 
-def has_provenance(path: Path) -> bool:
-    """Whether a model file's provenance can be read; if not, it is damaged."""
-    try:
-        load_provenance(path)
-    except NmtError:
-        return False
-    return True
-
-
 def load_config(path: Path) -> Config:
     """A model file's settings without its weights. Raises NmtError as `load` does."""
     return _config(path, tensor_file.read_metadata(path))
@@ -303,18 +294,29 @@ def checkpoints(run: Path) -> list[Path]:
 _SCORES = {"validation_loss": 1, "bleu": -1, "chrf": -1}  # with this factor, the lowest is the best
 
 
+def provenances(run: Path) -> dict[Path, dict[str, Any]]:
+    """The provenance of each of the run's checkpoints, oldest first. Damaged ones are left out, with a warning."""
+    found = {}
+    for path in checkpoints(run):
+        try:
+            found[path] = load_provenance(path)
+        except NmtError as error:  # the other checkpoints are still good
+            log.warning("%s; skipped", error)
+    return found
+
+
 def best(run: Path, count: int) -> list[Path]:
     """The `count` checkpoints with the best validation score (or all, if fewer), best first, without damaged ones.
 
     Only those validated in the same way as the newest: other scores cannot be compared.
     """
+    return ranked(provenances(run))[:count]
+
+
+def ranked(provenances: Mapping[Path, Mapping[str, Any]]) -> list[Path]:
+    """As `best`, of these checkpoints."""
     scored = []
-    for path in checkpoints(run):
-        try:
-            provenance = load_provenance(path)
-        except NmtError as error:  # the other checkpoints are still good
-            log.warning("%s; skipped", error)
-            continue
+    for path, provenance in provenances.items():
         metric, sets = str(provenance.get("best_metric")), provenance.get("validation", ())  # a list only of several
         # The set that decides, by its place: it may have another name by now. None: their mean.
         place = next((i for i, of in enumerate(sets) if of["name"] == provenance.get("best_set")), None)
@@ -322,7 +324,7 @@ def best(run: Path, count: int) -> list[Path]:
         if metric in _SCORES and isinstance(score, int | float) and not math.isnan(score):
             key = metric, place, provenance.get("validation_key")
             scored.append((key, score * _SCORES[metric], path))
-    return [path for _, path in sorted((score, path) for key, score, path in scored if key == scored[-1][0])][:count]
+    return [path for _, path in sorted((score, path) for key, score, path in scored if key == scored[-1][0])]
 
 
 def locate(model: Path) -> Path:

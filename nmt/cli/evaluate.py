@@ -80,7 +80,7 @@ def evaluate(
             options.check_not_a_setting(file)
     if test_set is not None and references:
         raise typer.BadParameter("--test-set has its own references: leave out --reference, or --test-set")
-    if (test_set is None) == (not references) or (test_set is None) != (language_pair is None):
+    if (test_set is None and not references) or (test_set is None) != (language_pair is None):
         raise typer.BadParameter("give at least one --reference FILE, or --test-set NAME with --language-pair")
     if test_set is not None and source is not None:
         raise typer.BadParameter("--test-set has its own source: leave --source out")

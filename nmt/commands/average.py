@@ -52,8 +52,8 @@ def candidates(run: Path, last: Sequence[int] = _COUNTS, best: Sequence[int] = _
     """
     if not run.is_dir():
         raise NmtError(f"{run}: {'not a' if run.exists() else 'no such'} folder: give the folder of a run")
-    ranked = model_file.best(run, max(best, default=0))  # warns of damaged ones
-    newest = [path for path in model_file.checkpoints(run) if model_file.has_provenance(path)][-max(last) :]
+    readable = model_file.provenances(run)
+    newest, ranked = list(readable)[-max(last) :], model_file.ranked(readable)
     chosen = [(f"last {count}", newest[-count:]) for count in last if count <= len(newest)]
     chosen += [(f"best {count}", ranked[:count]) for count in best if count <= len(ranked)]
     named: dict[frozenset[Path], list[str]] = {}

@@ -12,7 +12,8 @@ from nmt.errors import NmtError
 from nmt.files import atomic, compression
 
 # The files of a run, the settings last. Only training writes them, and its log train.log.
-OF_A_RUN = ("best.safetensors", "ema.safetensors", "metrics.jsonl", "samples.jsonl", "sessions.jsonl", "config.yaml")
+_SETTINGS = "config.yaml"
+OF_A_RUN = ("best.safetensors", "ema.safetensors", "metrics.jsonl", "samples.jsonl", "sessions.jsonl", _SETTINGS)
 _STANDARD = {"/dev/stdin": "/dev/fd/0", "/dev/stdout": "/dev/fd/1", "/dev/stderr": "/dev/fd/2"}
 
 
@@ -64,7 +65,7 @@ def _is_of_a_run(place: Path) -> bool:
     """Whether it is a file that training writes in the folder of a run."""
     in_it = place.parent.name in ("checkpoints", "state")
     run = place.parent.parent if in_it else place.parent
-    is_run = (run / OF_A_RUN[-1]).is_file() and any((run / folder).is_dir() for folder in ("checkpoints", "state"))
+    is_run = (run / _SETTINGS).is_file() and any((run / folder).is_dir() for folder in ("checkpoints", "state"))
     return is_run and (in_it or place.name in (*OF_A_RUN, "train.log"))
 
 

@@ -251,7 +251,7 @@ def test_a_damaged_checkpoint_is_no_candidate(
     run = run_of(tmp_path / "run", make_config(), 3)
     *whole, damaged = model_file.checkpoints(run)
     damaged.write_bytes(damaged.read_bytes()[:-100])
-    found = average.candidates(run, last=(1, 2), best=())
+    found = average.candidates(run, last=(1, 2), best=(2,))
     assert list(found.values()) == [whole[1:], whole]
     assert f"{damaged}: " in caplog.text and "skipped" in caplog.text
 

@@ -185,15 +185,23 @@ def test_the_set_that_decides_may_get_another_name_but_not_be_another(
         change(session, named("old", "new", "new")).restore()
 
 
+def change_progress(path: Path, change: Callable[[dict[str, object]], object]) -> None:
+    """Write a state again with its fields of Progress as `change` leaves them."""
+    tensors, metadata = tensor_file.read(path)
+    tensors = {name: tensor.clone() for name, tensor in tensors.items()}  # no longer the file's memory
+    progress = json.loads(metadata["progress"])
+    change(progress)
+    tensor_file.write(path, tensors, metadata | {"progress": json.dumps(progress)})
+
+
 def test_a_state_from_before_a_field_was_added_is_resumed(make_config: MakeConfig, tmp_path: Path) -> None:
     session = Session.start(tmp_path, make_config())
     session.save(3)
-    path = tmp_path / "state" / "step-00000003.safetensors"
-    tensors, metadata = tensor_file.read(path)
-    tensors = {name: tensor.clone() for name, tensor in tensors.items()}
-    progress = json.loads(metadata["progress"])
-    del progress["micro_cells"], progress["ranks"]
-    tensor_file.write(path, tensors, metadata | {"progress": json.dumps(progress)})
+
+    def older(progress: dict[str, object]) -> None:
+        del progress["micro_cells"], progress["ranks"]
+
+    change_progress(tmp_path / "state" / "step-00000003.safetensors", older)
     assert session.restore() == Progress(step=3)
     assert state.saved(tmp_path) == (session.identity, Progress(step=3))
 
@@ -201,11 +209,8 @@ def test_a_state_from_before_a_field_was_added_is_resumed(make_config: MakeConfi
 def test_a_state_with_a_field_that_is_not_known_is_refused(make_config: MakeConfig, tmp_path: Path) -> None:
     session = Session.start(tmp_path, make_config())
     session.save(3)
-    path = tmp_path / "state" / "step-00000003.safetensors"
-    tensors, metadata = tensor_file.read(path)
-    tensors = {name: tensor.clone() for name, tensor in tensors.items()}
-    progress = json.dumps({**json.loads(metadata["progress"]), "from_the_future": 1})
-    tensor_file.write(path, tensors, metadata | {"progress": progress})
+    newer = {"from_the_future": 1}
+    change_progress(tmp_path / "state" / "step-00000003.safetensors", lambda progress: progress.update(newer))
     with pytest.raises(NmtError, match=rf"{tmp_path}/state: of another version of nmt: resume with it, or set another"):
         session.restore()
     assert state.saved(tmp_path) is None

@@ -34,13 +34,13 @@ def greedy(
     for length in itertools.count():  # tokens that each output has
         hidden, state = stepper.step(state, tokens)
         scores = stepper.scores(hidden)  # [B, 1, V]
-        if options.scores:
-            allowed, lost = mask.log_probabilities(scores, length), None
-        else:  # without a softmax, in which one score that is not a number makes all of them so
-            lost = scores.sum(-1).isnan()  # [B, 1]
-            allowed = mask.apply(scores, length)
+        # A softmax makes all scores not a number where one is; without it, that has to be looked for.
+        unknown = None if options.scores else scores.sum(-1).isnan()  # [B, 1]
+        allowed = mask.log_probabilities(scores, length) if options.scores else mask.apply(scores, length)
         best, _, tokens = best_candidates(allowed, None, 1)  # [B, 1]
-        lost = best == -math.inf if lost is None else lost | (best == -math.inf)
+        lost = best == -math.inf
+        if unknown is not None:
+            lost |= unknown
         tokens.masked_fill_(lost, options.eos)
         # An output that has ended is still extended, which is ignored, until its sentence leaves the batch.
         steps.append((sentences, tokens, best if options.scores else torch.where(lost, -math.inf, 0.0)))
