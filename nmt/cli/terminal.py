@@ -133,12 +133,13 @@ class _StandardError(logging.Handler):
     """Writes above a progress bar. An error that all ranks have is written once."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        from tqdm import tqdm
-
         line = self.format(record)
         # Registered only here: a rank that is ended between the two would leave the error unreported.
         if record.levelno < logging.ERROR or not logged_by_another_rank(record.getMessage()):
-            tqdm.write(line, file=sys.stderr)
+            if tqdm := getattr(sys.modules.get("tqdm"), "tqdm", None):  # else nothing has shown a bar
+                tqdm.write(line, file=sys.stderr)
+            else:
+                sys.stderr.write(f"{line}\n")
 
     def format(self, record: logging.LogRecord) -> str:
         prefix = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
