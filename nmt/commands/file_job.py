@@ -61,7 +61,7 @@ class FileJob:
     ) -> "FileJob":
         """The job for these files (the model's, a glossary, …) and options (JSON values). Reads the files once.
 
-        Chunks have 2,000 lines; those of a long file have a fiftieth of its lines, at most 16,000. For several
+        Chunks have 5,000 lines; those of a long file have a fiftieth of its lines, at most 16,000. For several
         processes the chunks of a short file are smaller, so that each process gets some. Raises NmtError where a file
         cannot be read, the output is a folder or one of the files, or there is not one prefix per line.
         """

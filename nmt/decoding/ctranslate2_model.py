@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _ALMOST_ZERO = 1e-9  # a length penalty of |Y|^this is 1 in float32; with exactly 0 CTranslate2 ends searches early
 _IMPOSSIBLE = -1e30  # CTranslate2's value for -inf is below this
-_HYPOTHESES_AT_ONCE = 256  # at most, on the CPU: what is fastest depends on its caches
+_SENTENCES_AT_ONCE, _HYPOTHESES_AT_ONCE = 256, 512  # at most, on the CPU: what is fastest depends on its caches
 _BEGUN_AT_ONCE = 4  # batches for each thread: enough that none waits while Python ranks the outputs of one
 # The fields of Options that both engines which use this model take into account.
 SUPPORTED = {"bos", "eos", "never", "beam_size", "length_penalty", "normalization", "n_best", "scores", "token_scores"}
@@ -72,7 +72,13 @@ class CTranslate2Model:
         self.workers = cpu_threads() if kind == "cpu" else 1
         try:
             self.translator: ctranslate2.Translator = package.Translator(
-                name, kind, device_index=index, inter_threads=self.workers, intra_threads=1, files=files
+                name,
+                kind,
+                device_index=index,
+                inter_threads=self.workers,
+                intra_threads=1,
+                max_queued_batches=-1,  # no limit: `search` limits them without waiting
+                files=files,
             )
         except (RuntimeError, ValueError) as error:
             advice = ": export it again" if files is None else ""
@@ -90,7 +96,9 @@ class CTranslate2Model:
         self, sources: Sequence[SearchInput], which: Sequence[int], options: Options, tokens: int
     ) -> list[list[int]]:
         """The numbers `which` of sources, sorted and cut into batches; tokens: as batch_tokens of Searcher.search."""
-        most = max(1, _HYPOTHESES_AT_ONCE // options.beam_size) if self.translator.device == "cpu" else None
+        most = None
+        if self.translator.device == "cpu":
+            most = max(1, min(_SENTENCES_AT_ONCE, _HYPOTHESES_AT_ONCE // options.beam_size))
         in_order = sorted(which, key=lambda i: len(sources[i].ids), reverse=True)
         each = tokens // (self.workers * options.beam_size)
         return list(token_batches(in_order, each, lambda i: len(sources[i].ids), most, self.workers))

@@ -165,7 +165,7 @@ def requested(model: Path, source: Path, output: Path, **more: Any) -> FileJob:
 
 @pytest.mark.parametrize(
     ("lines", "processes", "chunk_lines"),
-    [(1, 1, 2_000), (100_000, 1, 2_000), (200_000, 1, 4_000), (900_000, 1, 16_000), (200_000, 4, 4_000), (800, 4, 50)],
+    [(1, 1, 5_000), (250_000, 1, 5_000), (400_000, 1, 8_000), (900_000, 1, 16_000), (400_000, 4, 8_000), (800, 4, 50)],
 )
 def test_chunks_are_a_small_share_of_a_file(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: int, processes: int, chunk_lines: int

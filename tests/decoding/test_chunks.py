@@ -42,8 +42,8 @@ def test_ahead_there_is_always_something_begun() -> None:
     work = Work()
     work.use(True)
     assert work.done == [
-        *("read 0", "begin 0", "read 1", "end 0", "begin 1", "use 0"),
-        *("read 2", "end 1", "begin 2", "use 1", "end 2", "use 2"),
+        *("read 0", "begin 0", "read 1", "begin 1", "end 0", "use 0"),
+        *("read 2", "begin 2", "end 1", "use 1", "end 2", "use 2"),
     ]
 
 

@@ -261,7 +261,7 @@ def test_lines_before_one_that_cannot_be_translated_are_translated(ahead: bool) 
 
 @pytest.mark.parametrize(
     ("on_cuda", "batch_tokens", "chunk_lines"),
-    [(True, 128_000, 16_000), (True, 100, 2_000), (False, 128_000, 2_000)],
+    [(True, 128_000, 16_000), (True, 100, 5_000), (False, 128_000, 5_000)],
 )
 def test_a_gpu_gets_more_lines_at_once(on_cuda: bool, batch_tokens: int, chunk_lines: int) -> None:
     read: list[str] = []
