@@ -47,7 +47,7 @@ class Tokenizer:
     @property
     def has_bytes(self) -> bool:
         """Whether it writes a character that it does not know as bytes, and never as the unknown subword."""
-        return any(self.are_bytes())
+        return any(map(self._processor.IsByte, range(len(self))))
 
     def are_bytes(self) -> list[bool]:
         """Which subwords are single bytes, in the order of their ids."""
@@ -58,11 +58,11 @@ class Tokenizer:
         processor = self._processor
         return [not (processor.IsControl(i) or processor.IsUnknown(i) or processor.IsByte(i)) for i in range(len(self))]
 
-    def encode(self, lines: list[str]) -> list[list[int]]:
+    def encode(self, lines: list[str], threads: int = 1) -> list[list[int]]:
         """Each line's subword ids, without BOS and EOS; UNK is the only special id that text can give. Raises NmtError
         for a line that is not Unicode text."""
         try:
-            return self._processor.Encode(lines, out_type=int, num_threads=1)
+            return self._processor.Encode(lines, out_type=int, num_threads=threads)
         except (TypeError, UnicodeError):
             _check_unicode(lines)
             raise

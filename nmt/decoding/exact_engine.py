@@ -245,8 +245,9 @@ def certain(outputs: Sequence[Output], last: int, by_length: Sequence[float], n_
     """
     if not are_known(outputs):
         return None
-    found = [Hypothesis.ended(tokens, log_p, by_length) for tokens, log_p, _ in outputs if len(tokens) <= last]
-    best = sorted(found, key=lambda hypothesis: -hypothesis.score)[:n_best]
+    ended = [one for one in outputs if len(one[0]) <= last]
+    ranked = sorted(ended, key=lambda one: -one[1] / by_length[len(one[0]) + 1])  # by score
+    best = [Hypothesis.ended(tokens, log_p, by_length) for tokens, log_p, _ in ranked[:n_best]]
     # What was not returned is at most as likely as anything that was.
     least = min(log_p for _, log_p, _ in outputs)
     if len(best) < n_best or best[-1].score < least / by_length[last + 1]:

@@ -18,12 +18,15 @@ from nmt.decoding.long_input import Part
 from nmt.decoding.search.options import Options, Sampling
 from nmt.decoding.search.phrase_automaton import Group
 from nmt.decoding.search.scripts import is_unspaced
+from nmt.device import cpu_threads
 from nmt.errors import NmtError
 
 if TYPE_CHECKING:
     from nmt.decoding.search.banned_words import BannedWords
 
 log = logging.getLogger("nmt")
+
+_LINES_FOR_THREADS = 1000  # fewer are encoded sooner than threads are started
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,10 @@ class InputBuilder:
         inputs: dict[int, list[SearchInput]] = {}
         small = self.small(lines, prefixes)
         lines = [small.get(place, line) for place, line in enumerate(lines)]
-        encoded = zip(lines, self.vocabulary.source.encode(lines), self._encode_prefixes(prefixes, first), strict=True)
-        for place, (line, ids, prefix) in enumerate(encoded):
+        threads = cpu_threads() if len(lines) >= _LINES_FOR_THREADS else 1
+        sources = self.vocabulary.source.encode(lines, threads)
+        given = zip(lines, sources, self._encode_prefixes(prefixes, first), strict=True)
+        for place, (line, ids, prefix) in enumerate(given):
             self.counts.lines += 1
             if self.positions is not None and len(prefix) > self.positions:
                 raise NmtError(
@@ -113,6 +118,8 @@ class InputBuilder:
 
     def _encode_prefixes(self, prefixes: list[str], first: int) -> list[list[int]]:
         """The prefixes' subwords. Characters that the vocabulary lacks are left out, with a warning, and counted."""
+        if not any(prefixes):
+            return [[] for _ in prefixes]
         target = self.vocabulary.target
         encoded = target.encode(prefixes)
         lacking = [place for place, ids in enumerate(encoded) if UNK in ids]
