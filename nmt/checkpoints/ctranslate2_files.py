@@ -33,7 +33,9 @@ _NORM_EPSILON = 1e-5  # of torch.nn.LayerNorm
 _INT8_LARGEST = 63
 _NEVER = (PAD, UNK, BOS)  # what no search chooses
 _PARTS = 17  # of each of these, see `model_files`; 48 more subwords keep the rows of scores aligned in memory
-_LEAST_SUM, _LARGEST_SHIFT = 0.1, 1e4  # of `_shift`: with others scores would be rounded too much
+# Of `_shift`. Numbers that nearly cancel leave only their rounding: their sum must be at least this share of their
+# sizes, so that scores are off by 1e-4 at most. And a row keeps its own numbers only if what is added is not too large.
+_LEAST_SHARE, _LARGEST_SHIFT = 1e-3, 1e4
 _LARGEST_COPY = 1 << 24  # bytes: a larger matrix takes longer to copy than a bias takes to add
 
 
@@ -105,7 +107,7 @@ def _divided(variables: Mapping[str, Array], shift: "array[float] | None") -> di
     found = {name: longer for name in names if variables[name] is embeddings}
     if shift is not None:
         lower = [_sum(row, shift) for row in rows]
-        others = _rows(output, len(_NEVER), output.shape[0])
+        others = _rows(output, len(_NEVER), output.shape[0])  # what is never chosen has the first ids
         return found | {"decoder/projection/weight": _joined(*lower, others, *lower * (_PARTS - 1))}
     projection = longer if output is embeddings else _joined(output, *rows * (_PARTS - 1))
     share, parts = -math.log(_PARTS), {*_NEVER, *range(output.shape[0], projection.shape[0])}
@@ -128,8 +130,11 @@ def _shift(config: TransformerConfig, variables: Mapping[str, Array]) -> "array[
     copied = output is variables["decoder/embeddings/weight"]  # as it is no longer the same matrix
     if not all(gamma) or (copied and output.size > _LARGEST_COPY):
         return None
-    total = sum(b / g for g, b in zip(gamma, beta, strict=True))
-    if not abs(total) >= _LEAST_SUM:
+    ratios = [b / g for g, b in zip(gamma, beta, strict=True)]
+    total = sum(ratios)
+    if not abs(total) >= _LEAST_SHARE * (
+        len(ratios) + sum(map(abs, ratios))
+    ):  # the numbers of x have the mean square 1
         return None
     factors = [-math.log(_PARTS) / (total * g) for g in gamma]
     return array("f", factors) if max(map(abs, factors)) < _LARGEST_SHIFT else None

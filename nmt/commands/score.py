@@ -9,12 +9,13 @@ from typing import Literal
 from nmt.commands import models
 from nmt.commands.models import Languages
 from nmt.commands.output_format import score_row
-from nmt.decoding.chunks import CHUNK_LINES
 from nmt.decoding.model_loader import files_of
 from nmt.files.outputs import check_output
 from nmt.files.text import line_pairs, lines_out
 
 log = logging.getLogger("nmt")
+
+_PAIRS_TOGETHER = 2000  # Ctrl-C ends the command after these
 
 
 def score(
@@ -41,7 +42,7 @@ def score(
     translator.languages.use(*languages)
     with lines_out(output, read) as write:
         pairs, first = line_pairs(source, target), 1
-        while chunk := list(islice(pairs, CHUNK_LINES)):
+        while chunk := list(islice(pairs, _PAIRS_TOGETHER)):
             sources, targets = zip(*chunk, strict=True)
             for number, translation in enumerate(translator.score(sources, targets), start=first):
                 write(score_row(number, translation, format))

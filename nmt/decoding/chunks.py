@@ -78,8 +78,9 @@ def with_prefixes(
 def results(items: Iterator[T], begin: Callable[[T], Callable[[], U]], ahead: bool) -> Iterator[U]:
     """For each item its result, which `begin(item)()` is: `begin` may begin work that needs nothing of this thread.
 
-    ahead: the next item is read and begun before the result of one is waited for, so that threads which search never
-    wait for this one. An error in an item is raised after all results before it.
+    ahead: the next item is read and begun before the result of one is waited for. So threads that search go on with it
+    at the end of that one, and while the caller uses the result. An error in an item is raised after all results before
+    it.
     """
     begun: Callable[[], U] | None = None
     while True:

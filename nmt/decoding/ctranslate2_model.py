@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import islice
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from nmt.data.vocabulary import EOS, Vocabulary
 from nmt.decoding.interface import Pair, SearchInput, token_batches
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _ALMOST_ZERO = 1e-9  # a length penalty of |Y|^this is 1 in float32; with exactly 0 CTranslate2 ends searches early
 _IMPOSSIBLE = -1e30  # CTranslate2's value for -inf is below this
 _SENTENCES_AT_ONCE, _HYPOTHESES_AT_ONCE = 256, 512  # at most, on the CPU: what is fastest depends on its caches
-_BEGUN_AT_ONCE = 4  # batches for each thread: enough that none waits while Python ranks the outputs of one
+_BEGUN_AT_ONCE = 2  # batches for each thread: enough that none waits while Python ranks the outputs of one
 # The fields of Options that both engines which use this model take into account.
 SUPPORTED = {"bos", "eos", "never", "beam_size", "length_penalty", "normalization", "n_best", "scores", "token_scores"}
 TOKENS_SCORED = 1000  # at once: each needs the scores of the complete vocabulary
@@ -30,6 +31,18 @@ TOKENS_SCORED = 1000  # at once: each needs the scores of the complete vocabular
 UNKNOWN = -1  # for what is not in the vocabulary
 Output = tuple[list[int], float, bool]  # tokens without EOS, log P, whether EOS ended it: then log P includes EOS
 _Begun = tuple[Sequence[int], Sequence["ctranslate2.AsyncTranslationResult"]]  # the sources of a batch; its results
+
+
+class _Search:
+    """The batches of a search: those that have begun, and those that begin when they are taken."""
+
+    def __init__(self, remaining: Iterator[_Begun]):
+        self.begun, self.remaining = deque[_Begun](), remaining
+
+    @property
+    def running(self) -> int:
+        """The number of batches that have begun and are not searched yet."""
+        return sum(not results[0].done() for _, results in self.begun)
 
 
 def unsupported(options: Options) -> list[str]:
@@ -84,6 +97,7 @@ class CTranslate2Model:
             advice = ": export it again" if files is None else ""
             raise NmtError(f"{name}: CTranslate2 cannot load it: {error}{advice}") from None
         self.on_searched: Callable[[int], object] | None = None
+        self._searches: list[ref[_Search]] = []  # one that nobody waits for any more does not go on
         self.source_pieces = vocabulary.source.every_piece()
         self.target_pieces = vocabulary.target.every_piece()
         self.target_ids = _Ids({piece: i for i, piece in enumerate(self.target_pieces)})
@@ -116,8 +130,9 @@ class CTranslate2Model:
         that many had ended, or were cut at the length limit, which is one for a batch. No outputs for scores that are
         not numbers. Batches are searched at the same time, each with the shortest length of its first source.
 
-        The search begins with this call and goes on while the caller uses what it has found so far. CTranslate2 is
-        given a few batches at a time, because a process can only end when it has searched all that it was given.
+        The search begins with this call, or when those before leave threads free, and goes on while the caller uses
+        what it has found so far. CTranslate2 is given a few batches at a time, of all searches together, because a
+        process can only end when it has searched all that it was given.
 
         never: subwords that are forbidden before the softmax, which gives their probability to the others.
         """
@@ -141,14 +156,29 @@ class CTranslate2Model:
             )
             return batch, results
 
-        remaining = map(begin, batches)
-        return self._found(deque(islice(remaining, _BEGUN_AT_ONCE * self.workers)), remaining)
+        search = _Search(map(begin, batches))
+        self._searches = [one for one in self._searches if one() is not None] + [ref(search)]
+        self._begin_more()
+        return self._found(search)
 
-    def _found(self, begun: deque[_Begun], remaining: Iterator[_Begun]) -> Iterator[tuple[int, list[Output]]]:
-        while begun:
-            batch, results = begun.popleft()
+    def _begin_more(self, first: _Search | None = None) -> None:
+        """Begin batches until there are enough for each thread: of the search `first`, then of the oldest ones."""
+        searches = [search for one in self._searches if (search := one()) is not None]
+        free = _BEGUN_AT_ONCE * self.workers - sum(search.running for search in searches)
+        for search in sorted(searches, key=lambda one: one is not first):
+            more = list(islice(search.remaining, max(0, free)))
+            search.begun.extend(more)
+            free -= len(more)
+
+    def _found(self, search: _Search) -> Iterator[tuple[int, list[Output]]]:
+        while True:
+            if not search.begun:  # other searches may have taken all places
+                search.begun.extend(islice(search.remaining, 1))
+            if not search.begun:
+                return
+            batch, results = search.begun.popleft()
             searched = [result.result() for result in results]
-            begun.extend(islice(remaining, 1))
+            self._begin_more(search)
             yield from zip(batch, map(self._outputs, searched), strict=True)
             if self.on_searched is not None:
                 self.on_searched(len(batch))

@@ -45,7 +45,7 @@ _NOTHING = Hypothesis([], score=0.0, log_probability=0.0, token_scores=[])
 class Translator:
     """An engine, its vocabulary and the settings for decoding. `decoding` and `glossary` may be replaced; `counts`
     grow with each line that is read. Several threads may call a translator at once: they take turns, chunk by chunk.
-    What is replaced is used from the next chunk on.
+    What is replaced is used from the next chunk that is begun; with read_ahead, one has begun already.
 
     to, from_: codes of languages. A model of several pairs needs them where there is a choice, in each call or once in
     `languages.use`."""

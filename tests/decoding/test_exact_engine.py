@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -85,6 +86,75 @@ def assert_same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]])
                 continue
             assert one.log_probability == pytest.approx(other.log_probability, abs=1e-3)
             assert one.token_scores == pytest.approx(other.token_scores, abs=5e-4)
+
+
+class Waiting:
+    """What CTranslate2 has searched when it is waited for, and not sooner."""
+
+    def __init__(self, result: Any):
+        self._result, self._waited = result, False
+
+    def done(self) -> bool:
+        return self._waited
+
+    def result(self) -> Any:
+        self._waited = True
+        return self._result.result()
+
+
+class Queue:
+    """A translator of CTranslate2; `begun` are the first results of the batches that it was given."""
+
+    def __init__(self, translator: Any):
+        self._translator, self.begun, self.most_running = translator, list[Waiting](), 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._translator, name)
+
+    def translate_batch(self, *sources: Any, **options: Any) -> list[Waiting]:
+        found = [Waiting(result) for result in self._translator.translate_batch(*sources, **options)]
+        self.begun.append(found[0])
+        self.most_running = max(self.most_running, sum(not result.done() for result in self.begun))
+        return found
+
+
+SEVERAL = [SearchInput([10 + number % 7] * (1 + number % 5), 6) for number in range(40)]
+
+
+@pytest.fixture
+def queue() -> tuple[ExactEngine, Queue]:
+    engine, _ = exact(make_model())
+    engine.model.workers, queue = 2, Queue(engine.model.translator)
+    engine.model.translator = queue  # type: ignore[assignment]
+    return engine, queue
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_searches_that_overlap_share_what_is_begun_at_once(queue: tuple[ExactEngine, Queue], beam_size: int) -> None:
+    """A process ends only after all that CTranslate2 has been given: also when Ctrl-C interrupts it."""
+    engine, given = queue
+    options = replace(OPTIONS, beam_size=beam_size)
+    expected = engine.search(SEVERAL, options, 60)
+    batches, given.begun, given.most_running = len(given.begun), [], 0
+    assert batches > 8
+    first, second = (engine.begin_search(SEVERAL, options, 60) for _ in range(2))
+    assert len(given.begun) == 4
+    assert_same(first(), expected)
+    assert 4 <= sum(not result.done() for result in given.begun) < batches, "the second goes on"
+    assert_same(second(), expected)
+    assert len(given.begun) == 2 * batches and given.most_running <= 5
+
+
+def test_a_search_that_nobody_waits_for_does_not_go_on(queue: tuple[ExactEngine, Queue]) -> None:
+    engine, given = queue
+    options = replace(OPTIONS, beam_size=1)
+    expected = engine.search(SEVERAL, options, 60)
+    batches, given.begun = len(given.begun), []
+    left = engine.begin_search(SEVERAL, options, 60)
+    wanted = engine.begin_search(SEVERAL, options, 60)
+    del left
+    assert_same(wanted(), expected)
+    assert len(given.begun) == 4 + batches
 
 
 @settings(max_examples=60, deadline=None)
@@ -352,16 +422,16 @@ def test_ctranslate2_is_given_a_few_batches_at_a_time(model: Path, monkeypatch: 
 
         def translate_batch(self, batch: list[list[str]], **options: object) -> object:
             begun.append(len(batch))
-            return search(batch, **options)
+            return [Waiting(result) for result in search(batch, **options)]
 
     monkeypatch.setattr(within, "translator", Watched())
     within.on_searched = done.append
     sources = [SearchInput([5 + i % 7] * (1 + i % 3), longest=9) for i in range(30)]
     batches = [[i, i + 1] for i in range(0, 30, 2)]
     found = within.search(sources, batches, replace(OPTIONS, beam_size=1))
-    assert begun == [2] * 8
+    assert begun == [2] * 4
     first = next(found)
-    assert begun == [2] * 9 and done == []
+    assert begun == [2] * 5 and done == []
     rest = list(found)
     assert begun == [2] * 15 == done
     assert [i for i, _ in [first, *rest]] == list(range(30))
