@@ -454,6 +454,7 @@ def test_a_search_has_begun_before_its_result_is_asked_for(model: Path, monkeypa
             return within.translate_batch(batch, **options)
 
     monkeypatch.setattr(engine.model, "translator", Watched())
+    monkeypatch.setattr(engine.model, "workers", 1)  # all are one batch
     sources = [SearchInput([5 + i % 7] * (1 + i % 3), longest=9) for i in range(30)]
     finish = engine.begin_search(sources, OPTIONS, 16_000)
     assert sum(given) == 30
