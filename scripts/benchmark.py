@@ -244,7 +244,7 @@ def process(arguments: argparse.Namespace) -> None:
         measured([*NMT, "export", arguments.model, "--format", "ctranslate2", "--output", f"{folder}/plain"])
         beam = str(schema.override(load_settings(Path(arguments.model)), arguments.overrides).decoding.beam_size)
         commands = {"nmt": [*NMT, "translate", arguments.model, str(arguments.input), *arguments.overrides]}
-        for tokens in ("512", "1024", "2048"):
+        for tokens in ("1024", "2048", "4096"):
             script = [sys.executable, "-c", PLAIN, f"{folder}/plain", str(arguments.input), beam, tokens]
             commands[f"plain, {tokens}"] = [*script, str(usable_cores())]
         print("seconds by the clock, and of the processors")
