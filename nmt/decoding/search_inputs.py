@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nmt")
 
-_LINES_FOR_THREADS = 1000  # fewer are encoded sooner than threads are started
+_LINES_OF_A_THREAD = 100  # at least: they take a millisecond to encode, many times as long as starting a thread
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class InputBuilder:
         inputs: dict[int, list[SearchInput]] = {}
         small = self.small(lines, prefixes)
         lines = [small.get(place, line) for place, line in enumerate(lines)]
-        threads = cpu_threads() if len(lines) >= _LINES_FOR_THREADS else 1
+        threads = max(1, min(cpu_threads(), len(lines) // _LINES_OF_A_THREAD))
         sources = self.vocabulary.source.encode(lines, threads)
         given = zip(lines, sources, self._encode_prefixes(prefixes, first), strict=True)
         for place, (line, ids, prefix) in enumerate(given):
