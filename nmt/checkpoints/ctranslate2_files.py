@@ -131,10 +131,8 @@ def _shift(config: TransformerConfig, variables: Mapping[str, Array]) -> "array[
     if not all(gamma) or (copied and output.size > _LARGEST_COPY):
         return None
     ratios = [b / g for g, b in zip(gamma, beta, strict=True)]
-    total = sum(ratios)
-    if not abs(total) >= _LEAST_SHARE * (
-        len(ratios) + sum(map(abs, ratios))
-    ):  # the numbers of x have the mean square 1
+    total, sizes = sum(ratios), len(ratios) + sum(map(abs, ratios))  # the numbers of x have the mean square 1
+    if not abs(total) >= _LEAST_SHARE * sizes:  # or not a number
         return None
     factors = [-math.log(_PARTS) / (total * g) for g in gamma]
     return array("f", factors) if max(map(abs, factors)) < _LARGEST_SHIFT else None
@@ -148,6 +146,7 @@ def _numbers(of: Array) -> "array[float]":
 
 
 def _sum(row: Array, shift: "array[float]") -> Array:
+    """A row with what is added to it: [1, D]."""
     numbers = array("f", map(float.__add__, _numbers(row), shift))
     return Array(row.dtype, row.shape, numbers.tobytes())
 

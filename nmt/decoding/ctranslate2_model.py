@@ -37,7 +37,13 @@ class _Search:
     """The batches of a search: those that have begun, and those that begin when they are taken."""
 
     def __init__(self, remaining: Iterator[_Begun]):
-        self.begun, self.remaining = deque[_Begun](), remaining
+        self.begun, self._remaining = deque[_Begun](), remaining
+
+    def begin(self, count: int) -> int:
+        """Begin `count` more batches, or as many as remain; returns how many."""
+        more = list(islice(self._remaining, max(0, count)))
+        self.begun.extend(more)
+        return len(more)
 
     @property
     def running(self) -> int:
@@ -166,16 +172,10 @@ class CTranslate2Model:
         searches = [search for one in self._searches if (search := one()) is not None]
         free = _BEGUN_AT_ONCE * self.workers - sum(search.running for search in searches)
         for search in sorted(searches, key=lambda one: one is not first):
-            more = list(islice(search.remaining, max(0, free)))
-            search.begun.extend(more)
-            free -= len(more)
+            free -= search.begin(free)
 
     def _found(self, search: _Search) -> Iterator[tuple[int, list[Output]]]:
-        while True:
-            if not search.begun:  # other searches may have taken all places
-                search.begun.extend(islice(search.remaining, 1))
-            if not search.begun:
-                return
+        while search.begun or search.begin(1):  # one at least, also where other searches have taken all threads
             batch, results = search.begun.popleft()
             searched = [result.result() for result in results]
             self._begin_more(search)

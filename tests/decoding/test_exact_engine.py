@@ -103,10 +103,11 @@ class Waiting:
 
 
 class Queue:
-    """A translator of CTranslate2; `begun` are the first results of the batches that it was given."""
+    """A translator of CTranslate2; `begun` are the first results of the batches that it was given, `sizes` theirs."""
 
     def __init__(self, translator: Any):
         self._translator, self.begun, self.most_running = translator, list[Waiting](), 0
+        self.sizes = list[int]()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._translator, name)
@@ -114,6 +115,7 @@ class Queue:
     def translate_batch(self, *sources: Any, **options: Any) -> list[Waiting]:
         found = [Waiting(result) for result in self._translator.translate_batch(*sources, **options)]
         self.begun.append(found[0])
+        self.sizes.append(len(found))
         self.most_running = max(self.most_running, sum(not result.done() for result in self.begun))
         return found
 
@@ -413,27 +415,18 @@ def test_ctranslate2_is_given_a_few_batches_at_a_time(model: Path, monkeypatch: 
     """A process that is interrupted ends when it has searched what it was given."""
     engine = nmt.load(model, "cpu", overrides=["decoding.beam_size=1"]).engine
     assert isinstance(engine, ExactEngine)
-    within, begun, done = engine.model, list[int](), list[int]()
+    within, done, given = engine.model, list[int](), Queue(engine.model.translator)
     monkeypatch.setattr(within, "workers", 2)
-    search = within.translator.translate_batch
-
-    class Watched:
-        device = within.translator.device
-
-        def translate_batch(self, batch: list[list[str]], **options: object) -> object:
-            begun.append(len(batch))
-            return [Waiting(result) for result in search(batch, **options)]
-
-    monkeypatch.setattr(within, "translator", Watched())
+    monkeypatch.setattr(within, "translator", given)
     within.on_searched = done.append
     sources = [SearchInput([5 + i % 7] * (1 + i % 3), longest=9) for i in range(30)]
     batches = [[i, i + 1] for i in range(0, 30, 2)]
     found = within.search(sources, batches, replace(OPTIONS, beam_size=1))
-    assert begun == [2] * 4
+    assert given.sizes == [2] * 4
     first = next(found)
-    assert begun == [2] * 5 and done == []
+    assert given.sizes == [2] * 5 and done == []
     rest = list(found)
-    assert begun == [2] * 15 == done
+    assert given.sizes == [2] * 15 == done
     assert [i for i, _ in [first, *rest]] == list(range(30))
     alone = [next(within.search(sources, [[i]], replace(OPTIONS, beam_size=1))) for i in range(30)]
     assert [[tokens for tokens, *_ in outputs] for _, outputs in [first, *rest]] == [
@@ -444,20 +437,12 @@ def test_ctranslate2_is_given_a_few_batches_at_a_time(model: Path, monkeypatch: 
 def test_a_search_has_begun_before_its_result_is_asked_for(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = nmt.load(model, "cpu").engine
     assert isinstance(engine, ExactEngine)
-    given, within = list[int](), engine.model.translator
-
-    class Watched:
-        device, score_batch = within.device, within.score_batch
-
-        def translate_batch(self, batch: list[list[str]], **options: object) -> object:
-            given.append(len(batch))
-            return within.translate_batch(batch, **options)
-
-    monkeypatch.setattr(engine.model, "translator", Watched())
+    given = Queue(engine.model.translator)
+    monkeypatch.setattr(engine.model, "translator", given)
     monkeypatch.setattr(engine.model, "workers", 1)  # all are one batch
     sources = [SearchInput([5 + i % 7] * (1 + i % 3), longest=9) for i in range(30)]
     finish = engine.begin_search(sources, OPTIONS, 16_000)
-    assert sum(given) == 30
+    assert sum(given.sizes) == 30
     assert_same(finish(), engine.pytorch.search(sources, OPTIONS, 16_000))
 
 
