@@ -74,11 +74,19 @@ def test_decoding_leaves_out_what_is_not_text() -> None:
     assert TOKENIZER.decode([[*ids, line_feed, *ids]]) == ["the lazy dog  the lazy dog"]
 
 
-def test_batches_are_one_by_one() -> None:
-    one_by_one = [TOKENIZER.encode([line])[0] for line in TEXT]
-    assert TOKENIZER.encode(TEXT) == one_by_one
-    assert TOKENIZER.decode(one_by_one) == [TOKENIZER.decode([ids])[0] for ids in one_by_one]
-    assert TOKENIZER.encode([]) == TOKENIZER.decode([]) == []
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 40])
+def test_batches_are_one_by_one(count: int) -> None:
+    """Whether SentencePiece is given a list or one line after another."""
+    lines = (["the cat", "", "sat  on"] * count)[:count]
+    encoded = TOKENIZER.encode(lines)
+    assert encoded == [TOKENIZER.encode([line])[0] for line in lines]
+    assert TOKENIZER.decode(encoded) == [TOKENIZER.decode([ids])[0] for ids in encoded]
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_a_line_that_is_not_text_is_named(count: int) -> None:
+    with pytest.raises(NmtError, match=f"line {count} of {count}: character 5 is half of a surrogate pair"):
+        TOKENIZER.encode(["the cat"] * (count - 1) + ["the \ud800 cat"])
 
 
 def test_pieces_spell_the_text() -> None:
