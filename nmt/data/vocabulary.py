@@ -17,8 +17,8 @@ PAD, UNK, BOS, EOS = 0, 1, 2, 3
 FORMAT = 1  # changes when `learn` gives another result for the same text and settings
 _NO_LETTER = "\ue000"  # a character that text does not have
 _THREADS = 4  # does not change the subwords, but is written into the model: fixed, for the same bytes
-# Fewer lines than this are encoded or decoded one by one: for a list SentencePiece starts a thread, which takes 40 µs, and
-# on a machine with other work can wait for 8 ms until it runs.
+# Fewer lines than this are encoded or decoded one by one: for a list SentencePiece starts a thread, which takes 40 µs,
+# and on a machine with other work can wait for 8 ms until it runs.
 _FEW = 16
 
 

@@ -317,7 +317,7 @@ def test_a_rank_without_sentences_adds_nothing_to_the_gradient(
 
 # --------------------------------------------------------------------------- a run
 
-FIFTY = ("training.max_steps=50", "training.validation_bleu=false", "training.log_every=1")
+TWENTY = ("training.max_steps=20", "training.validation_bleu=false", "training.log_every=1")
 
 
 def run_of(ranks: Ranks, config: Config) -> tuple[int, int, Arrays]:
@@ -336,7 +336,7 @@ def of_one_rank(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> OfOne
     @cache
     def run(model: str) -> tuple[Path, tuple[int, int, Arrays]]:
         folder = tmp_path_factory.mktemp("one") / "run"
-        return folder, run_of(ALONE, config_of(corpus, folder, model, *FIFTY))
+        return folder, run_of(ALONE, config_of(corpus, folder, model, *TWENTY))
 
     return run
 
@@ -364,9 +364,9 @@ def test_two_ranks_give_the_weights_of_one(
 ) -> None:
     folder, (steps, tokens, weights) = of_one_rank(model)
     overrides = [model, *(f"training.{setting}" for setting in settings)]
-    answers = two_ranks(run_of, config_of(corpus, tmp_path / "run", *FIFTY, *overrides))
+    answers = two_ranks(run_of, config_of(corpus, tmp_path / "run", *TWENTY, *overrides))
     for their_steps, their_tokens, their_weights in answers:
-        assert (their_steps, their_tokens) == (steps, tokens) == (50, tokens)
+        assert (their_steps, their_tokens) == (steps, tokens) == (20, tokens)
         assert_close(weights, their_weights, 1e-9)
     ours, theirs = rows_without_clock(folder), rows_without_clock(tmp_path / "run")
     assert [row["step"] for row in ours] == [row["step"] for row in theirs]
@@ -387,7 +387,7 @@ def test_two_ranks_give_the_weights_of_one(
 def test_a_run_that_starts_from_a_model_with_frozen_layers_is_that_of_one_rank(
     two_ranks: RankProcesses, corpus: Path, tmp_path: Path, settings: tuple[str, ...], vocabulary: tuple[str, ...]
 ) -> None:
-    few = (*FIFTY, "training.max_steps=6", "model.dropout=0", "model.layers=2")
+    few = (*TWENTY, "training.max_steps=6", "model.dropout=0", "model.layers=2")
     model_file.save(tmp_path / "model", make_checkpoint(config_of(corpus, tmp_path, *few)))
     some = (*few, *vocabulary, f"training.start_from={tmp_path / 'model'}",
             "training.freeze=[encoder.0, decoder.1.self_attention, embeddings]")  # fmt: skip
@@ -413,7 +413,7 @@ def test_stages_go_on_with_two_ranks_and_with_one_again(two_ranks: RankProcesses
         "{temperature: 5, steps: 11}, {weights: {train: 1, validation: 1}}"
     )
     settings = (
-        *FIFTY, f"data.train=[{', '.join(corpora)}]", f"data.stages=[{stages}]",
+        *TWENTY, "training.max_steps=50", f"data.train=[{', '.join(corpora)}]", f"data.stages=[{stages}]",
         "training.batch_tokens=300", "data.pool_pairs=100", "model.dropout=0", "data.validation_in_training=warn",
     )  # fmt: skip
     steps, _, whole = run_of(ALONE, config_of(corpus, tmp_path / "whole", *settings))

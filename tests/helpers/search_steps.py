@@ -26,7 +26,7 @@ from nmt.models import build
 from nmt.models.interface import Memory, TranslationModel
 from nmt.models.transformer import cache
 
-STEPS = 40
+STEPS = 16
 LEAVING = 8
 
 

@@ -230,9 +230,7 @@ SHORT = ("model.dropout=0", "model.layers=2", "training.max_epochs=1", "training
 
 
 @pytest.mark.usefixtures("dynamo")
-@pytest.mark.parametrize(
-    ("packed", "positions"), [("false", "interleaved"), ("true", "interleaved"), ("true", "rotary")]
-)
+@pytest.mark.parametrize(("packed", "positions"), [("false", "interleaved"), ("true", "rotary")])
 def test_compiled_layers_learn_the_same_with_one_kernel_for_all_shapes(
     make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture, packed: str, positions: str
 ) -> None:

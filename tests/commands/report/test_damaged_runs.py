@@ -188,7 +188,7 @@ def changed(value: Any, data: st.DataObject) -> Any:
 
 @pytest.mark.parametrize("name", RECORDS)
 @given(data=st.data())
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_values_changed(run: Path, name: str, data: st.DataObject) -> None:
     rows: Any = RECORDS[name]
     for _ in range(data.draw(st.integers(1, 3))):

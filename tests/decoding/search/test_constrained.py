@@ -149,7 +149,7 @@ def test_a_phrase_that_begins_amid_a_word() -> None:
 # --------------------------------------------------------------------------- search
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(seed=seeds, alpha=alphas, size=st.integers(1, 6), data=st.data())
 def test_nothing_required_is_beam_search(seed: int, alpha: float, size: int, data: st.DataObject) -> None:
     """Beside sentences that have to hold something."""
@@ -165,7 +165,7 @@ def test_nothing_required_is_beam_search(seed: int, alpha: float, size: int, dat
             assert_same(mine, other)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(seed=seeds, size=st.integers(1, 5), spare=st.integers(0, 3), continuing=continuations, data=st.data())
 def test_what_is_required_appears(
     seed: int, size: int, spare: int, continuing: frozenset[int], data: st.DataObject
@@ -186,7 +186,7 @@ def test_what_is_required_appears(
         assert len({tuple(hypothesis.tokens) for hypothesis in hypotheses}) == len(hypotheses)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     seed=seeds,
     alpha=alphas,

@@ -65,7 +65,7 @@ def run(table: Table, sentences: list[int], longest: list[int], options: Options
     return search(table, source, torch.tensor(longest), options)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(seed=seeds, alpha=alphas, size=st.integers(1, 6), data=st.data())
 def test_equals_the_plain_beam_search(seed: int, alpha: float, size: int, data: st.DataObject) -> None:
     """Batched, in parts, stopping early, dropping what is finished = one by one, running to the end, copying lists."""
@@ -80,7 +80,7 @@ def test_equals_the_plain_beam_search(seed: int, alpha: float, size: int, data: 
         assert_same(hypotheses, plain_beam(table, sentence, longest[sentence], options), options.n_best)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(seed=seeds, alpha=alphas, vocabulary=st.integers(5, 7), longest=st.integers(0, 3))
 def test_a_wide_enough_beam_is_exhaustive(seed: int, alpha: float, vocabulary: int, longest: int) -> None:
     table = Table(seed, vocabulary)

@@ -204,10 +204,8 @@ def plain_cells(self: Cells, x: Tensor, state: State | None = None) -> Tensor:
 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=name_of)
-@pytest.mark.parametrize(("count", "source", "target"), [(3, 5, 4), (2, 3, 7)])
-def test_operations_are_those_that_pytorch_counts(
-    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], count: int, source: int, target: int
-) -> None:
+def test_operations_are_those_that_pytorch_counts(monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]) -> None:
+    count, source, target = 2, 3, 7
     monkeypatch.setattr(Cells, "forward", plain_cells)
     monkeypatch.setattr(
         attention_module,
