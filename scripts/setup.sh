@@ -17,5 +17,8 @@ fi
 echo "setup: installing into .venv (PyTorch is large: this takes a while the first time)" >&2
 # Without the pip that venv would copy, which some systems leave out; pip installs itself.
 "$python" -m venv --without-pip .venv
-"$python" -m pip --python .venv/bin/python install --quiet --constraint scripts/constraints.txt pip --editable '.[dev]'
+"$python" -m pip --python .venv/bin/python install --quiet --no-compile --constraint scripts/constraints.txt \
+    pip --editable '.[dev]'
+# pip would compile with one core. Some packages bring files for newer versions of Python, which do not compile.
+.venv/bin/python -m compileall -qq -j 0 -x '/tests/' .venv/lib || true
 echo "$wanted" >.venv/installed

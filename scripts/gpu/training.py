@@ -44,10 +44,10 @@ def settings(run: Run, size: str, precision: str, *, packed: bool, compiled: boo
         f"data.validation={{source: {folder}/validation.en, target: {folder}/validation.de}}",
         f"model.d_model={model.d_model}", f"model.feed_forward={model.feed_forward}", f"model.heads={model.heads}",
         f"model.layers={model.layers}", f"training.precision={precision}", f"training.packed={packed}",
-        f"training.compile={compiled}", f"training.batch_tokens={150 if run.small else 4096}", "training.max_steps=40",
-        "training.learning_rate=0.0005", "training.warmup_steps=10", "training.validate_every=20",
-        f"training.validation_sentences={5 if run.small else 50}", "training.checkpoint_every=20",
-        "training.log_every=10",
+        f"training.compile={compiled}", f"training.batch_tokens={150 if run.small else 4096}", "training.max_steps=20",
+        "training.learning_rate=0.0005", "training.warmup_steps=10", "training.validate_every=10",
+        f"training.validation_sentences={5 if run.small else 50}", "training.checkpoint_every=10",
+        "training.log_every=5",
     ]  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def runs(run: Run, size: str, precision: str, shape: str, compiled: str) -> None
     start, warnings = time.perf_counter(), _Warnings(logging.WARNING)
     logging.getLogger("nmt").addHandler(warnings)
     train(demo_config(overrides), run.device)
-    train(demo_config([*overrides, "training.max_steps=60"]), run.device)
+    train(demo_config([*overrides, "training.max_steps=30"]), run.device)
     rows = report.rows_of(Path(run.out, "runs", run.check, "metrics.jsonl"))
     losses = [row["loss"] for row in rows if "loss" in row]
     searched = [row for row in rows if "bleu" in row]
