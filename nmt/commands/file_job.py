@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, count, groupby, islice, tee
 from pathlib import Path
 from typing import IO, Any
 
@@ -116,21 +116,43 @@ class FileJob:
     ) -> None:
         """Translate the missing chunks of one process's share.
 
-        `texts(translator, lines, first=number, prefixes=lines or None, read_ahead=True)` gives what to write for each
-        line, of which the first has that number; the translator's counts start at zero with every chunk. Raises
-        NmtError where a line cannot be translated, read or written, and where the model has changed since the key was
-        computed.
+        `texts(translator, lines, chunk_lines, first=number, prefixes=lines or None, read_ahead=True)` gives what to
+        write for each line, of which the first has that number. With the last line of a chunk, the translator has
+        counted that chunk, and nothing of the next. Raises NmtError where a line cannot be translated, read or
+        written, and where the model has changed since the key was computed.
         """
         self.check_loaded(translator)
-        for number, chunk in enumerate(self._chunks({})):
-            if number % processes == process and _header_of(chunk.path).get("text") != chunk.digest:
-                translator.counts = LineCounts()
-                found = texts(translator, chunk.lines, first=chunk.first, prefixes=chunk.prefixes, read_ahead=True)
-                content = "".join(f"{text}\n" for text in found)
-                counts, longest = asdict(translator.counts), translator.longest_source
-                header = json.dumps({"text": chunk.digest, "counts": counts, "longest": longest})
-                with atomic.reporting(self.output, "--output"):
-                    atomic.write_text(chunk.path, f"{header}\n{content}")
+        missing = (
+            (number, chunk)
+            for number, chunk in enumerate(self._chunks({}))
+            if number % processes == process and _header_of(chunk.path).get("text") != chunk.digest
+        )
+        place = count()
+        # Grouped by how many chunks before them are not missing.
+        for _, run in groupby(missing, lambda numbered: numbered[0] - next(place)):
+            self._translate_run(translator, texts, (chunk for _, chunk in run))
+
+    def _translate_run(
+        self, translator: Translator, texts: Callable[..., Iterable[str]], run: Iterator["_Chunk"]
+    ) -> None:
+        """Translate chunks that follow one another: as one text, so that each is begun before the one before ends."""
+        first = next(run)
+        run = chain([first], run)
+        prefixes = None
+        if self.prefixes is None:
+            writing, reading = tee(run)
+        else:
+            writing, reading, beginning = tee(run, 3)
+            prefixes = chain.from_iterable(chunk.prefixes or [] for chunk in beginning)
+        lines = chain.from_iterable(chunk.lines for chunk in reading)
+        found = iter(texts(translator, lines, self.chunk_lines, first=first.first, prefixes=prefixes, read_ahead=True))
+        for chunk in writing:
+            translator.counts = LineCounts()
+            content = "".join(f"{text}\n" for text in islice(found, len(chunk.lines)))
+            counts, longest = asdict(translator.counts), translator.longest_source
+            header = json.dumps({"text": chunk.digest, "counts": counts, "longest": longest})
+            with atomic.reporting(self.output, "--output"):
+                atomic.write_text(chunk.path, f"{header}\n{content}")
 
     def finish(self) -> tuple[LineCounts, int | None]:
         """Join the chunks to the output. Remove the folder, and those of other jobs with the same output.

@@ -37,6 +37,7 @@ class Inputs:
     lines: int
     parts: dict[int, list[SearchInput]]  # of each line with words, by its place in the chunk: most often one
     capitals: frozenset[int]  # the places of the lines whose translations are to be put in capitals
+    counts: LineCounts  # of these lines
 
     @property
     def sources(self) -> list[SearchInput]:
@@ -46,7 +47,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class InputBuilder:
-    """Builds the inputs for lines, and counts what happens to the lines in `counts`."""
+    """Builds the inputs for the lines of one chunk, and counts what happens to them in `counts`."""
 
     vocabulary: Vocabulary
     decoding: DecodingConfig
@@ -80,7 +81,7 @@ class InputBuilder:
                 self.counts.empty += 1
             elif parts := self._parts(line, ids, first + place):
                 inputs[place] = [self._input(part, [] if number else prefix) for number, part in enumerate(parts)]
-        return Inputs(first, len(lines), inputs, frozenset(small))
+        return Inputs(first, len(lines), inputs, frozenset(small), self.counts)
 
     def small(self, lines: list[str], prefixes: list[str]) -> dict[int, str]:
         """The lines in capitals that the model reads in small letters, so written, by their places."""

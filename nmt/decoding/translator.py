@@ -44,8 +44,8 @@ _NOTHING = Hypothesis([], score=0.0, log_probability=0.0, token_scores=[])
 
 class Translator:
     """An engine, its vocabulary and the settings for decoding. `decoding` and `glossary` may be replaced; `counts`
-    grow with each line that is read. Several threads may call a translator at once: they take turns, chunk by chunk.
-    What is replaced is used from the next chunk that is begun; with read_ahead, one has begun already.
+    grow with each chunk that is translated. Several threads may call a translator at once: they take turns, chunk by
+    chunk. What is replaced is used from the next chunk that is begun; with read_ahead, one has begun already.
 
     to, from_: codes of languages. A model of several pairs needs them where there is a choice, in each call or once in
     `languages.use`."""
@@ -270,7 +270,7 @@ class Translator:
 
     def _builder(self, pair: LanguagePair) -> InputBuilder:
         limits, tags = (self.engine.positions, self.longest_source), self.languages.tags(pair)
-        return InputBuilder(self.vocabulary, self.decoding, *limits, self.glossary, self.counts, tags, pair.source)
+        return InputBuilder(self.vocabulary, self.decoding, *limits, self.glossary, LineCounts(), tags, pair.source)
 
     @contextmanager
     def _computing(self) -> Iterator[None]:
@@ -320,6 +320,7 @@ class Translator:
         def finish() -> _Found:
             with self._computing(), reporting(self.engine, inputs.lines, len(sources), self.on_lines):
                 of_sources = iter(self._ranked(sources, begun(), n_best, decoding, options))
+                self.counts += inputs.counts
             found = [[_NOTHING]] * inputs.lines
             for place, parts in inputs.parts.items():
                 hypotheses = [next(of_sources) for _ in parts]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -121,9 +122,57 @@ def test_any_lines_in_any_chunks_keep_their_order(
     assert names(folder) == {"in", "out"}
 
 
-def echo(translator: Translator, lines: list[str], first: int, prefixes: object, read_ahead: bool) -> list[str]:
-    translator.counts.lines += len(lines)
-    return [f"{number} {line}".rstrip() + "." for number, line in enumerate(lines, first)]
+def echo(
+    translator: Translator, lines: Iterable[str], chunk_lines: int, first: int, prefixes: object, read_ahead: bool
+) -> Iterator[str]:
+    for chunk in chunked(lines, chunk_lines):
+        translator.counts.lines += len(chunk)
+        yield from (f"{number} {line}".rstrip() + "." for number, line in enumerate(chunk, first))
+        first += len(chunk)
+
+
+@pytest.mark.parametrize("done", [(), (1, 2), (0, 3, 5), (6,)])
+@pytest.mark.parametrize("processes", [1, 2])
+def test_each_chunk_has_its_own_counts_and_numbers(
+    translator: Translator, tmp_path: Path, done: tuple[int, ...], processes: int
+) -> None:
+    """Also where chunks between them were translated before, and though the next is begun before one is complete."""
+    lines = ["one", "", "two", "three", "", "", "four", "five", "six", "", "seven", "", "eight"]
+    job = FileJob(write(tmp_path / "in", lines), tmp_path / "out", "0" * 16, len(lines), 2)
+    texts = OutputFormat(n_best=1).texts
+    with job.locked():
+        for process in range(processes):
+            job.translate(translator, texts, process, processes)
+        whole = {path: path.read_text() for path in job.folder.glob("[0-9]*-*")}
+        kept = {path for path in whole if (int(path.name.partition("-")[0]) - 1) // 2 in done}
+        for path in whole.keys() - kept:
+            path.unlink()
+        for process in range(processes):
+            job.translate(translator, texts, process, processes)
+        assert {path: path.read_text() for path in job.folder.glob("[0-9]*-*")} == whole
+        job.finish()
+    for number, chunk in enumerate(chunked(lines, 2)):
+        header, *rows = whole[job.folder / f"{2 * number + 1}-{2 * number + len(chunk)}"].split("\n")[:-1]
+        assert LineCounts(**json.loads(header)["counts"]) == LineCounts(lines=len(chunk), empty=chunk.count(""))
+        assert [int(row.partition("\t")[0]) for row in rows] == [2 * number + 1 + at for at in range(len(chunk))]
+    plain = list(translator.stream(lines, 2))
+    assert [line.split("\t")[2] for line in read_lines(tmp_path / "out")] == plain
+
+
+def test_the_next_chunk_is_begun_before_one_is_written(translator: Translator, tmp_path: Path) -> None:
+    """And no more than that one: what is begun is lost if the command is killed."""
+    job = FileJob(write(tmp_path / "in", list("abcdefg")), tmp_path / "out", "0" * 16, 7, 2)
+    written = []
+    with job.locked(), pytest.MonkeyPatch.context() as patch:
+        begin = translator.engine.begin_search
+
+        def begin_search(*given: Any) -> Any:
+            written.append(len(list(job.folder.glob("[0-9]*-*"))))
+            return begin(*given)
+
+        patch.setattr(translator.engine, "begin_search", begin_search)
+        job.translate(translator, OutputFormat().texts)
+    assert written == [0, 0, 1, 2]
 
 
 @pytest.mark.parametrize("end", ["", "\n"])
