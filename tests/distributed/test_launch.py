@@ -9,14 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 import torch
 import typer
-from helpers import commands
-from helpers.commands import OF_A_LAUNCHER, SECONDS, environment, is_running
+from helpers.commands import OF_A_LAUNCHER, SECONDS, Started, environment, is_running
 from helpers.runs import config_text, logged_rows, rows_of, rows_without_clock, write_corpus
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.launcher.api import LaunchConfig
@@ -33,15 +33,8 @@ from nmt.errors import NmtError
 from nmt.files import tensors
 from nmt.training.trainer import Trainer
 
-TRAIN = [sys.executable, "-m", "nmt", "train"]
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 TWO = ("--nproc-per-node", "2")
 QUICK = ("training.validation_bleu=false", "training.log_every=1")
-
-
-def start(*command: object, **more: str) -> "subprocess.Popen[str]":
-    words = list(map(str, command))
-    return subprocess.Popen(words, stdout=-1, stderr=-1, text=True, env=environment(**more), start_new_session=True)
 
 
 @dataclass(frozen=True)
@@ -51,32 +44,55 @@ class Ended:
     stderr: str
 
 
-def ended(process: "subprocess.Popen[str]") -> Ended:
+class Torchrun:
+    """A process of torchrun, with the interface of Started."""
+
+    def __init__(self, *arguments: object) -> None:
+        command = [sys.executable, "-m", "torch.distributed.run", *map(str, arguments)]
+        self._process = subprocess.Popen(command, stdout=-1, stderr=-1, env=environment(), start_new_session=True)
+        self.pid = self._process.pid
+
+    @property
+    def runs(self) -> bool:
+        return self._process.poll() is None
+
+    def ended(self) -> subprocess.CompletedProcess[bytes]:
+        out, err = self._process.communicate(timeout=SECONDS)
+        return subprocess.CompletedProcess(self._process.args, self._process.returncode, out, err)
+
+
+def start(*arguments: object, **more: str) -> Started:
+    """`nmt train` with these arguments, in a process group of its own."""
+    return Started("train", *arguments, before=os.setsid, **more)
+
+
+def ended(process: Started | Torchrun) -> Ended:
     """How it ended; one that hangs fails the test."""
     try:
-        out, err = process.communicate(timeout=SECONDS)
-    except subprocess.TimeoutExpired:
+        done = process.ended()
+    except (subprocess.TimeoutExpired, AssertionError):
         for child in ranks_of(process).values():
             os.kill(child, signal.SIGKILL)
-        process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         raise
-    return Ended(process.returncode, out, err)
+    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def run(*command: object, **more: str) -> Ended:
-    return ended(start(*command, **more))
+def torchrun(*arguments: object) -> Ended:
+    return ended(Torchrun(*arguments))
 
 
 def train(*arguments: object, **more: str) -> Ended:
     """`nmt train` with these arguments, to its end."""
-    done = commands.run("train", *arguments, **more)
-    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+    return ended(start(*arguments, **more))
 
 
-def ranks_of(launcher: "subprocess.Popen[str]") -> dict[int, int]:
+def ranks_of(launcher: Started | Torchrun) -> dict[int, int]:
     """The process of each rank that runs."""
     found = {}
-    for child in Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split():
+    children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children")
+    for child in children.read_text().split() if children.exists() else []:
         try:
             variables = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
         except (FileNotFoundError, ProcessLookupError):  # it has ended since
@@ -85,11 +101,11 @@ def ranks_of(launcher: "subprocess.Popen[str]") -> dict[int, int]:
     return found
 
 
-def wait_until(process: "subprocess.Popen[str]", true: Callable[[], bool]) -> None:
+def wait_until(process: Started | Torchrun, true: Callable[[], bool]) -> None:
     """Poll, as long as the process runs and has not had time enough."""
     end = time.monotonic() + SECONDS
     while not true():
-        assert process.poll() is None and time.monotonic() < end, ended(process)
+        assert process.runs and time.monotonic() < end, ended(process)
         time.sleep(0.002)
 
 
@@ -290,7 +306,7 @@ def undisturbed(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
     return folder / "run", train(write_config(corpus, folder), *TWO, *KILLED, WORLD_SIZE="1")
 
 
-def kill_a_rank(process: "subprocess.Popen[str]", folder: Path, rank: int) -> None:
+def kill_a_rank(process: Started | Torchrun, folder: Path, rank: int) -> None:
     """In mid-run, once there is a save to go on from."""
     wait_until(process, lambda: bool(list((folder / "state").glob("step-*.safetensors"))))
     os.kill(ranks_of(process)[rank], signal.SIGKILL)
@@ -300,7 +316,7 @@ def test_a_run_whose_rank_is_killed_ends_as_if_it_had_not_been(
     undisturbed: tuple[Path, Ended], corpus: Path, tmp_path: Path
 ) -> None:
     whole, _ = undisturbed
-    process = start(*TRAIN, write_config(corpus, tmp_path), *TWO, *KILLED)
+    process = start(write_config(corpus, tmp_path), *TWO, *KILLED)
     kill_a_rank(process, tmp_path / "run", 1)
     done = ended(process)
     assert done.status == 0, done.stderr
@@ -317,8 +333,8 @@ def test_a_run_whose_rank_is_killed_ends_as_if_it_had_not_been(
 def test_under_torchrun_too_ranks_are_killed_and_start_again(corpus: Path, tmp_path: Path) -> None:
     """Several times: new ranks that find the addresses of dead ones meet by luck, once in a while."""
     run = tmp_path / "run"
-    command = (*TORCHRUN, *TWO, "--max-restarts", "3", "-m", "nmt", "train", write_config(corpus, tmp_path))
-    process = start(*command, "training.max_steps=100000", "training.checkpoint_every=20", *QUICK)
+    command = (*TWO, "--max-restarts", "3", "-m", "nmt", "train", write_config(corpus, tmp_path))
+    process = Torchrun(*command, "training.max_steps=100000", "training.checkpoint_every=20", *QUICK)
 
     def restarts() -> int:
         return (run / "train.log").read_text().count("resuming ")
@@ -332,7 +348,7 @@ def test_under_torchrun_too_ranks_are_killed_and_start_again(corpus: Path, tmp_p
 
 def test_without_restarts_a_killed_rank_ends_the_job(corpus: Path, tmp_path: Path) -> None:
     """Nothing is said of the connections that other ranks lost with it."""
-    process = start(*TRAIN, write_config(corpus, tmp_path), *TWO, "--max-restarts", "0", *KILLED)
+    process = start(write_config(corpus, tmp_path), *TWO, "--max-restarts", "0", *KILLED)
     kill_a_rank(process, tmp_path / "run", 0)
     done = ended(process)
     assert (done.status, done.stdout) == (1, "")
@@ -343,7 +359,7 @@ def test_without_restarts_a_killed_rank_ends_the_job(corpus: Path, tmp_path: Pat
 def test_a_save_of_the_first_rank_that_fails_ends_the_job(corpus: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     rare = ("training.max_steps=100000", "training.validate_every=100000", "training.checkpoint_every=100")
-    process = start(*TRAIN, write_config(corpus, tmp_path), *TWO, *rare, *QUICK)
+    process = start(write_config(corpus, tmp_path), *TWO, *rare, *QUICK)
     wait_until(process, lambda: logged_rows(run) > 0)
     (run / "checkpoints").write_text("in the way")
     done = ended(process)
@@ -361,7 +377,7 @@ def test_a_rank_ends_with_its_launcher(corpus: Path, tmp_path: Path) -> None:
     """One that is alone too; it saves."""
     run = tmp_path / "run"
     endless = ("training.max_steps=100000", "training.checkpoint_every=100000", *QUICK)
-    process = start(*TRAIN, write_config(corpus, tmp_path), "--nproc-per-node", 1, *endless)
+    process = start(write_config(corpus, tmp_path), "--nproc-per-node", 1, *endless)
     wait_until(process, lambda: logged_rows(run) > 0)
     (rank,) = ranks_of(process).values()
     os.kill(process.pid, signal.SIGKILL)
@@ -369,7 +385,7 @@ def test_a_rank_ends_with_its_launcher(corpus: Path, tmp_path: Path) -> None:
     while is_running(rank):
         assert time.monotonic() < end
         time.sleep(0.01)
-    process.communicate()
+    process.ended()
     assert "SIGTERM: saved at step" in (run / "train.log").read_text()
 
 
@@ -426,7 +442,7 @@ def test_four_ranks_lose_no_pair_of_an_uneven_corpus(tmp_path: Path) -> None:
         "training.batch_tokens=60",
         "vocabulary.size=290",
     )
-    done = run(*TORCHRUN, "--nproc-per-node", 4, "-m", "nmt", "train", config, *epoch)
+    done = torchrun("--nproc-per-node", 4, "-m", "nmt", "train", config, *epoch)
     assert done.status == 0, done.stderr
     assert done.stdout == f"{tmp_path}/run/best.safetensors\n"
     one = reader.load(Config, config, [*epoch, f"run_dir={tmp_path}/one"])
@@ -460,7 +476,7 @@ class Job:
         """Continue; in the midst of it, send a signal."""
         many = ("--nproc-per-node", ranks) if ranks > 1 else ()
         before = logged_rows(self.run)
-        process = start(*TRAIN, self.config, *many, *JOB, *overrides)
+        process = start(self.config, *many, *JOB, *overrides)
         if number is not None:
             wait_until(process, lambda: logged_rows(self.run) >= before + 3)
             process.send_signal(number)
@@ -510,7 +526,7 @@ def test_a_job_goes_on_with_other_numbers_of_ranks_at_the_exact_sample(job: Job)
 
 def test_ctrl_c_saves_and_is_status_130(corpus: Path, tmp_path: Path) -> None:
     """The terminal sends it to all processes that it knows of."""
-    process = start(*TRAIN, write_config(corpus, tmp_path), *TWO, *QUICK, "training.max_steps=100000")
+    process = start(write_config(corpus, tmp_path), *TWO, *QUICK, "training.max_steps=100000")
     wait_until(process, lambda: logged_rows(tmp_path / "run") >= 3)
     os.killpg(process.pid, signal.SIGINT)
     done = ended(process)
@@ -529,7 +545,7 @@ def run_ranks(config: Path, *overrides: tuple[str, ...]) -> list[Ended]:
     size = str(len(overrides))
     processes = [
         start(
-            *TRAIN, config, *settings_, RANK=str(rank), WORLD_SIZE=size, LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=size,
+            config, *settings_, RANK=str(rank), WORLD_SIZE=size, LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=size,
             MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
         )
         for rank, settings_ in enumerate(overrides)
@@ -601,7 +617,7 @@ def test_a_rank_does_not_start_ranks(corpus: Path, tmp_path: Path) -> None:
 
 
 def test_a_mistake_in_the_settings_is_said_once_by_torchrun_s_ranks(corpus: Path, tmp_path: Path) -> None:
-    done = run(*TORCHRUN, *TWO, "-m", "nmt", "train", write_config(corpus, tmp_path), "model.dropuot=0.1")
+    done = torchrun(*TWO, "-m", "nmt", "train", write_config(corpus, tmp_path), "model.dropuot=0.1")
     assert done.status == 1
     assert done.stderr.count("model.dropuot") == 1
 
@@ -614,7 +630,7 @@ def test_what_one_rank_alone_lacks_ends_all(corpus: Path, tmp_path: Path) -> Non
         f"os.chdir({str(corpus)!r} if os.environ['RANK'] == '0' else {str(tmp_path)!r})\nmain()\n"
     )
     relative = "data.train=[{source: train.en, target: train.de}]"
-    done = run(*TORCHRUN, *TWO, program, "train", write_config(corpus, tmp_path), *QUICK, relative)
+    done = torchrun(*TWO, program, "train", write_config(corpus, tmp_path), *QUICK, relative)
     assert (done.status, done.stdout) == (1, "")
     said = r"error: rank 1: data\.train: 2 files are missing in .*: train\.en, train\.de\n"
     assert len(re.findall(said, done.stderr)) == 1

@@ -69,12 +69,17 @@ class Started:
         atexit.register(self._kill)  # or pytest would wait for what a failed test has left
 
     @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
     def runs(self) -> bool:
         return self._process.is_alive()
 
     def send_signal(self, number: signal.Signals) -> None:
-        assert self.runs and self._process.pid is not None
-        os.kill(self._process.pid, number)
+        assert self.runs
+        os.kill(self.pid, number)
 
     def ended(self) -> CompletedProcess[bytes]:
         """How it ended; one that hangs is killed, and fails the test."""
