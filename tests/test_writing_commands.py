@@ -151,7 +151,10 @@ def test_a_fault_in_any_call_loses_nothing(
     expected, calls = without_faults(name)
     every = pytestconfig.getoption("all_faults")
     tried = [(at, kind) for at in range(1, len(calls) + 1) for kind in faults.KINDS]
-    for at, kind in tried if every else tried[:: max(1, len(tried) // 5 | 1)]:
+    step = max(1, len(tried) // 5 | 1)
+    chosen = tried if every else tried[:: step + 2 * (step % len(faults.KINDS) == 0)]  # of each kind
+    assert {kind for _, kind in chosen} == set(faults.KINDS)
+    for at, kind in chosen:
         folder = folder_for(command, whole, tmp_path / "faulty")
         status, said, reached = run(command, corpus, folder, at, kind)
         what = f"{name}: {kind} at call {at}, {reached[at - 1] if at <= len(reached) else 'not reached'}: {said}"

@@ -12,11 +12,12 @@ import logging
 import os
 import re
 import shutil
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from itertools import chain, count, groupby, islice, tee
+from itertools import chain, count, groupby, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,8 +31,8 @@ from nmt.files.text import Digests, content_key, file_digest, read_lines, survey
 
 log = logging.getLogger("nmt")
 
-# A killed job loses a chunk of each process. Larger chunks make full batches for a GPU, and are a small share of a long
-# file. They do not depend on the device, so that a job can continue on another one.
+# A killed job loses a chunk of each process, and what has begun of the next. Larger chunks make full batches for a GPU,
+# and are a small share of a long file. They do not depend on the device, so that a job can continue on another one.
 _MOST_CHUNK_LINES, _LEAST_CHUNKS = 16_000, 50
 _SHARES = 4  # with several processes: at least this many chunks for each, where there are enough lines
 _CHUNK = re.compile("([0-9]+)-([0-9]+)")
@@ -137,22 +138,31 @@ class FileJob:
     ) -> None:
         """Translate chunks that follow one another: as one text, so that each is begun before the one before ends."""
         first = next(run)
-        run = chain([first], run)
-        prefixes = None
-        if self.prefixes is None:
-            writing, reading = tee(run)
-        else:
-            writing, reading, beginning = tee(run, 3)
-            prefixes = chain.from_iterable(chunk.prefixes or [] for chunk in beginning)
-        lines = chain.from_iterable(chunk.lines for chunk in reading)
-        found = iter(texts(translator, lines, self.chunk_lines, first=first.first, prefixes=prefixes, read_ahead=True))
-        for chunk in writing:
-            translator.counts = LineCounts()
-            content = "".join(f"{text}\n" for text in islice(found, len(chunk.lines)))
+        number, run = first.first, chain([first], run)
+        del first  # or its text would stay in memory
+        reading, beginning = deque["_Chunk"](), deque[list[str]]()  # what is read, and waits for its end
+
+        def lines() -> Iterator[str]:
+            for chunk in run:
+                reading.append(chunk)
+                beginning.append(chunk.prefixes or [])
+                yield from chunk.lines
+
+        def prefixes() -> Iterator[str]:  # those of a chunk are read after its lines
+            while beginning:
+                yield from beginning.popleft()
+
+        given = None if self.prefixes is None else prefixes()
+        translator.counts = LineCounts()
+        found = iter(texts(translator, lines(), self.chunk_lines, first=number, prefixes=given, read_ahead=True))
+        for text in found:
+            chunk = reading.popleft()
+            content = "".join(f"{one}\n" for one in chain([text], islice(found, len(chunk.lines) - 1)))
             counts, longest = asdict(translator.counts), translator.longest_source
             header = json.dumps({"text": chunk.digest, "counts": counts, "longest": longest})
             with atomic.reporting(self.output, "--output"):
                 atomic.write_text(chunk.path, f"{header}\n{content}")
+            translator.counts = LineCounts()
 
     def finish(self) -> tuple[LineCounts, int | None]:
         """Join the chunks to the output. Remove the folder, and those of other jobs with the same output.

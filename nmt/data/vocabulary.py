@@ -65,7 +65,7 @@ class Tokenizer:
         """Each line's subword ids, without BOS and EOS; UNK is the only special id that text can give. Raises NmtError
         for a line that is not Unicode text."""
         try:
-            if len(lines) < _FEW:
+            if len(lines) < _FEW and all(isinstance(line, str) for line in lines):
                 return [self._processor.Encode(line, out_type=int) for line in lines]
             return self._processor.Encode(lines, out_type=int, num_threads=threads)
         except (TypeError, UnicodeError, RuntimeError):

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
@@ -173,6 +174,45 @@ def test_the_next_chunk_is_begun_before_one_is_written(translator: Translator, t
         patch.setattr(translator.engine, "begin_search", begin_search)
         job.translate(translator, OutputFormat().texts)
     assert written == [0, 0, 1, 2]
+
+
+@pytest.mark.parametrize("with_prefixes", [False, True])
+def test_memory_holds_a_few_chunks_of_any_file(
+    translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_prefixes: bool
+) -> None:
+    alive, most = weakref.WeakSet[Any](), 0
+
+    class Watched(file_job._Chunk):
+        __hash__ = object.__hash__
+
+        def __init__(self, *given: Any) -> None:
+            nonlocal most
+            super().__init__(*given)
+            alive.add(self)
+            most = max(most, len(alive))
+
+    monkeypatch.setattr(file_job, "_Chunk", Watched)
+    source, begins = write(tmp_path / "in", ["one"] * 200), write(tmp_path / "begins", [""] * 200)
+    job = FileJob(source, tmp_path / "out", "0" * 16, 200, 2, begins if with_prefixes else None)
+    with job.locked():
+        job.translate(translator, OutputFormat().texts)
+    assert job.lines_done() == 200 and 2 <= most <= 4
+
+
+@pytest.mark.parametrize("error", [NmtError("in: cannot be read"), MemoryError()])
+def test_an_error_in_a_later_chunk_is_raised_and_those_before_it_are_kept(
+    translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def failing(path: Path, *more: Any) -> Iterator[str]:
+        yield from itertools.islice(read_lines(path, *more), 7)
+        raise error
+
+    job = FileJob(write(tmp_path / "in", ["one"] * 12), tmp_path / "out", "0" * 16, 12, 2)
+    with job.locked():
+        monkeypatch.setattr(file_job, "read_lines", failing)
+        with pytest.raises(type(error)):
+            job.translate(translator, OutputFormat().texts)
+        assert job.lines_done() == 6
 
 
 @pytest.mark.parametrize("end", ["", "\n"])

@@ -68,14 +68,16 @@ def start(*arguments: object, **more: str) -> Started:
 
 def ended(process: Started | Torchrun) -> Ended:
     """How it ended; one that hangs fails the test."""
-    try:
-        done = process.ended()
-    except (subprocess.TimeoutExpired, AssertionError):
+    end = time.monotonic() + SECONDS
+    while process.runs and time.monotonic() < end:
+        time.sleep(0.01)
+    if process.runs:
         for child in ranks_of(process).values():
             os.kill(child, signal.SIGKILL)
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        raise
+        raise AssertionError(f"it hangs: {process.ended().stderr.decode()}")
+    done = process.ended()
     return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
@@ -91,8 +93,11 @@ def train(*arguments: object, **more: str) -> Ended:
 def ranks_of(launcher: Started | Torchrun) -> dict[int, int]:
     """The process of each rank that runs."""
     found = {}
-    children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children")
-    for child in children.read_text().split() if children.exists() else []:
+    try:
+        children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):  # it has ended
+        return {}
+    for child in children:
         try:
             variables = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
         except (FileNotFoundError, ProcessLookupError):  # it has ended since

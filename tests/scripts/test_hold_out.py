@@ -2,6 +2,7 @@
 
 import importlib.util
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,12 +35,24 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def test_what_shares_a_sentence_is_a_group() -> None:
-    """Through other pairs too, and whatever the letter case and the punctuation; the sides are not mixed."""
+    """Through other pairs too; the sides are not mixed."""
     other = ("Geh", "Go")
     assert hold_out.groups_of([*REPEATED, other]) == [REPEATED, [other]]
 
 
-words = st.sampled_from(["a", "b", "A.", " a", "c!", "d", "e f", "e, F"])
+@pytest.mark.parametrize(
+    ("text", "other", "same"),
+    [
+        ("don't go", "Dont go!", True), ("e-mail", "email", True), ("你好，世界。", "你好世界", True),
+        ("café", "cafe\u0301", True), ("ＡＢＣ", "abc", True), ("की", "कि", False), ("ไม่", "ไม้", False),
+        ("!", "?", False), ("😀", "😎", False), ("3", "5", False), ("no", "on", False),
+    ],
+)  # fmt: skip
+def test_letters_and_digits_make_a_sentence(text: str, other: str, same: bool) -> None:
+    assert len(hold_out.groups_of([(text, "x"), (other, "y")])) == (1 if same else 2)
+
+
+words = st.sampled_from(["a", "b", "A.", " a", "c!", "d", "e f", "e, F", "ef", "?", "!", "दि", "दी"])
 
 
 @given(st.lists(st.tuples(words, words), max_size=12), st.integers(1, 3), st.integers(0, 9))
@@ -49,9 +62,15 @@ def test_no_sentence_is_in_two_sets(pairs: list[tuple[str, str]], held_out: int,
     assert [len(sets[name]) for name in ("val", "test")] == [held_out] * 2
     assert set().union(*sets.values()) <= set(pairs) and len(set(sets["train"])) == len(sets["train"])
     for side in (0, 1):
-        seen = [{"".join(filter(str.isalnum, pair[side])).lower() for pair in of} for of in sets.values()]
+        seen = [{re.sub("[ .,]|(?<=.)!", "", pair[side].lower()) for pair in of} for of in sets.values()]
         assert sum(map(len, seen)) == len(set().union(*seen))
     assert hold_out.split(random.Random(seed).sample(pairs, len(pairs)), held_out, None, seed) == sets
+
+
+def test_a_large_group_is_for_training() -> None:
+    large = [("the same", f"anders {n}") for n in range(11)]
+    for seed in range(5):
+        assert sorted(hold_out.split([*large, *ALONE[:6]], 3, None, seed)["train"]) == sorted(large)
 
 
 def test_the_rest_is_cut_to_the_most() -> None:
@@ -59,39 +78,50 @@ def test_the_rest_is_cut_to_the_most() -> None:
     assert len(whole) == 34 and cut == whole[:5] and whole != sorted(whole)
 
 
-def test_too_few_groups_are_refused() -> None:
-    with pytest.raises(NmtError, match=r"--pairs 1: two sets of them need more than 2 groups .* there are 2"):
-        hold_out.split([*REPEATED, ("x", "y")], 1, None, 1)
+@pytest.mark.parametrize(("pairs", "held_out"), [([*REPEATED, ("x", "y")], 1), (ALONE[:4], 2), (ALONE[:4], 3)])
+def test_too_few_groups_are_refused(pairs: list[tuple[str, str]], held_out: int) -> None:
+    with pytest.raises(NmtError, match=f"--pairs {held_out}: needs {2 * held_out} groups"):
+        hold_out.split(pairs, held_out, None, 1)
 
 
 def test_the_command(tmp_path: Path) -> None:
-    lines = [f"{source}\t{target}\tby somebody\n" for source, target in ALONE]
-    (tmp_path / "pairs.tsv").write_text("".join(lines))
+    lines = [f"{number}\t{source}\t{target}\tby somebody\n" for number, (source, target) in enumerate(ALONE)]
+    (tmp_path / "pairs.tsv").write_text("".join(lines) + lines[0] + "40\t \tempty\n")
     command = (tmp_path / "pairs.tsv", tmp_path / "new" / "sets", "en", "de", "--pairs", 4, "--most", 9)
-    done = run(*command)
+    done = run(*command, "--columns", 2, 3)
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == f"hold_out.py: wrote 4 val, 4 test, 9 train pairs to {tmp_path}/new/sets\n"
+    expected = "42 pairs: 9 train, 4 val, 4 test, 23 left out, 1 given before, 1 with an empty side\n"
+    assert done.stderr == expected
     files = {path.name: path.read_text() for path in (tmp_path / "new" / "sets").iterdir()}
     assert files.keys() == {f"{name}.{side}" for name in ("val", "test", "train") for side in ("en", "de")}
     for name in ("val", "test", "train"):
         assert files[f"{name}.en"].replace("source", "target") == files[f"{name}.de"] != ""
-    done = run(*command)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1) and "val.en exists: delete it" in done.stderr
+    done = run(*command, "--columns", 2, 3)
+    assert done.returncode == 1
+    assert done.stderr == f"error: {tmp_path}/new/sets: exists already: choose another FOLDER\n"
     assert files == {path.name: path.read_text() for path in (tmp_path / "new" / "sets").iterdir()}
 
 
 @pytest.mark.parametrize(
-    ("text", "arguments", "message"),
+    ("text", "arguments", "status", "message"),
     [
-        ("a\tb\nc\n", ("en", "de"), "pairs.tsv, line 2: one column, and a pair needs two"),
-        ("a\tb\n", ("en", "en"), "en twice"),
-        ("a\tb\n", ("en", "de", "--pairs", 0), "must be at least 1"),
-        (None, ("en", "de"), "pairs.tsv: no such file"),
+        ("a\tb\nc\n", ("en", "de"), 1, "pairs.tsv, line 2: no column 2: columns have tabs between them"),
+        ("", ("en", "de"), 1, "pairs.tsv: has no pairs"),
+        ("\tb\na\t\n", ("en", "de"), 1, "pairs.tsv: has no pairs"),
+        ("1\ta\t2\tb\n", ("en", "de"), 1, "pairs.tsv: column 1 holds only numbers"),
+        ("a\tb\n", ("en", "EN"), 2, "en twice"),
+        ("a\tb\n", ("en", "../de"), 2, "'../de' is not a language"),
+        ("a\tb\n", ("en", "de", "--pairs", 0), 2, "must be at least 1"),
+        ("a\tb\n", ("en", "de", "--columns", 0, 1), 2, "must be at least 1"),
+        (None, ("en", "de"), 1, "pairs.tsv: no such file"),
     ],
 )
-def test_mistakes_are_one_line(text: str | None, arguments: tuple[object, ...], message: str, tmp_path: Path) -> None:
+def test_mistakes_are_one_line(
+    text: str | None, arguments: tuple[object, ...], status: int, message: str, tmp_path: Path
+) -> None:
     if text is not None:
         (tmp_path / "pairs.tsv").write_text(text)
     done = run(tmp_path / "pairs.tsv", tmp_path / "out", *arguments)
-    assert done.returncode == 2 and done.stderr.count("\n") == 1 and message in done.stderr
+    assert done.returncode == status and message in done.stderr.split("\n")[-2]
+    assert done.stderr.count("error: ") == 1 and "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
