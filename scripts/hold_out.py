@@ -14,7 +14,6 @@ small group that is held out, one pair is used and the others are left out; larg
 
 import argparse
 import random
-import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -134,7 +133,7 @@ def main() -> None:
     if min(given.held_out, *given.columns) < 1 or (given.most is not None and given.most < 1):
         parser.error("--pairs, --most and --columns must be at least 1")
     for language in given.languages:
-        if not re.fullmatch(r"[\w-]+", language):
+        if not regex.fullmatch(r"[\w-]+", language):
             parser.error(f"{language!r} is not a language: give a code such as en, which ends the names of the files")
     if given.languages[0].casefold() == given.languages[1].casefold():
         parser.error(f"{given.languages[0]} twice: the files of both sides would have the same names")

@@ -145,7 +145,8 @@ class FileJob:
         def lines() -> Iterator[str]:
             for chunk in run:
                 reading.append(chunk)
-                beginning.append(chunk.prefixes or [])
+                if chunk.prefixes is not None:
+                    beginning.append(chunk.prefixes)
                 yield from chunk.lines
 
         def prefixes() -> Iterator[str]:  # those of a chunk are read after its lines

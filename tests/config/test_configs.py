@@ -1,6 +1,5 @@
 """The files in configs/: they load, their headers show commands that work, and the paper's have its numbers."""
 
-import importlib.util
 import re
 import shlex
 from pathlib import Path
@@ -9,6 +8,7 @@ from types import ModuleType
 import pytest
 import torch
 import typer
+from helpers import scripts
 from pytest import approx
 
 from nmt.cli import app
@@ -163,12 +163,7 @@ def read(name: str) -> str:
 
 @pytest.fixture
 def script() -> ModuleType:
-    path = ROOT / "scripts" / "make_settings_reference.py"
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return scripts.load("make_settings_reference")
 
 
 def test_the_reference_is_current(script: ModuleType) -> None:

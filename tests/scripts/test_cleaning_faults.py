@@ -1,23 +1,11 @@
 """Recall and false alarms of the rules, on the demo corpus."""
 
-import importlib.util
 import sys
 from collections import Counter
-from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-SCRIPTS = Path(__file__).parents[2] / "scripts"
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+from helpers.scripts import load
 
 
 @pytest.fixture(scope="module")

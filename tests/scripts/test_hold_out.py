@@ -1,31 +1,20 @@
 """Sets of pairs that have no sentence in common, whatever the corpus repeats."""
 
-import importlib.util
 import random
 import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from helpers.scripts import SCRIPTS, load
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.errors import NmtError
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "hold_out.py"
-
-
-def load_script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("hold_out", SCRIPT)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-hold_out = load_script()
+SCRIPT = SCRIPTS / "hold_out.py"
+hold_out = load("hold_out")
 ALONE = [(f"source {n}", f"target {n}") for n in range(40)]
 REPEATED = [("Go!", "Geh!"), ("go", "Geht!"), ("Leave.", "GEHT"), ("Go!", "Los!"), ("Run, go.", "Los")]
 

@@ -1,7 +1,6 @@
 """scripts/load_test.py says that all is well only where answers were compared."""
 
 import asyncio
-import importlib.util
 import subprocess
 import sys
 from collections import Counter
@@ -9,22 +8,18 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from helpers.scripts import SCRIPTS, load
 from helpers.services import LINES, Gated, service
 
 from nmt.commands.serve.requests import Limits
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "load_test.py"
+SCRIPT = SCRIPTS / "load_test.py"
 pytestmark = pytest.mark.usefixtures("time_limit")
 
 
 @pytest.fixture(scope="module")
 def load_test() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("load_test", SCRIPT)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["load_test"] = module  # which dataclasses ask for
-    spec.loader.exec_module(module)
-    return module
+    return load("load_test")
 
 
 @pytest.mark.parametrize(

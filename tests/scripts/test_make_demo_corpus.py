@@ -1,6 +1,5 @@
 """The demonstration corpus: exact numbers, times and grammar, and three files that share nothing."""
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -8,25 +7,14 @@ from collections import Counter
 from datetime import date
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from helpers.scripts import SCRIPTS, load
 from hypothesis import given
 from hypothesis import strategies as st
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "make_demo_corpus.py"
-
-
-def load_script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_demo_corpus", SCRIPT)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-corpus = load_script()
+SCRIPT = SCRIPTS / "make_demo_corpus.py"
+corpus = load("make_demo_corpus")
 SAMPLE: list[tuple[str, str]] = list(islice(corpus.sentences(seed=11), 10_000))
 
 
