@@ -65,7 +65,7 @@ def train(
     halve: Annotated[
         str | None,
         typer.Option(
-            metavar="STEP,…", help="After each of these steps, stop the worse half of the rows after the first."
+            metavar="STEP,…", help="At each of these steps, stop the worse half of the rows, but never the first row."
         ),
     ] = None,
 ) -> None:

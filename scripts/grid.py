@@ -94,9 +94,11 @@ class Grid:
 
 
 def load(path: Path) -> Grid:
-    """The grid in a YAML file. Raises NmtError as reader.load does, and for rows of one name: they would share a run
-    folder."""
+    """The grid in a YAML file. Raises NmtError as reader.load does, for a grid without rows, and for rows of one name:
+    they would share a run folder."""
     grid = reader.load(Grid, path)
+    if not grid.rows:
+        raise NmtError(f"{path}: rows: there are none: give at least one, such as rows: [{{row: recipe}}]")
     for name, count in Counter(row.row for row in grid.rows).items():
         if count > 1:
             raise NmtError(f"{path}: {count} rows have the name {name}: give each row its own")
@@ -137,8 +139,11 @@ def runs(
     """The runs for these rows and seeds. A row with the same settings as an earlier row is left out with a message.
 
     The config is overridden by the grid's base, then the row, then the scale, which divides all widths of the model,
-    then the overrides, then the row's factor for the steps. Raises NmtError for wrong settings.
+    then the overrides, then the row's factor for the steps. Raises NmtError for wrong settings, and where `output`
+    cannot be a folder.
     """
+    if files := [path for path in (output, *output.parents) if path.exists() and not path.is_dir()]:
+        raise NmtError(f"{files[0]}: not a folder: choose another --output")
     made: dict[str, Run] = {}
     last = {override.partition("=")[0]: override for override in overrides}
     for row in rows:

@@ -63,7 +63,8 @@ def split(pairs: Iterable[Pair], held_out: int, most: int | None, seed: int) -> 
     if len(small) < 2 * held_out or len(groups) == 2 * held_out:
         raise NmtError(
             f"--pairs {held_out}: needs {2 * held_out} groups of at most {_SMALL} pairs without a common sentence, and "
-            f"others for training: there are {len(groups)}, and {len(small)} of them have at most {_SMALL} pairs"
+            f"others for training: there are {len(groups)}, and {len(small)} of them have at most {_SMALL} pairs: "
+            "lower --pairs"
         )
     val, test = ([dice.choice(group) for group in small[i * held_out :][:held_out]] for i in (0, 1))
     chosen = set(map(id, small[: 2 * held_out]))
@@ -132,6 +133,8 @@ def main() -> None:
     given = parser.parse_args()
     if min(given.held_out, *given.columns) < 1 or (given.most is not None and given.most < 1):
         parser.error("--pairs, --most and --columns must be at least 1")
+    if given.columns[0] == given.columns[1]:
+        parser.error(f"--columns {given.columns[0]} {given.columns[1]}: the source and the target are two columns")
     for language in given.languages:
         if not regex.fullmatch(r"[\w-]+", language):
             parser.error(f"{language!r} is not a language: give a code such as en, which ends the names of the files")

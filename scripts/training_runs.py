@@ -25,7 +25,7 @@ from nmt.device import usable_cores
 from nmt.distributed.environment import LAUNCHER
 from nmt.distributed.stopping import SIGNALS, log_from_handler
 from nmt.errors import NmtError
-from nmt.files import json_lines
+from nmt.files import atomic, json_lines
 
 if TYPE_CHECKING:
     from grid import Run
@@ -55,9 +55,12 @@ def train(runs: Sequence["Run"], launch: Launch, until: int | None = None) -> It
     that step or later. A run that fails is logged and not given; the others are trained all the same.
 
     Signals that would stop this process are sent to all runs, so that they save their states; then typer.Exit is
-    raised. What is not finished is logged, then and at the beginning.
+    raised. What is not finished is logged, then and at the beginning. Raises NmtError, before anything is trained,
+    while another command trains one of the runs.
     """
     waiting = [run for run in runs if until is None or not reached(run, until)]
+    for run in waiting:
+        _check_free(run)
     running: dict[Run, subprocess.Popen[str]] = {}
     stopping: set[Run] = set()  # they have come far enough
     if waiting:
@@ -91,6 +94,18 @@ def train(runs: Sequence["Run"], launch: Launch, until: int | None = None) -> It
             process.wait()
         if left := [*running, *waiting]:
             log.info("not finished: %s", _steps_of(left))
+
+
+def _check_free(run: "Run") -> None:
+    """Raises NmtError while another process trains the run."""
+    try:
+        with suppress(OSError), atomic.locked(run.folder / "state"):  # OSError: such as a run that has not begun
+            pass
+    except atomic.HeldByAnother:
+        raise NmtError(
+            f"row {run.row.row}: another command is training it in {run.folder}: wait for it, or leave the row out "
+            "with --rows"
+        ) from None
 
 
 def _steps_of(runs: Sequence["Run"]) -> str:

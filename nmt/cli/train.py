@@ -61,6 +61,10 @@ def prepare(
 
         settings, start = begun(settings)
         vocabulary = start.vocabulary if start else None
+    if settings.training.freeze:
+        from nmt.training.freezing import check_names
+
+        check_names(settings.model, settings.training.freeze)
     if report is None:
         text.result(preparation.prepare(settings, vocabulary).report)
         return

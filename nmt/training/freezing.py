@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 from torch import nn
 
+from nmt.config.schema import ModelConfig
+from nmt.data.vocabulary import PAD
 from nmt.errors import NmtError
+from nmt.models import build
 from nmt.models.interface import TranslationModel
 
 
@@ -36,6 +39,11 @@ def frozen(model: TranslationModel, names: Sequence[str]) -> list[nn.Parameter]:
             f"training.freeze: {', '.join(names)} is the whole model: leave out a part that is to be trained"
         )
     return list(found)
+
+
+def check_names(model: ModelConfig, names: Sequence[str]) -> None:
+    """Raises NmtError as `frozen`, without the weights of a model: the names do not depend on its vocabulary."""
+    frozen(build.build_on_meta(model, 1, 1, PAD), names)
 
 
 def count_trained(model: nn.Module) -> int:

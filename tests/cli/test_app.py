@@ -188,6 +188,7 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
         (["train", config, "model.layers=2"], "model.layers: 1 in the saved run, 2 now"),
         (["prepare", config, "data.train=[{source: nowhere.en, target: nowhere.de}]"], "nowhere.en, nowhere.de"),
         (["prepare", config, "--report", tmp_path / "no" / "x.html"], "make it first, or choose another --report"),
+        (["prepare", config, "training.freeze=[enc]"], "training.freeze: enc: the model has no part of this name"),
         (["prepare", config, "--report", "-"], "--report -: standard output is not possible here: name a file"),
         (["translate", tmp_path / "none.safetensors"], "no such file"),
         (["translate", short, trained], "MODEL comes first: nmt translate MODEL INPUT"),

@@ -25,7 +25,7 @@ from helpers.runs import config_text, rows_of, write_corpus
 from pytest import approx
 from typer.testing import CliRunner
 
-from nmt.checkpoints import model_file
+from nmt.checkpoints import model_file, run_folder
 from nmt.commands import train
 from nmt.config import reader, schema, writer
 from nmt.device import usable_cores
@@ -291,6 +291,20 @@ def test_rows_of_one_name_are_refused(grid: Any, tmp_path: Path) -> None:
         grid.load(path)
 
 
+def test_a_grid_without_rows_is_refused(grid: Any, tmp_path: Path) -> None:
+    path = tmp_path / "grid.yaml"
+    path.write_text("rows: []", encoding="utf-8")
+    with pytest.raises(NmtError, match=r"grid\.yaml: rows: there are none: give at least one"):
+        grid.load(path)
+
+
+def test_an_output_that_cannot_be_a_folder_is_refused(grid: Any, recipe: Path) -> None:
+    rows = (grid.Row(row="only"),)
+    for output in (recipe, recipe / "deeper" / "out"):
+        with pytest.raises(NmtError, match=r"recipe\.yaml: not a folder: choose another --output"):
+            grid.runs(grid.Grid(rows=rows), rows, recipe, (), output, None, 1)
+
+
 def test_a_config_may_leave_everything_to_the_defaults(grid: Any, tmp_path: Path) -> None:
     path = tmp_path / "least.yaml"
     path.write_text(
@@ -527,6 +541,17 @@ def test_the_worse_half_is_stopped_early_and_not_started_again(grid: Any, recipe
     assert set(done) == set(left) and all(training_runs.reached(run, 12) for run in left)
     threads = {line.split(" ")[1] for line in starts.read_text().split("\n") if line}
     assert threads == {os.environ.get("OMP_NUM_THREADS", "" if jobs == 1 else str(max(1, usable_cores() // jobs)))}
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_rows_that_another_command_trains_are_refused_before_any_is_trained(grid: Any, recipe: Path) -> None:
+    runs = rows_of_quality(grid, recipe, [0.1, 0.5])
+    with run_folder.locked(runs[1].folder), pytest.raises(NmtError, match="row row1: another command is training it"):
+        list(grid.training_runs.train(runs, CPU))
+    assert not (recipe.parent / "out" / "starts").exists()
+    with run_folder.locked(runs[1].folder):  # other rows may be trained at the same time
+        assert list(grid.training_runs.train(runs[:1], CPU)) == runs[:1]
+    assert list(grid.training_runs.train(runs, CPU)) == runs
 
 
 @pytest.mark.parametrize(("jobs", "reason"), [(1, "failed, see above"), (3, "failed: the disk is full")])

@@ -102,6 +102,8 @@ def test_the_command(tmp_path: Path) -> None:
         ("a\tb\n", ("en", "../de"), 2, "'../de' is not a language"),
         ("a\tb\n", ("en", "de", "--pairs", 0), 2, "must be at least 1"),
         ("a\tb\n", ("en", "de", "--columns", 0, 1), 2, "must be at least 1"),
+        ("a\tb\n", ("en", "de", "--columns", 1, 1), 2, "--columns 1 1: the source and the target are two columns"),
+        ("a\tb\n", ("en", "de"), 1, "--pairs 1000: needs 2000 groups"),
         (None, ("en", "de"), 1, "pairs.tsv: no such file"),
     ],
 )
