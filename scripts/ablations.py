@@ -29,6 +29,7 @@ from nmt.commands import average as selection
 from nmt.config import schema
 from nmt.errors import NmtError
 from nmt.files import text
+from nmt.files.outputs import check_new_folder
 from nmt.files.table import table as format_table
 from nmt.files.text import to_path
 
@@ -78,6 +79,7 @@ def train(
     """
     table = grid.load(grid_)
     runs = grid.runs(table, table.chosen(rows), recipe, overrides or (), output, seeds, scale=1)
+    check_new_folder(output)
     launch, left, stopped = Launch(device, nproc_per_node, jobs), runs, dict[str, Stopped]()
     speeds = speeds_for_comparison(output, runs, launch)
     if halve is not None:
@@ -207,6 +209,7 @@ def speed(
         raise NmtError(f"--steps {steps}: give a multiple of {_UNTIMED}, the number of steps before them")
     table, launch = grid.load(grid_), Launch(device, nproc_per_node)
     runs = grid.runs(table, table.chosen(rows), recipe, overrides or (), output, None, scale=1)
+    check_new_folder(output)
     results = grid.Results(output / SPEEDS)
     for number, run in itertools.product(range(1, rounds + 1), runs):
         key = speed_key(run, launch) | {"steps": steps, "round": number}

@@ -139,11 +139,8 @@ def runs(
     """The runs for these rows and seeds. A row with the same settings as an earlier row is left out with a message.
 
     The config is overridden by the grid's base, then the row, then the scale, which divides all widths of the model,
-    then the overrides, then the row's factor for the steps. Raises NmtError for wrong settings, and where `output`
-    cannot be a folder.
+    then the overrides, then the row's factor for the steps. Raises NmtError for wrong settings.
     """
-    if files := [path for path in (output, *output.parents) if path.exists() and not path.is_dir()]:
-        raise NmtError(f"{files[0]}: not a folder: choose another --output")
     made: dict[str, Run] = {}
     last = {override.partition("=")[0]: override for override in overrides}
     for row in rows:

@@ -20,6 +20,7 @@ from nmt.cli import terminal
 from nmt.config import writer
 from nmt.config.schema import Config
 from nmt.files import text
+from nmt.files.outputs import check_new_folder
 from nmt.files.table import table as format_table
 from nmt.files.text import to_path
 
@@ -235,6 +236,7 @@ def main(
         changed = changed_settings(table, runs)
         text.result(not_compared(runs, changed) if changed else count(table, runs))
         return
+    check_new_folder(output)
     found = grid.train_and_score(runs, output, Launch(device, nproc_per_node, jobs), average, test)
     if found:
         text.result(scored([run for run in runs if run.row.row in found], found))

@@ -298,11 +298,19 @@ def test_a_grid_without_rows_is_refused(grid: Any, tmp_path: Path) -> None:
         grid.load(path)
 
 
-def test_an_output_that_cannot_be_a_folder_is_refused(grid: Any, recipe: Path) -> None:
-    rows = (grid.Row(row="only"),)
-    for output in (recipe, recipe / "deeper" / "out"):
-        with pytest.raises(NmtError, match=r"recipe\.yaml: not a folder: choose another --output"):
-            grid.runs(grid.Grid(rows=rows), rows, recipe, (), output, None, 1)
+def test_an_output_that_cannot_be_a_folder_is_refused(script: Callable[[str], ModuleType], recipe: Path) -> None:
+    table3 = typer.Typer()
+    table3.command()(script("reproduce_table3").main)
+    ablations = script("ablations").app
+    for app, command in (
+        (ablations, ["train", str(recipe), "--rows", "recipe"]),
+        (ablations, ["speed", str(recipe), "--rows", "recipe"]),
+        (table3, ["--config", str(recipe), "--rows", "base"]),
+    ):
+        for output, what in ((recipe, "a file"), (recipe / "deeper" / "out", f"{recipe} is a file")):
+            done = CliRunner().invoke(app, [*command, "--output", str(output)])
+            assert done.exit_code == 1
+            assert done.stderr == f"error: {output}: {what}, not a folder: choose another --output\n"
 
 
 def test_a_config_may_leave_everything_to_the_defaults(grid: Any, tmp_path: Path) -> None:
