@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 # In the errors of PyTorch on CPUs and GPUs, of CTranslate2 and of C++.
 _OUT_OF_MEMORY = re.compile("out of memory|not enough memory|can't allocate memory|bad_alloc", re.IGNORECASE)
+# In those of CUDA, whether PyTorch or Triton reports them.
+_FAULT = re.compile(
+    "illegal (memory access|address|instruction)|launch failure|misaligned address|device-side assert", re.IGNORECASE
+)
 
 
 def choose(name: str) -> "torch.device":
@@ -118,6 +122,12 @@ def explaining_out_of_memory(message: Callable[[], str]) -> Iterator[None]:
         if not isinstance(error, MemoryError) and not _OUT_OF_MEMORY.search(str(error)):
             raise
         raise NmtError(message()) from None
+
+
+def is_device_fault(error: BaseException) -> bool:
+    """Whether a program on the GPU has failed, such as by an illegal memory access: afterwards this process cannot use
+    the GPU any more, and every later operation fails too."""
+    return _FAULT.search(str(error)) is not None
 
 
 def prepare_memory() -> None:

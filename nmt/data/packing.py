@@ -20,6 +20,7 @@ _SIDE = 5
 _LABELS = 2 * _SIDE
 _CORPORA = _LABELS + 1
 _READ = _CORPORA + 1
+_TILE = 128
 
 
 @dataclass(frozen=True)
@@ -108,5 +109,7 @@ def packed_length(batch_tokens: int, micro_batch_tokens: int, ranks: int, longes
 
     A step has n pairs of at most L tokens with n·L ≤ batch_tokens. In equal numbers on `ranks` ranks, a rank has at
     most n/ranks + 1 pairs, so at most batch_tokens/ranks + L tokens; and the largest part is never larger than that.
+    Rounded up to whole tiles of the matrix products: for other numbers of rows a GPU has slower ones.
     """
-    return min(micro_batch_tokens, -(-batch_tokens // ranks) + (longest if ranks > 1 else 0))
+    needed = min(micro_batch_tokens, -(-batch_tokens // ranks) + (longest if ranks > 1 else 0))
+    return -(-needed // _TILE) * _TILE

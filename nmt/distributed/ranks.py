@@ -29,6 +29,9 @@ T = TypeVar("T")
 
 _CAUSE_SECONDS = 6.0  # longer than a rank takes to log its error and end
 _START_TIMEOUT = datetime.timedelta(minutes=10)  # in which all ranks must have started
+# Without this, NCCL would wait ten minutes for a rank that has died. Where one rank has work that the others have not,
+# such as saving, they must therefore wait for it in `Ranks.barrier` before the next gradient.
+_NCCL_TIMEOUT = datetime.timedelta(seconds=100)
 # For the rank that prepares the data, which may take long. The others notice at once if it dies.
 _PREPARATION_TIMEOUT = datetime.timedelta(days=7)
 
@@ -100,6 +103,10 @@ class Ranks:
             dist.all_gather_object(values, value)
         return values
 
+    def barrier(self) -> None:
+        """Wait until every rank is here, as long as that takes; a rank that dies is noticed at once."""
+        self.all_reduce_max_async(lambda: 0)()
+
     def agree(self, values: Mapping[str, str]) -> None:
         """Raises NmtError, on all ranks, if their values differ; it names the first one that does."""
         first, *others = self.all_gather(dict(values))
@@ -154,10 +161,12 @@ def process_group(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
     launchers, *_ = next(rendezvous("env://", timeout=_START_TIMEOUT))
     store = store_of_this_start(launchers, ranks.rank, ranks.size)
     dist.init_process_group(backend, store=store, rank=ranks.rank, world_size=ranks.size)
+    if where.type == "cuda":
+        limit_waiting(where)
     try:
         yield ranks, where
     except BaseException as error:
-        if where.type == "cuda":  # NCCL would wait for a rank that has died, for ten minutes
+        if where.type == "cuda":  # NCCL would wait for a rank that has died
             with suppress(RuntimeError):
                 dist.distributed_c10d._get_default_group()._get_backend(where).abort()
         # Most often a connection broke because another rank has died. The launcher then ends this rank too: waiting
@@ -167,6 +176,12 @@ def process_group(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
         raise
     finally:
         dist.destroy_process_group()
+
+
+def limit_waiting(where: torch.device) -> None:
+    """End this process if an operation of the backend for these devices takes longer than `_NCCL_TIMEOUT`.
+    `init_process_group` has one time for all backends, and gloo's must be long."""
+    dist.distributed_c10d._get_default_group()._get_backend(where)._set_default_timeout(_NCCL_TIMEOUT)
 
 
 def store_of_this_start(store: Store, rank: int, size: int) -> Store:

@@ -1,7 +1,8 @@
 """The training objective: a micro-batch in, its losses out."""
 
 import logging
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from nmt.config import schema
 from nmt.data.packing import PackedBatch, pack
 from nmt.data.padding import Batch
 from nmt.data.vocabulary import BOS, EOS
+from nmt.device import is_device_fault
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError, first_line
 from nmt.models.interface import PackedSentences, Sampled, TranslationModel
@@ -21,6 +23,15 @@ from nmt.training.loss import smoothed_cross_entropy
 log = logging.getLogger("nmt")
 
 _ENTROPY_WEIGHT = 0.01  # of Xu et al. 2015, λ_e: they give no number
+
+
+class _Weights(NamedTuple):
+    """together: the weights that are copied at once: those of each layer, and all others. When a layer's gradients are
+    there, DDP can send them. Frozen ones are apart: copies made together all get a gradient if one does. named: every
+    name of every weight; a tied one has several."""
+
+    together: list[list[nn.Parameter]]
+    named: list[tuple[str, nn.Parameter]]
 
 
 class Objective(nn.Module):
@@ -83,27 +94,28 @@ class Objective(nn.Module):
         """The decoder's last states for source and decoder input, [B, T, D] or packed [N, D]; see TranslationModel."""
         if self.copies_weights:
             copies: dict[Tensor, Tensor] = {}
-            for weights in self._weights_used_together():
+            for weights in self._weights.together:
                 copies |= zip(weights, _Copies.apply(*weights), strict=True)  # type: ignore[no-untyped-call]
             # Not tie_weights: PyTorch 2.13 does not restore the weights of a module that has two names.
-            named = {
-                f"{path}.{name}".lstrip("."): copies[weight]
-                for path, module in self.model.named_modules()
-                for name, weight in module.named_parameters(recurse=False)
-            }
+            named = {name: copies[weight] for name, weight in self._weights.named}
             return torch.func.functional_call(self.model, named, inputs, tie_weights=False)
         with self._autocast(self.model.output_weight.device):
             return self.model(*inputs)
 
-    def _weights_used_together(self) -> list[list[nn.Parameter]]:
-        """Those of each layer, and all others: when a layer's gradients are there, DDP can send them. Frozen ones are
-        apart: copies made together all get a gradient if one does."""
+    @cached_property
+    def _weights(self) -> "_Weights":
+        """Found in the first pass, when weights are where they stay: it takes milliseconds, too long for each one."""
         layers = [list(layer.parameters()) for layer in self.model.layers()]
         in_layers = {weight for weights in layers for weight in weights}
         together = [*layers, [weight for weight in self.model.parameters() if weight not in in_layers]]
         trained = [[weight for weight in weights if weight.requires_grad] for weights in together]
         frozen = [weight for weight in self.model.parameters() if not weight.requires_grad]
-        return [weights for weights in (*trained, frozen) if weights]
+        named = [
+            (f"{path}.{name}".lstrip("."), weight)
+            for path, module in self.model.named_modules()
+            for name, weight in module.named_parameters(recurse=False)
+        ]
+        return _Weights([weights for weights in (*trained, frozen) if weights], named)
 
     def _autocast(self, device: torch.device) -> torch.autocast:
         return torch.autocast(device.type, self.dtype, enabled=self.dtype is not None)
@@ -201,37 +213,18 @@ def packs(objective: Objective, wanted: bool | None, ranks: Ranks, *, sharded: b
 
 
 def _reason_it_fails(objective: Objective) -> str:
-    """Try a packed batch. Why it does not work (no Triton, no C compiler, a GPU that is too old), or an empty text."""
+    """Try a packed batch. Why it does not work (no Triton, no C compiler, a GPU that is too old), or an empty text.
+    Raises what a fault of the device raises: padded batches would fail there too."""
     rows = [np.full(3, EOS)] * 2
     try:
         run_passes(objective, pack(rows, rows, length=16, longest=3))
     except torch.OutOfMemoryError:
         raise
     except Exception as error:
+        if is_device_fault(error):
+            raise
         return first_line(error)
     return ""
-
-
-def compile_layers(objective: Objective, example: Batch | PackedBatch, *, sharded: bool) -> None:
-    """Compile the model's layers with torch.compile. If that does not work here, they stay as they are; logs why.
-
-    Layers are compiled one by one: layers of one class share a graph, which is for all shapes, or for the only shape of
-    packed batches. A forward and a backward pass over the example are run at once, so that a compiler that fails does
-    so before the first step; not with `sharded` layers, which one rank cannot run alone.
-    """
-    layers = objective.model.layers()
-    try:
-        torch.compile(torch.sin)(torch.ones(2, device=objective.model.output_weight.device))
-        for layer in layers:
-            layer.compile(dynamic=not isinstance(example, PackedBatch))
-        if not sharded:
-            run_passes(objective, example)
-    except Exception as error:  # of many types: no C++ compiler, no Triton, a platform that is not supported
-        for layer in layers:
-            layer._compiled_call_impl = None  # set by `compile`
-        log.warning("training.compile: torch.compile does not work here, going on without it (%s)", first_line(error))
-    else:  # if the compiler fails for a later graph, such as one of validation, that graph runs uncompiled
-        torch._dynamo.config.suppress_errors = True
 
 
 def run_passes(objective: Objective, batch: Batch | PackedBatch) -> None:

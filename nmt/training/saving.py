@@ -43,10 +43,14 @@ class Saver:
         """Save the state, and a checkpoint unless `scores` is None, also as the best one if this step's are the best.
 
         scores: what goes into the checkpoint's provenance; empty without a validation at this step. Afterwards deletes
-        the checkpoints that training.keep_last and keep_best do not keep.
+        the checkpoints that training.keep_last and keep_best do not keep. Collective.
         """
-        if not (self._ranks.first or train_step.sharded):
-            return
+        if self._ranks.first or train_step.sharded:
+            self._begin(progress, train_step, scores)
+        self._ranks.barrier()  # the next operation may be NCCL's, which does not wait long for the first rank
+
+    def _begin(self, progress: Progress, train_step: TrainStep, scores: Mapping[str, Any] | None) -> None:
+        """Copy what is to be saved, once the save before is complete, and hand it to the thread."""
         self._wait()  # so that there is only one copy in memory
         if self._ranks.first:
             self._check_place()

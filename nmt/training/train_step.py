@@ -22,8 +22,9 @@ from nmt.models import build
 from nmt.models.interface import TranslationModel
 from nmt.training import freezing, sharding
 from nmt.training.adam import AdamW
+from nmt.training.compilation import compile_layers
 from nmt.training.muon import Muon
-from nmt.training.objective import Objective, compile_layers, packs
+from nmt.training.objective import Objective, packs
 
 Phase = Callable[[str], AbstractContextManager[Any]]
 
@@ -86,7 +87,9 @@ class TrainStep:
         """Call once before the first step: compiles if wanted, for batches such as the example, and sends the first
         rank's weights to all ranks."""
         if self.compiled:
-            compile_layers(self.objective, example, sharded=self.sharded)
+            here = self.ranks.local_size
+            self.compiled = compile_layers(self.objective, example, sharded=self.sharded, ranks_here=here)
+            self.ranks.barrier()  # the next operation is NCCL's, which does not wait long
         if self.ranks.size > 1 and not self.sharded:  # sums gradients while the backward pass is running
             with warnings.catch_warnings():  # PyTorch 2.13 renamed an argument that older versions need
                 warnings.simplefilter("ignore", FutureWarning)

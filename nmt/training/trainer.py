@@ -23,7 +23,7 @@ from nmt.device import explaining_out_of_memory
 from nmt.distributed.ranks import Ranks
 from nmt.distributed.stopping import StopRequest
 from nmt.errors import NmtError
-from nmt.training import consistency, freezing, start_from, state
+from nmt.training import compilation, consistency, freezing, start_from, state
 from nmt.training.curriculum import Curriculum
 from nmt.training.data import TrainingData
 from nmt.training.memory import micro_batch_tokens
@@ -76,8 +76,7 @@ class Trainer:
         self.batches = self._batches(prepared.train, *sizes, config.versions, packed=packed, mix=mix, cutoff=cutoff)
         self.curriculum = Curriculum(config, stages, self.batches)
         self.validation = [(one.name, self._validation_batches(one)) for one in prepared.validation]
-        # The batches depend on all of it.
-        mixed = "; ".join(stage.key for stage in stages)
+        mixed = "; ".join(stage.key for stage in stages)  # the batches depend on all of it
         data_key = f"{prepared.data_key}, {self.batches.skipped} pairs skipped, mixed {mixed}"
         self.identity = Identity(config, data_key, data.vocabulary_key, data.validation_key, data.start)
         self.progress = Progress.of(corpora)
@@ -159,6 +158,7 @@ class Trainer:
                         log.debug("after SIGTERM", exc_info=True)
                         raise SystemExit(1) from None
                     raise
+            compilation.log_report()
             if done := self._reason_to_end():  # logged only now: everything is saved
                 log.info("done: %s", done)
             else:

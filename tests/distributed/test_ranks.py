@@ -65,7 +65,8 @@ def test_an_error_aborts_what_waits_for_a_rank_that_has_died(name: str, monkeypa
     """On a GPU; gloo does not wait. What PyTorch would do is only noted."""
     done: list[object] = []
     device = torch.device(name)
-    group = SimpleNamespace(_get_backend=lambda where: SimpleNamespace(abort=lambda: done.append(where)))
+    backend = SimpleNamespace(abort=lambda: done.append(device), _set_default_timeout=lambda time: done.append(time))
+    group = SimpleNamespace(_get_backend=lambda where: backend if where == device else pytest.fail("another device"))
     monkeypatch.setattr(distributed, "from_environment", lambda _: (Ranks(0, 2, 0, 2), device))
     monkeypatch.setattr(distributed, "rendezvous", lambda *_, **__: iter([(None, 0, 2)]))
     monkeypatch.setattr(distributed, "store_of_this_start", lambda *_: None)
@@ -75,7 +76,20 @@ def test_an_error_aborts_what_waits_for_a_rank_that_has_died(name: str, monkeypa
     monkeypatch.setattr(dist.distributed_c10d, "_get_default_group", lambda: group)
     with pytest.raises(RuntimeError, match="broke"), distributed.process_group(name):
         raise RuntimeError("a connection broke")
-    assert done == (["gloo", "destroyed"] if name == "cpu" else ["cpu:gloo,cuda:nccl", device, "destroyed"])
+    waits = datetime.timedelta(seconds=100)
+    assert done == (["gloo", "destroyed"] if name == "cpu" else ["cpu:gloo,cuda:nccl", waits, device, "destroyed"])
+
+
+def test_pytorch_lets_the_time_of_one_backend_be_set() -> None:
+    """With gloo, in the place of NCCL, which is not everywhere: the wait for a rank that never comes ends."""
+    store = dist.HashStore()
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        distributed.limit_waiting(CPU)
+        backend = dist.distributed_c10d._get_default_group()._get_backend(CPU)
+        assert backend.options._timeout == datetime.timedelta(seconds=100)
+    finally:
+        dist.destroy_process_group()
 
 
 @contextmanager

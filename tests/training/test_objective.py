@@ -1,10 +1,8 @@
-"""What is minimised: the plain loss of the model's scores; the same with compiled layers, or without a compiler."""
+"""What is minimised: the plain loss of the model's scores."""
 
 import copy
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,13 +11,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch._dynamo.utils import counters
 
 from nmt.checkpoints import model_file
-from nmt.commands.train import training_data
 from nmt.config import schema
 from nmt.config.schema import Config
-from nmt.data.batching import Step
 from nmt.data.packing import PackedBatch, pack
 from nmt.data.padding import Batch, collate_pairs
 from nmt.data.vocabulary import BOS, EOS, PAD
@@ -28,22 +23,10 @@ from nmt.errors import NmtError
 from nmt.models.transformer.model import Transformer
 from nmt.training import objective as objective_module
 from nmt.training.objective import Objective, _Copies, packs
-from nmt.training.trainer import Trainer
 
 MakeConfig = Callable[..., Config]
 V = 23
 SIZES = schema.TransformerConfig(d_model=16, feed_forward=24, layers=1, heads=2, dropout=0.0)
-
-
-@pytest.fixture
-def dynamo() -> Iterator[None]:
-    """A compiler that knows nothing of the tests before, and leaves nothing to those after."""
-    torch._dynamo.reset()
-    counters.clear()
-    with torch._dynamo.config.patch(suppress_errors=False):
-        yield
-    torch._dynamo.reset()
-    counters.clear()
 
 
 def objective(**training: Any) -> Objective:
@@ -163,7 +146,7 @@ def test_bfloat16_is_as_exact_as_its_copies_of_the_weights(tie: Any) -> None:
     for name, gradient in ours.items():
         error, size = (gradient - theirs[name]).norm(), theirs[name].norm()
         assert error < 0.05 * size, name
-    copies = [copy for weights in of_model._weights_used_together() for copy in _Copies.apply(*weights)]
+    copies = [copy for weights in of_model._weights.together for copy in _Copies.apply(*weights)]
     assert [copy.dtype for copy in copies] == [torch.bfloat16] * len(list(of_model.parameters()))
     assert all(weight.is_leaf and weight.dtype == torch.float32 for weight in of_model.parameters())
 
@@ -203,103 +186,25 @@ def test_where_packed_batches_do_not_work_they_are_padded(
         packs(on_gpu(can_pack=False), True, ALONE, sharded=False)
 
 
-# ------------------------------------------------------------------------ compiled
+@pytest.mark.parametrize(
+    "message",
+    ["Triton Error [CUDA]: an illegal memory access was encountered", "CUDA error: unspecified launch failure"],
+)
+def test_after_a_fault_of_the_gpu_nothing_is_tried_in_its_place(message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_passes(*_: object) -> None:
+        raise RuntimeError(message)
+
+    monkeypatch.setattr(objective_module, "run_passes", run_passes)
+    with pytest.raises(RuntimeError, match=r"illegal|launch failure"):
+        packs(on_gpu(), None, ALONE, sharded=False)
 
 
-def train(config: Config, after_step: Callable[[], object] = lambda: None) -> list[float]:
-    """Run it all and give the mean loss of every step."""
-    trainer = Trainer(config, training_data(config), torch.device("cpu"))
-    losses = []
-    run, sums = trainer.train_step.run, trainer.train_step.losses
-
-    def run_and_note(step: Step, *arguments: Any, **named: Any) -> bool:
-        before = float(sums[0])
-        updated = run(step, *arguments, **named)
-        losses.append((float(sums[0]) - before) / step.target_tokens)
-        after_step()
-        return updated
-
-    trainer.train_step.run = run_and_note  # type: ignore[method-assign]
-    trainer.run()
-    return losses
-
-
-SHORT = ("model.dropout=0", "model.layers=2", "training.max_epochs=1", "training.batch_tokens=128",
-         "training.max_steps=100", "training.validate_every=100", "training.validation_bleu=false",
-         "training.checkpoint_every=100", "training.log_every=100")  # fmt: skip
-
-
-@pytest.mark.usefixtures("dynamo")
-@pytest.mark.parametrize(("packed", "positions"), [("false", "interleaved"), ("true", "rotary")])
-def test_compiled_layers_learn_the_same_with_one_kernel_for_all_shapes(
-    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture, packed: str, positions: str
-) -> None:
-    """One graph for encoder layers, one for decoder layers, one to try the compiler: none after the first step. Of
-    padded batches, for all their shapes; of packed ones, for their only shape."""
-    graphs: list[int] = []
-    settings = (*SHORT, f"model.positions={positions}")
-    compiled = train(
-        make_config(*settings, "training.compile=true", f"training.packed={packed}"),
-        lambda: graphs.append(counters["stats"]["unique_graphs"]),
-    )
-    graphs.append(counters["stats"]["unique_graphs"])  # after validation, whose shapes are not compiled
-    plain = train(make_config(*settings, f"run_dir={tmp_path / 'plain'}"))
-    assert len(compiled) > 20
-    if said := [record for record in caplog.records if "training.compile" in record.getMessage()]:
-        assert len(said) == 1 and compiled == plain  # no compiler here, or one that does not work
-        return
-    assert compiled == pytest.approx(plain, rel=1e-3)
-    assert set(graphs) == {3}
-
-
-class FailsBackward(torch.autograd.Function):
-    """What is compiled lazily, at the first backward pass."""
-
-    @staticmethod
-    def forward(_: Any, x: Tensor) -> Tensor:
-        return x.clone()
-
-    @staticmethod
-    def backward(_: Any, __: Tensor) -> Tensor:
-        raise RuntimeError("the compiler has crashed")
-
-
-@pytest.mark.usefixtures("dynamo")
-@pytest.mark.parametrize("in_backward", [False, True])
-def test_where_the_compiler_fails_only_with_the_layers_training_goes_on(
-    make_config: MakeConfig,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-    in_backward: bool,
-) -> None:
-    def compile(function: Callable[..., Any], **_: object) -> Callable[..., Any]:
-        def compiled(*arguments: Any, **named: Any) -> Any:
-            if not in_backward:
-                raise RuntimeError("the compiler has crashed")
-            return FailsBackward.apply(function(*arguments, **named))  # type: ignore[no-untyped-call]
-
-        return function if function is torch.sin else compiled
-
-    monkeypatch.setattr(torch, "compile", compile)
-    losses = train(make_config("training.compile=true", "training.max_steps=3"))
-    messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    (warning,) = [message for message in messages if not message.startswith("data.validation")]
-    assert "training.compile" in warning and "going on without it (the compiler has crashed)" in warning
-    assert losses == train(make_config("training.max_steps=3", f"run_dir={tmp_path / 'plain'}"))
-
-
-def test_where_compilation_fails_training_goes_on_after_one_warning(
-    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise RuntimeError("no C++ compiler\nand much more about it")
-
-    monkeypatch.setattr(torch, "compile", broken)
-    losses = train(make_config("training.compile=true", "training.max_steps=3"))
-    messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    (warning,) = [message for message in messages if not message.startswith("data.validation")]
-    assert "training.compile" in warning and "going on without it (no C++ compiler)" in warning
-    assert losses == train(make_config("training.max_steps=3", f"run_dir={tmp_path / 'plain'}"))
-    saved = [model_file.load(tmp_path / run / model_file.BEST).weights for run in ("run", "plain")]
-    assert all(torch.equal(weight, saved[1][name]) for name, weight in saved[0].items())
+def test_the_weights_that_are_copied_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the gradients of a model whose weights are found again in each pass; of a copy, those of the copy."""
+    of_model, pairs = objective(precision="bfloat16"), batch()
+    first = losses_and_gradients(of_model, pairs)
+    again = copy.deepcopy(of_model)
+    monkeypatch.setattr(Transformer, "layers", lambda _: pytest.fail("looked for again"))
+    for each in (of_model, again):
+        found = losses_and_gradients(each, pairs)
+        assert found.keys() == first.keys() and all(torch.equal(found[name], first[name]) for name in first)

@@ -115,11 +115,14 @@ def test_a_state_is_written_after_what_it_speaks_of_and_nothing_is_deleted_befor
     assert places == sorted(places)
 
 
-def test_of_shared_weights_the_first_rank_alone_writes(session: Session) -> None:
+def test_of_shared_weights_the_first_rank_alone_writes(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[Ranks] = []
+    monkeypatch.setattr(Ranks, "barrier", lambda ranks: waits.append(ranks))
     session.train_step.sharded = True  # so that others take part
     with Saver(session.run, session.identity, shared_vocabulary(), Ranks(rank=1, size=2)) as saver:
         saver.save(session.progress, session.train_step, {})
     assert not session.run.exists()
+    assert [ranks.rank for ranks in waits] == [1]  # for the first rank
 
 
 def test_a_state_alone_makes_no_model_file(session: Session) -> None:

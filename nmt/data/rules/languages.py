@@ -43,9 +43,12 @@ def language(code: str) -> str:
 
 
 def same_code(one: str, other: str) -> bool:
-    """Whether two codes mean the same: `de` and `deu`, but not `pt` and `pt-BR`, nor codes of no language."""
-    import langcodes
-
+    """Whether two codes mean the same: `de` and `deu`, but not `pt` and `pt-BR`, nor codes of no language. Without the
+    package langcodes, only codes that are written alike: no work should need the package for this alone."""
+    try:
+        import langcodes
+    except ImportError:
+        return one.casefold() == other.casefold()
     try:
         tags = [langcodes.standardize_tag(code) for code in (one, other)]
     except ValueError:

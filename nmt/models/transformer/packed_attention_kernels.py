@@ -5,7 +5,8 @@ A program works on one head and a tile of consecutive queries (or, for the gradi
 keys). The ranges of its rows join into one, which it goes through tile by tile; a mask leaves each row its own part.
 The method is that of FlashAttention-2 (Dao 2023), where a tile belongs to one sentence. Here it holds several:
 sentences of 28 tokens would leave most of a tile's rows empty. Every number is written by one program: there are no
-atomic additions, and the result is the same each time.
+atomic additions, and the result is the same each time. Tiles are on the grid's first axis: CUDA allows 65,535 programs
+on the others.
 """
 
 from typing import Any
@@ -60,7 +61,7 @@ def forward_kernel(
     TILE: tl.constexpr, OTHER: tl.constexpr,
 ):  # fmt: skip
     """Output and lse of a tile of queries. Those of the tail have no keys: their sums stay 0."""
-    head, first = tl.program_id(0), tl.program_id(1) * TILE
+    first, head = tl.program_id(0) * TILE, tl.program_id(1)
     rows = first + tl.arange(0, TILE)
     begin = tl.load(ranges + rows, mask=rows < queries, other=0)
     end = tl.load(ranges + queries + rows, mask=rows < queries, other=0)
@@ -84,7 +85,7 @@ def forward_kernel(
             weights = tl.where(_kept(seed, head, rows[:, None], columns[None, :], DROPPED), weights, 0.0)
         weighted = tl.dot(weights.to(v.dtype), v, weighted * shrink[:, None], input_precision=PRECISION)
     total = tl.where(total > 0, total, 1.0)  # the tail: 0 / 1
-    heads = tl.num_programs(0)
+    heads = tl.num_programs(1)
     _store(output + head * DV, weighted / (total * KEEP)[:, None], first, queries, heads * DV, TILE, DV, WIDTH_V)
     tl.store(lse + head * queries + rows, (highest + tl.log2(total)) / _LOG2_E, mask=rows < queries)
 
@@ -98,8 +99,8 @@ def query_gradient_kernel(
     TILE: tl.constexpr, OTHER: tl.constexpr,
 ):  # fmt: skip
     """d_query of a tile of queries, and their delta [H, Tq]: the sum over the output of d_output · output."""
-    head, first = tl.program_id(0), tl.program_id(1) * TILE
-    heads = tl.num_programs(0)
+    first, head = tl.program_id(0) * TILE, tl.program_id(1)
+    heads = tl.num_programs(1)
     rows = first + tl.arange(0, TILE)
     begin = tl.load(ranges + rows, mask=rows < queries, other=0)
     end = tl.load(ranges + queries + rows, mask=rows < queries, other=0)
@@ -136,8 +137,8 @@ def key_value_gradient_kernel(
     TILE: tl.constexpr, OTHER: tl.constexpr,
 ):  # fmt: skip
     """d_key and d_value of a tile of keys, from the queries that attend to them. All matrices are [keys, queries]."""
-    head, first = tl.program_id(0), tl.program_id(1) * TILE
-    heads = tl.num_programs(0)
+    first, head = tl.program_id(0) * TILE, tl.program_id(1)
+    heads = tl.num_programs(1)
     columns = first + tl.arange(0, TILE)
     stop = tl.max(tl.load(inverse + keys + columns, mask=columns < keys, other=0), axis=0)
     k = _load(key + head * key_head, first, keys, key_row, TILE, DK, WIDTH_K)
@@ -177,7 +178,7 @@ def forward(
     lse = query.new_empty(heads, length, dtype=torch.float32)
     options = _options(query, value, dropped)
     with torch.cuda.device_of(query):  # type: ignore[no-untyped-call]  # Triton launches on the current device
-        forward_kernel[heads, triton.cdiv(length, options["TILE"])](
+        forward_kernel[triton.cdiv(length, options["TILE"]), heads](
             query, key, value, output, lse, keys.contiguous(), seed, length, *_strides(query, key, value), **options
         )
     return output, lse
@@ -205,10 +206,10 @@ def backward(
     inputs, strides = (query, key, value, gradient), _strides(query, key, value, gradient)
     with torch.cuda.device_of(query):  # type: ignore[no-untyped-call]
         # The first also writes delta, which the second reads.
-        query_gradient_kernel[heads, triton.cdiv(query_count, options["TILE"])](
+        query_gradient_kernel[triton.cdiv(query_count, options["TILE"]), heads](
             *inputs, output, lse, delta, d_query, keys, seed, query_count, *strides, **options
         )
-        key_value_gradient_kernel[heads, triton.cdiv(key_count, options["TILE"])](
+        key_value_gradient_kernel[triton.cdiv(key_count, options["TILE"]), heads](
             *inputs, lse, delta, d_key, d_value, keys, queries, seed, query_count, key_count, *strides, **options
         )
     return d_query, d_key, d_value

@@ -2,13 +2,14 @@
 
 import errno
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from py3langid.langid import LanguageIdentifier as Library
 
-from nmt.data.rules.languages import LONGEST, LanguageIdentifier, identifier, language, scripts
+from nmt.data.rules.languages import LONGEST, LanguageIdentifier, identifier, language, same_code, scripts
 from nmt.errors import NmtError
 
 ROWS = (Path(__file__).parents[3] / "scripts" / "cleaning_sentences.tsv").read_text(encoding="utf-8").split("\n")
@@ -92,3 +93,10 @@ def test_languages_that_are_much_alike_count_as_one() -> None:
     assert not identifier().knows("tlh")  # Klingon
     croatian = identifier().scores(["Djeca trče po livadi iza kuće i smiju se."])
     assert identifier().doubt(*croatian, "sr").max() < 0
+
+
+def test_codes_of_one_language_and_what_is_found_without_langcodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = [("de", "deu"), ("de", "DE"), ("pt", "pt-BR"), ("xx!", "xx!")]
+    assert [same_code(*both) for both in codes] == [True, True, False, False]
+    monkeypatch.setitem(sys.modules, "langcodes", None)
+    assert [same_code(*both) for both in codes] == [False, True, False, True]

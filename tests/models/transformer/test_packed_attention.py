@@ -230,8 +230,10 @@ def test_the_kernels_equal_the_plain_implementation(case: Packed, kernel_results
     assert_filling_gets_nothing(case, got)
 
 
-def launches(monkeypatch: pytest.MonkeyPatch, dropout: float) -> dict[str, tuple[tuple[Any, ...], dict[str, Any]]]:
-    """The arguments and the constants of each kernel's launch, in bfloat16 with heads of 64."""
+def launches(
+    monkeypatch: pytest.MonkeyPatch, dropout: float, grids: list[tuple[int, ...]] | None = None
+) -> dict[str, tuple[tuple[Any, ...], dict[str, Any]]]:
+    """The arguments and the constants of each kernel's launch, in bfloat16 with heads of 64; adds its grid to grids."""
     from nmt.models.transformer import packed_attention_kernels as kernels
 
     found = {}
@@ -239,6 +241,8 @@ def launches(monkeypatch: pytest.MonkeyPatch, dropout: float) -> dict[str, tuple
     def recorder(name: str) -> Any:
         class Launcher:
             def __getitem__(self, grid: tuple[int, int]) -> Callable[..., None]:
+                if grids is not None:
+                    grids.append(grid)
                 return lambda *arguments, **constants: found.update({name: (arguments, constants)})
 
         return Launcher()
@@ -253,6 +257,14 @@ def launches(monkeypatch: pytest.MonkeyPatch, dropout: float) -> dict[str, tuple
     kernels.backward(gradient, output, lse, query, key, value, *others)
     monkeypatch.undo()
     return found
+
+
+def test_no_number_of_tokens_is_too_large_for_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA allows 2^31 - 1 programs on the first axis, and 65,535 on the others: tiles must be on the first."""
+    grids: list[tuple[int, ...]] = []
+    launches(monkeypatch, 0.0, grids)
+    heads = Packed((256,), (256,)).inputs()[0].shape[1]
+    assert grids == [(256 // 64, heads)] * 3
 
 
 KERNELS = ["forward_kernel", "query_gradient_kernel", "key_value_gradient_kernel"]

@@ -1,0 +1,105 @@
+"""torch.compile for the layers of a model."""
+
+import atexit
+import logging
+import os
+import shutil
+import sys
+import tempfile
+
+import torch
+
+from nmt.data.packing import PackedBatch
+from nmt.data.padding import Batch
+from nmt.device import is_device_fault, usable_cores
+from nmt.errors import first_line, in_one_line
+from nmt.training.objective import Objective, run_passes
+
+log = logging.getLogger("nmt")
+
+_CACHE, _WORKERS = "TORCHINDUCTOR_CACHE_DIR", "TORCHINDUCTOR_COMPILE_THREADS"
+_MOST_WORKERS = 32  # PyTorch's own limit, for one rank
+
+
+def compile_layers(objective: Objective, example: Batch | PackedBatch, *, sharded: bool, ranks_here: int = 1) -> bool:
+    """Compile the model's layers with torch.compile. If that does not work here, they stay as they are; logs why, and
+    returns False.
+
+    Layers are compiled one by one: layers of one class share a graph, which is for all shapes, or for the only shape of
+    packed batches. A forward and a backward pass over the example are run at once, so that a compiler that fails does
+    so before the first step; not with `sharded` layers, which one rank cannot run alone. A compilation that was killed
+    leaves damaged files in PyTorch's cache: after a failure it is tried once more with an empty one. Raises what a
+    fault of the device raises, after which nothing works there. ranks_here: the ranks on this machine, which share its
+    cores.
+    """
+    _limit_workers(ranks_here)
+    torch._dynamo.utils.clear_compilation_metrics()
+    damaged = ""
+    for retry in (False, True):
+        try:
+            _compile(objective, example, sharded=sharded)
+        except Exception as error:  # of many types: no C++ compiler, no Triton, a platform that is not supported
+            _undo(objective)
+            if is_device_fault(error):
+                raise
+            if retry:
+                why = first_line(error)
+                log.warning("training.compile: torch.compile does not work here, going on without it (%s)", why)
+            else:
+                damaged = f"{_use_new_cache()}: {first_line(error)}"
+        else:
+            if damaged:
+                log.warning("training.compile: damaged files in the cache of torch.compile: delete %s", damaged)
+            # If the compiler fails for a later graph, that graph runs uncompiled, and `log_report` says so.
+            torch._dynamo.config.suppress_errors = True
+            return True
+    return False
+
+
+def log_report() -> None:
+    """Log how many graphs torch.compile has made since `compile_layers`, and how many of them again, for other inputs,
+    which it should not need after the first step; nothing where it has made none."""
+    if "torch._dynamo" not in sys.modules:  # loading it takes seconds
+        return
+    graphs = [one for one in torch._dynamo.utils.get_compilation_metrics() if one.co_name is not None]
+    again = sum(one.recompile_reason is not None for one in graphs)
+    if graphs:
+        log.info("training.compile: %d graphs, %d of them compiled again for other shapes", len(graphs), again)
+    for reason in dict.fromkeys(one.fail_reason or one.fail_type for one in graphs if one.fail_type is not None):
+        log.warning("training.compile: a graph ran uncompiled (%s)", in_one_line(RuntimeError(reason))[:300])
+
+
+def _compile(objective: Objective, example: Batch | PackedBatch, *, sharded: bool) -> None:
+    with torch._dynamo.config.patch(suppress_errors=False):
+        torch.compile(torch.sin)(torch.ones(2, device=objective.model.output_weight.device))
+        for layer in objective.model.layers():
+            layer.compile(dynamic=not isinstance(example, PackedBatch))
+        if not sharded:
+            run_passes(objective, example)
+
+
+def _undo(objective: Objective) -> None:
+    objective.zero_grad(set_to_none=True)
+    for layer in objective.model.layers():
+        layer._compiled_call_impl = None  # set by `compile`
+
+
+def _limit_workers(ranks_here: int) -> None:
+    """Divide the cores among the processes that compile: each rank would start one for every core."""
+    if _WORKERS not in os.environ:
+        import torch._inductor.config as inductor  # takes a second
+
+        inductor.compile_threads = max(1, min(_MOST_WORKERS, usable_cores() // ranks_here))
+
+
+def _use_new_cache() -> str:
+    """From now on compile as if nothing had been compiled before. Returns the folder of the cache before."""
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+    from torch._inductor.utils import clear_caches
+
+    before = cache_dir()
+    os.environ[_CACHE] = tempfile.mkdtemp(prefix="nmt-compile-")
+    atexit.register(shutil.rmtree, os.environ[_CACHE], ignore_errors=True)
+    torch.compiler.reset()
+    clear_caches()
+    return before

@@ -1,0 +1,233 @@
+"""Compiled layers compute what others compute; what happens where there is no compiler, or its cache is damaged."""
+
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch._inductor.config as inductor
+from torch import Tensor
+from torch._dynamo.utils import counters
+from torch._inductor.utils import clear_caches
+
+from nmt.checkpoints import model_file
+from nmt.commands.train import training_data
+from nmt.config import schema
+from nmt.config.schema import Config
+from nmt.data.batching import Step
+from nmt.data.packing import PackedBatch, pack
+from nmt.data.padding import Batch, collate_pairs
+from nmt.data.vocabulary import EOS, PAD
+from nmt.models.transformer.model import Transformer
+from nmt.training import compilation
+from nmt.training.compilation import compile_layers
+from nmt.training.objective import Objective
+from nmt.training.trainer import Trainer
+
+MakeConfig = Callable[..., Config]
+V = 23
+SIZES = schema.TransformerConfig(d_model=16, feed_forward=24, layers=2, heads=2, dropout=0.0)
+
+
+@pytest.fixture
+def dynamo() -> Iterator[None]:
+    """A compiler that knows nothing of the tests before, and leaves nothing to those after."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.clear_compilation_metrics()
+    counters.clear()
+    with torch._dynamo.config.patch(suppress_errors=False):
+        yield
+    torch._dynamo.reset()
+    counters.clear()
+
+
+def train(config: Config, after_step: Callable[[], object] = lambda: None) -> list[float]:
+    """Run it all and give the mean loss of every step."""
+    trainer = Trainer(config, training_data(config), torch.device("cpu"))
+    losses = []
+    run, sums = trainer.train_step.run, trainer.train_step.losses
+
+    def run_and_note(step: Step, *arguments: Any, **named: Any) -> bool:
+        before = float(sums[0])
+        updated = run(step, *arguments, **named)
+        losses.append((float(sums[0]) - before) / step.target_tokens)
+        after_step()
+        return updated
+
+    trainer.train_step.run = run_and_note  # type: ignore[method-assign]
+    trainer.run()
+    return losses
+
+
+SHORT = ("model.dropout=0", "model.layers=2", "training.max_epochs=1", "training.batch_tokens=128",
+         "training.max_steps=100", "training.validate_every=100", "training.validation_bleu=false",
+         "training.checkpoint_every=100", "training.log_every=100")  # fmt: skip
+
+
+@pytest.mark.usefixtures("dynamo")
+@pytest.mark.parametrize(("packed", "positions"), [("false", "interleaved"), ("true", "rotary")])
+def test_compiled_layers_learn_the_same_with_one_kernel_for_all_shapes(
+    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture, packed: str, positions: str
+) -> None:
+    """One graph for encoder layers, one for decoder layers, one to try the compiler: none after the first step. Of
+    padded batches, for all their shapes; of packed ones, for their only shape."""
+    caplog.set_level(logging.INFO, "nmt")
+    graphs: list[int] = []
+    settings = (*SHORT, f"model.positions={positions}")
+    compiled = train(
+        make_config(*settings, "training.compile=true", f"training.packed={packed}"),
+        lambda: graphs.append(counters["stats"]["unique_graphs"]),
+    )
+    graphs.append(counters["stats"]["unique_graphs"])  # after validation, whose shapes are not compiled
+    plain = train(make_config(*settings, f"run_dir={tmp_path / 'plain'}"))
+    assert len(compiled) > 20
+    if said := [record for record in caplog.records if "going on without it" in record.getMessage()]:
+        assert len(said) == 1 and compiled == plain  # no compiler here, or one that does not work
+        return
+    assert compiled == pytest.approx(plain, rel=1e-3)
+    assert set(graphs) == {3}
+    assert "training.compile: 3 graphs, 0 of them compiled again" in caplog.text
+
+
+class FailsBackward(torch.autograd.Function):
+    """What is compiled lazily, at the first backward pass."""
+
+    @staticmethod
+    def forward(_: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(_: Any, __: Tensor) -> Tensor:
+        raise RuntimeError("the compiler has crashed")
+
+
+@pytest.mark.usefixtures("dynamo")
+@pytest.mark.parametrize("in_backward", [False, True])
+def test_where_the_compiler_fails_only_with_the_layers_training_goes_on(
+    make_config: MakeConfig,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    in_backward: bool,
+) -> None:
+    def compile(function: Callable[..., Any], **_: object) -> Callable[..., Any]:
+        def compiled(*arguments: Any, **named: Any) -> Any:
+            if not in_backward:
+                raise RuntimeError("the compiler has crashed")
+            return FailsBackward.apply(function(*arguments, **named))  # type: ignore[no-untyped-call]
+
+        return function if function is torch.sin else compiled
+
+    monkeypatch.setattr(torch, "compile", compile)
+    losses = train(make_config("training.compile=true", "training.max_steps=3"))
+    messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    (warning,) = [message for message in messages if not message.startswith("data.validation")]
+    assert "training.compile" in warning and "going on without it (the compiler has crashed)" in warning
+    assert losses == train(make_config("training.max_steps=3", f"run_dir={tmp_path / 'plain'}"))
+
+
+def test_where_compilation_fails_training_goes_on_after_one_warning(
+    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("no C++ compiler\nand much more about it")
+
+    monkeypatch.setattr(torch, "compile", broken)
+    losses = train(make_config("training.compile=true", "training.max_steps=3"))
+    messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    (warning,) = [message for message in messages if not message.startswith("data.validation")]
+    assert "training.compile" in warning and "going on without it (no C++ compiler)" in warning
+    assert losses == train(make_config("training.max_steps=3", f"run_dir={tmp_path / 'plain'}"))
+    saved = [model_file.load(tmp_path / run / model_file.BEST).weights for run in ("run", "plain")]
+    assert all(torch.equal(weight, saved[1][name]) for name, weight in saved[0].items())
+
+
+def gradients(objective: Objective, batch: Batch | PackedBatch) -> dict[str, Tensor]:
+    objective.train().zero_grad()
+    loss, _ = objective(batch)
+    loss.backward()
+    return {name: weight.grad.clone() for name, weight in objective.named_parameters() if weight.grad is not None}
+
+
+@pytest.mark.usefixtures("dynamo")
+@pytest.mark.skipif(shutil.which("g++") is None, reason="the CPU's compiler is g++")
+def test_gradients_are_those_of_layers_that_are_not_compiled_also_after_a_damaged_cache(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weight by weight. What a killed compilation leaves are empty files."""
+    torch.manual_seed(0)
+    objective = Objective(Transformer(SIZES, V, V, PAD), schema.TrainingConfig())
+    rows = [np.array([*row, EOS], np.uint16) for row in ([5, 6, 7], [8], [9, 10, 11, 12, 13])]
+    batch = pack(rows, rows[::-1], length=128, longest=6)
+    plain = gradients(objective, batch)
+
+    def check_compiled() -> None:
+        assert compile_layers(objective, batch, sharded=False)
+        made = counters["stats"]["unique_graphs"]
+        for name, gradient in gradients(objective, batch).items():
+            torch.testing.assert_close(gradient, plain[name], rtol=1e-4, atol=1e-6, msg=name)
+        assert counters["stats"]["unique_graphs"] == made >= 3
+
+    whole, damaged = tmp_path / "whole", tmp_path / "damaged"
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(whole))
+    check_compiled()
+    assert not [record for record in caplog.records if record.name == "nmt"]
+    shutil.copytree(whole, damaged)
+    for library in damaged.rglob("*.so"):
+        library.write_bytes(b"")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(damaged))
+    torch._dynamo.reset()
+    counters.clear()
+    clear_caches()
+    check_compiled()
+    assert f"damaged files in the cache of torch.compile: delete {damaged}" in caplog.text
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] not in (str(whole), str(damaged))
+
+
+@pytest.mark.usefixtures("dynamo")
+def test_a_fault_of_the_gpu_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_passes(*_: object) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    monkeypatch.setattr(compilation, "run_passes", run_passes)
+    objective = Objective(Transformer(SIZES, V, V, PAD), schema.TrainingConfig())
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        compile_layers(objective, collate_pairs([], []), sharded=False)
+
+
+@pytest.mark.usefixtures("dynamo")
+def test_the_ranks_of_a_machine_share_its_cores_for_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compilation, "_compile", lambda *_, **__: None)
+    monkeypatch.setattr(compilation, "usable_cores", lambda: 192)
+    monkeypatch.setattr(inductor, "compile_threads", 32)
+    monkeypatch.delenv("TORCHINDUCTOR_COMPILE_THREADS", raising=False)
+    for ranks, workers in ((1, 32), (8, 24), (500, 1)):
+        compile_layers(None, None, sharded=False, ranks_here=ranks)  # type: ignore[arg-type]
+        assert inductor.compile_threads == workers
+    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "7")  # which PyTorch reads itself
+    compile_layers(None, None, sharded=False, ranks_here=8)  # type: ignore[arg-type]
+    assert inductor.compile_threads == 1
+
+
+@pytest.mark.usefixtures("dynamo")
+def test_a_graph_that_fails_later_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    def backend(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+        if inputs[0].shape[0] == 3:
+            raise RuntimeError("the compiler has crashed")
+        return graph.forward
+
+    caplog.set_level(logging.INFO)
+    compiled = torch.compile(lambda x: x.sin() + 1, backend=backend, dynamic=False)
+    with torch._dynamo.config.patch(suppress_errors=True):
+        for rows in (2, 4, 3):
+            compiled(torch.ones(rows))
+    compilation.log_report()
+    info, warning = [record.getMessage() for record in caplog.records if record.name == "nmt"]
+    assert info == "training.compile: 3 graphs, 2 of them compiled again for other shapes"
+    assert "ran uncompiled" in warning and "the compiler has crashed" in warning
