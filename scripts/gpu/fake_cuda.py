@@ -8,7 +8,6 @@ import collections
 import contextlib
 import ctypes
 import importlib.util
-import math
 import os
 import subprocess
 import tempfile
@@ -105,45 +104,16 @@ def to_fake(model: nn.Module, fake: FakeTensorMode) -> nn.Module:
     return model
 
 
-# One H200, somewhat below its data sheet (4.8 TB/s; 989 TFLOP/s in bfloat16): what large operations reach.
-BANDWIDTH = 4.0e12
-PEAK = 600e12
-LAUNCH = 1.5e-6  # seconds between two kernels
-
-# The tiles of packed attention make each query of a sentence of 28 tokens meet this many keys.
-_KEYS_MET = 115
-
-
-def flops_of(name: str, shapes: list[tuple[int, ...]]) -> int:
-    """Of an operator's inputs; 0 where it multiplies no matrices."""
-    if name.startswith("packed_attention"):
-        query = shapes[3] if name.endswith("backward") else shapes[0]
-        products = 7 if name.endswith("backward") else 2
-        return 2 * products * math.prod(query) * _KEYS_MET
-    if name in ("mm", "bmm", "addmm", "baddbmm"):
-        left, right = shapes[-2:]
-        return 2 * math.prod(left) * right[-1]
-    return 0
-
-
 class Count(TorchDispatchMode):
-    """Counts kernels, the bytes that they move, FLOPs of matrix products, and what makes the program wait.
-
-    seconds: what the kernels take by a roofline. A value that the program reads from the device is 0, false, or true
-    for `torch.equal`.
-    """
+    """Counts kernels and what makes the program wait. A value that the program reads from the device is 0, false, or
+    true for `torch.equal`."""
 
     def __init__(self, fake: FakeTensorMode, *, training: bool = False) -> None:
         """training: attention is only one kernel if it is an operator of its own."""
         super().__init__()
         self.fake = fake
-        self.kernels, self.bytes, self.waits, self.flops = (collections.Counter[str]() for _ in range(4))
-        self.seconds = collections.defaultdict[str, float](float)
+        self.kernels, self.waits = collections.Counter[str](), collections.Counter[str]()
         self._attention = contextlib.nullcontext() if training else _CountAttention(self)
-
-    @classmethod
-    def ignore_compile_internals(cls) -> bool:
-        return True  # otherwise nothing would be compiled in this mode
 
     def __enter__(self) -> "Count":
         self._attention.__enter__()
@@ -173,39 +143,16 @@ class Count(TorchDispatchMode):
             return name == "equal" or (0.0 if args[0].is_floating_point() else 0)
         if name in ("nonzero", "masked_select") or (name in ("index", "index_put_") and _by_mask(args[1])):
             self.waits[f"{name} by a mask"] += 1
+        if name not in _FREE and function.namespace != "prim":
+            self.kernels[name] += 1
         if name == "mm" and "out_dtype" in str(function._schema):  # PyTorch cannot fake it
             left, right, dtype = args
-            out = torch.ops.aten.mm(left, right).to(dtype)
-        else:
-            out = function(*args, **kwargs)
-        if name not in _FREE and function.namespace != "prim":
-            written = [x for x in tree_leaves(out) if _is_tensor(x)] or _overwritten(function, args)
-            if name in ("copy_", "_foreach_copy_"):
-                written = []  # what they overwrite they do not read
-            shapes = [tuple(x.shape) for x in args if _is_tensor(x)]
-            self.add(name, [*given, *written], flops_of(name, shapes))
-        return out
-
-    def add(self, name: str, tensors: list[Tensor], flops: int = 0) -> None:
-        self.add_kernel(name, sum(x.numel() * x.element_size() for x in tensors), flops)
-
-    def add_kernel(self, name: str, size: int, flops: int) -> None:
-        self.kernels[name] += 1
-        self.bytes[name] += size
-        self.flops[name] += flops
-        self.seconds[name] += max(size / BANDWIDTH, flops / PEAK) + LAUNCH
+            return (left @ right).to(dtype)
+        return function(*args, **kwargs)
 
     def clear(self) -> None:
-        for counts in (self.kernels, self.bytes, self.waits, self.flops, self.seconds):
-            counts.clear()
-
-
-def _overwritten(function: Any, args: Any) -> list[Tensor]:
-    """The arguments that an operator without a result changes."""
-    changed = [
-        i for i, x in enumerate(function._schema.arguments) if x.alias_info is not None and x.alias_info.is_write
-    ]
-    return [x for i in changed if i < len(args) for x in tree_leaves(args[i]) if _is_tensor(x)]
+        self.kernels.clear()
+        self.waits.clear()
 
 
 class _CountAttention(TorchFunctionMode):
@@ -230,7 +177,7 @@ class _CountAttention(TorchFunctionMode):
         masks = [x for x in (*others, *kwargs.values()) if _is_tensor(x)]
         assert all(mask.shape[-1] % 16 == 0 for mask in masks), "a GPU would copy a mask of this width"
         assert all(mask.dtype in (torch.bool, query.dtype) for mask in masks)
-        self.count.add("attention", [*args[:3], *masks, out])
+        self.count.kernels["attention"] += 1
         return out
 
 

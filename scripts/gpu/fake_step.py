@@ -1,8 +1,6 @@
-"""A training step on a pretended GPU: its kernels, what it waits for, and how long it takes by a roofline.
-`scripts/gpu_check.py --roofline base` prints the tables of docs/performance.md.
-"""
+"""A training step on a pretended GPU: its kernels, and what it waits for."""
 
-from gpu import fake_cuda, fake_compiler  # isort: skip  (before torch)
+from gpu import fake_cuda  # isort: skip  (before torch)
 
 import functools
 from typing import Any
@@ -12,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gpu.sizes import BATCH_TOKENS, LENGTH, MODELS, SENTENCES, VOCABULARY
+from gpu.sizes import BATCH_TOKENS, LENGTH, SENTENCES, VOCABULARY
 from nmt.config.schema import TrainingConfig, TransformerConfig
 from nmt.data.batching import Step
 from nmt.data.packing import pack
@@ -22,16 +20,6 @@ from nmt.distributed.ranks import Ranks
 from nmt.models import build
 from nmt.training import loss, objective
 from nmt.training.train_step import TrainStep
-
-# Each design is the one before it with one change: packed, compile, copies of weights, the loss in Triton.
-DESIGNS = {
-    "padded, eager, autocast, plain loss": (False, False, False, False),
-    "+ packed": (True, False, False, False),
-    "+ bfloat16 copies": (True, False, True, False),
-    "+ loss in Triton": (True, False, True, True),
-    "+ compiled layers": (True, True, True, True),
-}
-NOW = "+ compiled layers"
 
 
 @torch.library.custom_op("fake::attention", mutates_args=())
@@ -76,35 +64,25 @@ def _fused_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tenso
 
 
 def counted_step(
-    config: TransformerConfig,
-    precision: str = "bfloat16",
-    *,
-    packed: bool,
-    compiled: bool,
-    copies: bool,
-    triton: bool,
-    clip_norm: float | None = None,
+    config: TransformerConfig, precision: str, *, packed: bool, clip_norm: float | None = None
 ) -> fake_cuda.Count:
-    """The second step of a training with this design, which computes the norm of the gradient if it is clipped."""
+    """The second step of a training without compiled layers; if it clips gradients, it computes their norm."""
     F.scaled_dot_product_attention = _fused_attention
     objective.Objective.to = lambda self, _: self  # type: ignore[assignment, method-assign]  # it is there already
     rows = [np.full(LENGTH, EOS)] * SENTENCES
     batch = pack(rows, rows, BATCH_TOKENS, 128) if packed else collate_pairs(rows, rows)
     tokens = SENTENCES * LENGTH
     step = Step([batch], SENTENCES, tokens, tokens, 2 * BATCH_TOKENS)
-    training = TrainingConfig(precision=precision, packed=packed, compile=compiled, clip_norm=clip_norm)  # type: ignore[arg-type]
+    training = TrainingConfig(precision=precision, packed=packed, compile=False, clip_norm=clip_norm)  # type: ignore[arg-type]
     with fake_cuda.mode() as fake:
         model = build.build_on_meta(config, VOCABULARY, VOCABULARY, PAD)
         fake_cuda.to_fake(model, fake)
         with fake_cuda.Count(fake, training=True) as count:
-            loss._in_triton = lambda *_: functools.partial(_difference, count) if triton else None  # type: ignore
-            loss._ADDS_IN_FLOAT32 = triton
-            fake_compiler.count_compiled(count)
+            loss._in_triton = lambda *_: functools.partial(_difference, count)  # type: ignore
+            loss._ADDS_IN_FLOAT32 = True
             train_step = TrainStep(model, training, 1, fake_cuda.DEVICE, Ranks())
             assert train_step.objective.packed == packed, "packed batches do not work on the pretended GPU"
-            train_step.objective.copies_weights &= copies
             train_step.prepare(batch)
-            assert not compiled or model.layers()[0]._compiled_call_impl, "compiling does not work there"
             for number in (1, 2):
                 count.clear()
                 train_step.run(step, number, 1e-3)
@@ -114,37 +92,7 @@ def counted_step(
 def _difference(
     count: fake_cuda.Count, logits: Tensor, target: Tensor, confidence: float, uniform: float, needed: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """As nmt.training.triton_loss: its second reading of a row comes from the cache."""
+    """As nmt.training.triton_loss."""
     nll, of_target = (logits.new_empty(len(target), dtype=torch.float32) for _ in range(2))
-    count.add("loss kernel", [logits, logits])
+    count.kernels["loss kernel"] += 1
     return nll, of_target, logits
-
-
-def table(count: fake_cuda.Count, most: int = 14) -> str:
-    """The kinds of kernels that take longest."""
-    rows = sorted(count.kernels, key=lambda name: -count.seconds[name])
-    lines = [
-        f"{name:36s}{count.kernels[name]:6d} {count.bytes[name] / 1e9:8.2f} GB {count.flops[name] / 1e12:6.2f} TFLOP"
-        f" {1e3 * count.seconds[name]:8.3f} ms"
-        for name in rows[:most]
-    ]
-    return "\n".join(lines)
-
-
-def main(size: str, designs: list[str]) -> None:
-    for name in designs:
-        packed, compiled, copies, triton = DESIGNS[name]
-        count = counted_step(MODELS[size], packed=packed, compiled=compiled, copies=copies, triton=triton)
-        seconds = sum(count.seconds.values())
-        print(
-            f"{size}: {name}: {sum(count.kernels.values())} kernels, {sum(count.bytes.values()) / 1e9:.1f} GB, "
-            f"{sum(count.flops.values()) / 1e12:.2f} TFLOP, {1e3 * seconds:.2f} ms, "
-            f"{SENTENCES * LENGTH / seconds:,.0f} tokens/s, waits {dict(count.waits)}"
-        )
-        print(table(count))
-
-
-if __name__ == "__main__":
-    import sys
-
-    main(sys.argv[1], sys.argv[2:] or list(DESIGNS))

@@ -1,26 +1,25 @@
-"""Attention alone and the loss alone: the implementations that there are, one beside the other."""
+"""The parts of a step alone: what the GPU can do at most, attention and the loss."""
 
+import platform
+import subprocess
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from gpu import store
 from gpu.report import Run
-from gpu.sizes import BATCH_TOKENS, VOCABULARY
+from gpu.sizes import BATCH_TOKENS, MODELS, VOCABULARY
 from nmt.data.packing import pack
 from nmt.data.vocabulary import EOS
 from nmt.models.interface import PackedSentences
-from nmt.models.transformer.packed_attention import Ranges, causal_ranges, packed_attention, sentence_ranges
+from nmt.models.transformer.packed_attention import Ranges, packed_attention, sentence_ranges
 from nmt.training import loss
 
-# By the bytes that they move at 4 TB/s, and 1.5 µs for each kernel; heads of 64, 512 wide, mean sentence 28.
-_ATTENTION_MS = {"forward": 0.027, "forward and backward": 0.109}
-_LOSS_MS = 4.9  # three products of 24,200 × 512 × 32,000 at 600 TFLOP/s, and the kernel
+COPY = "copy within the GPU's memory"
 
 
 def milliseconds(run: Run, function: Callable[[], object], repeats: int = 50) -> float:
@@ -36,40 +35,85 @@ def milliseconds(run: Run, function: Callable[[], object], repeats: int = 50) ->
         with torch.cuda.graph(graph):
             kept = function()  # noqa: F841 (its memory is the graph's)
         function = graph.replay
-    _synchronize(run)
+        torch.cuda.synchronize()
     start = time.perf_counter()
     for _ in range(repeats):
         function()
-    _synchronize(run)
+    if not run.small:
+        torch.cuda.synchronize()
     return 1e3 * (time.perf_counter() - start) / repeats
 
 
-def _synchronize(run: Run) -> None:
-    if run.device.startswith("cuda"):
-        torch.cuda.synchronize()
+def products_of(size: str) -> str:
+    """The name of the row with the FLOP/s of all products of a model's step together."""
+    return f"products of {size}, together"
 
 
-def _lengths(total: int) -> np.ndarray[Any, Any]:
-    """Of one batch as the planner makes them: similar lengths, near 28."""
-    lengths = np.random.default_rng(1).integers(24, 33, size=total // 24)
-    return lengths[: int(np.searchsorted(lengths.cumsum(), total, side="right"))]
+def ceilings(run: Run) -> None:
+    """What the GPU is, the bytes per second of a copy, and the FLOP/s of the model's own products: speeds are predicted
+    from these. Also makes the data that other checks share."""
+    versions = {"Python": platform.python_version(), "PyTorch": torch.__version__, "CUDA": torch.version.cuda}
+    run.row("versions", ", ".join(f"{name} {version}" for name, version in versions.items()))
+    if not run.small:
+        query = "name,driver_version,memory.total,power.limit,clocks.max.sm"
+        command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"]
+        run.row("GPU", subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
+    store.pairs(run.store, small=run.small)
+    store.demo(run.store)
+    source = torch.empty((1 << 20) if run.small else (1 << 30), device=run.device, dtype=torch.uint8)
+    copied = torch.empty_like(source)
+    milli = milliseconds(run, lambda: copied.copy_(source), 20)
+    run.row(COPY, 2 * source.nbytes / milli / 1e9, unit="TB/s")
+    for size, config in MODELS.items():
+        tokens, d, f = 64 if run.small else BATCH_TOKENS // 128 * 128, config.d_model, config.feed_forward
+        if run.small:
+            d, f = 32, 64
+        # Products of the width of all layers, [tokens, inner] x [inner, outer], and how many of each a step has: query,
+        # key and value; of the encoder's states; after attention; feed-forward.
+        widths = {
+            "qkv": (d, 3 * d, 12),
+            "kv": (d, 2 * d, 6),
+            "out": (d, d, 24),
+            "ffn": (d, f, 12),
+            "ffn back": (f, d, 12),
+        }
+        widths["logits"] = (d, 64 if run.small else VOCABULARY, 1)
+        flops = seconds = 0.0
+        for name, (inner, outer, count) in widths.items():
+            one = 2 * tokens * inner * outer
+            shapes = {
+                "forward": (tokens, inner, outer),
+                "states": (tokens, outer, inner),
+                "weight": (inner, tokens, outer),
+            }
+            rates = []
+            for rows, middle, columns in shapes.values():
+                a, b = (
+                    torch.randn(*shape, device=run.device).to(torch.bfloat16)
+                    for shape in ((rows, middle), (middle, columns))
+                )
+                milli = milliseconds(run, lambda a=a, b=b: a @ b, 10)
+                rates.append(one / milli / 1e9)
+                flops, seconds = flops + count * one, seconds + count * milli / 1e3
+            note = f"TFLOP/s; gradients of the states {rates[1]:.0f}, of the weight {rates[2]:.0f}"
+            run.row(f"{name} of {size}, forward", rates[0], unit="TFLOP/s", note=note)
+        run.row(products_of(size), flops / seconds / 1e12, unit="TFLOP/s")
 
 
-def attention(run: Run, causal: str) -> None:
+def attention(run: Run) -> None:
     """Self-attention of one batch in bfloat16, by each implementation: forward, and with its backward pass."""
     total, heads, width = (120, 2, 16) if run.small else (BATCH_TOKENS, 8, 64)
-    lengths = _lengths(total)
+    # Of one batch as the planner makes them: similar lengths, near 28.
+    lengths = np.random.default_rng(1).integers(24, 33, size=total // 24)
+    lengths = lengths[: int(np.searchsorted(lengths.cumsum(), total, side="right"))]
     rows = [np.full(int(n), EOS) for n in lengths]
     batch = pack(rows, rows, total, int(lengths.max())).to(torch.device(run.device))
     side = PackedSentences(*batch.side(0), int(lengths.max()))
-    ranges = causal_ranges(side) if causal == "causal" else sentence_ranges(side)
     ways: dict[str, Callable[[Tensor], Callable[[], Tensor]]] = {
-        "this program's kernel": lambda x: _packed(x, ranges),
-        "FlexAttention": lambda x: _flex(x, side, causal == "causal"),
-        "varlen_attn": lambda x: _varlen(x, lengths, causal == "causal"),
+        "ours": lambda x: _packed(x, sentence_ranges(side)),
+        "varlen_attn": lambda x: _varlen(x, lengths),
+        "FlexAttention": lambda x: _flex(x, side),
     }
-    for backend in ("FLASH_ATTENTION", "CUDNN_ATTENTION", "EFFICIENT_ATTENTION", "MATH"):
-        ways[f"padded, {backend}"] = lambda x, backend=backend: _padded(x, lengths, causal == "causal", backend)
     expected: list[Tensor] = []
     for name, way in ways.items():
         torch.manual_seed(1)
@@ -83,19 +127,15 @@ def attention(run: Run, causal: str) -> None:
                 return torch.autograd.grad(call(), x, gradient)[0]
 
             for kind, function in (("forward", call), ("forward and backward", both)):
-                measured = milliseconds(run, function)
-                predicted = _ATTENTION_MS[kind] if name.startswith("this") else None
-                run.row(f"{name}: {kind}", measured, predicted, unit="ms", less=True)
+                run.row(f"{name}: {kind}", milliseconds(run, function), unit="ms")
             output = call()[: int(lengths.sum())]
-            got = [] if name.startswith("padded") else [output.detach(), *torch.autograd.grad(output, x, random)]
+            got = [output.detach(), *torch.autograd.grad(output, x, random)]
         except Exception as error:  # one that this version or this GPU does not have
-            run.row(
-                name, "not available", note=f"{type(error).__name__}: {error}"[:150], ok=not name.startswith("this")
-            )
+            run.row(name, "not available", note=f"{type(error).__name__}: {error}"[:150], ok=name != "ours")
             continue
-        if name.startswith("this"):
+        if name == "ours":
             expected = got
-        elif expected and got:  # padded, sentences begin at other places
+        elif expected:
             compare(run, name, got, expected)
 
 
@@ -103,21 +143,20 @@ def compare(run: Run, name: str, got: list[Tensor], expected: list[Tensor]) -> N
     """Rows with the relative difference between another implementation's output and gradient and ours, in bfloat16."""
     for what, a, b in zip(("output", "gradient"), got, expected, strict=True):
         error = float((a - b).float().norm() / b.float().norm())
-        run.row(f"{name}: {what} beside this program's", error, ok=error < 2e-2)
+        run.row(f"{name}: {what} beside ours", error, ok=error < 2e-2)
 
 
 def _packed(x: Tensor, ranges: Ranges) -> Callable[[], Tensor]:
     return lambda: packed_attention(*x.unbind(1), ranges)
 
 
-def _flex(x: Tensor, side: PackedSentences, causal: bool) -> Callable[[], Tensor]:
+def _flex(x: Tensor, side: PackedSentences) -> Callable[[], Tensor]:
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     end, start = side.end, side.start
 
     def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        same = (key >= start[query]) & (key < end[query])
-        return same & (key <= query) if causal else same
+        return (key >= start[query]) & (key < end[query])
 
     mask = create_block_mask(visible, None, None, len(x), len(x), device=x.device)  # type: ignore[arg-type]
     compiled = torch.compile(flex_attention, dynamic=False)
@@ -129,65 +168,33 @@ def _flex(x: Tensor, side: PackedSentences, causal: bool) -> Callable[[], Tensor
     return call
 
 
-def _varlen(x: Tensor, lengths: np.ndarray[Any, Any], causal: bool) -> Callable[[], Tensor]:
+def _varlen(x: Tensor, lengths: np.ndarray[Any, Any]) -> Callable[[], Tensor]:
     from torch.nn.attention.varlen import varlen_attn
 
     ends = torch.tensor([0, *lengths.cumsum()], dtype=torch.int32, device=x.device)
     longest, used = int(lengths.max()), int(lengths.sum())
-    options: dict[str, Any] = {"window_size": (-1, 0)} if causal else {}
-
-    def call() -> Tensor:
-        query, key, value = (part[:used] for part in x.unbind(1))
-        try:
-            return varlen_attn(query, key, value, ends, ends, longest, longest, **options)
-        except TypeError:  # before PyTorch 2.12
-            return varlen_attn(query, key, value, ends, ends, longest, longest, is_causal=causal)
-
-    return call
-
-
-def _padded(x: Tensor, lengths: np.ndarray[Any, Any], causal: bool, backend: str) -> Callable[[], Tensor]:
-    """The same sentences, padded to the longest, as views of the same numbers."""
-    longest = int(lengths.max())
-    sentences = len(x) // longest
-    mask = torch.arange(longest, device=x.device) < torch.tensor(lengths[:sentences], device=x.device)[:, None]
-
-    def call() -> Tensor:
-        cells = x[: sentences * longest].unflatten(0, (sentences, longest))
-        query, key, value = (part.transpose(1, 2) for part in cells.unbind(2))
-        with sdpa_kernel(getattr(SDPBackend, backend)):
-            seen = None if causal else mask[:, None, None]
-            return F.scaled_dot_product_attention(query, key, value, attn_mask=seen, is_causal=causal)
-
-    return call
+    return lambda: varlen_attn(*(part[:used] for part in x.unbind(1)), ends, ends, longest, longest)
 
 
 def loss_alone(run: Run) -> None:
-    """The loss and its gradient for one batch in bfloat16: in Triton, in plain PyTorch; the gradient of the weight
-    added in float32 by the product itself, and after it."""
+    """The loss and its gradient for one batch in bfloat16: in Triton and in plain PyTorch."""
     tokens, width, subwords = (64, 16, 100) if run.small else (24_200, 512, VOCABULARY)
     torch.manual_seed(1)
     hidden = torch.randn(tokens, width, device=run.device, dtype=torch.bfloat16).requires_grad_()
     weight = (torch.randn(subwords, width, device=run.device) * width**-0.5).requires_grad_()
     target = torch.randint(subwords, (tokens,), device=run.device)
-    in_triton, adds = loss._in_triton, loss._ADDS_IN_FLOAT32
-    ways = {
-        "Triton": (in_triton, adds),
-        "Triton, added afterwards": (in_triton, False),
-        "plain": (lambda *_: None, adds),
-    }
     expected: list[Tensor] = []
-    for name, (loss._in_triton, loss._ADDS_IN_FLOAT32) in ways.items():
+    for name, in_triton in {"ours": loss._in_triton, "plain": lambda *_: None}.items():
+        loss._in_triton = in_triton  # type: ignore[assignment]
 
         def both() -> tuple[Tensor, ...]:
             with torch.autocast(hidden.device.type, torch.bfloat16):
                 value, _ = loss.smoothed_cross_entropy(hidden, weight, target, 0.1)
             return value, *torch.autograd.grad(value, (hidden, weight))
 
-        predicted = _LOSS_MS if name == "Triton" else None
-        run.row(f"loss, {name}", milliseconds(run, both), predicted, unit="ms", less=True)
+        run.row(f"loss, {name}", milliseconds(run, both), unit="ms")
         got = [x.detach().double() for x in both()]
-        expected = expected or got
-        for what, a, b in zip(("loss", "gradient of states", "gradient of weight"), got, expected, strict=True):
+        for what, a, b in zip(("loss", "gradient of states", "gradient of weight"), got, expected or got, strict=True):
             error = float((a - b).norm() / b.norm())
-            run.row(f"{what}, {name} beside Triton", error, ok=error < 5e-3)
+            run.row(f"{what}, {name} beside ours", error, ok=error < 5e-3)
+        expected = expected or got

@@ -7,7 +7,7 @@ from typing import Any
 
 from nmt.files.table import table as format_table
 
-_SLOW = 0.8  # of a predicted speed: below it the verdict is "slow"
+SLOW = 0.8  # of a predicted speed: below it the verdict is "slow"
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,12 @@ class Run:
         *,
         unit: str = "",
         ok: bool | None = None,
-        less: bool = False,
         note: str = "",
     ) -> None:
         """Write a row. ok: whether what must hold holds; without it a number is compared with the predicted one, of
-        which more is better, or with `less` less."""
+        which more is better."""
         ratio = None if predicted is None or isinstance(measured, str) else measured / predicted
-        speed = None if ratio is None else 1 / ratio if less else ratio
-        verdict = "" if speed is None else "ok" if speed >= _SLOW else "slow"
+        verdict = "" if ratio is None else "ok" if ratio >= SLOW else "slow"
         if ok is not None:
             verdict = "ok" if ok else "FAILED"
         append(
@@ -44,6 +42,11 @@ class Run:
             check=self.check, what=what, predicted=predicted, measured=measured, unit=unit, ratio=ratio,
             verdict=verdict, note=note,
         )  # fmt: skip
+
+    def measured(self, what: str) -> float | None:
+        """What an earlier check of this run has measured, if it did."""
+        found = [row["measured"] for row in rows_of(self.results) if row["what"] == what]
+        return found[-1] if found else None
 
 
 def append(results: Path, **row: Any) -> None:

@@ -1,4 +1,6 @@
-"""The models and the batch that are measured and counted."""
+"""The models and the batch that are measured, and what a step of them needs, as it was counted."""
+
+from dataclasses import dataclass
 
 from nmt.config.schema import TransformerConfig
 
@@ -10,3 +12,24 @@ MODELS = {
     "base": TransformerConfig(d_model=512, feed_forward=2048, layers=6, heads=8, dropout=0.1),
     "big": TransformerConfig(d_model=1024, feed_forward=4096, layers=6, heads=16, dropout=0.3),
 }
+TINY = TransformerConfig(d_model=32, feed_forward=64, layers=2, heads=4)
+
+_LAUNCH = 1.5e-6  # seconds between two kernels
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Of a step in bfloat16, packed, with compiled layers, as PyTorch's compiler divides it into kernels: FLOPs of its
+    matrix products, bytes that all other kernels move, kernels."""
+
+    flops: float
+    other_bytes: float
+    kernels: int
+
+    def tokens_per_second(self, flops: float, bandwidth: float) -> float:
+        """Target tokens per second on a GPU that multiplies with this many FLOP/s and copies this many bytes/s."""
+        seconds = self.flops / flops + self.other_bytes / bandwidth + _LAUNCH * self.kernels
+        return SENTENCES * LENGTH / seconds
+
+
+COUNTED = {"base": Counted(8.98e12, 37.1e9, 737), "big": Counted(31.18e12, 75.0e9, 737)}

@@ -13,13 +13,14 @@ from nmt.data.token_store import FlatSequences, TokenStore
 from nmt.data.vocabulary import EOS
 from nmt.files import atomic
 
-PAIRS = 180_000  # 25 MB: with the demo corpus and what is prepared from it, at most 30
+_PAIRS, _FEW = 60_000, 2_000
 LONGEST = 256
 _SCRIPTS = Path(__file__).parents[1]
 
 
-def pairs(store: Path, count: int = PAIRS) -> TokenStore:
+def pairs(store: Path, *, small: bool = False) -> TokenStore:
     """Random ids; the target repeats the source with other ids, so that there is something to learn. Made once."""
+    count = _FEW if small else _PAIRS
     folder = store / f"pairs-{count}"
     with atomic.locked(store, lambda: None):
         if not folder.exists():

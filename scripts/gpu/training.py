@@ -1,50 +1,62 @@
-"""Does training run on a GPU, is its gradient right, and how fast is it with each change alone."""
+"""Does training run on a GPU, is its gradient right, does it give the same bits again, and how fast is it."""
 
 import copy
-import json
+import hashlib
 import logging
-import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, count, islice
 from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch._dynamo.utils import counters, get_compilation_metrics
 
-from gpu import report, store
+from gpu import parts, report, store
 from gpu.report import Run
-from gpu.sizes import BATCH_TOKENS, MODELS, VOCABULARY
+from gpu.sizes import BATCH_TOKENS, COUNTED, MODELS, TINY, VOCABULARY
 from nmt import device as devices
 from nmt.commands.train import train
 from nmt.config import schema
-from nmt.config.schema import TrainingConfig, TransformerConfig
+from nmt.config.schema import TrainingConfig
+from nmt.data import packing
 from nmt.data.batching import Batches, Step
 from nmt.data.packing import pack
 from nmt.data.padding import collate_pairs
 from nmt.data.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
+from nmt.files import tensors as tensor_file
 from nmt.models import build
-from nmt.training import loss
 from nmt.training.objective import Objective
 from nmt.training.train_step import TrainStep
 
-# Target tokens per second that the counted roofline gives (docs/performance.md).
-PREDICTED = {("base", True): 973_000.0, ("base", False): 939_000.0, ("big", True): 341_000.0, ("big", False): 333_000.0}
-TINY = TransformerConfig(d_model=32, feed_forward=64, layers=2, heads=4)
+_ROOT = Path(__file__).parents[2]
+# Relative errors of a gradient beside that of float64.
+_ROUNDING = {"float32": 1e-5, "tf32": 5e-3, "bfloat16": 5e-2, "float16": 2e-2}
 
 
-def settings(run: Run, size: str, precision: str, *, packed: bool, compiled: bool) -> list[str]:
-    """Overrides of the demo's config for a short run that validates by search."""
-    folder, model = store.demo(run.store), TINY if run.small else MODELS[size]
+def tests(run: Run, path: str) -> None:
+    """The tests in a file: where there is a GPU, kernels run on it too."""
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", _ROOT / "tests" / path]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True)
+    print(done.stdout, done.stderr)
+    last = next((line for line in reversed(done.stdout.split("\n")) if line.strip()), done.stderr[-200:])
+    run.row(f"tests/{path}", "pass" if done.returncode == 0 else "fail", ok=done.returncode == 0, note=last)
+
+
+def settings(run: Run, precision: str, *, packed: bool, compiled: bool) -> list[str]:
+    """Overrides of the demo's config for a short run of base size that validates by search."""
+    folder, model = store.demo(run.store), TINY if run.small else MODELS["base"]
     return [
-        f"run_dir={run.out}/runs/{run.check}", f"data.store_dir={run.store}/demo-data",
+        f"run_dir={run.out}/runs/{run.check.replace(' ', '-')}", f"data.store_dir={run.store}/demo-data",
         f"data.train=[{{source: {folder}/train.en, target: {folder}/train.de}}]",
         f"data.validation={{source: {folder}/validation.en, target: {folder}/validation.de}}",
         f"model.d_model={model.d_model}", f"model.feed_forward={model.feed_forward}", f"model.heads={model.heads}",
         f"model.layers={model.layers}", f"training.precision={precision}", f"training.packed={packed}",
-        f"training.compile={compiled}", f"training.batch_tokens={150 if run.small else 4096}", "training.max_steps=20",
+        f"training.compile={compiled}", f"training.batch_tokens={128 if run.small else 4096}", "training.max_steps=20",
         "training.learning_rate=0.0005", "training.warmup_steps=10", "training.validate_every=10",
         f"training.validation_sentences={5 if run.small else 50}", "training.checkpoint_every=10",
         "training.log_every=5",
@@ -52,18 +64,18 @@ def settings(run: Run, size: str, precision: str, *, packed: bool, compiled: boo
 
 
 def demo_config(overrides: list[str]) -> schema.Config:
-    return schema.load(Path(__file__).parents[2] / "configs/demo.yaml", overrides)
+    return schema.load(_ROOT / "configs/demo.yaml", overrides)
 
 
-def runs(run: Run, size: str, precision: str, shape: str, compiled: str) -> None:
+def runs(run: Run, precision: str, shape: str, compiled: str) -> None:
     """Train, validate by search, stop, resume: losses fall, both sessions log, weights are numbers (or it raises)."""
-    packed, compiling = shape == "packed", compiled == "compiled"
-    overrides = settings(run, size, precision, packed=packed, compiled=compiling)
+    overrides = settings(run, precision, packed=shape == "packed", compiled=compiled == "compiled" and not run.small)
     start, warnings = time.perf_counter(), _Warnings(logging.WARNING)
     logging.getLogger("nmt").addHandler(warnings)
     train(demo_config(overrides), run.device)
-    train(demo_config([*overrides, "training.max_steps=30"]), run.device)
-    rows = report.rows_of(Path(run.out, "runs", run.check, "metrics.jsonl"))
+    config = demo_config([*overrides, "training.max_steps=30"])
+    train(config, run.device)
+    rows = report.rows_of(Path(config.run_dir) / "metrics.jsonl")
     losses = [row["loss"] for row in rows if "loss" in row]
     searched = [row for row in rows if "bleu" in row]
     ok = len(losses) == 6 and losses[-1] < losses[0] and len(searched) == 3
@@ -71,7 +83,7 @@ def runs(run: Run, size: str, precision: str, shape: str, compiled: str) -> None
     what = f"trains, validates, resumes, {precision}, {shape}"
     run.row(what, time.perf_counter() - start, unit="s", ok=ok, note=note)
     for message in warnings.messages:  # without Triton, torch.compile or packed batches training goes on, slowly
-        run.row("a warning", message[:150], ok="not work here" not in message)
+        run.row("a warning", message[:150], ok="not work here" not in message and "uncompiled" not in message)
 
 
 class _Warnings(logging.Handler):
@@ -84,112 +96,128 @@ class _Warnings(logging.Handler):
 
 
 def make_step(
-    run: Run, size: str, precision: str = "bfloat16", *, packed: bool = True, compiled: bool = False
+    run: Run,
+    size: str,
+    precision: str = "bfloat16",
+    *,
+    packed: bool = True,
+    compiled: bool = False,
+    dropout: float = 0.1,
 ) -> TrainStep:
-    where = devices.choose(run.device)
     torch.manual_seed(1)
-    model = build.build(TINY if run.small else MODELS[size], VOCABULARY, VOCABULARY, PAD)
-    training = TrainingConfig(precision=precision, packed=packed, compile=compiled)  # type: ignore[arg-type]
-    return TrainStep(model, training, 1, where, Ranks())
+    config = replace(TINY if run.small else MODELS[size], dropout=dropout)
+    model = build.build(config, VOCABULARY, VOCABULARY, PAD)
+    training = TrainingConfig(precision=precision, packed=packed, compile=compiled and not run.small)  # type: ignore
+    return TrainStep(model, training, 1, devices.choose(run.device), Ranks())
 
 
-def batches_of(run: Run, *, packed: bool, tokens: int = BATCH_TOKENS, epoch: int = 0) -> tuple[Batches, Iterator[Step]]:
-    """The batches of the store, and its steps in memory from which a GPU can copy."""
-    pairs = store.pairs(run.store, 2_000 if run.small else store.PAIRS)
+def batches_of(run: Run, *, packed: bool, tokens: int = BATCH_TOKENS) -> tuple[Batches, Iterator[Step]]:
+    """The batches of the store, and its steps without end, in memory from which a GPU can copy."""
     made = Batches(
-        pairs, batch_tokens=600 if run.small else tokens, micro_batch_tokens=None, seed=1, pool_pairs=100_000,
-        over_budget="skip", packed=packed,
+        store.pairs(run.store, small=run.small), batch_tokens=600 if run.small else tokens, micro_batch_tokens=None,
+        seed=1, pool_pairs=100_000, over_budget="skip", packed=packed,
     )  # fmt: skip
-    steps = made.epoch(epoch)
+    steps = chain.from_iterable(map(made.epoch, count()))
     return made, map(Step.pinned, steps) if run.device.startswith("cuda") else steps
 
 
-def seconds_of_steps(run: Run, train_step: TrainStep, steps: list[Step], warmup: int) -> tuple[float, int]:
+def seconds_of_steps(train_step: TrainStep, steps: list[Step], warmup: int = 0) -> tuple[float, int]:
     """Seconds of the steps after the first `warmup`, and their target tokens."""
     start = time.perf_counter()
     for number, step in enumerate(steps, start=1):
         if number == warmup + 1:
             train_step.wait()
             start = time.perf_counter()
-        torch.compiler.cudagraph_mark_step_begin()  # only CUDA graphs need it
         train_step.run(step, number, 1e-4)
     train_step.wait()
     return time.perf_counter() - start, sum(step.target_tokens for step in steps[warmup:])
 
 
-def speed(run: Run, size: str, change: str) -> None:
-    """Target tokens per second with one change to what is the default on a GPU."""
-    packed, compiled = not change.startswith("padded"), change not in ("not compiled", "padded, not compiled")
-    own = change in ("whole model compiled", "CUDA graphs, small share")  # compiled here, not by TrainStep
-    tokens = 3_125 if change.endswith("small share") else BATCH_TOKENS  # one of eight GPUs' share of a step
-    train_step = make_step(run, size, packed=packed, compiled=compiled and not own)
-    if change == "autocast":
-        train_step.objective.copies_weights = False
-    if change == "plain loss":
-        loss._in_triton = lambda *_: None  # type: ignore[assignment]
-    if change == "whole model compiled":
-        train_step.model.compile(dynamic=False)
-    if change == "CUDA graphs, small share":
-        for layer in train_step.model.layers():
-            layer.compile(dynamic=False, mode=None if run.small else "reduce-overhead")
-    made, steps = batches_of(run, packed=packed, tokens=tokens)
+def speed(run: Run, size: str, change: str = "as trained") -> None:
+    """Target tokens per second as it is trained on a GPU, or with one change to that. As trained: also where the time
+    of a step goes."""
+    if change == "25,000 places":
+        packing._TILE = 8
+    train_step = make_step(run, size, compiled=change != "not compiled", dropout=MODELS[size].dropout)
+    made, steps = batches_of(run, packed=True)
     start = time.perf_counter()
     train_step.prepare(made.example())
-    warmup, count = (2, 4) if run.small else (15, 75)
     train_step.run(next(steps), 1, 1e-4)
     train_step.wait()
     first = time.perf_counter() - start
-    seconds, target = seconds_of_steps(run, train_step, list(islice(steps, count)), warmup)
-    full = tokens == BATCH_TOKENS and change != "plain loss" and packed
-    note = f"{1e3 * seconds / (count - warmup):.1f} ms a step; compiled, first step: {first:.1f} s{_peak(run)}"
-    run.row(change, target / seconds, PREDICTED[size, compiled] if full else None, unit="target tokens/s", note=note)
+    number, warmup = (4, 2) if run.small else (315, 15) if (size, change) == ("base", "as trained") else (110, 10)
+    seconds, target = seconds_of_steps(train_step, list(islice(steps, number)), warmup)
+    flops, copied = run.measured(parts.products_of(size)), run.measured(parts.COPY)
+    predicted = COUNTED[size].tokens_per_second(1e12 * flops, 1e12 * copied) if flops and copied else None
+    note = f"{1e3 * seconds / (number - warmup):.1f} ms a step; compiled, first step: {first:.1f} s{peak(run)}"
+    predicted = predicted if change in ("as trained", "again") and not run.small else None
+    run.row(f"{size}, {change}", target / seconds, predicted, unit="target tokens/s", note=note)
+    graphs = get_compilation_metrics()
+    again, breaks = sum(one.recompile_reason is not None for one in graphs), dict(counters["graph_break"])
+    run.row("graphs", len(graphs), note=f"{again} recompilations, breaks {breaks}"[:200])
+    if change == "as trained":
+        _profile(run, size, train_step, list(islice(steps, 10)))
 
 
-def _peak(run: Run) -> str:
+def peak(run: Run) -> str:
     return f"; peak {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB" if run.device.startswith("cuda") else ""
 
 
-def new_shapes(run: Run) -> None:
-    """What the first steps of padded batches cost, all of new shapes, with and without cuDNN's attention."""
-    train_step = make_step(run, "base", packed=False)
-    _, steps = batches_of(run, packed=False)
-    for cudnn in (False, True, False):
-        torch.backends.cuda.enable_cudnn_sdp(cudnn)
-        chosen, times, shapes = list(islice(steps, 3 if run.small else 30)), [], set()
-        for number, step in enumerate(chosen, start=1):
-            start = time.perf_counter()
-            train_step.run(step, number, 1e-4)
-            train_step.wait()
-            times.append(time.perf_counter() - start)
-            shapes |= {(batch.source.shape, batch.target.shape) for batch in step.micro_batches}  # type: ignore
-        name = f"30 new steps, cuDNN's attention {'on' if cudnn else 'off'}"
-        note = f"{len(shapes)} shapes, median {1e3 * statistics.median(times):.0f} ms"
-        run.row(name, sum(times), unit="s", note=note)
+def _profile(run: Run, size: str, train_step: TrainStep, steps: list[Step]) -> None:
+    """The kernels that take longest, as rows, and all of them as a table in the output folder."""
+    from torch.profiler import ProfilerActivity, profile
+
+    kinds = [ProfilerActivity.CPU, *([] if run.small else [ProfilerActivity.CUDA])]
+    with profile(activities=kinds) as profiled:
+        seconds, _ = seconds_of_steps(train_step, steps)
+    averages = profiled.key_averages()
+    order = "self_cpu_time_total" if run.small else "self_device_time_total"
+    table = averages.table(sort_by=order, row_limit=60, max_name_column_width=90)
+    (run.out / f"kernels-{size}.txt").write_text(table, encoding="utf-8")
+    for event in sorted(averages, key=lambda event: -getattr(event, order))[:15]:
+        milli, calls = getattr(event, order) / 1e3 / len(steps), event.count / len(steps)
+        note = f"{milli / 1e3 * len(steps) / seconds:.0%}, {calls:.0f} calls"
+        run.row(event.key[:70], milli, unit="ms a step", note=note)
 
 
 def waits(run: Run) -> None:
     """No step in bfloat16 makes the program wait for the GPU: PyTorch raises an error where one does."""
-    train_step = make_step(run, "base", compiled=not run.small)
+    train_step = make_step(run, "base", compiled=True)
     made, steps = batches_of(run, packed=True)
     train_step.prepare(made.example())
-    chosen = list(islice(steps, 6))
-    for number, step in enumerate(chosen[:3], start=1):
-        train_step.run(step, number, 1e-4)
-    if not run.small:
-        torch.cuda.set_sync_debug_mode("error")
-    for number, step in enumerate(chosen[3:], start=4):
+    for number, step in enumerate(islice(steps, 6), start=1):
+        if number == 4 and not run.small:
+            torch.cuda.set_sync_debug_mode("error")
         train_step.run(step, number, 1e-4, norm=number == 6)
     if not run.small:
         torch.cuda.set_sync_debug_mode("default")
     run.row("three steps without a wait", "none", ok=True)
 
 
+def _gradients(objective: Objective, batch: object) -> dict[str, Tensor]:
+    objective.train().zero_grad()
+    value, _ = objective(batch)
+    value.backward()
+    return {name: w.grad.double().cpu() for name, w in objective.model.named_parameters() if w.grad is not None}
+
+
+def _compare(run: Run, what: str, got: dict[str, Tensor], expected: dict[str, Tensor], limit: float) -> None:
+    """A row with the relative error of a gradient, and of that of each weight. A weight whose gradient is nearly zero
+    is compared with the mean of all: there everything is rounding."""
+    norm = float(sum(x.square().sum() for x in expected.values())) ** 0.5
+    total = float(sum((got[name] - x).square().sum() for name, x in expected.items())) ** 0.5 / norm
+    least = 1e-3 * norm
+    errors = {name: float((got[name] - x).norm() / x.norm().clamp(min=least)) for name, x in expected.items()}
+    worst = max(errors, key=lambda name: errors[name])
+    ok = total < limit and errors[worst] < 6 * limit and got.keys() == expected.keys()
+    run.row(f"relative error, {what}", total, ok=ok, note=f"limit {limit}; worst weight: {worst} {errors[worst]:.2g}")
+
+
 def gradients(run: Run, precision: str) -> None:
-    """The gradient of a packed batch on the GPU beside that of the padded batch on the CPU in float64."""
+    """The gradient on the GPU, packed and padded, beside that of the padded batch on the CPU in float64."""
     where = devices.choose(run.device)
     config = replace(TINY if run.small else MODELS["base"], layers=2, dropout=0.0)
-    pairs = store.pairs(run.store, 2_000 if run.small else store.PAIRS)
-    rows = pairs.pairs(torch.arange(8 if run.small else 70).numpy())
+    rows = store.pairs(run.store, small=run.small).pairs(torch.arange(8 if run.small else 70).numpy())
     length = max(sum(map(len, side)) for side in rows) + 40
     torch.manual_seed(1)
     model = build.build(config, VOCABULARY, VOCABULARY, PAD)
@@ -197,67 +225,53 @@ def gradients(run: Run, precision: str) -> None:
     objective = Objective(model.to(where), TrainingConfig(precision=precision))  # type: ignore[arg-type]
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     for shape, batch in (("packed", pack(*rows, length, store.LONGEST + 1)), ("padded", collate_pairs(*rows))):
-        found = _gradients(objective, batch.to(where))
-        errors = {name: float((found[name].cpu() - x).norm() / x.norm().clamp(min=1e-12)) for name, x in exact.items()}
-        total = float(sum((found[n].cpu() - x).square().sum() for n, x in exact.items()).sqrt())  # type: ignore
-        total /= float(sum(x.square().sum() for x in exact.values()).sqrt())  # type: ignore[union-attr]
-        limit = {"float32": 1e-5, "tf32": 5e-3, "bfloat16": 5e-2, "float16": 2e-2}[precision]
-        worst = max(errors, key=lambda name: errors[name])
-        note = f"limit {limit}; worst of one weight: {worst} {errors[worst]:.2g}"
-        run.row(f"relative error, {shape}", total, ok=total < limit, note=note)
+        _compare(run, shape, _gradients(objective, batch.to(where)), exact, _ROUNDING[precision])
 
 
-def _gradients(objective: Objective, batch: object) -> dict[str, Tensor]:
-    objective.train()
-    objective.zero_grad()
-    value, _ = objective(batch)
-    value.backward()
-    return {
-        name: weight.grad.double() for name, weight in objective.model.named_parameters() if weight.grad is not None
-    }
-
-
-def kernels(run: Run, size: str) -> None:
-    """Where the time of a step goes: the slowest kernels, as a table in the output folder."""
-    from torch.profiler import ProfilerActivity, profile
-
-    train_step = make_step(run, size, compiled=not run.small)
+def compiled_gradients(run: Run, size: str) -> None:
+    """A full batch of the full model: compiled layers beside layers that are not compiled, weight by weight, and both
+    beside float32. PyTorch 2.10 computed gradients of norms and biases wrongly, without any error."""
     made, steps = batches_of(run, packed=True)
-    train_step.prepare(made.example())
-    chosen = list(islice(steps, 15))
-    seconds_of_steps(run, train_step, chosen[:10], 9)
-    kinds = [ProfilerActivity.CPU, *([] if run.small else [ProfilerActivity.CUDA])]
-    with profile(activities=kinds) as profiled:
-        seconds, _ = seconds_of_steps(run, train_step, chosen[10:], 0)
-    averages = profiled.key_averages()
-    order = "self_cpu_time_total" if run.small else "self_device_time_total"
-    path = run.out / f"kernels-{size}.txt"
-    path.write_text(averages.table(sort_by=order, row_limit=40, max_name_column_width=90), encoding="utf-8")
-    for event in sorted(averages, key=lambda event: -getattr(event, order))[:12]:
-        share = getattr(event, order) / 1e6 / seconds
-        run.row(
-            event.key[:70], getattr(event, order) / 5e3, unit="ms a step", note=f"{share:.0%}, {event.count // 5} calls"
-        )
-
-
-def curve(run: Run) -> None:
-    """The losses of 300 steps in bfloat16 (all fast paths) beside float32 (padded, not compiled)."""
-    curves = []
-    count = 6 if run.small else 300
-    for precision, packed in (("float32", False), ("bfloat16", True)):
-        train_step = make_step(run, "base", precision, packed=packed, compiled=packed and not run.small)
-        made, steps = batches_of(run, packed=packed, tokens=6_000)
+    batch = next(steps).micro_batches[0]
+    found: dict[str, dict[str, Tensor]] = {}
+    for name, precision in (("float32", "float32"), ("eager", "bfloat16"), ("compiled", "bfloat16")):
+        train_step = make_step(run, size, precision, compiled=name == "compiled", dropout=0.0)
         train_step.prepare(made.example())
-        found: list[Tensor] = []
-        for number, step in enumerate(islice(steps, count), start=1):
-            train_step.losses.zero_()
-            train_step.run(step, number, 5e-4 * min(1, number / 100))
-            found.append(train_step.losses[1] / step.target_tokens)
-        curves.append(torch.stack(found).cpu())
-    worst = float((curves[0] - curves[1]).abs().max())
-    (run.out / "curves.json").write_text(json.dumps([curve.tolist() for curve in curves]), encoding="utf-8")
-    last = [float(curve[-count // 6 :].mean()) for curve in curves]
-    run.row("-log p of the last steps, float32", last[0])
-    run.row(
-        "-log p of the last steps, bfloat16", last[1], ok=abs(last[0] - last[1]) < 0.1, note=f"largest gap {worst:.3f}"
-    )
+        if name == "compiled" and not run.small:
+            run.row("layers are compiled", "yes" if train_step.compiled else "no", ok=train_step.compiled)
+        found[name] = _gradients(train_step.objective, batch.to(train_step.device))
+    for one, other in (("eager", "float32"), ("compiled", "float32"), ("compiled", "eager")):
+        _compare(run, f"{one} beside {other}", found[one], found[other], _ROUNDING["bfloat16"])
+
+
+def step_twice(run: Run) -> None:
+    """Three compiled steps with dropout, twice from the same weights: the same bits."""
+    made, steps = batches_of(run, packed=True)
+    chosen, states = list(islice(steps, 3)), []
+    for _ in range(2):
+        train_step = make_step(run, "base", compiled=True)
+        train_step.prepare(made.example())
+        for number, step in enumerate(chosen, start=1):
+            train_step.run(step, number, 1e-3)
+        states.append({name: weight.detach().cpu() for name, weight in train_step.model.named_parameters()})
+    different = [name for name, weight in states[0].items() if not torch.equal(weight, states[1][name])]
+    measured = "equal" if not different else "different"
+    run.row("three steps, twice", measured, ok=not different, note=", ".join(different)[:200])
+
+
+def resume(run: Run) -> None:
+    """12 steps at once, and 6 and 6 with a stop between: the same bits of weights, moments and average."""
+    sums = []
+    for name, stops in (("at once", (12,)), ("in two parts", (6, 12))):
+        for stop in stops:
+            overrides = settings(run, "bfloat16", packed=not run.small, compiled=not run.small)
+            overrides += [f"run_dir={run.out}/runs/{name.replace(' ', '-')}", "training.validate_every=1000"]
+            overrides += ["training.checkpoint_every=6", "training.ema_decay=0.9", "training.validation_bleu=false"]
+            config = demo_config([*overrides, f"training.max_steps={stop}"])
+            train(config, run.device)
+        newest = sorted(Path(config.run_dir, "state").glob("step-*.safetensors"))[-1]
+        tensors, digest = tensor_file.read(newest)[0], hashlib.sha256()
+        for key in sorted(tensors):
+            digest.update(tensors[key].reshape(-1).view(torch.uint8).numpy().tobytes())
+        sums.append(digest.hexdigest())
+    run.row("the state after a stop", "equal" if sums[0] == sums[1] else "different", ok=sums[0] == sums[1])

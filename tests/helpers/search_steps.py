@@ -62,7 +62,7 @@ class Watched:
         return self.model.encode(source)
 
     def step(self, state: Any, tokens: Tensor) -> tuple[Tensor, Any]:
-        parts = ("kernels", "bytes", "flops", "waits")
+        parts = ("kernels", "waits")
         self.rows.append({part: dict(getattr(self.count, part)) for part in parts})
         for part in parts:
             getattr(self.count, part).clear()
@@ -72,7 +72,7 @@ class Watched:
 
 
 def counted(beam_size: int, sentences: int, source_length: int) -> list[dict[str, Any]]:
-    """For each step, and first for what comes before them: kernels, bytes, flops and waits, each by operation."""
+    """For each step, and first for what comes before them: kernels and waits, each by operation."""
     finished.LateCopy = cache.LateCopy = ReadLate  # type: ignore[attr-defined, misc]
     model = build.build_on_meta(TransformerConfig(), 32_000, 32_000, PAD).eval()
     options = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS), beam_size=beam_size, scores=False)
