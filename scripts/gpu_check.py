@@ -7,8 +7,9 @@
 
 The first plan has what must be right, then the speed of training and search. The second plan runs again what failed in
 the first one, with settings that show why; if nothing failed, it measures other ways to train. A check that would begin
-too late is left out; the first ones, which show whether results are right, never are. `--rehearse` runs a plan on the
-CPU with tiny models, to see that the script itself works. `--without-gpu` runs what needs no GPU, with no time limit.
+too late is left out, and one that is still running then is ended; the first ones, which show whether results are right,
+never are. `--rehearse` runs a plan on the CPU with tiny models, to see that the script itself works. `--without-gpu`
+runs what needs no GPU, with no time limit.
 
 Each check is a process of its own, so that one that crashes or hangs does not end the others. Results go to
 FOLDER/results.jsonl as they come, output to FOLDER/logs, and a table is printed at the end. The exit status is 1 if a
@@ -49,19 +50,19 @@ def main() -> None:
     _check_packages(arguments)
     groups = _groups(arguments)
     results = out / "results.jsonl"
-    results.unlink(missing_ok=True)
-    results.touch()
+    results.write_bytes(b"")
+    shutil.rmtree(out / "runs", ignore_errors=True)  # of another start, which would be resumed
     deadline = time.monotonic() + arguments.seconds
     early = plan.EARLY if arguments.plan == "first" else len(groups) if arguments.without_gpu else 1
     for number, group in enumerate(groups):
         run = partial(_run, arguments=arguments, out=out, deadline=deadline, early=number < early)
         with ThreadPoolExecutor(min(len(group), max(2, usable_cores()))) as pool:
             list(pool.map(run, group))
-    rows = report.rows_of(results)
-    (out / "table.txt").write_text(report.table(rows) + "\n", encoding="utf-8")
+        rows = report.rows_of(results)
+        (out / "table.txt").write_text(report.table(rows) + "\n", encoding="utf-8")
+        if arguments.plan == "first":  # now: the machine may be gone before the end
+            shutil.copyfile(results, _first_results(arguments))
     print(report.table(rows))
-    if arguments.plan == "first":
-        shutil.copyfile(results, _first_results(arguments))
     count = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in ("FAILED", "not run")}
     print(f"{len(rows)} results, {count['FAILED']} failed, {count['not run']} not run; in {out}")
     sys.exit(1 if count["FAILED"] else 0)

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 _CAUSE_SECONDS = 6.0  # longer than a rank takes to log its error and end
 _START_TIMEOUT = datetime.timedelta(minutes=10)  # in which all ranks must have started
-# Without this, NCCL would wait ten minutes for a rank that has died. Where one rank has work that the others have not,
+# Without this, NCCL would wait half an hour for a rank that has died. Where one rank has work that the others have not,
 # such as saving, they must therefore wait for it in `Ranks.barrier` before the next gradient.
 _NCCL_TIMEOUT = datetime.timedelta(seconds=100)
 # For the rank that prepares the data, which may take long. The others notice at once if it dies.
@@ -104,7 +104,7 @@ class Ranks:
         return values
 
     def barrier(self) -> None:
-        """Wait until every rank is here, as long as that takes; a rank that dies is noticed at once."""
+        """Wait until every rank is here, at most gloo's half hour; a rank that dies is noticed at once."""
         self.all_reduce_max_async(lambda: 0)()
 
     def agree(self, values: Mapping[str, str]) -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -15,9 +16,13 @@ from nmt.device import is_device_fault, usable_cores
 from nmt.errors import first_line, in_one_line
 from nmt.training.objective import Objective, run_passes
 
+if TYPE_CHECKING:
+    from torch._dynamo.utils import CompilationMetrics  # loading it takes seconds
+
 log = logging.getLogger("nmt")
 
-_CACHE, _WORKERS = "TORCHINDUCTOR_CACHE_DIR", "TORCHINDUCTOR_COMPILE_THREADS"
+_CACHE, _TRITON_CACHE = "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"
+_WORKERS = "TORCHINDUCTOR_COMPILE_THREADS"
 _MOST_WORKERS = 32  # PyTorch's own limit, for one rank
 
 
@@ -56,16 +61,21 @@ def compile_layers(objective: Objective, example: Batch | PackedBatch, *, sharde
     return False
 
 
+def graphs() -> "list[CompilationMetrics]":
+    """What torch.compile has made since `compile_layers`: of each graph, why it was made again, or why it failed."""
+    return [one for one in torch._dynamo.utils.get_compilation_metrics() if one.co_name is not None]
+
+
 def log_report() -> None:
-    """Log how many graphs torch.compile has made since `compile_layers`, and how many of them again, for other inputs,
-    which it should not need after the first step; nothing where it has made none."""
+    """Log how many graphs torch.compile has made since `compile_layers`, and how many of them again, which it should
+    not need after the first step; nothing where it has made none."""
     if "torch._dynamo" not in sys.modules:  # loading it takes seconds
         return
-    graphs = [one for one in torch._dynamo.utils.get_compilation_metrics() if one.co_name is not None]
-    again = sum(one.recompile_reason is not None for one in graphs)
-    if graphs:
-        log.info("training.compile: %d graphs, %d of them compiled again for other shapes", len(graphs), again)
-    for reason in dict.fromkeys(one.fail_reason or one.fail_type for one in graphs if one.fail_type is not None):
+    made = graphs()
+    again = sum(one.recompile_reason is not None for one in made)
+    if made:
+        log.info("training.compile: %d graphs, one of them a test; %d were compiled again", len(made), again)
+    for reason in dict.fromkeys(one.fail_reason or one.fail_type for one in made if one.fail_type is not None):
         log.warning("training.compile: a graph ran uncompiled (%s)", in_one_line(RuntimeError(reason))[:300])
 
 
@@ -98,6 +108,8 @@ def _use_new_cache() -> str:
     from torch._inductor.utils import clear_caches
 
     before = cache_dir()
+    if os.environ.get(_TRITON_CACHE, "").startswith(before):  # PyTorch sets it at the first kernel
+        del os.environ[_TRITON_CACHE]
     os.environ[_CACHE] = tempfile.mkdtemp(prefix="nmt-compile-")
     atexit.register(shutil.rmtree, os.environ[_CACHE], ignore_errors=True)
     torch.compiler.reset()

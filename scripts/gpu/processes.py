@@ -21,7 +21,7 @@ from nmt.commands.train import train
 from nmt.config.schema import TrainingConfig
 from nmt.data.batching import Batches
 from nmt.data.vocabulary import PAD
-from nmt.distributed.ranks import Ranks
+from nmt.distributed.ranks import Ranks, limit_waiting
 from nmt.errors import NmtError
 from nmt.models import build
 from nmt.training import memory, sharding
@@ -83,6 +83,7 @@ def nccl(run: Run) -> None:
     backend, address = "gloo" if run.small else "nccl", f"tcp://127.0.0.1:{29_400 + os.getpid() % 1000}"
     dist.init_process_group(backend, init_method=address, rank=0, world_size=1, timeout=timedelta(seconds=30))
     where = torch.device(run.device)
+    limit_waiting(where)
     values = torch.ones(4, device=where)
     dist.all_reduce(values)
     run.row(f"all_reduce, {backend}", "1", ok=bool((values == 1).all()))
@@ -115,7 +116,11 @@ def two_ranks(run: Run) -> None:
     ranks = [context.Process(target=_rank, args=(run, rank, str(address), queue)) for rank in range(2)]
     for process in ranks:
         process.start()
-    together = queue.get()  # before they end: the pipe is smaller than the gradients
+    while queue.empty():  # read before they end: the pipe is smaller than the gradients
+        if failed := [process.exitcode for process in ranks if process.exitcode]:
+            raise SystemExit(f"a rank ended with status {failed[0]}")
+        time.sleep(0.1)
+    together = queue.get()
     for process in ranks:
         process.join()
     alone = _gradient(run, Ranks())
@@ -129,7 +134,7 @@ def _gradient(run: Run, ranks: Ranks) -> dict[str, Any]:
     torch.manual_seed(1)
     config = replace(TINY if run.small else MODELS["base"], dropout=0.0)
     model, on_gpu = build.build(config, VOCABULARY, VOCABULARY, PAD), not run.small
-    train_step = TrainStep(model, TrainingConfig(packed=on_gpu), 1, torch.device(run.device), ranks)
+    train_step = TrainStep(model, TrainingConfig(packed=on_gpu, compile=False), 1, torch.device(run.device), ranks)
     made = Batches(
         store.pairs(run.store, small=run.small), batch_tokens=600 if run.small else 4_000, micro_batch_tokens=None,
         seed=1, pool_pairs=100_000, over_budget="skip", rank=ranks.rank, world_size=ranks.size, packed=on_gpu,

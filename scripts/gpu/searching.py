@@ -1,6 +1,7 @@
 """Search on a GPU: its speed, and its results beside those of the CPU."""
 
 import time
+from pathlib import Path
 
 import torch
 
@@ -20,7 +21,7 @@ def speed(run: Run) -> None:
     overrides += ["training.warmup_steps=100"]
     config = training.demo_config(overrides)
     train(config, run.device)
-    path = model_file.checkpoints(config.run_dir)[-1]
+    path = model_file.checkpoints(Path(config.run_dir))[-1]
     lines = (store.demo(run.store) / "train.en").read_text(encoding="utf-8").split("\n")[: 20 if run.small else 5_000]
     texts: dict[tuple[str, int], list[str]] = {}
     for precision in ("float32",) if run.small else ("bfloat16", "float32"):

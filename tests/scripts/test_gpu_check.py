@@ -85,14 +85,14 @@ def test_a_cache_of_another_type_than_its_keys_fails(tmp_path: Path) -> None:
     assert [row["what"].split(", ")[1] for row in rows] == ["float32"]  # bfloat16 ended it
 
 
-@pytest.mark.parametrize("name", ["attention", "loss"])
+@pytest.mark.parametrize("name", ["attention", "loss", "search", "two ranks", "compiled gradients base"])
 def test_checks_of_a_plan_can_be_rehearsed(name: str, tmp_path: Path) -> None:
     command = [SCRIPTS / "gpu_check.py", "--check", name, "--rehearse", "--out", tmp_path, "--store", tmp_path]
     done = run(command)
     assert done.returncode == 0, done.stderr
     rows = rows_of(tmp_path)
     assert rows and not [row for row in rows if row["verdict"] == "FAILED"]
-    assert [row for row in rows if isinstance(row["measured"], float) and row["unit"] == "ms"]
+    assert [row for row in rows if isinstance(row["measured"], int | float)]
 
 
 def test_another_implementation_must_compute_the_same(tmp_path: Path) -> None:
