@@ -73,7 +73,7 @@ def test_what_is_left_alone(rule: str, text: str) -> None:
 )
 def test_digits(source: str, target: str, other: bool) -> None:
     for pair in ((source, target), (target, source)):
-        (score,) = scores.digits(*(Lines.of([side]) for side in pair))
+        (score,) = scores.digits(*(Lines.of([side]) for side in pair), ("en", "de"))
         assert (score > SETTINGS.digits) == other
 
 
@@ -121,7 +121,7 @@ def test_long_lines_without_spaces_take_no_longer_than_others() -> None:
         lines = Lines.of([text])
         for rule in (scores.encoding, scores.markup, scores.addresses, scores.symbols, scores.repetition):
             assert rule(lines).shape == (1,)
-        assert scores.digits(lines, Lines.of(["1"])).shape == scores.copies(lines, lines).shape == (1,)
+        assert scores.digits(lines, Lines.of(["1"]), ("en", "de")).shape == scores.copies(lines, lines).shape == (1,)
 
 
 TEXTS = st.lists(st.text("aB é?Ã¤â€™\u00a0»\ufffd1٢我<&;|!\n", max_size=40) | st.sampled_from(["ab" * 30, "ha " * 9]))
@@ -136,7 +136,7 @@ def test_a_pairs_scores_do_not_depend_on_the_other_pairs(sources: list[str], tar
         together = rule(Lines.of(sides[0]))
         assert together.dtype == np.float32
         assert together.tolist() == [float(rule(Lines.of([text]))[0]) for text in sides[0]]
-    for both in (scores.digits, scores.copies):
+    for both in (lambda *lines: scores.digits(*lines, ("en", "de")), scores.copies):
         together = both(*map(Lines.of, sides))
         assert together.dtype == np.float32
         assert together.tolist() == [float(both(Lines.of([one]), Lines.of([other]))[0]) for one, other in pairs]
