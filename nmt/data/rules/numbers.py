@@ -17,6 +17,7 @@ from nmt.config.language_codes import base
 # Swahili, Amharic, Tigrinya, Oromo and Ganda.
 _EAST_AFRICAN = {"sw", "swa", "swh", "am", "amh", "ti", "tir", "om", "orm", "gaz", "lg", "lug"}
 _LONGEST = 18  # digits of a number that are compared
+_MOST = 100  # numbers left on a side that are compared one by one
 # Digits with separators: `1,234.5`, `1'234`, `29.9.1918`; groups of three may have spaces between them.
 _NUMBER = re.compile(r"(?<!\d)(?<!\d )\d{1,3}(?: \d{3})+(?![\d.,]?\d)(?! \d)|\d+(?:[.,'’٫٬\u00a0\u202f]\d+)*")
 _SEPARATOR = re.compile(r"\D")
@@ -32,22 +33,31 @@ _MYRIADS = re.compile(r"(?<=\d) ?[万萬만億亿억兆조] ?(\d,\d{3}|\d{1,4})(
 
 _TIME_AFTER = re.compile(r"\s?(?:[ap]\.?\s?m\b|:\d\d(?!\d)|uhr\b|o['’]clock|h(?=\d|\b)|[时時点點시]|час|годин)", re.I)
 _DEGREE = 5 / 9
-# The units of a kind in text, and by what numbers with them are multiplied: an inch in cm and mm, a foot in m and cm, a
-# yard in m, a mile in km, a mile per hour in m/s; a pound in kg, an ounce in g, a stone in kg; a gallon and a pint in
-# litres, an acre in hectares. A difference of degrees Fahrenheit in degrees Celsius.
+# Units, after digits or anywhere, and by what numbers with them are multiplied: an inch in cm and mm; a foot in m and
+# cm, a yard in m; a mile in km, a mile per hour in m/s; a pound in kg, an ounce in g, a stone in kg; a gallon and a pint
+# in litres, an acre in hectares; a difference of degrees Fahrenheit in degrees Celsius.
 _UNITS = {
-    re.compile(unit, re.IGNORECASE): factors
-    for unit, factors in {
-        r"\d[\s\u00a0-]?(?:[ckm]?m\b|km/?h\b|[km]ph\b|ft\b|yds?\b|inch|foot|feet|yard|mile|[ксм]?м\b|公里|厘米|毫米|英[里尺寸])"
-        r"|(?:[ck]h?ilo|[csz][ea]nti|mill?i)m|(?:кило|санти|милли)м": (
-            *(2.54, 25.4, 0.3048, 30.48, 0.9144, 1.609344, 0.44704),
+    re.compile(rf"\d[\s\u00a0-]?(?:{after_digits})|{anywhere}", re.IGNORECASE): factors
+    for after_digits, anywhere, factors in (
+        (
+            r"[cm]m\b|inch|[см]м\b|厘米|毫米|英寸|[סמ]\W?מ\b",
+            r"(?:[csz][ea]nt|mill?)[ií]m|(?:санти|милли)м|سانت|سنت[يی]م|م[يی]ل[يی] ?م|センチ|ミリ|센티|밀리|सेंटी|मिली",
+            (2.54, 25.4),
         ),
-        r"\d[\s\u00a0-]?(?:k?g\b|lbs?\b|oz\b|pound|stone\b|ounce|кг\b|公斤|磅)|[ck]h?ilo(?:g|\b)|килог": (
-            *(0.45359237, 28.35, 6.35),
+        (r"c?m\b|ft\b|yds?\b|foot|feet|yard|с?м\b|英尺", r"\bmet[er]r|метр", (0.3048, 30.48, 0.9144)),
+        (
+            r"km/?h?\b|[km]ph\b|mile|км\b|公里|英里|ק\W?מ",
+            r"[ck]h?il[oó]m|килом|[كک][يی]لوم|キロ|킬로|किलोम",
+            (1.609344, 0.44704),
         ),
-        r"\d[\s\u00a0-]?(?:gallon|pint|acre|ha\b)|hectar|hektar|гектар|lit(?:re|er|ro)": (3.785, 0.568, 0.4047),
-        r"\d[\s\u00a0-]?(?:°|º|degree)|℃|℉|celsi|fahrenh|цельси|[摄攝华華]氏": (_DEGREE,),
-    }.items()
+        (
+            r"k?g\b|lbs?\b|oz\b|pound|stone\b|ounce|кг\b|公斤|磅",
+            r"[ck]h?ilo(?:g|s?\b)|килог",
+            (0.45359237, 28.35, 6.35),
+        ),
+        (r"gallon|pint|acre|ha\b", r"he[ck]tar|гектар|lit(?:re|er|ro)", (3.785, 0.568, 0.4047)),
+        (r"°|º|degr|grad|град|מעלות|درج|डिग्री", r"℃|℉|celsi|fahrenh|цельси|[摄攝华華]氏", (_DEGREE,)),
+    )
 }
 # By how much people round what they convert: as a share of the number, and of small ones.
 _ROUNDING, _ROUNDING_OF_SMALL, _MOST_ROUNDING_OF_SMALL = 0.04, 0.12, 0.5
@@ -76,12 +86,19 @@ class Number:
         return [whole, decimal] if len(self.parts[-1]) == 3 else [decimal]
 
     @property
-    def hour_and_minutes(self) -> tuple[int, int] | None:
-        """Of `17.30`."""
+    def may_be_time(self) -> bool:
+        """Whether it may be an hour and minutes, such as `17.30`."""
         if len(self.parts) != 2 or len(self.parts[1]) != 2 or len(self.parts[0]) > 2:
-            return None
-        hour, minutes = map(int, self.parts)
-        return (hour, minutes) if hour <= 24 and minutes < 60 else None
+            return False
+        return int(self.parts[0]) <= 24 and int(self.parts[1]) < 60
+
+    @property
+    def may_be_date(self) -> bool:
+        """Whether it may be a day and a month, such as `12.6.`, which has a point at its end."""
+        if not self.before_point or len(self.parts) != 2 or max(map(len, self.parts)) > 2:
+            return False
+        low, high = sorted(map(int, self.parts))
+        return 1 <= low <= 12 and high <= 31
 
 
 def find_numbers(text: str) -> list[Number]:
@@ -96,7 +113,7 @@ def find_numbers(text: str) -> list[Number]:
         digits, rest = match[0], text[match.end() : match.end() + 8]
         is_time = bool(_TIME_AFTER.match(rest))
         number = Number(digits, is_time=is_time, before_point=rest[:1] == ".")
-        if (is_time and number.hour_and_minutes) or not _ONE_NUMBER.fullmatch(digits):
+        if (is_time and number.may_be_time) or not _ONE_NUMBER.fullmatch(digits):
             numbers += (Number(part, is_time=is_time) for part in number.parts)
         else:
             numbers.append(number)
@@ -118,13 +135,11 @@ def unmatched(source: str, target: str, shifts: tuple[int, ...] = (12,)) -> tupl
     """
     sides = find_numbers(source), find_numbers(target)
     left, right = _without_common(*sides)
-    if left and right:
-        for is_same in (partial(_same_time, shifts), partial(_same_hour, shifts), _same_year):
-            left, right = _without_same(left, right, is_same)
-    if left and right:
+    if left and right and max(len(left), len(right)) <= _MOST:
+        left, right = _without_same(left, right, partial(_same_hour, shifts))
+        left, right = _without_same(left, right, _same_year)
         left, right = _without_split(left, right, shifts)
         right, left = _without_split(right, left, shifts)
-    if left and right:
         for unit, factors in _UNITS.items():
             if unit.search(source) or unit.search(target):
                 ways = [_without_same(left, right, partial(_is_conversion, factor)) for factor in factors]
@@ -172,12 +187,6 @@ def _same_hour(shifts: tuple[int, ...], one: Number, other: Number) -> bool:
     return high <= 24 and high - low in shifts
 
 
-def _same_time(shifts: tuple[int, ...], one: Number, other: Number) -> bool:
-    """5.30 p.m. is 17.30."""
-    first, second = one.hour_and_minutes, other.hour_and_minutes
-    return bool(first and second and first[1] == second[1] and abs(first[0] - second[0]) in shifts)
-
-
 def _same_year(one: Number, other: Number) -> bool:
     """The 1980s are the 80s; the 19th century is 1800-talet in the Nordic languages."""
     if len(one.parts) > 1 or len(other.parts) > 1:
@@ -198,23 +207,16 @@ def _without_split(
         parts = [Number(part, is_time=number.is_time) for part in number.parts]
         parts = [part for part in parts if part.key]
         unknown, remaining = _without_common(parts, others)
-        is_time = number.hour_and_minutes is not None
-        if is_time:
+        if number.may_be_time:
             unknown, remaining = _without_same(unknown, remaining, partial(_same_hour, shifts))
-        is_date = number.before_point and _is_day_and_month(number)
-        found = is_date and len(unknown) == 1 and len(parts) == 2 and int(unknown[0].parts[0]) <= 12  # a month's name
-        if len(parts) > 1 and (found or (not unknown and (is_date or is_time or number.has_spaces))):
+        has_parts = number.may_be_date or number.may_be_time or number.has_spaces
+        if number.may_be_date and len(unknown) == 1 and len(parts) == 2 and int(unknown[0].parts[0]) <= 12:
+            unknown = []  # the other side has the month's name
+        if len(parts) > 1 and has_parts and not unknown:
             others = remaining
         else:
             rest.append(number)
     return rest, others
-
-
-def _is_day_and_month(number: Number) -> bool:
-    if len(number.parts) != 2 or max(map(len, number.parts)) > 2:
-        return False
-    low, high = sorted(map(int, number.parts))
-    return 1 <= low <= 12 and high <= 31
 
 
 def _is_conversion(factor: float, one: Number, other: Number) -> bool:
