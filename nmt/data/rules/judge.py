@@ -96,7 +96,7 @@ def not_checked(rules: tuple[Rule, ...], languages: tuple[str, str]) -> Iterator
     names = {rule.name for rule in rules}
     for code in languages:
         if "language" in names and not identifier().knows(code):
-            yield f"data.clean.language: {code} is not among the languages that can be identified: it is not checked"
+            yield f"data.clean.language: {code} is not among the languages that are identified reliably: not checked"
         elif "language" in names and (unread := identifier().unread_scripts(code)):
             names_of_unread = " and ".join(sorted(unread))
             yield f"data.clean.language, lines in {names_of_unread}: {code} cannot be identified in it: not checked"

@@ -34,8 +34,8 @@ _MYRIADS = re.compile(r"(?<=\d) ?[万萬만億亿억兆조] ?(\d,\d{3}|\d{1,4})(
 _TIME_AFTER = re.compile(r"\s?(?:[ap]\.?\s?m\b|:\d\d(?!\d)|uhr\b|o['’]clock|h(?=\d|\b)|[时時点點시]|час|годин)", re.I)
 _DEGREE = 5 / 9
 # Units, after digits or anywhere, and by what numbers with them are multiplied: an inch in cm and mm; a foot in m and
-# cm, a yard in m; a mile in km, a mile per hour in m/s; a pound in kg, an ounce in g, a stone in kg; a gallon and a pint
-# in litres, an acre in hectares; a difference of degrees Fahrenheit in degrees Celsius.
+# cm, a yard in m; a mile in km, a mile per hour in m/s; a pound in kg, an ounce in g, a stone in kg; a gallon and a
+# pint in litres, an acre in hectares; a difference of degrees Fahrenheit in degrees Celsius.
 _UNITS = {
     re.compile(rf"\d[\s\u00a0-]?(?:{after_digits})|{anywhere}", re.IGNORECASE): factors
     for after_digits, anywhere, factors in (

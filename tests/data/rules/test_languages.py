@@ -110,7 +110,9 @@ def test_languages_that_are_much_alike_count_as_one() -> None:
         ("zh-Hant", True, set()),
         ("sr", True, set()),
         ("sr-Cyrl", True, set()),
-        ("bs", True, set()),  # as `sr`, which is much like it
+        ("hr-Cyrl", True, set()),  # as `sr`, which is much like it
+        ("bs", False, set()),
+        ("nso", False, set()),
         ("crh-Latn", True, set()),
         ("az", True, {"Cyrl", "Arab"}),
         ("az-Cyrl", False, {"Cyrl"}),
