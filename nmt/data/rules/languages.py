@@ -21,8 +21,8 @@ _SCRIPTS = {
     "Hans": ("Hani", "Bopo"),
     "Hant": ("Hani", "Bopo"),
 }
-# Languages that are written in several scripts today: Unicode's CLDR 48, languageData, and Crimean Tatar and Ladino,
-# which are written in the Latin script too. Other languages have the script that is likely by CLDR.
+# Languages that are written in several scripts today: by Unicode's CLDR, languageData; and a few more, of which there is
+# text in another script than CLDR says. All others have the one script that is likely by CLDR.
 _SEVERAL_SCRIPTS = {
     "Latn Cyrl": "bs crh kaa sr",
     "Latn Arab": "ha ms swb zdj",
@@ -30,7 +30,7 @@ _SEVERAL_SCRIPTS = {
     "Latn Deva": "hif kok",
     "Latn Hebr": "lad",
     "Latn Nkoo": "bm man",
-    "Latn Tfng": "rif tzm",
+    "Latn Tfng": "rif tmh tzm",
     "Latn Tfng Arab": "shi",
     "Latn Cans": "cr iu oj",
     "Latn Vaii": "vai",
@@ -99,7 +99,8 @@ def scripts(code: str) -> tuple[str, ...]:
 
     one, given = language(code), langcodes.Language.get(code)
     if given.script is None:
-        several = [names for names, languages in _SEVERAL_SCRIPTS.items() if one in languages.split()]
+        codes = {one, _macrolanguage(one)}
+        several = [names for names, languages in _SEVERAL_SCRIPTS.items() if codes.intersection(languages.split())]
         if several:
             return tuple(several[0].split())
         if _likely_script(one) is None:  # `maximize` would give the script of English

@@ -76,6 +76,7 @@ def test_nothing_is_said_of_lines_without_text() -> None:
         ("shi", "shi", ("Latn", "Tfng", "Arab")),
         ("az", "az", ("Latn", "Cyrl", "Arab")),
         ("az-Cyrl", "az", ("Cyrl",)),
+        ("azj", "azj", ("Latn", "Cyrl", "Arab")),
         ("arb", "arb", ("Arab",)),
         ("mey", "mey", ()),  # of which CLDR says nothing: its script is not that of English
     ],
