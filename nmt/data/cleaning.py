@@ -159,9 +159,7 @@ class Cleaner:
         self.seen_folded = seen_pairs(data)  # by their letters alone
         self.examples = [DropExamples() for _ in data.train]  # of each corpus
         self._unscored = [0] * len(data.train)  # pairs of each corpus whose score is not a number
-        pairs = dict.fromkeys(map(data.pair_of, data.train)) if data.clean else {}
-        not_checked = (judge.not_checked(judge.rules_of(data.clean, pair), pair) for pair in pairs if data.clean)
-        for problem in dict.fromkeys(chain.from_iterable(not_checked)):  # each is said once
+        for problem in not_checked(data):
             log.warning("%s", problem)
 
     def decisions(self, chunks: Iterable[Read]) -> Iterator[tuple[int, list[Pair], Decision]]:
@@ -220,6 +218,16 @@ class Cleaner:
                 log.warning(
                     "data.clean.score: %s: pairs not checked, as their score is nan: %d", corpus.scores, unscored
                 )
+
+
+def not_checked(data: schema.DataConfig) -> list[str]:
+    """What the rules of data.clean cannot check of the languages, one line each. Raises NmtError for a language code
+    that they cannot use."""
+    if data.clean is None:
+        return []
+    pairs = dict.fromkeys(map(data.pair_of, data.train))
+    lines = (judge.not_checked(judge.rules_of(data.clean, pair), pair) for pair in pairs)
+    return list(dict.fromkeys(chain.from_iterable(lines)))  # each is said once
 
 
 def keeps(given: list[tuple[str | None, str | None]], languages: tuple[str, str], clean: tuple[str, ...]) -> list[bool]:

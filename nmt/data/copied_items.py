@@ -15,8 +15,9 @@ Kind = Literal["url", "email", "placeholder", "number", "emoji"]
 # Punctuation at the end of a URL belongs to the sentence.
 _URL = r"""(?i:https?://|www\.)[^\s<>"'“”„«»]*[^\s<>"'“”„«».,;:!?…。、)\]}]"""
 _EMAIL = r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
-# {0} {name} {{name}} ${name} %s %1$s, and tags such as <b>, </b> and <x id="1"/>
-_PLACEHOLDER = r"\$?\{\{?[^\s{}]{0,40}\}\}?|(?<![\w%])%(?:\d+\$)?[sd@](?!\w)|</?[a-zA-Z][^<>]*>"
+TAG = r"</?[a-zA-Z][^<>]*>"  # <b>, </b>, <x id="1"/>
+# {0} {name} {{name}} ${name} %s %1$s %S, and tags
+_PLACEHOLDER = rf"\$?\{{\{{?[^\s{{}}]{{0,40}}\}}\}}?|(?<![\w%])%(?:\d+\$)?[sSd@](?!\w)|{TAG}"
 _NUMBER = r"\d+(?:[.,:]\d+)*"
 _PICTURE = "[\u231a\u231b\u23e9-\u23f3\u2600-\u27bf\u2b50\u2b55\U0001f300-\U0001faff]"
 _MODIFIER = "[\ufe0f\U0001f3fb-\U0001f3ff]*"  # coloured, or of a skin colour

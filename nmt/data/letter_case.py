@@ -5,18 +5,24 @@ Azerbaijani need more: their `i` becomes `İ`, and their `I` becomes `ı`.
 """
 
 import re
-from collections.abc import Callable
 from operator import ne
 from typing import Literal
 
 from nmt.config.language_codes import base
-from nmt.data.copied_items import map_outside_verbatim
+from nmt.data.copied_items import TAG, VERBATIM, map_outside_verbatim
 
 Case = Literal["uppercase", "titlecase", "lowercase"]
 
 _TURKIC = ("tr", "az")
-# The first letter of a word, after quotes or brackets. A word that begins with a digit has none.
-_FIRST_LETTER = re.compile(r"(?:^|(?<=\s))[^\w\s]*[^\W\d_]")
+# The first letter of a word, after quotes, brackets or tags; or what keeps its case. A word that begins with a digit or
+# with a URL, an e-mail address or a placeholder has no such letter.
+_FIRST_LETTER = re.compile(
+    rf"(?P<before>(?:^|(?<=\s))(?:{TAG}|(?!{VERBATIM})[^\w\s])*+)(?!{VERBATIM})(?P<letter>[^\W\d_])|(?:{VERBATIM})"
+)
+# That of a sentence, which may begin with a number: `3 dogs` has its capital in `Dogs`.
+_FIRST_LETTER_OF_SENTENCE = re.compile(
+    rf"(?P<before>(?:{TAG}|(?!{VERBATIM})[\W\d_])*+)(?!{VERBATIM})(?P<letter>[^\W\d_])"
+)
 # Unicode has capitals for these letters, but text is not written with them.
 _GEORGIAN = re.compile("[\u10d0-\u10ff]")
 
@@ -26,10 +32,10 @@ def change_case(text: str, case: Case, language: str) -> str:
     are, because another case would change what they stand for. language: a code such as `de` or `tr-TR`."""
     if not has_case(text):
         return text
-    change: dict[Case, Callable[[str, str], str]] = {
-        "uppercase": uppercase, "titlecase": titlecase, "lowercase": lowercase,
-    }  # fmt: skip
-    return map_outside_verbatim(lambda part: change[case](part, language), text)
+    if case == "titlecase":
+        return titlecase(text, language)  # which looks at what stands before a word
+    change = uppercase if case == "uppercase" else lowercase
+    return map_outside_verbatim(lambda part: change(part, language), text)
 
 
 def has_case(text: str) -> bool:
@@ -51,14 +57,26 @@ def lowercase(text: str, language: str) -> str:
 
 def titlecase(text: str, language: str) -> str:
     """Every word with a capital, its other letters as they are: also short words, which an English title would leave
-    small. Words are separated by white space."""
-    turkic = _is_turkic(language)
+    small. Words are separated by white space. URLs, e-mail addresses and placeholders stay as they are."""
 
     def capital(match: re.Match[str]) -> str:
-        before, letter = match[0][:-1], match[0][-1]
-        return before + ("İ" if turkic and letter == "i" else letter.title())
+        return match["before"] + _capital(match["letter"], language) if match["letter"] else match[0]
 
     return _FIRST_LETTER.sub(capital, text)
+
+
+def sentence_case(sentence: str, language: str) -> str:
+    """A sentence in small letters, with a capital at its beginning; with none where it begins with a URL, an e-mail
+    address or a placeholder, which stay as they are. Tags are passed over: `<b>Two dogs</b>`."""
+    small = change_case(sentence, "lowercase", language)
+    first = _FIRST_LETTER_OF_SENTENCE.match(small)
+    if first is None:
+        return small
+    return first["before"] + _capital(first["letter"], language) + small[first.end() :]
+
+
+def _capital(letter: str, language: str) -> str:
+    return "İ" if letter == "i" and _is_turkic(language) else letter.title()
 
 
 def _is_turkic(language: str) -> bool:

@@ -7,11 +7,10 @@ sentence it has the subwords of other text.
 import re
 
 from nmt.data.copied_items import VERBATIM
-from nmt.data.letter_case import change_case, has_case
+from nmt.data.letter_case import change_case, has_case, sentence_case
 from nmt.decoding.long_input import sentences
 
 _WORD = re.compile(r"[^\W\d_]{2,}")
-_FIRST_LETTER = re.compile(r"[^\W\d_]")
 _VERBATIM = re.compile(VERBATIM)
 # Fewer words or letters may be abbreviations, such as `EU, UN` or `IBM PC`.
 _LEAST_WORDS, _LEAST_LETTERS = 2, 8
@@ -35,13 +34,16 @@ def _has_words_in_capitals(text: str) -> bool:
 
 
 def as_sentences(line: str, language: str) -> str:
-    """The line in small letters, but for the first of each sentence."""
-
-    def capital(letter: re.Match[str]) -> str:
-        return change_case(letter[0], "uppercase", language)
-
-    small = (change_case(sentence, "lowercase", language) for sentence in sentences(line))
-    return "".join(_FIRST_LETTER.sub(capital, sentence, count=1) for sentence in small)
+    """The line in small letters, but for the first of each sentence. URLs, e-mail addresses and placeholders stay as
+    they are, also at the beginning of a sentence."""
+    verbatim = [match.span() for match in _VERBATIM.finditer(line)]
+    found, start, end = [], 0, 0
+    for sentence in sentences(line):
+        end += len(sentence)
+        if not any(first < end < last for first, last in verbatim):  # `<a title="A. B.">` is one item
+            found.append(sentence_case(line[start:end], language))
+            start = end
+    return "".join(found)
 
 
 def in_capitals(text: str, language: str) -> str:

@@ -239,8 +239,8 @@ def gradients(run: Run, precision: str) -> None:
 
 def compiled_gradients(run: Run, size: str) -> None:
     """A full batch of the full model, weight by weight: compiled layers beside layers that are not compiled, in
-    float32; in bfloat16 both beside float32, since sums over a batch, such as those of biases, lose up to half of their digits
-    there. PyTorch 2.10 computed gradients of norms and biases wrongly, without any error."""
+    float32; in bfloat16 both beside float32, since sums over a batch, such as those of biases, lose half of their
+    digits there. PyTorch 2.10 computed gradients of norms and biases wrongly, without any error."""
     made, steps = batches_of(run, packed=True)
     batch = next(steps).micro_batches[0]
     found: dict[tuple[str, bool], dict[str, Tensor]] = {}

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.data.bpe_dropout import DropoutEncoder
-from nmt.data.vocabulary import Tokenizer
+from nmt.data.vocabulary import UNK, Tokenizer
 from nmt.errors import NmtError
 
 Pieces = tuple[str, ...]
@@ -37,6 +37,16 @@ def test_the_text_stays_the_same(lines: list[str], tokenizer: Tokenizer, seed: i
     if tokenizer.has_bytes:
         assert tokenizer.decode(found) == tokenizer.decode(tokenizer.encode(lines))
     assert all(len(own) >= len(plain) for own, plain in zip(found, tokenizer.encode(lines), strict=True))
+
+
+@pytest.mark.parametrize("word", ["犬鳥the", "the犬鳥魚", "犬鳥"])
+def test_neighbouring_unknown_characters_are_one_subword(word: str) -> None:
+    """As SentencePiece has it; and the rest of such a word is cut in several ways."""
+    tokenizer = learned(byte_fallback=False, size=60)
+    found = cut(DropoutEncoder(tokenizer, 0.5), [word] * 50)
+    assert all(ids.count(UNK) == 1 for ids in found)
+    assert tokenizer.encode([word])[0] in found
+    assert len(set(map(tuple, found))) > 1 or "the" not in word
 
 
 def of_the_paper(pieces: Pieces, ranks: dict[str, int], p: float) -> Counter[Pieces]:

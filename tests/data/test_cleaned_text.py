@@ -327,7 +327,8 @@ def test_a_language_that_cannot_be_checked_is_said_once(run: Config, caplog: pyt
     reverse = dataclasses.replace(other, languages=("en", "tlh"), reversed=True)
     prepare(changed(run, train=(dataclasses.replace(one, languages=("tlh", "de")), reverse)))
     assert warnings(caplog) == [
-        "data.clean.language: tlh is not among the languages that can be identified: it is not checked"
+        "data.clean.language: tlh is not among the languages that are identified reliably: not checked",
+        "data.clean.script: the script of tlh is not known: it is not checked",
     ]
 
 

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.data.letter_case import change_case, has_case, lowercase, titlecase, uppercase
+from nmt.data.copied_items import random_item
+from nmt.data.draws import Draws
+from nmt.data.letter_case import Case, change_case, has_case, lowercase, sentence_case, titlecase, uppercase
 
 LINES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=40)
 
@@ -62,3 +64,60 @@ def test_what_must_be_copied_exactly_keeps_its_case() -> None:
         "SEE https://Example.org/a?b, MAIL Me.too@site.org OR {name} <b>NOW</b> %s"
     )
     assert change_case(text, "titlecase", "en").endswith("<b>Now</b> %s")
+
+
+@pytest.mark.parametrize("before", ["", "“", "(<b>", "see ", '<x id="A b">'])
+@pytest.mark.parametrize("kind", ["url", "email", "placeholder"])
+def test_no_case_changes_such_an_item_wherever_it_stands(kind: str, before: str) -> None:
+    cases: tuple[Case, ...] = ("uppercase", "titlecase", "lowercase")
+    for start in range(100):
+        item = random_item(kind, Draws(start))
+        found = [change_case(f"{before}{item} two dogs", case, "en") for case in cases]
+        assert all(item in one for one in (*found, sentence_case(f"{before}{item} TWO dogs", "en"))), item
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("<b>two</b> dogs", "<b>Two</b> Dogs"),
+        ("“<i>two</i>” {n}s", "“<i>Two</i>” {n}s"),
+        ("<b>d</b>og", "<b>D</b>og"),
+        ("%s files", "%s Files"),
+        ('<x id="a b">dog</x>', '<x id="a b">Dog</x>'),
+    ],
+)
+def test_titles_of_text_with_markup(text: str, title: str) -> None:
+    assert change_case(text, "titlecase", "en") == title
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("https://example.com/Path IS NEW", "https://example.com/Path is new"),
+        ("www.Example.com IS NEW", "www.Example.com is new"),
+        ("Me@example.com WRITES", "Me@example.com writes"),
+        ("%S FILES", "%S files"),
+        ("%1$s FILES", "%1$s files"),
+        ("{Name} RUNS", "{Name} runs"),
+        ("“{Name}” RUNS", "“{Name}” runs"),
+        ("<B>TWO DOGS</B>", "<B>Two dogs</B>"),
+        ("«<i><b>TWO</b> DOGS</i>»", "«<i><b>Two</b> dogs</i>»"),
+        ("3 DOGS RUN", "3 Dogs run"),
+        ("<br/>", "<br/>"),
+        ("", ""),
+    ],
+)
+def test_sentences(text: str, sentence: str) -> None:
+    assert sentence_case(text, "en") == sentence
+
+
+def test_turkish_sentences() -> None:
+    assert sentence_case("<b>İKİ IŞIK</b>", "tr") == "<b>İki ışık</b>"
+
+
+@pytest.mark.parametrize("part", ["a@", "http://", "{", "<a", "<a> ", '"', "%1"])
+def test_long_lines_take_no_quadratic_time(part: str) -> None:
+    """A pattern that starts anew at each character would take minutes."""
+    text = part * (200_000 // len(part))
+    titlecase(text, "en")
+    sentence_case(text, "en")

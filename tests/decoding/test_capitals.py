@@ -23,6 +23,7 @@ from nmt.decoding.glossary import Glossary
         ("两只狗在跑两只狗在跑 NATO UNESCO", False),
         ("Two dogs run.", False),
         ("TWO DOGS run", False),
+        ("UNESCO AND UNICEF met WHO STAFF", False),  # 3 small letters for 23 capitals
         ("EU, UN", False),
         ("IBM https://www.IBM.COM/PRODUCTS/NEW", False),
         ("EU {NAME_OF_COMPANY}", False),
@@ -46,6 +47,13 @@ def test_which_lines_are_in_capitals(line: str, expected: bool) -> None:
         ("TWO DOGS RUN. “A CAT SITS.”", "en", "Two dogs run. “A cat sits.”"),
         ("(¡HOLA, AMIGOS!)", "es", "(¡Hola, amigos!)"),
         ("SEE https://example.com/A NOW", "en", "See https://example.com/A now"),
+        (
+            "https://example.com/Path IS NEW. {Name} LIKES IT!",
+            "en",
+            "https://example.com/Path is new. {Name} likes it!",
+        ),
+        ("<B>TWO DOGS</B> RUN. %S FILES. %s FILES.", "en", "<B>Two dogs</B> run. %S files. %s files."),
+        ('<A TITLE="A Dog. A Cat.">TWO DOGS</A>', "en", '<A TITLE="A Dog. A Cat.">Two dogs</A>'),
         ("IŞIK İYİ", "tr", "Işık iyi"),
         ("iLK IŞIK", "tr", "İlk ışık"),
     ],

@@ -13,7 +13,7 @@ from typing import Any
 from nmt import __version__
 from nmt.commands.html_page import html_page
 from nmt.config import schema, writer
-from nmt.data import statistics, token_store
+from nmt.data import cleaning, statistics, token_store
 from nmt.data.mixing import Mix
 from nmt.data.prepare import PreparedData
 from nmt.data.report import CorpusCounts, SideCounts
@@ -41,7 +41,7 @@ def to_data(config: schema.Config, prepared: PreparedData) -> dict[str, Any]:
         "nmt": __version__,
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "folder": str(prepared.folder),
-        "problems": prepared.problems,
+        "problems": [*cleaning.not_checked(config.data), *prepared.problems],
         "recorded": counted is not None,
         "tables": prepared.report.tables(),
         "mixes": _mixes(config.data, prepared.report.counts),

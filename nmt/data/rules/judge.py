@@ -19,7 +19,7 @@ Score = Callable[[Lines, Lines], Scores]
 
 # Part of the key by which prepared data is found: increase it when the same settings drop other pairs, as after a
 # change to a rule or to the model of languages. Stored text is then prepared anew.
-FORMAT = 1
+FORMAT = 2
 
 MEANINGS = {  # of the rules, in the order in which they are asked: a pair counts for the first that drops it
     "encoding": "wrong encoding",
@@ -78,7 +78,7 @@ def rules_of(settings: schema.CleaningConfig, languages: tuple[str, str]) -> tup
         "repetition": on_worse_side(scores.repetition),
         "script": lambda one, other: np.maximum(scores.script(one, source), scores.script(other, target)),
         "copies": scores.copies,
-        "digits": scores.digits,
+        "digits": lambda one, other: scores.digits(one, other, languages),
         "language": lambda one, other: scores.language(one, other, languages),
         "score": None,
     }
@@ -96,7 +96,10 @@ def not_checked(rules: tuple[Rule, ...], languages: tuple[str, str]) -> Iterator
     names = {rule.name for rule in rules}
     for code in languages:
         if "language" in names and not identifier().knows(code):
-            yield f"data.clean.language: {code} is not among the languages that can be identified: it is not checked"
+            yield f"data.clean.language: {code} is not among the languages that are identified reliably: not checked"
+        elif "language" in names and (unread := identifier().unread_scripts(code)):
+            names_of_unread = " and ".join(sorted(unread))
+            yield f"data.clean.language, lines in {names_of_unread}: {code} cannot be identified in it: not checked"
         if "script" in names and not scripts(code):
             yield f"data.clean.script: the script of {code} is not known: it is not checked"
 

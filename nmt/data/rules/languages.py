@@ -21,9 +21,47 @@ _SCRIPTS = {
     "Hans": ("Hani", "Bopo"),
     "Hant": ("Hani", "Bopo"),
 }
-_TWO_SCRIPTS = {"sr", "uz"}  # written in the Latin and in the Cyrillic script
-# Languages that are so alike that the model cannot tell them apart in one sentence; its `no` is Bokmål.
-_ALIKE = ({"bs", "hr", "sr", "sh"}, {"id", "ms"}, {"no", "nb", "nn"}, {"zh", "wuu", "yue", "cmn"}, {"fa", "prs"})
+# Languages that are written in several scripts today: by Unicode's CLDR, languageData; and a few more, of which there
+# is text in another script than CLDR says. All others have the one script that is likely by CLDR.
+_SEVERAL_SCRIPTS = {
+    "Latn Cyrl": "bs crh kaa sr",
+    "Latn Arab": "ha ms swb zdj",
+    "Latn Cyrl Arab": "az ku ky tg tk ug uz",
+    "Latn Deva": "hif kok",
+    "Latn Hebr": "lad",
+    "Latn Nkoo": "bm man",
+    "Latn Tfng": "rif tmh tzm",
+    "Latn Tfng Arab": "shi",
+    "Latn Cans": "cr iu oj",
+    "Latn Vaii": "vai",
+    "Latn": "ctd",
+    "Cyrl Arab": "kk",
+    "Arab Guru": "pa",
+    "Arab Deva": "ks sd",
+    "Beng Cakm": "ccp",
+    "Beng Deva": "unr unx",
+    "Deva Limb": "lif",
+    "Deva Telu": "gon",
+    "Grek": "grc",
+    "Laoo Hmnp Latn": "hnj",
+}
+# Languages that the identifier takes for each other in some sentences, as measured: docs/cleaning.md. `sh`, `cnr`, `nb`
+# and `cmn` are no names of its own. Its `no` is Bokmål.
+_ALIKE = (
+    {"bs", "hr", "sr", "sh", "cnr"},
+    {"id", "ms"},
+    {"no", "nb", "nn"},
+    {"zh", "wuu", "yue", "cmn"},
+    {"fa", "prs"},
+    {"ar", "ary", "arz"},
+    {"nso", "st"},
+    {"el", "grc"},
+)
+# Languages that the identifier knows, but of which it takes more than 1% of the lines of some text for others: they are
+# not judged. Measured: Northern Sotho and Bosnian in news, Occitan in its dialects.
+_UNRELIABLE = {"nso", "bs", "oc"}
+# The scripts in which the identifier has read a language, where they are not the likely one.
+_READ = {"sr": ("Cyrl", "Latn"), "uz": ("Latn", "Cyrl"), "crh": ("Latn",)}
 
 
 @cache
@@ -62,10 +100,33 @@ def scripts(code: str) -> tuple[str, ...]:
     name one: `sr-Latn`. None are known of some languages. Raises NmtError as `language` does."""
     import langcodes
 
-    if language(code) in _TWO_SCRIPTS and not langcodes.Language.get(code).script:
-        return "Latn", "Cyrl"
-    script = langcodes.Language.get(code).maximize().script
+    one, given = language(code), langcodes.Language.get(code)
+    if given.script is None:
+        codes = {one, _macrolanguage(one)}
+        several = [names for names, languages in _SEVERAL_SCRIPTS.items() if codes.intersection(languages.split())]
+        if several:
+            return tuple(several[0].split())
+        if _likely_script(one) is None:  # `maximize` would give the script of English
+            return ()
+    script = given.maximize().script
     return _SCRIPTS.get(script, (script,)) if script else ()
+
+
+@cache
+def _likely_script(one: str) -> str | None:
+    """The script of a language, as `language` returns it, that is likely by CLDR; None where CLDR does not say."""
+    import langcodes
+
+    names = (one, _macrolanguage(one))
+    found = (langcodes.data_dicts.LIKELY_SUBTAGS.get(name) for name in names)
+    return next((langcodes.Language.get(tag).script for tag in found if tag), None)
+
+
+def _macrolanguage(one: str) -> str:
+    """`ar` of `arb`: the language of which it is the usual form; else itself."""
+    import langcodes
+
+    return langcodes.Language.get(langcodes.standardize_tag(one, macro=True)).language or one
 
 
 class LanguageIdentifier:
@@ -93,8 +154,23 @@ class LanguageIdentifier:
         self._text = np.array([name != "zxx" for name in self.languages])  # zxx: no language
 
     def knows(self, code: str) -> bool:
-        """Whether lines of the language can be found. Raises NmtError as `language` does."""
-        return bool(self._columns(code).any())
+        """Whether lines of the language are found reliably, in a script that the code allows. Raises NmtError as
+        `language` does."""
+        written = scripts(code)
+        if language(code) in _UNRELIABLE:
+            return False
+        return bool(self._columns(code).any()) and (not written or set(written) != self.unread_scripts(code))
+
+    def unread_scripts(self, code: str) -> set[str]:
+        """The scripts that the language is written in but that the identifier does not know it in: lines in these can
+        not be judged. Cyrillic of `az`. Raises NmtError as `language` does."""
+        read: set[str] = set()
+        for name in _alike(code).intersection(self.languages):
+            likely = _likely_script(name)
+            if name not in _READ and likely is None:
+                return set()
+            read.update(_READ.get(name) or _SCRIPTS.get(likely or "", (likely or "",)))
+        return set(scripts(code)) - read
 
     def scores(self, lines: Sequence[str]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
         """The logarithm of the unnormalised probability of each language, [lines, languages], and how many bytes of
@@ -154,9 +230,18 @@ class LanguageIdentifier:
 
     def _columns(self, code: str) -> npt.NDArray[np.bool_]:
         """Which columns are of the language, or of one that is much like it."""
-        one = language(code)
-        names = {one}.union(*(group for group in _ALIKE if one in group))
+        names = _alike(code)
         return np.array([name in names for name in self.languages])
+
+
+@cache
+def _alike(code: str) -> set[str]:
+    """The names that the identifier may have for a language, and for those that are much like it."""
+    import langcodes
+
+    one = language(code)
+    names = {one, _macrolanguage(one), langcodes.Language.get(one).to_alpha3()}
+    return names.union(*(group for group in _ALIKE if names & group))
 
 
 def _to_bytes(line: str) -> bytes:

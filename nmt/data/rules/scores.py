@@ -7,14 +7,13 @@ symbols.
 
 import html
 import re
-from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from nmt.data.rules import characters, languages
+from nmt.data.rules import characters, languages, numbers
 from nmt.data.rules.characters import Lines
 
 Scores = npt.NDArray[np.float32]
@@ -25,23 +24,35 @@ _SHORTEST_STRETCH = 16  # characters
 
 def language(sources: Lines, targets: Lines, codes: tuple[str, str]) -> Scores:
     """How much more likely a side is in another language: see `LanguageIdentifier.doubt`. A language that the
-    identifier does not know has the score 0."""
+    identifier does not know has the score 0, and so has a line in a script that it does not know the language in."""
+    return np.maximum(*(_doubt(side, code) for side, code in zip((sources, targets), codes, strict=True)))
+
+
+def _doubt(side: Lines, code: str) -> Scores:
     model = languages.identifier()
-    doubts = [
-        model.doubt(*model.scores(side.texts), code) if model.knows(code) else np.zeros(len(side.texts), np.float32)
-        for side, code in zip((sources, targets), codes, strict=True)
-    ]
-    return np.maximum(*doubts)
+    if not model.knows(code):
+        return np.zeros(len(side.texts), np.float32)
+    doubt = model.doubt(*model.scores(side.texts), code)
+    if unread := model.unread_scripts(code):
+        letters = (side.kinds & characters.LETTER) != 0
+        not_judged = side.count(letters & characters.in_scripts(tuple(sorted(unread)))[side.codes])
+        doubt[2 * not_judged > side.count(letters)] = 0
+    return doubt
 
 
 def script(side: Lines, code: str) -> Scores:
-    """The share of letters that are in a script which the language is not written in: 0 to 1."""
+    """The share of letters that are in a script which the language is not written in: 0 to 1.
+
+    From U+0800 on, most scripts write a syllable or a word with a letter, such as those of India and Ethiopia and
+    Chinese characters. One of these counts as three letters, or a sentence with the English name of a film would be
+    mostly Latin."""
     names = languages.scripts(code)
     if not names:
         return np.zeros(len(side.texts), np.float32)
     letters = (side.kinds & characters.LETTER) != 0
-    foreign = side.count(letters & ~characters.in_scripts(names)[side.codes])
-    return _share(foreign, side.count(letters) + 8)
+    own = letters & characters.in_scripts(names)[side.codes]
+    foreign = side.count(letters & ~own)
+    return _share(foreign, foreign + side.count(own) + 2 * side.count(own & (side.codes >= 0x800)) + 8)
 
 
 def symbols(side: Lines) -> Scores:
@@ -73,41 +84,28 @@ def repetition(side: Lines) -> Scores:
     return scores
 
 
-def digits(sources: Lines, targets: Lines) -> Scores:
-    """The share of numbers that stand on one side only: 0 to 1, one number counted in addition.
-
-    Separators, zeros at the end (`1,500,000` is `1.5 million`), the order of a date and the script of the digits do not
-    count. A number of one or two digits may be a word on the other side, and counts only if both sides have numbers
-    left.
-    """
-    values, scores = characters.digit_values(), np.zeros(len(sources.texts), np.float32)
-    counts = []
-    for side in (sources, targets):
-        places = np.flatnonzero(side.kinds & characters.DIGIT)
-        line_and_digit = side.line_of(places) * 10 + values[side.codes[places]]
-        counts.append(np.bincount(line_and_digit, minlength=10 * len(scores)).reshape(-1, 10))
-    for pair in np.flatnonzero((counts[0] != counts[1]).any(axis=1)).tolist():
-        scores[pair] = _share_of_other_numbers(sources.texts[pair], targets.texts[pair])
+def digits(sources: Lines, targets: Lines, codes: tuple[str, str]) -> Scores:
+    """The share of numbers that stand on one side only, 0 to 1, one number counted in addition: see `numbers`."""
+    shifts = numbers.shifts_of_hours(codes)
+    scores = np.zeros(len(sources.texts), np.float32)
+    for pair in np.flatnonzero(_hashes_of_digits(sources) != _hashes_of_digits(targets)).tolist():
+        on_one_side, all_numbers = numbers.unmatched(sources.texts[pair], targets.texts[pair], shifts)
+        scores[pair] = on_one_side / (1 + all_numbers)
     return scores
 
 
-_NUMBER = re.compile(r"\d+(?:[.,'’٫٬\u00a0\u202f]\d+)*")
-
-
-def _share_of_other_numbers(source: str, target: str) -> float:
-    ours, theirs = _numbers(source), _numbers(target)
-    left, right = ours - theirs, theirs - ours
-    for hour in [n for n in left if n + 12 in right or n - 12 in right]:  # 3 p.m. is 15 Uhr
-        left, right = left - Counter([hour]), right - Counter([hour + 12 if hour + 12 in right else hour - 12])
-    if not (left and right):  # one side may have words for small numbers
-        left, right = (Counter({n: times for n, times in one.items() if n > 99}) for one in (left, right))
-    return (left.total() + right.total()) / (1 + ours.total() + theirs.total())
-
-
-def _numbers(text: str) -> Counter[int]:
-    """The numbers without separators and without zeros at the end; nothing is left of 0 itself."""
-    joined = ("".join(filter(str.isdecimal, number))[:18] for number in _NUMBER.findall(text))
-    return Counter(int(digits.rstrip("0")) for number in joined if (digits := str(int(number))) != "0")
+def _hashes_of_digits(side: Lines) -> npt.NDArray[np.uint64]:
+    """A hash of each line's digits, in their order, and of where other characters stand between them: [lines]. Most
+    pairs have equal ones, and need no closer look."""
+    places = np.flatnonzero(side.kinds & characters.DIGIT)
+    lines = side.line_of(places)
+    gaps = np.cumsum(np.diff(places, prepend=-1) > 1)  # those before each digit
+    symbols = np.arange(len(places)) + gaps
+    first = np.searchsorted(lines, lines)  # of the same line
+    powers = np.uint64(0x9E3779B97F4A7C15) ** (symbols - symbols[first]).astype(np.uint64)  # modulo 2^64
+    hashes = np.zeros(len(side.texts), np.uint64)
+    np.add.at(hashes, lines, powers * (1 + characters.digit_values()[side.codes[places]]).astype(np.uint64))
+    return hashes
 
 
 # The parts of a mail address are limited (RFC 5321), or a long line without spaces would take minutes.

@@ -1,5 +1,6 @@
 """The page as text, with numbers counted by hand; page_in_chromium.py is the page in a browser."""
 
+import dataclasses
 import json
 import re
 from collections import Counter
@@ -105,6 +106,15 @@ def test_validation_text_in_training_text(one: Config) -> None:
     (other,) = overlap["source_examples"]
     assert (other["source"], other["target"], other["trained"]) == (*HELD_OUT[2], GOOD[2][1])
     assert len(data["problems"]) == 1 and "2 of 4 pairs (50.0%) are training pairs too" in data["problems"][0]
+
+
+def test_what_the_rules_do_not_judge_is_a_warning(tmp_path: Path) -> None:
+    run = config_of(tmp_path, write(tmp_path, "first", GOOD), clean=schema.CleaningConfig())
+    data = shown(dataclasses.replace(run, data=dataclasses.replace(run.data, source_language="mey")))
+    assert [line for line in data["problems"] if line.startswith("data.clean")] == [
+        "data.clean.language: mey is not among the languages that are identified reliably: not checked",
+        "data.clean.script: the script of mey is not known: it is not checked",
+    ]
 
 
 def test_languages_are_guessed(tmp_path: Path) -> None:

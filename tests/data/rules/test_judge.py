@@ -60,9 +60,20 @@ def test_languages_that_the_identifier_does_not_know_are_kept() -> None:
     rules = rules_of(CleaningConfig(), ("tlh", "en"))
     assert judge(pairs, rules).kept.all()
     assert list(not_checked(rules, ("tlh", "en"))) == [
-        "data.clean.language: tlh is not among the languages that can be identified: it is not checked"
+        "data.clean.language: tlh is not among the languages that are identified reliably: not checked",
+        "data.clean.script: the script of tlh is not known: it is not checked",
     ]
     assert list(not_checked(rules, ("ja", "sr"))) == []
+
+
+def test_lines_in_a_script_that_the_identifier_does_not_know_are_kept_and_said() -> None:
+    pairs = [("Бу бир китабдыр, сән ону охуйурсан, вә о да охуйур.", SURE[1]), SURE]
+    rules = rules_of(CleaningConfig(), ("az", "en"))
+    assert judge(pairs, rules).kept.tolist() == [True, False]
+    assert list(not_checked(rules, ("az", "en"))) == [
+        "data.clean.language, lines in Arab and Cyrl: az cannot be identified in it: not checked"
+    ]
+    assert list(not_checked(rules_of(CleaningConfig(language=None), ("az", "en")), ("az", "en"))) == []
 
 
 def test_a_code_of_no_language() -> None:

@@ -74,6 +74,12 @@ def test_nothing_is_said_of_lines_without_text() -> None:
         ("ja", "ja", ("Hira", "Kana", "Hani")),
         ("iw", "he", ("Hebr",)),
         ("fil", "tl", ("Latn",)),
+        ("shi", "shi", ("Latn", "Tfng", "Arab")),
+        ("az", "az", ("Latn", "Cyrl", "Arab")),
+        ("az-Cyrl", "az", ("Cyrl",)),
+        ("azj", "azj", ("Latn", "Cyrl", "Arab")),
+        ("arb", "arb", ("Arab",)),
+        ("mey", "mey", ()),  # of which CLDR says nothing: its script is not that of English
     ],
 )
 def test_codes(code: str, expected: str, written: tuple[str, ...]) -> None:
@@ -91,6 +97,8 @@ def test_languages_that_are_much_alike_count_as_one() -> None:
     assert identifier().knows("nb")
     assert identifier().knows("hr")
     assert not identifier().knows("tlh")  # Klingon
+    sotho = identifier().scores(["Ke rata ho bala libuka hobane li nthuta lintho tse ngata."])
+    assert identifier().doubt(*sotho, "nso").max() < 0
     croatian = identifier().scores(["Djeca trče po livadi iza kuće i smiju se."])
     assert identifier().doubt(*croatian, "sr").max() < 0
 
@@ -100,3 +108,27 @@ def test_codes_of_one_language_and_what_is_found_without_langcodes(monkeypatch: 
     assert [same_code(*both) for both in codes] == [True, True, False, False]
     monkeypatch.setitem(sys.modules, "langcodes", None)
     assert [same_code(*both) for both in codes] == [False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("code", "known", "unread"),
+    [
+        ("de", True, set()),
+        ("arb", True, set()),  # the usual form of `ar`
+        ("kik", True, set()),
+        ("zh-Hant", True, set()),
+        ("sr", True, set()),
+        ("sr-Cyrl", True, set()),
+        ("hr-Cyrl", True, set()),  # as `sr`, which is much like it
+        ("bs", False, set()),
+        ("nso", False, set()),
+        ("crh-Latn", True, set()),
+        ("az", True, {"Cyrl", "Arab"}),
+        ("az-Cyrl", False, {"Cyrl"}),
+        ("zh-Latn", False, {"Latn"}),
+        ("tlh", False, set()),
+    ],
+)
+def test_which_languages_are_known_in_which_scripts(code: str, known: bool, unread: set[str]) -> None:
+    assert identifier().knows(code) == known
+    assert identifier().unread_scripts(code) == unread

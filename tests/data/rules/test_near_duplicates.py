@@ -30,6 +30,8 @@ def test_near_duplicates(other: tuple[str, str]) -> None:
         (PAIR, (PAIR[0], "Das Jahr war gut.")),
         (("12.", "12."), ("13.", "13.")),
         (("a 1", "Seite 1"), ("a 2", "Seite 2")),
+        (("No. 1", "Nummer 1"), ("No. 2", "Nummer 2")),
+        (("Article 3", "Art. 3"), ("Article 4", "Art. 4")),
         (("half", "time out"), ("half time", "out")),
         (("नमस्ते जी", "hello there"), ("नमसत जी", "hello there")),
         (("你好吗朋友", "how are you"), ("你好吧朋友", "how are you")),

@@ -69,12 +69,70 @@ def test_what_is_left_alone(rule: str, text: str) -> None:
         ("in 1999 and 2012", "damals", True),
         ("no number", "keine Zahl", False),
         ("0", "00", False),
+        # Words for numbers above 9 too, but not for long ones.
+        ("25 dogs, 32 cats, 14 birds", "fünfundzwanzig Hunde, zweiunddreißig Katzen, vierzehn Vögel", False),
+        ("125 dogs, 132 cats", "einige Hunde und Katzen", True),
+        # Times of day, and nothing else, may differ by 12.
+        ("at 8 p.m.", "um 20 Uhr", False),
+        ("at 10 pm", "um 22 Uhr", False),
+        ("at 5.30 p.m.", "um 17:30", False),
+        ("at 5:30 p.m.", "kello 17.30", False),
+        ("下午3点", "à 15 h", False),
+        ("8 dogs", "20 Hunde", True),
+        ("born in 1991", "geboren 2003", True),
+        ("for 5.30 €", "für 17.30 €", True),
+        ("at 4 p.m.", "um 15 Uhr", True),
+        # The order of digits counts, that of the parts of a date does not.
+        ("4,728", "8,247", True),
+        ("in 2012", "im Jahr 2021", True),
+        ("1.5 km", "5.1 km", True),
+        ("on 3/12", "am 12.3.", False),
+        ("on June 12", "am 12.6.", False),
+        ("on June 12", "am 13.6.", True),
+        ("29 September 1918", "29.9.1918", False),
+        ("2020-05-12", "12.05.2020", False),
+        # Groups of two, three and four digits, and counting in ten thousands.
+        ("12,34,567", "1.234.567", False),
+        ("12,34,567", "1.234.576", True),
+        ("10 500 km", "10,500 km", False),
+        ("rooms 10 500", "Zimmer 500 und 10", False),
+        ("35,000", "3万5千", False),
+        ("35,000", "3万500", True),
+        ("£120 million", "1億2000万ポンド", False),
+        ("123,456,789", "1億2345万6789", False),
+        # Years.
+        ("the 1980s", "die 80er", False),
+        ("the 1980s", "die 90er", True),
+        ("the 19th century", "1800-talet", False),
+        # Units.
+        ("10 inches", "25 cm", False),
+        ("10 inches", "35 cm", True),
+        ("10 dogs", "25 Hunde", True),
+        ("2 to 4 inches", "50 bis 100 Millimeter", False),
+        ("80 degrees", "27 °C", False),
+        ("385 miles away, at 85 mph", "620 km entfernt, mit 137 km/h", False),
+        ("a 550-pound hog", "ein Schwein von 250 kg", False),
     ],
 )
 def test_digits(source: str, target: str, other: bool) -> None:
     for pair in ((source, target), (target, source)):
-        (score,) = scores.digits(*(Lines.of([side]) for side in pair))
+        (score,) = scores.digits(*(Lines.of([side]) for side in pair), ("en", "de"))
         assert (score > SETTINGS.digits) == other
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "other"),
+    [
+        ("at 7 a.m.", "saa 1 asubuhi", False),
+        ("at 5.30 p.m.", "saa 11.30 jioni", False),
+        ("at 7 a.m.", "saa 2 asubuhi", True),
+        ("7 dogs", "mbwa 1", True),
+    ],
+)
+def test_hours_from_sunrise(source: str, target: str, other: bool) -> None:
+    sides = [Lines.of([side]) for side in (source, target)]
+    assert (scores.digits(*sides, ("en", "sw")) > SETTINGS.digits).tolist() == [other]
+    assert (scores.digits(*sides, ("en", "de")) > SETTINGS.digits).all()
 
 
 @pytest.mark.parametrize(
@@ -92,6 +150,12 @@ def test_digits(source: str, target: str, other: bool) -> None:
         ("sr", "Dobar dan svima", False),
         ("sr-Cyrl", "Dobar dan svima vama", True),
         ("hi", "आप कैसे हैं", False),
+        ("zh", "影片 Star Wars 的导演是 George Lucas", False),
+        ("zh", "This line was not translated 你好", True),
+        ("am", "የCharlie Chaplin ፊልም ነው", False),
+        ("az", "Бу бир китабдыр, сән охуйурсан", False),
+        ("az-Latn", "Бу бир китабдыр, сән охуйурсан", True),
+        ("mey", "هذا كتاب جديد من المدرسة", False),
         ("de", "12 34 56 ...", False),
     ],
 )
@@ -121,7 +185,7 @@ def test_long_lines_without_spaces_take_no_longer_than_others() -> None:
         lines = Lines.of([text])
         for rule in (scores.encoding, scores.markup, scores.addresses, scores.symbols, scores.repetition):
             assert rule(lines).shape == (1,)
-        assert scores.digits(lines, Lines.of(["1"])).shape == scores.copies(lines, lines).shape == (1,)
+        assert scores.digits(lines, Lines.of(["1"]), ("en", "de")).shape == scores.copies(lines, lines).shape == (1,)
 
 
 TEXTS = st.lists(st.text("aB é?Ã¤â€™\u00a0»\ufffd1٢我<&;|!\n", max_size=40) | st.sampled_from(["ab" * 30, "ha " * 9]))
@@ -136,7 +200,7 @@ def test_a_pairs_scores_do_not_depend_on_the_other_pairs(sources: list[str], tar
         together = rule(Lines.of(sides[0]))
         assert together.dtype == np.float32
         assert together.tolist() == [float(rule(Lines.of([text]))[0]) for text in sides[0]]
-    for both in (scores.digits, scores.copies):
+    for both in (lambda *lines: scores.digits(*lines, ("en", "de")), scores.copies):
         together = both(*map(Lines.of, sides))
         assert together.dtype == np.float32
         assert together.tolist() == [float(both(Lines.of([one]), Lines.of([other]))[0]) for one, other in pairs]
