@@ -1,0 +1,183 @@
+"""What text becomes before it is cut into subwords, so that it is also what a model writes: NFC with single spaces,
+without invisible characters that mean nothing in the language; on the source, variants of a letter or sign become the
+plain one too.
+
+The rules are part of the SentencePiece model, so that every program that has the model applies them. NFC alone cannot
+be written as rules in all cases (accents may stand in any order and number), so `Tokenizer` computes it before; the
+rules have the frequent cases, for other programs. The characters themselves are Unicode's: UAX #15 (NFC), UAX #44
+(compatibility decompositions), UTS #51 (emoji).
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property, lru_cache
+from itertools import permutations
+
+import sentencepiece
+
+from nmt.data import sentencepiece_model
+
+NFC, FOLDED = "nmt_nfc", "nmt_nfc_folded"  # the names of our normalizations in a SentencePiece model
+SETTINGS = ("fold_source", "nfc")  # values of vocabulary.normalization: the others are SentencePiece's own
+
+# A character is used by a language if it stands, where it means something, in one line of so many.
+_LINES = 5000
+
+_SPACES = "".join(c for c in map(chr, range(0x3001)) if c.isspace() or unicodedata.category(c) == "Cc").replace(" ", "")
+_SOFT = "\u00ad\u2060\u2061\u2062\u2063\u2064\ufeff\ufff9\ufffa\ufffb"  # soft hyphen, word joiner, byte-order mark …
+_EMBEDDINGS = "".join(map(chr, [*range(0x202A, 0x202F), *range(0x2066, 0x2070)]))  # directions from here to there
+_SELECTORS = "".join(
+    map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)])
+)  # of variants of the character before
+_ZERO_WIDTH_SPACE, _JOINERS, _DIRECTIONS = "\u200b", "\u200c\u200d", "\u200e\u200f\u061c"
+INVISIBLE = frozenset(_SOFT + _EMBEDDINGS + _SELECTORS + _ZERO_WIDTH_SPACE + _JOINERS + _DIRECTIONS)
+
+# Scripts in which the joiners change the form of letters: Arabic to N'Ko, those of India, Myanmar, Khmer, Mongolian, …
+_SHAPED = (
+    "[\u0600-\u07ff\u0840-\u0dff\u1000-\u109f\u1780-\u18af\ua840-\uaaff\ufb50-\ufdff\ufe70-\ufefc\U00010a00-\U00011fff]"
+)
+# Scripts that have no space between words: Thai to Myanmar, Khmer, Tai, Balinese, Javanese, Cham, …
+_UNSPACED = "[\u0e00-\u109f\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\u1b00-\u1bff\ua980-\uaadf]"
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
+_MEANT = re.compile(
+    f"(?<={_SHAPED})[{_JOINERS}]|[{_JOINERS}](?={_SHAPED})"
+    f"|(?<={_UNSPACED}){_ZERO_WIDTH_SPACE}|{_ZERO_WIDTH_SPACE}(?={_UNSPACED})"
+)
+_ANY_DIRECTION = re.compile(f"[{_DIRECTIONS}]")
+
+# Behind these a selector chooses between the emoji and the sign, and a joiner makes one emoji of several.
+_EMOJI = [
+    *map(ord, "#*0123456789©®‼⁉™ℹ〰〽㊗㊙"),
+    *range(0x2194, 0x21AB), *range(0x231A, 0x2400), 0x24C2, *range(0x25AA, 0x25FF), *range(0x2600, 0x27C0),
+    0x2934, 0x2935, *range(0x2B05, 0x2B56), 0x1F004, 0x1F0CF, *range(0x1F170, 0x1F252), *range(0x1F300, 0x1F650),
+    *range(0x1F680, 0x1F700), *range(0x1F7E0, 0x1F7F1), *range(0x1F90C, 0x1FB00),
+]  # fmt: skip
+_EMOJI_SELECTORS, _JOINER = "\ufe0e\ufe0f", "\u200d"
+
+# Compatibility decompositions that give the same letter or sign in another form. Superscripts (m²), fractions (½) and
+# circles mean something else than the plain digits.
+_FORMS = ("wide", "narrow", "small", "vertical", "font", "initial", "medial", "final", "isolated")
+_LIGATURES = (range(0x250), range(0xFB00, 0xFB18), range(0x2E80, 0x2FE0))  # Latin, Armenian; radicals of Chinese
+_VOICED = "\uff9e\uff9f"  # half-width marks on katakana
+
+
+def nfc(text: str) -> str:
+    """A text as the rules expect it. They cannot name U+0000, so it becomes a space here."""
+    return unicodedata.normalize("NFC", text).replace("\0", " ")
+
+
+def plain(text: str) -> str:
+    """A text in NFC with single spaces, none at its ends."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+@dataclass
+class UsedCharacters:
+    """Finds, line by line, which characters the text of one language uses that would be removed or folded."""
+
+    lines: int = 0
+    _counts: Counter[str] = field(default_factory=Counter)  # lines with each of them
+
+    def add(self, lines: Sequence[str]) -> None:
+        self.lines += len(lines)
+        text = "\n".join(lines)
+        marked = [one for one in (_MEANT, _ANY_DIRECTION, _variant_signs()) if one.search(text)]
+        for line in lines if marked else ():
+            self._counts.update({found for one in marked for found in one.findall(line) if _is_meant(found, line)})
+
+    @property
+    def found(self) -> frozenset[str]:
+        """Those of at least one line in 5,000."""
+        return frozenset(one for one, count in self._counts.items() if count * _LINES >= self.lines)
+
+
+def _is_meant(character: str, line: str) -> bool:
+    return character not in _DIRECTIONS or bool(_RIGHT_TO_LEFT.search(line))
+
+
+@dataclass(frozen=True)
+class Normalization:
+    """name: in the SentencePiece model; charsmap: the rules, as SentencePiece has them."""
+
+    name: str
+    charsmap: bytes
+
+    @classmethod
+    def of(cls, setting: str, side: int, used: Iterable[str] = ()) -> "Normalization":
+        """That of a side (0 source, 1 target) for a setting of `SETTINGS`. used: what the side's language uses of the
+        characters that would be removed or folded."""
+        folds = setting == "fold_source" and side == 0
+        return _compiled(FOLDED if folds else NFC, frozenset(used), folds)
+
+    def apply(self, text: str) -> str:
+        """The text, normalized."""
+        return str(self._processor.Normalize(nfc(text))).replace("\u2581", " ").strip(" ")
+
+    @cached_property
+    def _processor(self) -> sentencepiece.SentencePieceProcessor:
+        processor = sentencepiece.SentencePieceProcessor()
+        proto = sentencepiece_model.with_normalization(sentencepiece_model.smallest(), self.name, self.charsmap)
+        processor.LoadFromSerializedProto(proto)
+        return processor
+
+
+@lru_cache(8)  # each takes a tenth of a second
+def _compiled(name: str, used: frozenset[str], folds: bool) -> Normalization:
+    rules = dict(_composed())
+    if folds:
+        rules |= {given: plain for given, plain in _folded().items() if given[0] not in used or given[0].isalnum()}
+    rules |= dict.fromkeys(_SPACES.replace("\0", "") + "\u2581", " ")  # SentencePiece writes U+2581 for a space
+    rules |= dict.fromkeys(INVISIBLE - used, "")
+    for base in map(chr, _EMOJI):
+        kept = [base + _JOINER, *(base + one for one in _EMOJI_SELECTORS), base + _EMOJI_SELECTORS[-1] + _JOINER]
+        rules |= {one: one for one in kept}
+    return Normalization(name, sentencepiece_model.compile_rules(rules))
+
+
+@cache
+def _composed() -> Mapping[str, str]:
+    """Sequences that NFC changes: characters of which it has others, and letters with up to three accents. Without
+    Hangul, which has 11,000 syllables."""
+    rules = {}
+    for character in map(chr, [*range(0xA0, 0x3400), *range(0xF900, 0x12000), *range(0x1D100, 0x1D200)]):
+        composed, decomposed = (unicodedata.normalize(form, character) for form in ("NFC", "NFD"))
+        if composed != character:
+            rules[character] = composed
+        elif len(decomposed) > 1:
+            for accents in permutations(decomposed[1:]):
+                for count in range(len(accents)):
+                    begun = unicodedata.normalize("NFC", decomposed[0] + "".join(accents[:count]))
+                    given = begun + "".join(accents[count:])
+                    if unicodedata.normalize("NFC", given) == composed:
+                        rules[given] = composed
+    return rules | {c: unicodedata.normalize("NFC", c) for c in map(chr, range(0x2F800, 0x2FA1E))}
+
+
+@cache
+def _folded() -> Mapping[str, str]:
+    """Characters that are forms of others: full width, half width, ligatures, mathematical alphabets, the forms that
+    Arabic letters have within a word."""
+    rules = {}
+    for code in [*range(0x80, 0x3400), *range(0xF900, 0x10000), *range(0x1D400, 0x1D800), *range(0x1EE00, 0x1EF00)]:
+        character = chr(code)
+        form = unicodedata.decomposition(character).partition(">")[0].removeprefix("<")
+        becomes = unicodedata.normalize("NFKC", character)
+        is_ligature = (
+            form == "compat" and any(code in some for some in _LIGATURES) and not unicodedata.combining(character)
+        )
+        if (form in _FORMS or is_ligature) and becomes.strip() == becomes != "" and becomes != character:
+            rules[character] = becomes
+            for mark in _VOICED if form == "narrow" else "":
+                if len(both := unicodedata.normalize("NFKC", character + mark)) == 1:
+                    rules[character + mark] = both
+    return rules
+
+
+@cache
+def _variant_signs() -> re.Pattern[str]:
+    """Finds what would be folded, but for letters and digits: full-width punctuation, for example."""
+    signs = (given for given in _folded() if len(given) == 1 and not given.isalnum())
+    return re.compile(f"[{re.escape(''.join(signs))}]")
