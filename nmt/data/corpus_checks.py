@@ -78,8 +78,8 @@ def not_written(changes: Sequence[SideChanges]) -> Iterator[str]:
         if 1000 * target.not_written >= max(1, target.lines):
             yield (
                 f"data.train: a model cannot write {target.not_written:,} of {target.lines:,} target lines as they "
-                f"are, because the vocabulary changes {shown(target.lost_characters)}: vocabulary.normalization=nfc keeps "
-                "text as it is, and vocabulary.byte_fallback=true can write every character"
+                f"are, because the vocabulary changes {shown(target.lost_characters)}: set "
+                "vocabulary.normalization=fold_source vocabulary.byte_fallback=true"
             )
 
 

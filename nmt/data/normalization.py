@@ -33,7 +33,8 @@ _SELECTORS = "".join(
     map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)])
 )  # of variants of the character before
 _ZERO_WIDTH_SPACE, _JOINERS, _DIRECTIONS = "\u200b", "\u200c\u200d", "\u200e\u200f\u061c"
-INVISIBLE = frozenset(_SOFT + _EMBEDDINGS + _SELECTORS + _ZERO_WIDTH_SPACE + _JOINERS + _DIRECTIONS)
+MEANINGLESS = frozenset(_SOFT + _EMBEDDINGS + _SELECTORS)  # in every language, but for selectors behind emoji
+INVISIBLE = MEANINGLESS | frozenset(_ZERO_WIDTH_SPACE + _JOINERS + _DIRECTIONS)
 
 # Scripts in which the joiners change the form of letters: Arabic to N'Ko, those of India, Myanmar, Khmer, Mongolian, …
 _SHAPED = (

@@ -13,7 +13,7 @@ import sentencepiece
 
 from nmt.config import schema
 from nmt.data import normalization, sentencepiece_model
-from nmt.data.normalization import Normalization, UsedCharacters
+from nmt.data.normalization import Normalization, UsedCharacters, plain
 from nmt.errors import NmtError
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
@@ -96,6 +96,11 @@ class Tokenizer:
     def written(self, texts: list[str]) -> list[str]:
         """What a model writes where each text is meant: the text as it comes back from its subwords."""
         return self.decode(self.encode(texts))
+
+    def changed(self, texts: list[str]) -> dict[str, str]:
+        """The texts that a model cannot write as they are, each with what is written instead. NFC and the number of
+        spaces do not count."""
+        return {text: back for text, back in zip(texts, self.written(texts), strict=True) if plain(text) != plain(back)}
 
     def normalized_by(self, of: Normalization) -> "Tokenizer":
         """One with the same subwords, and another normalization of text."""

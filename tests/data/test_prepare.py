@@ -283,7 +283,7 @@ def test_sampling_reads_every_corpus(run: Config) -> None:
     third = prepare(changed(run, vocabulary={"sample_sentences": 100}))
     lines = [line for corpus in run.data.train for line in read_lines(Path(str(corpus.source)))]
     alone = vocabulary.learn([side for line in lines[::3] for side in (line, line[::-1])], run.vocabulary)
-    assert third.vocabulary.source.proto == alone.proto
+    assert third.vocabulary.target.proto == alone.proto
 
 
 @given(st.integers(0, 100), st.data())

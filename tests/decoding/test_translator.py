@@ -481,7 +481,7 @@ def test_a_prefix_that_the_vocabulary_cannot_write(caplog: pytest.LogCaptureFixt
     assert found[3].startswith("three") and "four" in found[3]
     [record] = caplog.records
     assert "line 11: its prefix 'one Ł' (and those of 2 later lines)" in record.getMessage()
-    assert "left out, which gives 'one" in record.getMessage()
+    assert "cannot be written as given, because of the model's vocabulary: it becomes 'one" in record.getMessage()
     assert translator.counts == LineCounts(lines=4, prefixes=3)
     assert list(translator.stream(["the old barn"], prefixes=["in the"])) == found[2:3]
 
@@ -727,8 +727,8 @@ def test_glossary_terms_that_the_vocabulary_cannot_write(tmp_path: Path, caplog:
         Glossary([("two", "pears"), ("red", "Łódź"), ("one", "Łódź"), ("old", "apples")]), "terms.tsv"
     )
     assert [record.getMessage() for record in caplog.records] == [
-        "terms.tsv: 1 of 3 target terms have characters that the model's vocabulary lacks, such as 'Łódź': "
-        "translations cannot contain them"
+        "terms.tsv: target terms: 1 of 3 cannot be written as given, because the model's vocabulary changes them: "
+        "'Łódź' becomes '⁇ d ⁇'"
     ]
     caplog.clear()
     translator.use_glossary(Glossary([("two", "pears")]), "terms.tsv")
@@ -746,7 +746,7 @@ def test_a_glossary_of_which_nothing_is_found_is_said(caplog: pytest.LogCaptureF
         log_counts(LineCounts(lines=3), None)
     assert [record.getMessage() for record in caplog.records] == [
         f"glossary: none of its source terms occurs in the {len(LINES)} lines",
-        "2 of 3 prefixes have characters that the model's vocabulary lacks: translated without these characters",
+        "2 of 3 prefixes cannot be written as given: translations begin with what the vocabulary makes of them",
     ]
 
 
