@@ -146,7 +146,7 @@ def _composed() -> Mapping[str, str]:
     for character in map(chr, [*range(0xA0, 0x3400), *range(0xF900, 0x12000), *range(0x1D100, 0x1D200)]):
         composed, decomposed = (unicodedata.normalize(form, character) for form in ("NFC", "NFD"))
         if composed != character:
-            rules[character] = composed
+            rules |= {} if character.isspace() else {character: composed}
         elif len(decomposed) > 1:
             for accents in permutations(decomposed[1:]):
                 for count in range(len(accents)):
