@@ -142,11 +142,12 @@ def _compiled(name: str, used: frozenset[str], folds: bool) -> Normalization:
 def _composed() -> Mapping[str, str]:
     """Sequences that NFC changes: characters of which it has others, and letters with up to three accents. Without
     Hangul, which has 11,000 syllables."""
-    rules = {}
+    rules = dict[str, str]()
     for character in map(chr, [*range(0xA0, 0x3400), *range(0xF900, 0x12000), *range(0x1D100, 0x1D200)]):
         composed, decomposed = (unicodedata.normalize(form, character) for form in ("NFC", "NFD"))
         if composed != character:
-            rules |= {} if character.isspace() else {character: composed}
+            if not character.isspace():
+                rules[character] = composed
         elif len(decomposed) > 1:
             for accents in permutations(decomposed[1:]):
                 for count in range(len(accents)):

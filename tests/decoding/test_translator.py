@@ -736,6 +736,29 @@ def test_glossary_terms_that_the_vocabulary_cannot_write(tmp_path: Path, caplog:
     assert not caplog.records
 
 
+def test_what_the_vocabulary_would_change_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    """Glossary, prefixes and banned words alike; a vocabulary that writes text as it is changes none."""
+    changes = vocabularies.learn([" ".join(WORDS)] * 20, schema.VocabularyConfig(size=300, normalization="nmt_nfkc"))
+    torch.manual_seed(4)
+    model = Transformer(SIZES, len(changes), len(changes), PAD).eval()
+    for tokenizer in (changes, vocabularies.learn([" ".join(WORDS)] * 20, schema.VocabularyConfig(size=300))):
+        both = Vocabulary(tokenizer, tokenizer)
+        translator = Translator(PyTorchEngine([model], CPU), both, replace(DECODING, banned=("pears", "m²")))
+        translator.hypotheses(LINES[:2], prefixes=["5 m²", "e\u0301 two"])
+        translator.hypotheses(LINES[:2])  # banned words are said once
+        translator.use_glossary(Glossary([("two", "pears"), ("red", "（rot）")]), "terms.tsv")
+        found = [record.getMessage() for record in caplog.records]
+        assert found == (tokenizer is changes) * [
+            "line 1: its prefix '5 m²' cannot be written as given, because of the model's vocabulary: it becomes "
+            "'5 m2'",
+            "decoding.banned: 1 of 2 cannot be written as given, because the model's vocabulary changes them: 'm²' "
+            "becomes 'm2'",
+            "terms.tsv: target terms: 1 of 2 cannot be written as given, because the model's vocabulary changes them: "
+            "'（rot）' becomes '(rot)'",
+        ]
+        caplog.clear()
+
+
 def test_a_glossary_of_which_nothing_is_found_is_said(caplog: pytest.LogCaptureFixture) -> None:
     translator = new_translator()
     translator.use_glossary(Glossary([("zebra", "pears")]), "terms.tsv")
