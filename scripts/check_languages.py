@@ -48,14 +48,16 @@ def _learned(lines: list[str], setting: str, used: UsedCharacters) -> Tokenizer:
 
 
 def _share_equal(lines: list[str], subwords: Tokenizer, removed: Collection[str]) -> float:
-    """The share of the lines that come back equal."""
+    """The share of the lines that come back equal. removed: characters that do not count."""
 
-    def compared(text: str) -> str:
-        return plain("".join(" " if unicodedata.category(one) == "Cc" else one for one in text if one not in removed))
+    def without(text: str) -> str:
+        return "".join(one for one in text if one not in removed)
 
-    return sum(
-        compared(line) == compared(back) for line, back in zip(lines, subwords.written(lines), strict=True)
-    ) / len(lines)
+    def given(line: str) -> str:
+        return plain("".join(" " if unicodedata.category(one) == "Cc" else one for one in without(line)))
+
+    back = map(without, subwords.written(lines))  # as it is written, not in NFC again
+    return sum(map(str.__eq__, map(given, lines), back)) / len(lines)
 
 
 def _named(counts: Counter[str], some: Collection[str]) -> str:

@@ -43,11 +43,11 @@ _SHAPED = (
 # Scripts that have no space between words: Thai to Myanmar, Khmer, Tai, Balinese, Javanese, Cham, …
 _UNSPACED = "[\u0e00-\u109f\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\u1b00-\u1bff\ua980-\uaadf]"
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
-_MEANT = re.compile(
-    f"(?<={_SHAPED})[{_JOINERS}]|[{_JOINERS}](?={_SHAPED})"
-    f"|(?<={_UNSPACED}){_ZERO_WIDTH_SPACE}|{_ZERO_WIDTH_SPACE}(?={_UNSPACED})"
-)
-_ANY_DIRECTION = re.compile(f"[{_DIRECTIONS}]")
+_MEANT = {
+    character: re.compile(f"{letters}{character}|{character}{letters}")
+    for characters, letters in ((_JOINERS, _SHAPED), (_ZERO_WIDTH_SPACE, _UNSPACED))
+    for character in characters
+}
 
 # Behind these a selector chooses between the emoji and the sign, and a joiner makes one emoji of several.
 _EMOJI = [
@@ -84,10 +84,9 @@ class UsedCharacters:
 
     def add(self, lines: Sequence[str]) -> None:
         self.lines += len(lines)
-        text = "\n".join(lines)
-        marked = [one for one in (_MEANT, _ANY_DIRECTION, _variant_signs()) if one.search(text)]
-        for line in lines if marked else ():
-            self._counts.update({found for one in marked for found in one.findall(line) if _is_meant(found, line)})
+        for line in lines:
+            if not line.isascii() and (found := set(_candidates().findall(line))):
+                self._counts.update(one for one in found if _is_meant(one, line))
 
     @property
     def found(self) -> frozenset[str]:
@@ -96,7 +95,10 @@ class UsedCharacters:
 
 
 def _is_meant(character: str, line: str) -> bool:
-    return character not in _DIRECTIONS or bool(_RIGHT_TO_LEFT.search(line))
+    """Whether a character of a line means something there."""
+    if character in _DIRECTIONS:
+        return bool(_RIGHT_TO_LEFT.search(line))
+    return character not in _MEANT or bool(_MEANT[character].search(line))
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,8 @@ def _folded() -> Mapping[str, str]:
 
 
 @cache
-def _variant_signs() -> re.Pattern[str]:
-    """Finds what would be folded, but for letters and digits: full-width punctuation, for example."""
-    signs = (given for given in _folded() if len(given) == 1 and not given.isalnum())
-    return re.compile(f"[{re.escape(''.join(signs))}]")
+def _candidates() -> re.Pattern[str]:
+    """Finds what would be removed or folded unless a language uses it: of what is folded, no letters and digits, but
+    full-width punctuation, for example."""
+    signs = "".join(given for given in _folded() if len(given) == 1 and not given.isalnum())
+    return re.compile(f"[{re.escape(signs)}{_JOINERS}{_ZERO_WIDTH_SPACE}{_DIRECTIONS}]")

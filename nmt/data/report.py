@@ -120,6 +120,10 @@ def nothing_left(counts: CorpusCounts, what: str = "data.train", advice: str = "
     return NmtError(f"{what}: none of the {counts.read:,} pairs can be used for training: {dropped}{advice}")
 
 
+_CHANGES = ["change", "lines", "characters", "which"]
+_TEXT_COLUMNS = {_CHANGES[0]: (3,)}  # by a table's first heading: the columns after the first that hold no numbers
+
+
 @dataclass(frozen=True)
 class DataReport:
     """What the training data holds and what was dropped from it. As text: two tables, another one with data.clean, and
@@ -137,7 +141,7 @@ class DataReport:
         return cls(tuple(recorded["languages"]), tuple(recorded["labels"]), counts_from(recorded["counts"]), changes)
 
     def __str__(self) -> str:
-        return "\n\n".join(map(table, self.tables()))
+        return "\n\n".join(table(rows, left=[0, *_TEXT_COLUMNS.get(rows[0][0], ())]) for rows in self.tables())
 
     def tables(self) -> tuple[list[list[str]], ...]:
         """The pairs of each corpus that were read, dropped and kept; those dropped by each rule of data.clean, if there
@@ -168,7 +172,7 @@ class DataReport:
                 number = f"{side.not_written:,} of {side.lines:,}"
                 which = shown(side.lost_characters)
                 rows.append([f"cannot be written: {name} ({language})", number, "", which])
-        return [["change", "lines", "characters", "which"], *rows] if rows else []
+        return [_CHANGES, *rows] if rows else []
 
     @staticmethod
     def _headings(total: CorpusCounts) -> list[str]:
