@@ -283,8 +283,9 @@ def test_what_is_written_is_the_text_and_what_is_removed_is_said(
     assert prepared.vocabulary.shared is not bool(sides)
     assert target.written([PERSIAN]) == [PERSIAN]
     assert source.encode(["alpha Peter gamma"]) == source.encode([f"alpha {HYPHENATED} ｇａｍｍａ"])
-    first = next(iter(prepared.train.pairs(np.arange(1))))
-    assert [row.tolist()[:-1] for row in first] == source.encode(["alpha Peter beta gamma 0"])
+    [[first], [translation]] = prepared.train.pairs(np.arange(1))
+    assert [first.tolist()[:-1]] == source.encode(["alpha Peter beta gamma 0"])
+    assert [translation.tolist()[:-1]] == target.encode([f"{PERSIAN} 0"])
     *_, heading, removed = str(prepared.report).split("\n")
     assert heading.split() == ["change", "lines", "characters", "which"]
     assert removed.split()[:3] == ["invisible,", "removed:", "source"] and removed.endswith("10  U+00AD SOFT HYPHEN 10")
