@@ -34,11 +34,13 @@ _SELECTORS = "".join(
 )  # of variants of the character before
 _ZERO_WIDTH_SPACE, _JOINERS, _DIRECTIONS = "\u200b", "\u200c\u200d", "\u200e\u200f\u061c"
 MEANINGLESS = frozenset(_SOFT + _EMBEDDINGS + _SELECTORS)  # in every language, but for selectors behind emoji
+CONTROLS = frozenset(one for one in _SPACES if unicodedata.category(one) == "Cc" and one != "\t")
 INVISIBLE = MEANINGLESS | frozenset(_ZERO_WIDTH_SPACE + _JOINERS + _DIRECTIONS)
 
 # Scripts in which the joiners change the form of letters: Arabic to N'Ko, those of India, Myanmar, Khmer, Mongolian, …
 _SHAPED = (
-    "[\u0600-\u07ff\u0840-\u0dff\u1000-\u109f\u1780-\u18af\ua840-\uaaff\ufb50-\ufdff\ufe70-\ufefc\U00010a00-\U00011fff]"
+    "[\u0600-\u07ff\u0840-\u0dff\u1000-\u109f\u1780-\u18af\u1900-\u1c4f\ua840-\uaaff\ufb50-\ufdff\ufe70-\ufefc"
+    "\U00010a00-\U00011fff\U0001e900-\U0001e95f]"
 )
 # Scripts that have no space between words: Thai to Myanmar, Khmer, Tai, Balinese, Javanese, Cham, …
 _UNSPACED = "[\u0e00-\u109f\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\u1b00-\u1bff\ua980-\uaadf]"

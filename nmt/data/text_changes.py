@@ -1,16 +1,17 @@
-"""What the subwords of a side change in its text: invisible characters that are removed, and lines that a model cannot
-write as they are, because encoding and decoding changes them."""
+"""What the subwords of a side change in its text: invisible characters that are removed, or become a space, and lines
+that a model cannot write as they are, because encoding and decoding changes them."""
 
 from collections import Counter
 
 import numpy as np
 import numpy.typing as npt
 
-from nmt.data.normalization import INVISIBLE, plain
+from nmt.data.normalization import CONTROLS, INVISIBLE, plain
 from nmt.data.report import SideChanges
 from nmt.data.rules.characters import Lines
 from nmt.data.vocabulary import Tokenizer
 
+_UNSEEN = INVISIBLE | CONTROLS
 _SHOWN = 30  # characters of each kind that are listed
 _UNKNOWN, _SAME, _CHANGES = 0, 1, 2  # of a character
 
@@ -40,25 +41,25 @@ class TextChanges:
 
     def _change(self, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Which characters may change, looked at alone: [codes]."""
-        given = [f"a{chr(code)}a" for code in codes.tolist()]
-        found = [plain(one) != back for one, back in zip(given, self._tokenizer.written(given), strict=True)]
-        if not self._written:
-            found = [one and chr(code) in INVISIBLE for one, code in zip(found, codes.tolist(), strict=True)]
+        characters = list(map(chr, codes.tolist()))
+        given = [f"a{one}a" for one in characters]
+        found = [
+            (one in _UNSEEN and one not in back) or (self._written and plain(text) != back)
+            for one, text, back in zip(characters, given, self._tokenizer.written(given), strict=True)
+        ]
         return np.array(found, np.bool_)
 
     def _compare(self, texts: list[str]) -> None:
         for text, back in zip(texts, self._tokenizer.written(texts), strict=True):
-            given = plain(text)
-            missing = Counter(given) - Counter(back)
-            if self._written and _visible(given) != _visible(back):
+            if self._written and _seen(text) != _seen(back):
                 self._not_written += 1
-                self._lost += missing
+                self._lost += Counter(plain(text)) - Counter(back)
             else:
-                self._removed.update({one: count for one, count in missing.items() if one in INVISIBLE})
+                self._removed += Counter(one for one in text if one in _UNSEEN) - Counter(back)
 
 
-def _visible(text: str) -> str:
-    return plain("".join(character for character in text if character not in INVISIBLE))
+def _seen(text: str) -> str:
+    return plain("".join(" " if one in CONTROLS else one for one in text if one not in INVISIBLE))
 
 
 def _sorted(counts: Counter[str]) -> list[tuple[str, int]]:
