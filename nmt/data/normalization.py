@@ -23,8 +23,9 @@ from nmt.data import sentencepiece_model
 NFC, FOLDED = "nmt_nfc", "nmt_nfc_folded"  # the names of our normalizations in a SentencePiece model
 SETTINGS = ("fold_source", "nfc")  # values of vocabulary.normalization: the others are SentencePiece's own
 
-# A character is used by a language if it stands, where it means something, in one line of so many.
-_LINES = 5000
+# A language uses an invisible character if it stands, where it means something, in one line of so many; and a form of a
+# sign, such as a full-width comma, if the text has more than a few that came from elsewhere.
+_LINES, _LINES_OF_SIGNS = 5000, 100
 
 _SPACES = "".join(c for c in map(chr, range(0x3001)) if c.isspace() or unicodedata.category(c) == "Cc").replace(" ", "")
 _SOFT = "\u00ad\u2060\u2061\u2062\u2063\u2064\ufeff\ufff9\ufffa\ufffb"  # soft hyphen, word joiner, byte-order mark …
@@ -92,8 +93,11 @@ class UsedCharacters:
 
     @property
     def found(self) -> frozenset[str]:
-        """Those of at least one line in 5,000."""
-        return frozenset(one for one, count in self._counts.items() if count * _LINES >= self.lines)
+        """Those of at least one line in 5,000; of signs, one in 100."""
+        rates = (
+            (one, count * (_LINES if one in INVISIBLE else _LINES_OF_SIGNS)) for one, count in self._counts.items()
+        )
+        return frozenset(one for one, rate in rates if rate >= self.lines)
 
 
 def _is_meant(character: str, line: str) -> bool:

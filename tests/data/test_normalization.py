@@ -99,6 +99,8 @@ def test_what_a_language_uses_is_found_in_its_text(lines: list[str], used: str) 
     found.add(["one line"] * 3)
     found.add(lines)
     assert found.found == frozenset(used)
+    found.add(["one line"] * 150)
+    assert found.found == frozenset(used) & INVISIBLE
     found.add(["one line"] * 5000)
     assert not found.found
 
