@@ -30,9 +30,7 @@ _LINES, _LINES_OF_SIGNS = 5000, 100
 _SPACES = "".join(c for c in map(chr, range(0x3001)) if c.isspace() or unicodedata.category(c) == "Cc").replace(" ", "")
 _SOFT = "\u00ad\u2060\u2061\u2062\u2063\u2064\ufeff\ufff9\ufffa\ufffb"  # soft hyphen, word joiner, byte-order mark …
 _EMBEDDINGS = "".join(map(chr, [*range(0x202A, 0x202F), *range(0x2066, 0x2070)]))  # directions from here to there
-_SELECTORS = "".join(
-    map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)])
-)  # of variants of the character before
+_SELECTORS = "".join(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))  # of a variant of what is before
 _ZERO_WIDTH_SPACE, _JOINERS, _DIRECTIONS = "\u200b", "\u200c\u200d", "\u200e\u200f\u061c"
 MEANINGLESS = frozenset(_SOFT + _EMBEDDINGS + _SELECTORS)  # in every language, but for selectors behind emoji
 CONTROLS = frozenset(one for one in _SPACES if unicodedata.category(one) == "Cc" and one != "\t")
@@ -52,7 +50,8 @@ _MEANT = {
     for character in characters
 }
 
-# Behind these a selector chooses between the emoji and the sign, and a joiner makes one emoji of several.
+# Behind these a selector chooses between the emoji and the sign, and, but for keys of a telephone, a joiner makes one
+# emoji of several.
 _EMOJI = [
     *map(ord, "#*0123456789©®‼⁉™ℹ〰〽㊗㊙"),
     *range(0x2194, 0x21AB), *range(0x231A, 0x2400), 0x24C2, *range(0x25AA, 0x25FF), *range(0x2600, 0x27C0),
@@ -141,8 +140,8 @@ def _compiled(name: str, used: frozenset[str], folds: bool) -> Normalization:
     rules |= dict.fromkeys(_SPACES.replace("\0", "") + "\u2581", " ")  # SentencePiece writes U+2581 for a space
     rules |= dict.fromkeys(INVISIBLE - used, "")
     for base in map(chr, _EMOJI):
-        kept = [base + _JOINER, *(base + one for one in _EMOJI_SELECTORS), base + _EMOJI_SELECTORS[-1] + _JOINER]
-        rules |= {one: one for one in kept}
+        kept = [*_EMOJI_SELECTORS, *([] if base.isascii() else [_JOINER, _EMOJI_SELECTORS[-1] + _JOINER])]
+        rules |= {base + one: base + one for one in kept}
     return Normalization(name, sentencepiece_model.compile_rules(rules))
 
 
