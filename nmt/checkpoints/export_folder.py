@@ -15,7 +15,7 @@ SOURCE, TARGET = "source.spm", "target.spm"  # the names that MarianTokenizer lo
 
 
 def write(folder: Path, settings: Config, vocabulary_: Vocabulary) -> None:
-    """Write the settings and both SentencePiece models (two equal files for a shared vocabulary)."""
+    """Write the settings and both SentencePiece models."""
     (folder / SETTINGS).write_text(to_yaml(settings), encoding="utf-8")
     (folder / SOURCE).write_bytes(vocabulary_.source.proto)
     (folder / TARGET).write_bytes(vocabulary_.target.proto)
@@ -38,10 +38,12 @@ def load_config(folder: Path) -> Config:
     return schema.parse(text, str(path))
 
 
-def load_vocabulary(folder: Path) -> Vocabulary:
-    """The vocabulary in an exported folder. Raises NmtError if a side is missing or damaged."""
+def load_vocabulary(folder: Path, settings: Config) -> Vocabulary:
+    """The vocabulary in an exported folder with these settings. Raises NmtError if a side is missing or damaged."""
     source, target = vocabulary.load(folder / SOURCE), vocabulary.load(folder / TARGET)
-    return Vocabulary(source, source if source.proto == target.proto else target)
+    if source.proto == target.proto:
+        return Vocabulary(source, source)
+    return Vocabulary(source, target, same_subwords=settings.vocabulary.shared)
 
 
 def longest_position(settings: Config) -> int:

@@ -102,7 +102,7 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
 
     vocabulary = checkpoint.vocabulary
     protos = {_SOURCE: vocabulary.source.proto}
-    if not vocabulary.shared:
+    if vocabulary.source is not vocabulary.target:
         protos[_TARGET] = vocabulary.target.proto
     tensors = {_WEIGHT + name: weight for name, weight in checkpoint.weights.items()}
     tensors |= {name: torch.frombuffer(bytearray(proto), dtype=torch.uint8) for name, proto in protos.items()}
@@ -133,7 +133,7 @@ def load(path: Path) -> Checkpoint:
         tensors = file.tensors()
         digest = file.digest
     protos = {name: tensors.pop(name).numpy().tobytes() for name in (_SOURCE, _TARGET) if name in tensors}
-    vocabulary = _vocabulary(path, protos)
+    vocabulary = _vocabulary(path, protos, config)
     weights = {name.removeprefix(_WEIGHT): tensor for name, tensor in tensors.items()}
     try:
         expected = build.build_on_meta(config.model, len(vocabulary.source), len(vocabulary.target), PAD)
@@ -176,7 +176,7 @@ def load_arrays(path: Path) -> Arrays:
         arrays = file.arrays()
         digest = file.digest
     protos = {name: bytes(arrays.pop(name).content) for name in (_SOURCE, _TARGET) if name in arrays}
-    vocabulary = _vocabulary(path, protos)
+    vocabulary = _vocabulary(path, protos, config)
     weights = {name.removeprefix(_WEIGHT): _as_float32(array) for name, array in arrays.items()}
     return Arrays(config, vocabulary, weights, digest)
 
@@ -200,11 +200,11 @@ def _is_finite(weight: Array) -> bool:
     return bool(np.isfinite(weight.numbers()).all())
 
 
-def _vocabulary(path: Path, protos: Mapping[str, bytes]) -> Vocabulary:
+def _vocabulary(path: Path, protos: Mapping[str, bytes], config: Config) -> Vocabulary:
     source = target = Tokenizer(protos[_SOURCE], f"{path}: vocabulary")
     if _TARGET in protos:
         target = Tokenizer(protos[_TARGET], f"{path}: target vocabulary")
-    return Vocabulary(source, target)
+    return Vocabulary(source, target, same_subwords=_TARGET in protos and config.vocabulary.shared)
 
 
 def load_provenance(path: Path) -> dict[str, Any]:

@@ -24,8 +24,11 @@ class VocabularyConfig:
         1.0, "share of the text's characters to include; 0.9995 for Chinese or Japanese", at_least=0.98, at_most=1
     )
     byte_fallback: bool = setting(True, "write characters outside the vocabulary as bytes: none is unknown")
-    normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = setting(
-        "nmt_nfkc", "SentencePiece's rule for normalising text; `_cf` also lower-cases"
+    normalization: Literal["fold_source", "nfc", "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = setting(
+        "fold_source",
+        "how text is normalised: `nfc`: NFC with single spaces, without invisible characters that mean nothing; "
+        "`fold_source`: on the source also forms of a letter, such as full width, as the plain one; others: "
+        "SentencePiece's rules, which also change what is written; `_cf` also lower-cases",
     )
     sample_sentences: int = setting(1_000_000, "pairs to learn it from, drawn evenly from each corpus", at_least=1)
     source_model: str | None = setting(None, "use this SentencePiece model instead of learning one", path=True)

@@ -16,6 +16,7 @@ The rules, which do not warn in cases of doubt:
 6. Two codes of one language, such as `de` and `deu`: they would be two languages to the model.
 7. Copies. In more than half of the pairs the target is the source, although the languages differ (`en-GB` and `en-US`
    do not).
+8. Not written. The vocabulary changes at least 1 in 1,000 target lines, so that a model cannot write them as they are.
 
 Rules 2, 3 and 7 look at the first 5,000 pairs, those with an empty side left out, and need 300 of them.
 """
@@ -31,7 +32,7 @@ import numpy as np
 from nmt.config import schema
 from nmt.config.language_codes import base
 from nmt.data.corpus import Pair
-from nmt.data.report import CorpusCounts
+from nmt.data.report import CorpusCounts, SideChanges, shown
 from nmt.data.rules.languages import same_code
 
 SAMPLE = 5000  # pairs of each corpus that rules 2, 3 and 7 look at
@@ -68,6 +69,17 @@ def of_languages(data: schema.DataConfig) -> Iterator[str]:
             yield (
                 f"data.validation, {one.label}: {pair.source} to {pair.target} is not trained (zero-shot): its scores "
                 "may be bad, and the best checkpoint is chosen by them too"
+            )
+
+
+def not_written(changes: Sequence[SideChanges]) -> Iterator[str]:
+    """Rule 8. changes: of source and target."""
+    for target in changes[1:]:
+        if 1000 * target.not_written >= max(1, target.lines):
+            yield (
+                f"data.train: a model cannot write {target.not_written:,} of {target.lines:,} target lines as they "
+                f"are, because the vocabulary changes {shown(target.lost_characters)}: set "
+                "vocabulary.normalization=fold_source vocabulary.byte_fallback=true"
             )
 
 

@@ -204,14 +204,14 @@ def _tagged(tokens: TokenStore, tags: list[int]) -> TokenStore:
 
 def _encoders(vocabulary: Vocabulary) -> Encoders:
     source = WordEncoder(vocabulary.source)
-    return source, source if vocabulary.shared else WordEncoder(vocabulary.target)
+    return source, source if vocabulary.source is vocabulary.target else WordEncoder(vocabulary.target)
 
 
 def _dropout_encoders(vocabulary: Vocabulary, dropout: float) -> tuple[DropoutEncoder, DropoutEncoder] | None:
     if not dropout:
         return None
     source = DropoutEncoder(vocabulary.source, dropout)
-    return source, source if vocabulary.shared else DropoutEncoder(vocabulary.target, dropout)
+    return source, source if vocabulary.source is vocabulary.target else DropoutEncoder(vocabulary.target, dropout)
 
 
 def _random(*names: int) -> np.random.Generator:

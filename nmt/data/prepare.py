@@ -17,10 +17,11 @@ from typing import TypeVar
 
 from nmt.config import schema, writer
 from nmt.config.language_pairs import LanguagePair
-from nmt.data import corpus, corpus_checks, stages, token_store, validation_overlap, vocabulary
+from nmt.data import corpus, corpus_checks, stages, statistics, token_store, validation_overlap, vocabulary
 from nmt.data.cleaning import CHUNK_PAIRS, TrainingText, without_empty
 from nmt.data.corpus import Pair
 from nmt.data.encoding import encode_pairs, encode_text, varied
+from nmt.data.normalization import UsedCharacters
 from nmt.data.report import CorpusCounts, DataReport, nothing_left
 from nmt.data.statistics import Statistics
 from nmt.data.token_store import TokenStore
@@ -33,6 +34,9 @@ from nmt.files.text import content_key
 log = logging.getLogger("nmt")
 
 T = TypeVar("T")
+
+# The files of a vocabulary in the store. The source has its own where its text is normalized otherwise.
+_FILE, _FILE_OF_SOURCE = "subwords.model", "source.model"
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,10 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None) -> Pr
         data_key, tokens, counts = _find_tokens(text, subwords, config, store)
         stages.check_shares(data, counts)  # encoding drops pairs too, and the vocabulary may come from a file
         overlaps = _find_overlaps(text, store, now=True)
+    counted = statistics.read(store / data_key)
+    changes = () if counted is None else counted["changes"]
     problems = _problems(data, counts, held_out, overlaps)
-    found = tuple(chain(problems, stages.problems(data, config.training.max_steps)))
+    found = tuple(chain(problems, corpus_checks.not_written(changes), stages.problems(data, config.training.max_steps)))
     for problem in found:
         log.warning("%s", problem)
     return PreparedData(
@@ -93,7 +99,7 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None) -> Pr
         train=tokens,
         data_key=data_key,
         validation=validation_sets(data, held_out, subwords),
-        report=DataReport(data.language_pairs.sides, tuple(one.label for one in data.train), counts),
+        report=DataReport(data.language_pairs.sides, tuple(one.label for one in data.train), counts, changes),
         folder=store / data_key,
         overlaps=overlaps,
         problems=found,
@@ -181,27 +187,32 @@ def _find_vocabulary(
     """The vocabulary: from the SentencePiece models that the settings name, from the model that the run starts from,
     from the store, or learned now."""
 
-    def find(name: str, key: str, sides: tuple[int, ...]) -> Tokenizer:
+    def find(name: str, key: str, sides: tuple[int, ...]) -> list[Tokenizer]:
+        """That of each of the sides."""
         if key not in named and started_with is not None:
-            tokenizer = started_with.source if 0 in sides else started_with.target
-            log.info("%s: %s subwords of the model in training.start_from", name, f"{len(tokenizer):,}")
-            return tokenizer
+            tokenizers = [(started_with.source, started_with.target)[side] for side in sides]
+            log.info("%s: %s subwords of the model in training.start_from", name, f"{len(tokenizers[0]):,}")
+            return tokenizers
         if key not in named:
             return _learned_vocabulary(name, sides, text, settings, store)
         log.info("%s: %s subwords from %s", name, f"{len(named[key]):,}", getattr(settings, key))
-        return named[key]
+        return [named[key] for _ in sides]
 
     if settings.shared:
-        both = find("vocabulary", next(iter(named), "source_model"), (0, 1))
-        return Vocabulary(both, both)
-    source = find("source vocabulary", "source_model", (0,))
-    return Vocabulary(source, find("target vocabulary", "target_model", (1,)))
+        source, target = find("vocabulary", next(iter(named), "source_model"), (0, 1))
+        return Vocabulary(source, target, same_subwords=source is not target)
+    [source], [target] = (
+        find("source vocabulary", "source_model", (0,)),
+        find("target vocabulary", "target_model", (1,)),
+    )
+    return Vocabulary(source, target)
 
 
 def _learned_vocabulary(
     name: str, sides: tuple[int, ...], text: TrainingText, settings: schema.VocabularyConfig, store: Path
-) -> Tokenizer:
-    """The vocabulary of these sides (0 source, 1 target), learned now or in an earlier run."""
+) -> list[Tokenizer]:
+    """The vocabulary of these sides (0 source, 1 target), learned now or in an earlier run: of each side, which differ
+    at most in the normalization of text."""
     learned_with = writer.to_dict(settings) | {"source_model": None, "target_model": None, "shared": len(sides) == 2}
     tags = text.data.tags if 0 in sides else ()
     weights = [one.weight for one in text.data.train]
@@ -212,15 +223,18 @@ def _learned_vocabulary(
     folder = store / f"vocabulary-{content_key(vocabulary.FORMAT, text.key, learned_with, sides, mixed)}"
     if folder.exists():
         try:
-            tokenizer = vocabulary.load(folder / "subwords.model")
+            found = [vocabulary.load(path) for path in _files_of(folder, sides)]
         except NmtError as error:
             raise NmtError(f"{error}: delete the folder {folder} to learn it again") from None
-        log.info("%s: %s subwords reused from %s", name, f"{len(tokenizer):,}", folder)
-        return tokenizer
+        log.info("%s: %s subwords reused from %s", name, f"{len(found[0]):,}", folder)
+        return found * (len(sides) // len(found))
     start = time.perf_counter()
     counts = [CorpusCounts() for _ in text.data.train]
+    used = [[UsedCharacters() for _ in sides] for _ in text.data.train]
     for chunk in text.chunks("counting"):
         counts[chunk.corpus] += chunk.counts
+        for side, of_side in zip(sides, used[chunk.corpus], strict=True):
+            of_side.add([pair[side] for pair in chunk.pairs])
     kept = [one.kept for one in counts]
     try:
         if not any(kept):
@@ -232,21 +246,28 @@ def _learned_vocabulary(
                 f"vocabulary.sample_sentences: {settings.sample_sentences} is too small: no corpus has a share of one "
                 "sentence: raise it"
             )
-        sample = (pair[side] for pair in _sample(text, kept, sizes) for side in sides)
-        tokenizer = vocabulary.learn(sample, settings, tags)
+        found = vocabulary.learn_for(sides, _sample(text, kept, sizes), settings, tags, used)
     except NmtError:  # such as a vocabulary too large for what is left: what is wrong with the text may be the cause
         for problem in _problems(text.data, counts, text.held_out, text.overlaps):
             log.warning("%s", problem)
         raise
     with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as unfinished:
-        (unfinished / "subwords.model").write_bytes(tokenizer.proto)
+        names = [_FILE] if len(found) == 1 else [_FILE_OF_SOURCE, _FILE]
+        for file, tokenizer in zip(names, found, strict=True):
+            (unfinished / file).write_bytes(tokenizer.proto)
     size, total = sum(sizes), sum(kept)
     of_all = f" of {total * len(sides):,}" if size < total else ""
     log.info(
         "%s: %s subwords learned from %s%s sentences (%.1f s)",
-        *(name, f"{len(tokenizer):,}", f"{size * len(sides):,}", of_all, time.perf_counter() - start),
+        *(name, f"{len(found[0]):,}", f"{size * len(sides):,}", of_all, time.perf_counter() - start),
     )
-    return tokenizer
+    return found * (len(sides) // len(found))
+
+
+def _files_of(folder: Path, sides: tuple[int, ...]) -> list[Path]:
+    """The files of a vocabulary: one for both sides where text is normalized alike."""
+    of_source = folder / _FILE_OF_SOURCE
+    return [*[of_source] * of_source.exists(), folder / _FILE]
 
 
 def _sample(text: TrainingText, kept: Sequence[int], sizes: Sequence[int]) -> Iterator[Pair]:
@@ -301,9 +322,9 @@ def _find_tokens(
         if unfinished.exists() and unfinished.stat().st_size:
             log.info("token store: text encoded before is reused from %s", unfinished)
         with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as content:
-            statistics = Statistics(len(data.train), subwords)
-            token_store.write(content, encode_text(text, subwords, config, statistics, unfinished), text.examples)
-            statistics.write(content)
+            counted = Statistics(len(data.train), subwords)
+            token_store.write(content, encode_text(text, subwords, config, counted, unfinished), text.examples)
+            counted.write(content)
     unfinished.unlink(missing_ok=True)
     for other in sorted(store.glob("tokens-*.unfinished")):
         size = f"{other.stat().st_size / 2**20:,.1f} MiB"

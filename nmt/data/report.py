@@ -1,5 +1,6 @@
 """What the training data holds and what was dropped from it: the counts of each corpus, and the report on them."""
 
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -22,6 +23,34 @@ class SideCounts:
     def __add__(self, other: "SideCounts") -> "SideCounts":
         sums = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)}
         return SideCounts(**sums | {"longest": max(self.longest, other.longest)})
+
+
+@dataclass(frozen=True)
+class SideChanges:
+    """What the vocabulary changes in the text of one side; see `nmt.data.text_changes`. Characters are listed with how
+    often they are, most frequent first."""
+
+    lines: int
+    removed: int  # invisible characters
+    removed_characters: tuple[tuple[str, int], ...]
+    not_written: int  # lines of the target that a model cannot write as they are
+    lost_characters: tuple[tuple[str, int], ...]  # of these lines
+
+    @classmethod
+    def of(cls, recorded: Mapping[str, Any]) -> "SideChanges":
+        """What `dataclasses.asdict` gave. Raises KeyError or TypeError for other data."""
+        lists = {
+            name: tuple((one, n) for one, n in recorded[name]) for name in ("removed_characters", "lost_characters")
+        }
+        return cls(**{**recorded, **lists})
+
+
+def shown(characters: Sequence[tuple[str, int]], most: int = 5) -> str:
+    """Characters by code and name, each with how often it is."""
+    names = [
+        f"U+{ord(one):04X} {unicodedata.name(one, '')}".strip() + f" {count:,}" for one, count in characters[:most]
+    ]
+    return ", ".join([*names, "…"] if len(characters) > most else names)
 
 
 @dataclass(frozen=True)
@@ -91,25 +120,32 @@ def nothing_left(counts: CorpusCounts, what: str = "data.train", advice: str = "
     return NmtError(f"{what}: none of the {counts.read:,} pairs can be used for training: {dropped}{advice}")
 
 
+_CHANGES = ["change", "lines", "characters", "which"]
+_TEXT_COLUMNS = {_CHANGES[0]: (3,)}  # by a table's first heading: the columns after the first that hold no numbers
+
+
 @dataclass(frozen=True)
 class DataReport:
-    """What the training data holds and what was dropped from it. As text: two tables, or three with data.clean."""
+    """What the training data holds and what was dropped from it. As text: two tables, another one with data.clean, and
+    one of what the vocabulary changes in the text if it changes something."""
 
     languages: tuple[str, str]
     labels: tuple[str, ...]
     counts: tuple[CorpusCounts, ...]  # one for each corpus, in the order of the labels
+    changes: tuple[SideChanges, ...] = ()  # of source and target; none if an earlier version wrote the token store
 
     @classmethod
     def of(cls, recorded: Mapping[str, Any]) -> "DataReport":
         """The report that `dataclasses.asdict` gave. Raises KeyError or TypeError for other data."""
-        return cls(tuple(recorded["languages"]), tuple(recorded["labels"]), counts_from(recorded["counts"]))
+        changes = tuple(map(SideChanges.of, recorded.get("changes", ())))
+        return cls(tuple(recorded["languages"]), tuple(recorded["labels"]), counts_from(recorded["counts"]), changes)
 
     def __str__(self) -> str:
-        return "\n\n".join(map(table, self.tables()))
+        return "\n\n".join(table(rows, left=[0, *_TEXT_COLUMNS.get(rows[0][0], ())]) for rows in self.tables())
 
     def tables(self) -> tuple[list[list[str]], ...]:
         """The pairs of each corpus that were read, dropped and kept; those dropped by each rule of data.clean, if there
-        are any; the text of each side. First rows: headings."""
+        are any; the text of each side; what is changed in it, if anything is. First rows: headings."""
         total = sum(self.counts, CorpusCounts())
         rows = [*zip(self.labels, self.counts, strict=True), *([("all", total)] if len(self.counts) > 1 else [])]
         corpora, rules = [self._headings(total)], [["dropped by the rules", *total.rules]]
@@ -123,7 +159,20 @@ class DataReport:
             side: SideCounts = getattr(total, name)
             numbers = _grouped([side.words, side.characters, side.subwords, side.unknown, side.longest])
             sides.append([f"{name} ({language})", *numbers, f"{side.subwords / total.kept:.1f}"])
-        return (corpora, rules, sides) if total.rules else (corpora, sides)
+        changes = self._changes()
+        return corpora, *[rules] * bool(total.rules), sides, *[changes] * bool(changes)
+
+    def _changes(self) -> list[list[str]]:
+        rows = []
+        for name, language, side in zip(("source", "target"), self.languages, self.changes, strict=bool(self.changes)):
+            if side.removed:
+                which = shown(side.removed_characters)
+                rows.append([f"invisible, removed: {name} ({language})", "", f"{side.removed:,}", which])
+            if side.not_written:
+                number = f"{side.not_written:,} of {side.lines:,}"
+                which = shown(side.lost_characters)
+                rows.append([f"cannot be written: {name} ({language})", number, "", which])
+        return [_CHANGES, *rows] if rows else []
 
     @staticmethod
     def _headings(total: CorpusCounts) -> list[str]:

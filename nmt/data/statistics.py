@@ -6,6 +6,7 @@ pass over the text. Memory is bounded, and the result does not depend on how the
 
 import json
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.data.corpus import Pair
+from nmt.data.report import SideChanges
 from nmt.data.rules.characters import Lines
 from nmt.data.rules.examples import DropExamples, shortened
 from nmt.data.suspicious import suspicions
+from nmt.data.text_changes import TextChanges
 from nmt.data.token_store import TokenStore
 from nmt.data.vocabulary import UNK, Tokenizer, Vocabulary
 from nmt.errors import NmtError
@@ -77,6 +80,7 @@ class Statistics:
         # How often each subword and each code point occurs.
         self._subwords = [np.zeros(len(tokenizer), np.int64) for tokenizer in self._tokenizers]
         self._characters = [np.zeros(0x110000, np.int64) for _ in self._tokenizers]
+        self._changes = [TextChanges(vocabulary.source, written=False), TextChanges(vocabulary.target, written=True)]
 
     def add(self, corpus: int, pairs: list[Pair], tokens: TokenStore) -> None:
         """Count pairs that are kept. corpus: its number; tokens: of the pairs, without tags and variation."""
@@ -92,6 +96,7 @@ class Statistics:
             self._subwords[number] += np.bincount(side.ids, minlength=len(self._subwords[number]))
             characters = np.bincount(lines[number].codes)
             self._characters[number][: len(characters)] += characters
+            self._changes[number].add(lines[number], np.flatnonzero(characters))
             mine.lengths[number].update(counts_of(lengths[number]))
         mine.ratios.update(counts_of(ratio_steps(*lengths)))
         mine.suspicious.add(pairs, suspicions(pairs, lines, lengths, odd))
@@ -105,6 +110,7 @@ class Statistics:
             "corpora": [corpus.to_json() for corpus in self.corpora],
             "vocabularies": [use_of(*one) for one in zip(self._tokenizers, subwords, strict=not shared)],
             "characters": [coverage(*one) for one in zip(self._tokenizers, self._characters, strict=True)],
+            "changes": [asdict(one.result()) for one in self._changes],
         }
 
     def write(self, folder: Path) -> None:
@@ -113,11 +119,12 @@ class Statistics:
 
 
 def read(folder: Path) -> dict[str, Any] | None:
-    """What `Statistics.write` wrote; None for a store of an earlier version, which has none. Raises NmtError if the
-    file is damaged."""
+    """What `Statistics.write` wrote, `changes` as SideChanges; None for a store of an earlier version, which has none.
+    Raises NmtError if the file is damaged."""
     try:
         content = json.loads((folder / FILE).read_text(encoding="ascii"))
-        return {part: content[part] for part in ("corpora", "vocabularies", "characters")}
+        parts = {part: content[part] for part in ("corpora", "vocabularies", "characters")}
+        return parts | {"changes": tuple(map(SideChanges.of, content.get("changes", ())))}
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:

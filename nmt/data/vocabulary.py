@@ -3,6 +3,7 @@
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import Any
 import sentencepiece
 
 from nmt.config import schema
+from nmt.data import normalization, sentencepiece_model
+from nmt.data.normalization import Normalization, UsedCharacters, plain
 from nmt.errors import NmtError
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
-FORMAT = 1  # changes when `learn` gives another result for the same text and settings
+FORMAT = 1  # changes when `learn`, or a rule of `normalization`, gives another result for the same text and settings
 _NO_LETTER = "\ue000"  # a character that text does not have
 _THREADS = 4  # does not change the subwords, but is written into the model: fixed, for the same bytes
 # Fewer lines than this are encoded or decoded one by one: for a list SentencePiece starts a thread, which takes 40 µs,
@@ -28,7 +31,7 @@ class Tokenizer:
     def __init__(self, proto: bytes, name: str = "vocabulary"):
         """proto: the bytes of a model file; name: how messages call it. Raises NmtError if they are not a SentencePiece
         model, or one with other ids for the special subwords."""
-        self.proto = proto
+        self.proto, self._in_nfc = proto, False  # whether text is put into NFC first
         self._processor = processor = sentencepiece.SentencePieceProcessor()
         try:
             processor.LoadFromSerializedProto(proto)
@@ -40,6 +43,9 @@ class Tokenizer:
                 f"{name}: its ids of padding, unknown, beginning and end of sentence are {ids}, not "
                 f"{(PAD, UNK, BOS, EOS)}: train it with pad_id=0, unk_id=1, bos_id=2, eos_id=3"
             )
+        with suppress(ValueError):  # SentencePiece has read it, so that this is no damage
+            name = sentencepiece_model.normalization_name(proto)
+            self._in_nfc = name in (normalization.NFC, normalization.FOLDED)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Tokenizer, (self.proto,)
@@ -64,6 +70,8 @@ class Tokenizer:
     def encode(self, lines: list[str], threads: int = 1) -> list[list[int]]:
         """Each line's subword ids, without BOS and EOS; UNK is the only special id that text can give. Raises NmtError
         for a line that is not Unicode text."""
+        if self._in_nfc and all(isinstance(line, str) for line in lines):
+            lines = list(map(normalization.nfc, lines))
         try:
             if len(lines) < _FEW and all(isinstance(line, str) for line in lines):
                 return [self._processor.Encode(line, out_type=int) for line in lines]
@@ -74,7 +82,7 @@ class Tokenizer:
 
     def encode_inside(self, text: str) -> list[int]:
         """The ids of a text that follows another without a space; empty where its subwords always have a space."""
-        wanted = self._processor.Normalize(text).removeprefix("▁")
+        wanted = self.normalize([text])[0].removeprefix("▁")
         [ids] = self.encode([_NO_LETTER + text])  # which no subword joins with what follows
         for start in range(len(ids)):
             if "".join(self.pieces(ids[start:])) == wanted:
@@ -83,7 +91,20 @@ class Tokenizer:
 
     def normalize(self, lines: list[str]) -> list[str]:
         """Each line of Unicode text as it is cut into subwords, with `▁` for a space."""
-        return list(self._processor.Normalize(lines))
+        return list(self._processor.Normalize(list(map(normalization.nfc, lines)) if self._in_nfc else lines))
+
+    def written(self, texts: list[str]) -> list[str]:
+        """What a model writes where each text is meant: the text as it comes back from its subwords."""
+        return self.decode(self.encode(texts))
+
+    def changed(self, texts: list[str]) -> dict[str, str]:
+        """The texts that a model cannot write as they are, each with what is written instead. NFC and the number of
+        spaces do not count."""
+        return {text: back for text, back in zip(texts, self.written(texts), strict=True) if plain(text) != plain(back)}
+
+    def normalized_by(self, of: Normalization) -> "Tokenizer":
+        """One with the same subwords, and another normalization of text."""
+        return Tokenizer(sentencepiece_model.with_normalization(self.proto, of.name, of.charsmap))
 
     def scores(self) -> list[float]:
         """The score of each subword, in the order of the ids: of two merges the one with the higher score is first."""
@@ -133,14 +154,16 @@ class Tokenizer:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The subwords of both languages: the same tokenizer twice if they are shared."""
+    """The subwords of both languages. If they are shared, both tokenizers are the same one, or `same_subwords` says
+    that they differ in the normalization of text alone."""
 
     source: Tokenizer
     target: Tokenizer
+    same_subwords: bool = False
 
     @property
     def shared(self) -> bool:
-        return self.source is self.target
+        return self.same_subwords or self.source is self.target
 
     @property
     def protos(self) -> tuple[bytes, bytes]:
@@ -156,13 +179,24 @@ def load(path: Path) -> Tokenizer:
         raise NmtError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def learn(sentences: Iterable[str], settings: schema.VocabularyConfig, tags: Sequence[str] = ()) -> Tokenizer:
+def learn(
+    sentences: Iterable[str],
+    settings: schema.VocabularyConfig,
+    tags: Sequence[str] = (),
+    normalized_by: Normalization | None = None,
+) -> Tokenizer:
     """Learn a vocabulary of `settings.size` subwords; the same sentences in the same order give the same bytes. tags:
-    names of subwords that no text gives (Johnson et al. 2017, section 3).
+    names of subwords that no text gives (Johnson et al. 2017, section 3). normalized_by: what has normalized the
+    sentences, which becomes that of the vocabulary; None: as `settings.normalization` says, for target text.
 
     All sentences are held in memory. Raises NmtError if the size does not suit the text, and what reading them raises.
     """
-    model, failures = io.BytesIO(), list[BaseException]()
+    model, failures, rule = io.BytesIO(), list[BaseException](), settings.normalization
+    if rule in normalization.SETTINGS:
+        if normalized_by is None:
+            normalized_by = Normalization.of(rule, side=1)
+            sentences = map(normalized_by.apply, sentences)
+        rule = "identity"
 
     def given() -> Iterator[str]:
         """The sentences. Keeps an exception in reading them, which SentencePiece would hide."""
@@ -187,7 +221,7 @@ def learn(sentences: Iterable[str], settings: schema.VocabularyConfig, tags: Seq
             control_symbols=list(tags),
             character_coverage=settings.character_coverage,
             byte_fallback=settings.byte_fallback,
-            normalization_rule_name=settings.normalization,
+            normalization_rule_name=rule,
             max_sentence_length=2**30,  # bytes; SentencePiece leaves out longer sentences without a message
             num_threads=_THREADS,
             minloglevel=2,  # errors only
@@ -199,7 +233,26 @@ def learn(sentences: Iterable[str], settings: schema.VocabularyConfig, tags: Seq
             raise
     if failures:  # also without an error: some versions of SentencePiece treat an exception as the end of the sentences
         raise failures[0]
-    return Tokenizer(model.getvalue())
+    tokenizer = Tokenizer(model.getvalue())
+    return tokenizer if normalized_by is None else tokenizer.normalized_by(normalized_by)
+
+
+def learn_for(
+    sides: Sequence[int],
+    pairs: Iterable[tuple[str, str]],
+    settings: schema.VocabularyConfig,
+    tags: Sequence[str],
+    used: Sequence[Sequence[UsedCharacters]],
+) -> list[Tokenizer]:
+    """Learn one vocabulary of these sides (0 source, 1 target) of the pairs: the tokenizer of each side, or one if text
+    is normalized alike. used: of each corpus, then of each side. Raises as `learn`."""
+    if settings.normalization not in normalization.SETTINGS:
+        return [learn((pair[side] for pair in pairs for side in sides), settings, tags)]
+    characters = [frozenset[str]().union(*(one.found for one in of_side)) for of_side in zip(*used, strict=True)]
+    each = [Normalization.of(settings.normalization, *one) for one in zip(sides, characters, strict=True)]
+    by_side = list(zip(sides, each, strict=True))
+    learned = learn((one.apply(pair[side]) for pair in pairs for side, one in by_side), settings, tags, each[-1])
+    return [learned] if len(set(each)) == 1 else [learned.normalized_by(each[0]), learned]
 
 
 def _check_unicode(lines: list[str]) -> None:

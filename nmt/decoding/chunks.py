@@ -33,7 +33,7 @@ class LineCounts:
     terms: int = 0  # glossary terms found in the lines
     missing: int = 0  # of these terms, those without any of their translations in the best output
     searched: int = 0  # lines or parts searched for glossary terms
-    prefixes: int = 0  # prefixes with characters that the vocabulary lacks, which were left out
+    prefixes: int = 0  # prefixes that the vocabulary cannot write as they are given
 
     def __add__(self, other: "LineCounts") -> "LineCounts":
         return LineCounts(*(mine + others for mine, others in zip(astuple(self), astuple(other), strict=True)))
@@ -144,6 +144,6 @@ def log_counts(counts: LineCounts, limit: int | None) -> None:
         log.warning("glossary: none of its source terms occurs in the %d lines", counts.lines)
     if counts.prefixes:
         log.warning(
-            "%d of %d prefixes have characters that the model's vocabulary lacks: translated without these characters",
+            "%d of %d prefixes cannot be written as given: translations begin with what the vocabulary makes of them",
             *(counts.prefixes, counts.lines),
         )

@@ -51,7 +51,8 @@ class CTranslate2Engine:
         """Load a folder onto `cpu`, `cuda`, `cuda:N` or `auto`: CUDA if CTranslate2 finds it. Raises NmtError if the
         package or the device is missing, or the folder is not complete."""
         load_package()  # raises before the files are read
-        self.settings, self.vocabulary = export_folder.load_config(folder), export_folder.load_vocabulary(folder)
+        self.settings = export_folder.load_config(folder)
+        self.vocabulary = export_folder.load_vocabulary(folder, self.settings)
         self.model = CTranslate2Model(str(folder), self.vocabulary, device)
         _check_pieces(folder, self.model.source_pieces, self.model.target_pieces)
         self.on_cuda = self.model.translator.device == "cuda"

@@ -4,9 +4,12 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from nmt.data.normalization import MEANINGLESS
 from nmt.decoding.search.scripts import Kind, kind
 from nmt.errors import NmtError
 from nmt.files.text import read_lines
+
+_NOTHING = dict.fromkeys(map(ord, MEANINGLESS))  # removes these characters
 
 
 class Glossary:
@@ -94,7 +97,7 @@ def _units(text: str) -> list[str]:
     """Split a text into the units of terms: words, single letters of scripts without spaces, other characters."""
     units: list[str] = []
     last = Kind.SPACE
-    for letter in unicodedata.normalize("NFKC", text).replace("’", "'"):
+    for letter in unicodedata.normalize("NFKC", text.translate(_NOTHING)).replace("’", "'"):
         of_letter = kind(letter)
         if of_letter == Kind.MARK and last in (Kind.WORD, Kind.ALONE):
             units[-1] += letter

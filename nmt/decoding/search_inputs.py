@@ -118,21 +118,21 @@ class InputBuilder:
         )
 
     def _encode_prefixes(self, prefixes: list[str], first: int) -> list[list[int]]:
-        """The prefixes' subwords. Characters that the vocabulary lacks are left out, with a warning, and counted."""
+        """The prefixes' subwords. Characters that the vocabulary lacks are left out. What it changes is said in
+        a warning, and counted."""
         if not any(prefixes):
             return [[] for _ in prefixes]
         target = self.vocabulary.target
-        encoded = target.encode(prefixes)
-        lacking = [place for place, ids in enumerate(encoded) if UNK in ids]
-        if lacking:
-            encoded = [[token for token in ids if token != UNK] for ids in encoded]
-            place, more = lacking[0], f" (and those of {len(lacking) - 1:,} later lines)" if lacking[1:] else ""
+        encoded = [[token for token in ids if token != UNK] for ids in target.encode(prefixes)]
+        changed = target.changed(prefixes)
+        if places := [place for place, prefix in enumerate(prefixes) if prefix in changed]:
+            place, more = places[0], f" (and those of {len(places) - 1:,} later lines)" if places[1:] else ""
             [kept] = target.decode([encoded[place]])
             log.warning(
-                "line %d: its prefix %r%s has characters that the model's vocabulary lacks: left out, which gives %r",
+                "line %d: its prefix %r%s cannot be written as given, because of the model's vocabulary: it becomes %r",
                 *(first + place, shortened(prefixes[place]), more, shortened(kept)),
             )
-            self.counts.prefixes += len(lacking)
+            self.counts.prefixes += len(places)
         return encoded
 
     def _input(self, part: Part, prefix: list[int]) -> SearchInput:

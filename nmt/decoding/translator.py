@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
-from nmt.data.vocabulary import EOS, UNK, Vocabulary
-from nmt.decoding import long_input, model_loader, translation
+from nmt.data.vocabulary import EOS, Vocabulary
+from nmt.decoding import long_input, model_loader, translation, unwritable
 from nmt.decoding.capitals import in_capitals
 from nmt.decoding.chunks import LineCounts, chunked, lines_together, reporting, results, with_prefixes
 from nmt.decoding.glossary import Glossary
@@ -68,6 +68,7 @@ class Translator:
         def banned_words(words: tuple[str, ...]) -> "BannedWords":
             from nmt.decoding.search.banned_words import BannedWords  # loads numpy
 
+            unwritable.warn("decoding.banned", words, vocabulary.target)
             return BannedWords(words, vocabulary.target.spellings(), EOS)
 
         self._banned_words = banned_words
@@ -97,16 +98,9 @@ class Translator:
 
     def use_glossary(self, glossary: Glossary, name: str) -> None:
         """Translate with a glossary; `name` stands for it in messages. Target terms that the vocabulary cannot write
-        are reported in a warning."""
+        as they are, are named in a warning."""
         self.glossary = glossary
-        targets = glossary.targets
-        encoded = self.vocabulary.target.encode(targets)
-        if unwritable := [term for term, ids in zip(targets, encoded, strict=True) if UNK in ids]:
-            log.warning(
-                "%s: %s of %s target terms have characters that the model's vocabulary lacks, such as %r: "
-                "translations cannot contain them",
-                *(name, f"{len(unwritable):,}", f"{len(targets):,}", unwritable[0]),
-            )
+        unwritable.warn(f"{name}: target terms", glossary.targets, self.vocabulary.target)
 
     @property
     def longest_source(self) -> int | None:

@@ -51,15 +51,18 @@ class Start:
     def to_json(self) -> str:
         """As text, for the metadata of a file: there it is read without the tensors."""
         subwords = self.vocabulary
-        protos = [] if subwords is None else list(subwords.protos)[: 1 if subwords.shared else 2]
-        return json.dumps({"origin": self.origin, "vocabulary": [base64.b64encode(one).decode() for one in protos]})
+        protos = [] if subwords is None else list(subwords.protos)[: 1 if subwords.source is subwords.target else 2]
+        same = {"same_subwords": True} if subwords is not None and subwords.same_subwords else {}
+        files = [base64.b64encode(one).decode() for one in protos]
+        return json.dumps({"origin": self.origin, "vocabulary": files, **same})
 
     @staticmethod
     def from_json(text: str) -> "Start":
         """Raises ValueError, KeyError, TypeError or NmtError for another text."""
         found = json.loads(text)
         sides = [Tokenizer(base64.b64decode(one)) for one in found["vocabulary"]]
-        return Start(found["origin"], Vocabulary(sides[0], sides[-1]) if sides else None)
+        same = bool(found.get("same_subwords"))
+        return Start(found["origin"], Vocabulary(sides[0], sides[-1], same) if sides else None)
 
 
 def as_begun(config: Config, saved: Config, start: Start | None) -> Config:

@@ -15,7 +15,7 @@ def test_read_as_written(overrides: tuple[str, ...], tmp_path: Path) -> None:
     vocabulary = make_vocabulary(settings)
     export_folder.write(tmp_path, settings, vocabulary)
     assert export_folder.load_config(tmp_path) == settings
-    read = export_folder.load_vocabulary(tmp_path)
+    read = export_folder.load_vocabulary(tmp_path, settings)
     assert read.shared == vocabulary.shared
     assert (read.source.proto, read.target.proto) == (vocabulary.source.proto, vocabulary.target.proto)
 
@@ -47,10 +47,10 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
         export_folder.load_config(tmp_path)
     (tmp_path / "source.spm").write_bytes(b"no")
     with pytest.raises(NmtError, match=r"source\.spm: not a SentencePiece model"):
-        export_folder.load_vocabulary(tmp_path)
+        export_folder.load_vocabulary(tmp_path, settings)
     (tmp_path / "source.spm").unlink()
     with pytest.raises(NmtError, match=r"source\.spm: cannot be read"):
-        export_folder.load_vocabulary(tmp_path)
+        export_folder.load_vocabulary(tmp_path, settings)
 
 
 def test_positions_reach_from_the_longest_source_to_its_longest_output() -> None:

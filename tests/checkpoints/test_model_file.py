@@ -11,9 +11,10 @@ import pytest
 import torch
 from helpers.model_files import make_checkpoint, shared_vocabulary, tokenizer
 
-from nmt.checkpoints import model_file
+from nmt.checkpoints import export_folder, model_file
 from nmt.config import reader, writer
 from nmt.config.schema import Config
+from nmt.data.normalization import Normalization
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
@@ -58,6 +59,20 @@ def test_round_trip(make_config: MakeConfig, tmp_path: Path, shared: bool, norm:
     assert loaded.vocabulary.target.proto == vocabulary.target.proto
     assert loaded.weights.keys() == saved.weights.keys()
     assert all(torch.equal(weight, saved.weights[name]) for name, weight in loaded.weights.items())
+
+
+def test_subwords_that_differ_in_the_normalization_alone_are_shared(make_config: MakeConfig, tmp_path: Path) -> None:
+    """Both are stored, also in an exported folder."""
+    config, target = make_config(), tokenizer()
+    vocabulary = Vocabulary(target.normalized_by(Normalization.of("fold_source", 0)), target, same_subwords=True)
+    path, folder = tmp_path / "model.safetensors", tmp_path / "exported"
+    model_file.save(path, make_checkpoint(config, of=vocabulary))
+    folder.mkdir()
+    export_folder.write(folder, config, vocabulary)
+    exported = export_folder.load_vocabulary(folder, config)
+    for read in (model_file.load(path).vocabulary, model_file.load_arrays(path).vocabulary, exported):
+        assert read.shared and read.protos == vocabulary.protos
+        assert read.source.encode(["ｏｎｅ"]) == read.target.encode(["one"]) != read.target.encode(["ｏｎｅ"])
 
 
 def test_the_model_built_computes_what_the_saved_one_did(make_config: MakeConfig, tmp_path: Path) -> None:

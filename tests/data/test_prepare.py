@@ -259,6 +259,56 @@ def test_separate_vocabularies_learn_from_their_side(run: Config) -> None:
     assert "▁alpha" not in pieces[1]
 
 
+PERSIAN, HYPHENATED = "می\u200cروم （m²）", "Pe\u00adter"
+
+
+def write_persian(folder: Path) -> Corpus:
+    """30 pairs: sources with a soft hyphen in every third, targets with a joiner and full-width brackets in each."""
+    folder.mkdir(exist_ok=True)
+    sources = [f"alpha {HYPHENATED if i % 3 == 0 else 'Peter'} beta ｇａｍｍａ {i}" for i in range(30)]
+    (folder / "a.en").write_text("".join(f"{line}\n" for line in sources), encoding="utf-8")
+    (folder / "a.fa").write_text("".join(f"{PERSIAN} {i}\n" for i in range(30)), encoding="utf-8")
+    return Corpus(source=str(folder / "a.en"), target=str(folder / "a.fa"))
+
+
+@pytest.mark.parametrize("sides", [{}, {"shared": False, "size": 290}])
+def test_what_is_written_is_the_text_and_what_is_removed_is_said(
+    run: Config, tmp_path: Path, caplog: pytest.LogCaptureFixture, sides: dict[str, Any]
+) -> None:
+    """The language uses the joiner and the brackets; the soft hyphen means nothing."""
+    data = {"train": (write_persian(tmp_path / "persian"),), "validation": None}
+    mine = changed(run, data=data, vocabulary={"size": 320, **sides})
+    prepared = prepare(mine)
+    source, target = prepared.vocabulary.source, prepared.vocabulary.target
+    assert prepared.vocabulary.shared is not bool(sides)
+    assert target.written([PERSIAN]) == [PERSIAN]
+    assert source.encode(["alpha Peter gamma"]) == source.encode([f"alpha {HYPHENATED} ｇａｍｍａ"])
+    [[first], [translation]] = prepared.train.pairs(np.arange(1))
+    assert [first.tolist()[:-1]] == source.encode(["alpha Peter beta gamma 0"])
+    assert [translation.tolist()[:-1]] == target.encode([f"{PERSIAN} 0"])
+    *_, heading, removed = str(prepared.report).split("\n")
+    assert heading.split() == ["change", "lines", "characters", "which"]
+    assert removed.split()[:3] == ["invisible,", "removed:", "source"] and removed.endswith("10  U+00AD SOFT HYPHEN 10")
+    assert not prepared.problems
+    again = prepare(mine)  # from the store
+    assert contents(again) == contents(prepared) and again.vocabulary.shared is prepared.vocabulary.shared
+
+
+def test_target_lines_that_cannot_be_written_are_counted_and_said(run: Config, tmp_path: Path) -> None:
+    data = {"train": (write_persian(tmp_path / "persian"),), "validation": None}
+    prepared = prepare(changed(run, data=data, vocabulary={"size": 310, "normalization": "nmt_nfkc"}))
+    [problem] = prepared.problems
+    which = (
+        "U+00B2 SUPERSCRIPT TWO 30, U+200C ZERO WIDTH NON-JOINER 30, U+FF08 FULLWIDTH LEFT PARENTHESIS 30, U+FF09 "
+        "FULLWIDTH RIGHT PARENTHESIS 30"
+    )
+    assert problem == (
+        "data.train: a model cannot write 30 of 30 target lines as they are, because the vocabulary changes "
+        f"{which}: set vocabulary.normalization=fold_source vocabulary.byte_fallback=true"
+    )
+    assert f"30 of 30              {which}" in str(prepared.report)
+
+
 def test_given_models_are_used(run: Config, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     model = tmp_path / "mine.model"
     model.write_bytes(vocabulary.learn(WORDS * 5, schema.VocabularyConfig(size=290)).proto)
@@ -283,7 +333,7 @@ def test_sampling_reads_every_corpus(run: Config) -> None:
     third = prepare(changed(run, vocabulary={"sample_sentences": 100}))
     lines = [line for corpus in run.data.train for line in read_lines(Path(str(corpus.source)))]
     alone = vocabulary.learn([side for line in lines[::3] for side in (line, line[::-1])], run.vocabulary)
-    assert third.vocabulary.source.proto == alone.proto
+    assert third.vocabulary.target.proto == alone.proto
 
 
 @given(st.integers(0, 100), st.data())

@@ -13,6 +13,7 @@ from nmt.config import schema
 from nmt.data import statistics, vocabulary
 from nmt.data.corpus import Pair
 from nmt.data.encoding import encode_pairs
+from nmt.data.report import SideChanges
 from nmt.data.statistics import EvenSample, Statistics, counts_of, ratio_steps
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import NmtError
@@ -66,8 +67,23 @@ def test_unknown_subwords_without_bytes_and_two_vocabularies() -> None:
     assert found["characters"][0]["most_frequent_missing"] == [("☃", 120)]
 
 
+def test_what_the_vocabulary_changes_is_counted() -> None:
+    """Text in NFC with single spaces is as it was. Of the source only invisible characters are counted."""
+    plain = vocabulary.learn(TEXT, schema.VocabularyConfig(size=4 + 11, byte_fallback=False))
+    lines = ["a  b ", "a\u0301", "a\u00adb\u00ad c", "a\x0bb\x83", "a☃b☃", "\u200da☃"]
+    (source, target) = counted([(line, line) for line in lines] * 2, Vocabulary(plain, plain), chunk=5)["changes"]
+    invisible = (("\xad", 4), ("\x0b", 2), ("\x83", 2))
+    assert (target["lines"], target["removed"], target["removed_characters"]) == (12, 8, invisible)
+    assert (target["not_written"], target["lost_characters"]) == (6, (("☃", 6), ("á", 2), ("\u200d", 2)))
+    assert (source["removed"], source["removed_characters"]) == (10, (*invisible, ("\u200d", 2)))
+    assert (source["not_written"], source["lost_characters"]) == (0, ())
+
+
 @settings(deadline=None, max_examples=40)
-@given(st.lists(st.tuples(st.text(LETTERS + " ☃1", min_size=1), st.text(LETTERS, min_size=1)), max_size=40), st.data())
+@given(
+    st.lists(st.tuples(st.text(LETTERS + " ☃1\xad\x0b", min_size=1), st.text(LETTERS, min_size=1)), max_size=40),
+    st.data(),
+)
 def test_the_same_in_chunks_of_any_size(pairs: list[Pair], data: st.DataObject) -> None:
     pairs = [pair for pair in pairs if pair[0].strip()]
     assert json.dumps(counted(pairs, chunk=data.draw(st.integers(1, 50)))) == json.dumps(counted(pairs))
@@ -98,7 +114,9 @@ def test_what_is_stored_is_read(tmp_path: Path) -> None:
     found.add(0, [("a", "b")], encode_pairs([("a", "b")], BOTH))
     found.corpora[0].sample.pairs = [("\udcff</script>", "\x00")]
     found.write(tmp_path)
-    assert statistics.read(tmp_path) == json.loads(json.dumps(found.to_json()))
+    read, written = statistics.read(tmp_path), json.loads(json.dumps(found.to_json()))
+    assert read is not None and tuple(map(SideChanges.of, written.pop("changes"))) == read.pop("changes")
+    assert read == written
     (tmp_path / statistics.FILE).write_text("{")
     with pytest.raises(NmtError, match=r"damaged .*: delete the folder to build it again"):
         statistics.read(tmp_path)

@@ -175,3 +175,9 @@ def test_many_terms_and_lines() -> None:
     results = [glossary.terms(line) for line in lines]
     assert time.perf_counter() - start < 5
     assert all(terms[i] in " ".join(term for [term] in results[i]) for i in range(1000))
+
+
+def test_invisible_characters_that_mean_nothing_hide_no_term() -> None:
+    glossary = Glossary([("Peter", "Pierre"), ("می\u200cروم", "je vais")])
+    assert glossary.terms("Dear Pe\u00adter, \u2067Peter\u2069") == [["Pierre"]]
+    assert glossary.terms("می\u200cروم") == [["je vais"]] and not glossary.terms("میروم")

@@ -481,7 +481,7 @@ def test_a_prefix_that_the_vocabulary_cannot_write(caplog: pytest.LogCaptureFixt
     assert found[3].startswith("three") and "four" in found[3]
     [record] = caplog.records
     assert "line 11: its prefix 'one Ł' (and those of 2 later lines)" in record.getMessage()
-    assert "left out, which gives 'one" in record.getMessage()
+    assert "cannot be written as given, because of the model's vocabulary: it becomes 'one" in record.getMessage()
     assert translator.counts == LineCounts(lines=4, prefixes=3)
     assert list(translator.stream(["the old barn"], prefixes=["in the"])) == found[2:3]
 
@@ -727,13 +727,36 @@ def test_glossary_terms_that_the_vocabulary_cannot_write(tmp_path: Path, caplog:
         Glossary([("two", "pears"), ("red", "Łódź"), ("one", "Łódź"), ("old", "apples")]), "terms.tsv"
     )
     assert [record.getMessage() for record in caplog.records] == [
-        "terms.tsv: 1 of 3 target terms have characters that the model's vocabulary lacks, such as 'Łódź': "
-        "translations cannot contain them"
+        "terms.tsv: target terms: 1 of 3 cannot be written as given, because the model's vocabulary changes them: "
+        "'Łódź' becomes '⁇ d ⁇'"
     ]
     caplog.clear()
     translator.use_glossary(Glossary([("two", "pears")]), "terms.tsv")
     new_translator().use_glossary(Glossary([("red", "Łódź")]), "terms.tsv")  # it writes bytes
     assert not caplog.records
+
+
+def test_what_the_vocabulary_would_change_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    """Glossary, prefixes and banned words alike; a vocabulary that writes text as it is changes none."""
+    changes = vocabularies.learn([" ".join(WORDS)] * 20, schema.VocabularyConfig(size=300, normalization="nmt_nfkc"))
+    torch.manual_seed(4)
+    model = Transformer(SIZES, len(changes), len(changes), PAD).eval()
+    for tokenizer in (changes, vocabularies.learn([" ".join(WORDS)] * 20, schema.VocabularyConfig(size=300))):
+        both = Vocabulary(tokenizer, tokenizer)
+        translator = Translator(PyTorchEngine([model], CPU), both, replace(DECODING, banned=("pears", "m²")))
+        translator.hypotheses(LINES[:2], prefixes=["5 m²", "e\u0301 two"])
+        translator.hypotheses(LINES[:2])  # banned words are said once
+        translator.use_glossary(Glossary([("two", "pears"), ("red", "（rot）")]), "terms.tsv")
+        found = [record.getMessage() for record in caplog.records]
+        assert found == (tokenizer is changes) * [
+            "line 1: its prefix '5 m²' cannot be written as given, because of the model's vocabulary: it becomes "
+            "'5 m2'",
+            "decoding.banned: 1 of 2 cannot be written as given, because the model's vocabulary changes them: 'm²' "
+            "becomes 'm2'",
+            "terms.tsv: target terms: 1 of 2 cannot be written as given, because the model's vocabulary changes them: "
+            "'（rot）' becomes '(rot)'",
+        ]
+        caplog.clear()
 
 
 def test_a_glossary_of_which_nothing_is_found_is_said(caplog: pytest.LogCaptureFixture) -> None:
@@ -746,7 +769,7 @@ def test_a_glossary_of_which_nothing_is_found_is_said(caplog: pytest.LogCaptureF
         log_counts(LineCounts(lines=3), None)
     assert [record.getMessage() for record in caplog.records] == [
         f"glossary: none of its source terms occurs in the {len(LINES)} lines",
-        "2 of 3 prefixes have characters that the model's vocabulary lacks: translated without these characters",
+        "2 of 3 prefixes cannot be written as given: translations begin with what the vocabulary makes of them",
     ]
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from nmt.config import schema
 from nmt.data import vocabulary
+from nmt.data.normalization import Normalization
 from nmt.data.token_store import FlatSequences
 from nmt.data.vocabulary import EOS, Tokenizer
 
@@ -19,7 +20,7 @@ SENTENCES = [
     "これは猫です。 猫",
     "it's 10 % of 3.5 €",
 ] * 9
-NORMALIZATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
+NORMALIZATIONS = ("nfc", "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 
 
 def learned(**changed: Any) -> Tokenizer:
@@ -28,6 +29,7 @@ def learned(**changed: Any) -> Tokenizer:
 
 TOKENIZERS = [
     *(learned(normalization=name) for name in NORMALIZATIONS),
+    learned().normalized_by(Normalization.of("fold_source", 0)),
     *(learned(normalization=name, byte_fallback=False, size=100) for name in NORMALIZATIONS),
 ]
 CHARACTERS = st.sampled_from("  ab cthe▁\u0301\u00a8\u200b\u3000\u00a0\u0085\u2028\t\r猫で…ﬁ⁇😀") | st.characters(

@@ -83,12 +83,12 @@ def test_a_run_begins_with_the_loss_the_weights_and_the_vocabulary_of_the_model(
     caplog.set_level("INFO", "nmt")
     best = model_file.load(trained / "best.safetensors")
     # Another size, another text and other rules: the vocabulary would be another one.
-    others = "vocabulary.size=290", "vocabulary.normalization=nfkc_cf", "data.drop_duplicates=true"
+    others = "vocabulary.size=290", "vocabulary.normalization=nfkc", "data.drop_duplicates=true"
     config = make_config(f"training.start_from={trained}", *others, *SHORT)
     train(config, "cpu")
     run = tmp_path / "run"
     for written in (schema.load(run / "config.yaml"), step_0(run).config):
-        assert (written.vocabulary.size, written.vocabulary.normalization) == (300, "nmt_nfkc")
+        assert (written.vocabulary.size, written.vocabulary.normalization) == (300, "fold_source")
     assert begun(config)[0] == schema.load(run / "config.yaml")  # they do not keep it from being resumed
     first, *rows = [row for row in rows_of(run / "metrics.jsonl") if "validation_loss" in row]
     for score in ("validation_loss", "bleu", "chrf"):
@@ -99,7 +99,7 @@ def test_a_run_begins_with_the_loss_the_weights_and_the_vocabulary_of_the_model(
     for said in (
         f"training.start_from: {trained / 'best.safetensors'}, step ",
         "training.start_from: vocabulary.size: 300, as the vocabulary of the model has it, not 290",
-        "training.start_from: vocabulary.normalization: nmt_nfkc, as the vocabulary of the model has it, not nfkc_cf",
+        "training.start_from: vocabulary.normalization: fold_source, as the vocabulary of the model has it, not nfkc",
         "vocabulary: 300 subwords of the model in training.start_from",
         "(since the start: validation_loss ",
     ):

@@ -1,0 +1,143 @@
+"""The parts of a SentencePiece model file that its library does not give: which normalization it has, and a copy of it
+with another one.
+
+A model is a protocol buffer (sentencepiece_model.proto): field 1 are the subwords, 2 the settings of the training, 3
+the normalization. Encoding: https://protobuf.dev/programming-guides/encoding
+"""
+
+import io
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import sentencepiece
+
+_NORMALIZER = 3  # the field of a model
+_NAME, _CHARSMAP = 1, 2  # the fields of a normalization
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # types of fields
+_SUBWORD = 1 << 3 | _BYTES  # the key of a model's field 1
+_SIZES = {_FIXED64: 8, _FIXED32: 4}
+# SentencePiece refuses a rule that changes nothing, which keeps characters from other rules. These characters, which no
+# text has, stand in such a rule for its last one until it is compiled; both have three bytes in UTF-8.
+_STANDS_FOR = {"\ufdd0": "\u200d", "\ufdd1": "\ufe0e", "\ufdd2": "\ufe0f"}
+_STAND_IN = {character: stand_in for stand_in, character in _STANDS_FOR.items()}
+
+
+class _Field(NamedTuple):
+    number: int
+    content: bytes  # without the field's key and its length
+    encoded: bytes  # with them
+
+
+def normalization_name(proto: bytes) -> str:
+    """The name of a model's normalization; empty if it has none. Raises ValueError for bytes that are no model."""
+    of_model = _content(proto[_end_of_subwords(proto) :], _NORMALIZER)
+    return _content(of_model, _NAME).decode("utf-8", "replace")
+
+
+def _end_of_subwords(proto: bytes) -> int:
+    """Where the subwords at the start of a model end, or some of them: `_fields` takes ten times as long for them."""
+    place, last = 0, len(proto) - 1
+    while place < last and proto[place] == _SUBWORD and proto[place + 1] < 0x80:
+        place += 2 + proto[place + 1]
+    return place
+
+
+def with_normalization(proto: bytes, name: str, charsmap: bytes) -> bytes:
+    """A model with the same subwords and another normalization. charsmap: of `compile_rules`."""
+    normalizer = _encoded(_NAME, name.encode()) + _encoded(_CHARSMAP, charsmap)
+    others = [field.encoded for field in _fields(proto) if field.number != _NORMALIZER]
+    return b"".join([*others, _encoded(_NORMALIZER, normalizer)])
+
+
+def smallest(rules: Path | None = None) -> bytes:
+    """A model of no use but to normalize text. rules: a file of them in the format of SentencePiece."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.Train(
+        sentence_iterator=iter(["a"]),
+        model_writer=model,
+        model_type="char",
+        vocab_size=5,
+        normalization_rule_tsv="" if rules is None else str(rules),
+        minloglevel=2,  # errors only
+    )
+    return model.getvalue()
+
+
+def compile_rules(rules: Mapping[str, str]) -> bytes:
+    """Rules, each a sequence of characters and what it becomes, as SentencePiece applies them: at each place the
+    longest sequence that matches. A rule may keep what ends in U+200D, U+FE0E or U+FE0F as it is."""
+    lines = "".join(f"{_codes(given)}\t{_codes(_compilable(given, becomes))}\n" for given, becomes in rules.items())
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rules.tsv"
+        file.write_text(lines, encoding="ascii")
+        model = smallest(file)
+    charsmap = _content(_content(model, _NORMALIZER), _CHARSMAP)
+    strings = 4 + int.from_bytes(charsmap[:4], "little")  # what sequences become stands behind the trie of sequences
+    texts = charsmap[strings:]
+    for stand_in, character in _STANDS_FOR.items():
+        texts = texts.replace(stand_in.encode(), character.encode())
+    return charsmap[:strings] + texts
+
+
+def _compilable(given: str, becomes: str) -> str:
+    return becomes[:-1] + _STAND_IN[becomes[-1]] if given == becomes else becomes
+
+
+def _codes(text: str) -> str:
+    return " ".join(f"{ord(character):X}" for character in text)
+
+
+def _content(message: bytes, number: int) -> bytes:
+    """The content of a message's last field of this number, which is the one that counts; empty if there is none."""
+    found = b""
+    for field in _fields(message):
+        if field.number == number:
+            found = field.content
+    return found
+
+
+def _fields(message: bytes) -> Iterator[_Field]:
+    """Raises ValueError where the bytes are no message."""
+    place = 0
+    while place < len(message):
+        start = place
+        key, place = _varint(message, place)
+        kind, first = key & 7, place
+        if kind == _VARINT:
+            _, place = _varint(message, place)
+        elif kind == _BYTES:
+            size, first = _varint(message, place)
+            place = first + size
+        elif kind in _SIZES:
+            place += _SIZES[kind]
+        else:
+            raise ValueError(f"a field of the unknown type {kind}")
+        if place > len(message):
+            raise ValueError("ends within a field")
+        yield _Field(key >> 3, message[first:place], message[start:place])
+
+
+def _varint(message: bytes, place: int) -> tuple[int, int]:
+    """A number of seven bits a byte, and the place behind it."""
+    value = shift = 0
+    while place < len(message):
+        byte = message[place]
+        value |= (byte & 0x7F) << shift
+        shift, place = shift + 7, place + 1
+        if byte < 0x80:
+            return value, place
+    raise ValueError("ends within a number")
+
+
+def _encoded(number: int, content: bytes) -> bytes:
+    return _number(number << 3 | _BYTES) + _number(len(content)) + content
+
+
+def _number(value: int) -> bytes:
+    found = bytearray()
+    while value >= 0x80:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*found, value])

@@ -1,0 +1,149 @@
+"""What is written is what was trained on: text in NFC with single spaces, without invisible characters that mean
+nothing. The source may be folded further."""
+
+import unicodedata
+from itertools import pairwise
+
+import pytest
+from helpers.tokenizers import CHARACTERS
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from nmt.config import schema
+from nmt.data import normalization, sentencepiece_model, vocabulary
+from nmt.data.normalization import INVISIBLE, Normalization, UsedCharacters
+from nmt.data.vocabulary import Tokenizer, Vocabulary
+
+LETTERS = ["the quick brown fox jumps over the lazy dog", "Zwölf Boxkämpfer jagen Viktor quer über den Sylter Deich"]
+JOINERS = "\u200b\u200c\u200d"
+TARGET = vocabulary.learn(LETTERS * 3, schema.VocabularyConfig(size=300))
+ANY = TARGET.normalized_by(Normalization.of("nfc", 1, JOINERS))
+SOURCE = TARGET.normalized_by(Normalization.of("fold_source", 0, "，"))
+FAMILY, RAINBOW, HEART, KEY = "👩\u200d👩\u200d👧", "🏳\ufe0f\u200d🌈", "❤\ufe0f", "1\ufe0f\u20e3"
+
+PERSIAN, TELUGU, LAO, KHMER = "می\u200cروم", "విన్\u200cస్టన్", "ສະບາຍດີ\u200bທ່ານ", "ខ្ញុំ\u200bទៅ"
+
+
+def expected(text: str, kept: str = "") -> str:
+    """NFC, then without the invisible characters that are not kept, with each run of white space and controls as one
+    space."""
+    found = unicodedata.normalize("NFC", text)
+    found = "".join(one for one in found if one not in INVISIBLE or one in kept)
+    blank = "".join(" " if one.isspace() or unicodedata.category(one) == "Cc" or one == "▁" else one for one in found)
+    return " ".join(filter(None, blank.split(" ")))
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.text(CHARACTERS | st.sampled_from("a\u0323\u0302\u0301éẹ각\u1100\u1161שּׁ\u05b0\u064b\u0651कि\u093c\u0958")))
+@example("8½ m² 10⁻³ … ª º ™ № ﬁ Ａ１ ，：？（） ำ ຳ և ド ﾄﾞ Å K Ω \u0344")
+@example("o\u0302\u0323 o\u0323\u0302 o\u0323\u0301 \u0644\u0651\u064e 각 \u1100\u1161\u11a8 \u0958 \u0915\u093c")
+@example("one\x0btwo\x00three\x83four\u0085five\u3000six\u00a0seven\u2028eight\ttab ▁ ▁▁ ")
+@example("Pe\u00adter Pe\u2060ter \ufeffPeter \u202aPeter\u202c \u2067Peter\u2069 e\ufe0f 漢\U000e0100 \u200e\u200f")
+def test_what_is_written_is_what_was_given(text: str) -> None:
+    text = text.replace("\u200d", "").replace("\ufe0f", "").replace("\ufe0e", "")  # which depend on what is before
+    assert TARGET.written([text]) == [expected(text)]
+    assert ANY.written([text]) == [expected(text, JOINERS)]
+
+
+@pytest.mark.parametrize("text", [FAMILY, RAINBOW, HEART, KEY, "☎\ufe0e", "👩🏽\u200d🔬"])
+def test_emoji_keep_what_they_are_made_of(text: str) -> None:
+    assert TARGET.written([f"a {text}.", f"{text}{text}"]) == [f"a {text}.", f"{text}{text}"]
+    assert TARGET.written(["x\u200dy x\ufe0fy 5\u200d"]) == ["xy xy 5"]
+
+
+def test_the_rules_compose_letters_without_python() -> None:
+    """As in a program that has the exported SentencePiece model alone."""
+    own = Tokenizer(sentencepiece_model.with_normalization(TARGET.proto, "other", Normalization.of("nfc", 1).charsmap))
+    rules = list(normalization._composed().items())
+    assert len(rules) > 2000
+    for given_, composed in rules:
+        assert unicodedata.normalize("NFC", given_) == composed != given_
+    assert own.written([f"x{one}" for one, _ in rules]) == [f"x{one}" for _, one in rules]
+
+
+def test_folding_is_of_the_source_alone() -> None:
+    forms = "Ａ１ ﬁ 𝐀𝟏 ｶﾞ ﻼ ⼀ ℎ ﷲ ＄５"
+    assert TARGET.written([forms]) == [forms]
+    plain = "A1 fi A1 ガ لا 一 h الله $5"
+    assert SOURCE.encode([forms]) == TARGET.encode([plain])
+    assert SOURCE.encode([JOINERS.join("ab") + "e\u0301"]) == TARGET.encode(["abé"])
+    meant = "m² 10⁻³ ½ ① ™ ª ำ ຳ և …，"
+    assert SOURCE.encode([meant]) == TARGET.encode([meant])  # "，" because the text uses it
+    assert SOURCE.encode(["（"]) == TARGET.encode(["("])
+
+
+def test_both_sides_have_the_same_subwords() -> None:
+    assert SOURCE.every_piece() == TARGET.every_piece() and SOURCE.scores() == TARGET.scores()
+    assert SOURCE.proto != TARGET.proto
+    assert Vocabulary(SOURCE, TARGET, same_subwords=True).shared and not Vocabulary(SOURCE, TARGET).shared
+    again = Tokenizer(SOURCE.proto)
+    assert again.encode(["ﬁ e\u0301"]) == SOURCE.encode(["ﬁ e\u0301"]) != TARGET.encode(["ﬁ e\u0301"])
+
+
+@pytest.mark.parametrize(
+    ("lines", "used"),
+    [
+        ([PERSIAN], "\u200c"),
+        ([TELUGU], "\u200c"),
+        (["ক্\u200dষ"], "\u200d"),
+        ([LAO], "\u200b"),
+        ([KHMER], "\u200b"),
+        (["שלום\u200f!"], "\u200f"),
+        (["Hel\u200clo\u200dthere\u200b \u200f you\u200e", "При\u200bвет", f"{FAMILY} {HEART}"], ""),
+        (["من\u200bتو", "Pe\u00adter", "می\u2060روم"], ""),
+        (["你好，世界（一）", "Ａ"], "，（）"),
+    ],
+)
+def test_what_a_language_uses_is_found_in_its_text(lines: list[str], used: str) -> None:
+    found = UsedCharacters()
+    found.add(["one line"] * 3)
+    found.add(lines)
+    assert found.found == frozenset(used)
+    found.add(["one line"] * 150)
+    assert found.found == frozenset(used) & INVISIBLE
+    found.add(["one line"] * 5000)
+    assert not found.found
+
+
+def test_what_is_used_is_written() -> None:
+    for text in (PERSIAN, TELUGU, LAO, KHMER):
+        of_text, of_others = UsedCharacters(), UsedCharacters()
+        of_text.add([text])
+        of_others.add(LETTERS)
+        pairs, given_ = [("", one) for one in (text, *LETTERS)] * 9, schema.VocabularyConfig(size=310)
+        [one] = vocabulary.learn_for([1], pairs, given_, [], [[of_others], [of_text]])  # of one corpus of two
+        [other] = vocabulary.learn_for([1], pairs, given_, [], [[of_others]])
+        assert one.written([text]) == [text]
+        assert other.written([text]) == [expected(text)] != [text]
+
+
+def test_a_soft_hyphen_changes_nothing() -> None:
+    texts = ["Peter", "Pe\u00adter", "Pe\u2060ter\ufeff", "P\u0001eter"]
+    for tokenizer in (TARGET, SOURCE):
+        first, *others, control = tokenizer.encode(texts)
+        assert all(one == first for one in others) and control != first
+
+
+@pytest.mark.parametrize("rule", ["nmt_nfkc", "nfkc", "identity"])
+def test_rules_of_sentencepiece_are_as_they_were(rule: str) -> None:
+    """Nothing is done to the text before them, so that older models translate as before."""
+    known = vocabulary.learn(LETTERS * 3, schema.VocabularyConfig(size=300, normalization=rule))
+    texts = ["e\u0301 ﬁ", "o\u0302\u0323", "a\x00b", "a\u200cb m²"]
+    assert sentencepiece_model.normalization_name(known.proto) == rule
+    assert known.normalize(texts) == [known._processor.Normalize(text) for text in texts]
+    assert known.changed(["m²"]) == ({} if rule == "identity" else {"m²": "m2"})
+    assert TARGET.changed(["m²", "e\u0301", " a  b ", "a\u200cb"]) == {"a\u200cb": "ab"}
+
+
+def test_a_model_without_a_normalization_has_no_name() -> None:
+    assert sentencepiece_model.normalization_name(b"") == ""
+    for wrong in (b"\x1a", b"\x1a\x05ab", b"\x1b", b"\x80"):
+        with pytest.raises(ValueError, match=r"ends within|unknown type"):
+            sentencepiece_model.normalization_name(wrong)
+
+
+def test_rules_are_applied_longest_first() -> None:
+    charsmap = sentencepiece_model.compile_rules({"\u200d": "", "a\u200d": "a\u200d", "ab": "c", "abc": "d", "x": ""})
+    own = Tokenizer(sentencepiece_model.with_normalization(TARGET.proto, "own", charsmap))
+    assert own.normalize(["a\u200d b\u200d ab abc x"]) == ["▁a\u200d▁b▁c▁d"]
+    assert all(one != other for one, other in pairwise(own.written(["abc", "ab", "xx"])))
