@@ -15,6 +15,7 @@ import numpy.typing as npt
 from nmt.data.corpus import Pair
 from nmt.data.rules.characters import Lines
 from nmt.data.rules.examples import DropExamples, shortened
+from nmt.data.source_lengths import SourceLengths
 from nmt.data.suspicious import suspicions
 from nmt.data.token_store import TokenStore
 from nmt.data.vocabulary import UNK, Tokenizer, Vocabulary
@@ -76,6 +77,7 @@ class Statistics:
         self._bytes = [np.array(tokenizer.are_bytes()) for tokenizer in self._tokenizers]  # [vocabulary]
         # How often each subword and each code point occurs.
         self._subwords = [np.zeros(len(tokenizer), np.int64) for tokenizer in self._tokenizers]
+        self._sources = Counter[int](), Counter[int]()  # by length as trained on: all, those of several sentences
         self._characters = [np.zeros(0x110000, np.int64) for _ in self._tokenizers]
 
     def add(self, corpus: int, pairs: list[Pair], tokens: TokenStore) -> None:
@@ -97,6 +99,12 @@ class Statistics:
         mine.suspicious.add(pairs, suspicions(pairs, lines, lengths, odd))
         mine.sample.add(pairs)
 
+    def add_sources(self, lengths: Lengths, several: npt.NDArray[np.bool_]) -> None:
+        """Count sources as they are trained on, in all versions: their lengths without tags and EOS, and which of them
+        have several sentences, both [sources]."""
+        for counter, of_these in zip(self._sources, (lengths, lengths[several]), strict=True):
+            counter.update(counts_of(of_these))
+
     def to_json(self) -> dict[str, Any]:
         """The content as `json.dumps` takes it."""
         shared = self._vocabulary.shared
@@ -104,6 +112,7 @@ class Statistics:
         return {
             "corpora": [corpus.to_json() for corpus in self.corpora],
             "vocabularies": [use_of(*one) for one in zip(self._tokenizers, subwords, strict=not shared)],
+            "sources": [sorted(counter.items()) for counter in self._sources],
             "characters": [coverage(*one) for one in zip(self._tokenizers, self._characters, strict=True)],
         }
 
@@ -118,6 +127,18 @@ def read(folder: Path) -> dict[str, Any] | None:
     try:
         content = json.loads((folder / FILE).read_text(encoding="ascii"))
         return {part: content[part] for part in ("corpora", "vocabularies", "characters")}
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise NmtError(f"{folder / FILE}: damaged ({error}): delete the folder to build it again") from error
+
+
+def source_lengths(folder: Path) -> SourceLengths | None:
+    """The lengths of the sources in a token store; None for a store of an earlier version, which does not say which of
+    them have several sentences. Raises NmtError if the file is damaged."""
+    try:
+        content = json.loads((folder / FILE).read_text(encoding="ascii"))
+        return SourceLengths.of(*map(dict, content["sources"])) if "sources" in content else None
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -16,6 +16,7 @@ from nmt.config import schema
 from nmt.data.copied_items import random_item, replace_items, shared_items
 from nmt.data.draws import Draws, hashes, uniform
 from nmt.data.letter_case import Case, change_case
+from nmt.data.sentences import join_texts
 from nmt.data.typos import add_typos
 
 Pair = tuple[str, str]  # source sentence, target sentence
@@ -24,6 +25,7 @@ Pair = tuple[str, str]  # source sentence, target sentence
 # Ethiopian, Burmese, Armenian; and the spaces between them.
 _END_PUNCTUATION = ".!?…‼⁇⁈⁉\u037e。｡．！？؟۔।॥።፧။։ \t\u00a0\u3000"
 _TAGS = ("b", "i", "u", "em", "strong", "span", "code")
+_MOST_JOINED = 4  # neighbouring pairs
 _NOISE = ("symbols", "emoji", "url", "email", "number")
 
 
@@ -70,6 +72,22 @@ def vary(
     for place, pair, draws in chosen("noise", settings.noise):
         varied[place] = add_noise(pair, draws)
     return varied
+
+
+def join_neighbours(pairs: Sequence[Pair], numbers: npt.ArrayLike, *, epoch: int, seed: int, rate: float) -> list[Pair]:
+    """The pairs in the same order, a share of them joined with the one, two or three that follow, or at the end with
+    those before: so a model learns text of several sentences. The other arguments are those of `vary`."""
+    found = list(pairs)
+    if not rate or len(pairs) < 2:
+        return found
+    of_pairs = hashes(seed, epoch, numbers, "joined")
+    places = np.flatnonzero(uniform(of_pairs) < rate)
+    for place, start in zip(places.tolist(), of_pairs[places].tolist(), strict=True):
+        count = 2 + Draws(start).below(_MOST_JOINED - 1)
+        first = max(0, min(place, len(pairs) - count))
+        sources, targets = zip(*pairs[first : first + count], strict=True)
+        found[place] = join_texts(sources), join_texts(targets)
+    return found
 
 
 def rate_of(setting: float | schema.Variation) -> float:

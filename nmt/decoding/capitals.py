@@ -8,7 +8,7 @@ import re
 
 from nmt.data.copied_items import VERBATIM
 from nmt.data.letter_case import change_case, has_case
-from nmt.decoding.long_input import sentences
+from nmt.data.sentences import sentences
 
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _FIRST_LETTER = re.compile(r"[^\W\d_]")
@@ -40,7 +40,7 @@ def as_sentences(line: str, language: str) -> str:
     def capital(letter: re.Match[str]) -> str:
         return change_case(letter[0], "uppercase", language)
 
-    small = (change_case(sentence, "lowercase", language) for sentence in sentences(line))
+    small = (change_case(sentence, "lowercase", language) for sentence in sentences(line, language))
     return "".join(_FIRST_LETTER.sub(capital, sentence, count=1) for sentence in small)
 
 

@@ -34,8 +34,7 @@ class Translation:
 
 def texts(hypotheses: Sequence[Hypothesis], target: Tokenizer) -> list[str]:
     """What each writes, without line breaks and tabs."""
-    outputs = [hypothesis.tokens for hypothesis in hypotheses]
-    return [_BREAKS.sub(" ", text) for text in long_input.decode(outputs, target.decode)]
+    return [_BREAKS.sub(" ", text) for text in long_input.decode(hypotheses, target.decode)]
 
 
 def translations(hypotheses: Sequence[Hypothesis], target: Tokenizer) -> list[Translation]:

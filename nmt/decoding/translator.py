@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
+from nmt.data.source_lengths import SourceLengths
 from nmt.data.vocabulary import EOS, UNK, Vocabulary
 from nmt.decoding import long_input, model_loader, translation
 from nmt.decoding.capitals import in_capitals
@@ -18,6 +19,7 @@ from nmt.decoding.chunks import LineCounts, chunked, lines_together, reporting, 
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.interface import Engine, Pair, SearchInput, batch_tokens
 from nmt.decoding.language_choice import LanguageChoice
+from nmt.decoding.long_input import Splitter
 from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.options import Hypothesis, Options, length_penalties
 from nmt.decoding.search.phrase_automaton import Phrases, PhraseState
@@ -56,10 +58,12 @@ class Translator:
         vocabulary: Vocabulary,
         decoding: schema.DecodingConfig,
         languages: LanguagePairs | None = None,
+        lengths: SourceLengths | None = None,
     ):
+        """lengths: of the text that the model was trained on; longer lines are split."""
         self.engine, self.vocabulary, self.decoding = engine, vocabulary, decoding
         self.languages = LanguageChoice(languages, vocabulary.source)
-        self.counts = LineCounts()
+        self.lengths, self.counts = lengths, LineCounts()
         self.on_lines: Callable[[int], object] = lambda count: None  # called with how many more lines are searched
         self.digests: dict[Path, str] = {}  # of the model files that were loaded
         self.glossary: Glossary | None = None  # see use_glossary
@@ -89,7 +93,7 @@ class Translator:
         wrong, the vocabularies differ, or the device is not available.
         """
         loaded = model_loader.load(path, device, ensemble, overrides, glossary)
-        translator = cls(loaded.engine, loaded.vocabulary, loaded.decoding, loaded.languages)
+        translator = cls(loaded.engine, loaded.vocabulary, loaded.decoding, loaded.languages, loaded.lengths)
         translator.digests = loaded.digests
         if glossary is not None:
             translator.use_glossary(Glossary.load(glossary), str(glossary))
@@ -115,6 +119,19 @@ class Translator:
         positions, tags = self.engine.positions, self.languages.most_tags
         limits = (self.decoding.max_source_tokens, positions and positions - tags)
         return min((limit for limit in limits if limit is not None), default=None)
+
+    @property
+    def longest_part(self) -> int | None:
+        """The most subwords of a source that is translated in one piece: as `longest_source`, or less where lines are
+        split and the text that the model was trained on is shorter."""
+        splits = self.decoding.long_input == "split" and self.lengths is not None
+        limits = (self.longest_source, self.lengths.longest if splits and self.lengths else None)
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def splitter(self, pair: LanguagePair) -> Splitter:
+        """What splits lines of these languages."""
+        several = None if self.lengths is None else self.lengths.several
+        return Splitter(self.longest_part, several, pair.source, self.vocabulary.source.encode)
 
     @property
     def batch_tokens(self) -> int:
@@ -269,7 +286,7 @@ class Translator:
             return self.engine.encode([tags + ids for ids in sources], self.batch_tokens)
 
     def _builder(self, pair: LanguagePair) -> InputBuilder:
-        limits, tags = (self.engine.positions, self.longest_source), self.languages.tags(pair)
+        limits, tags = (self.engine.positions, self.longest_source, self.splitter(pair)), self.languages.tags(pair)
         return InputBuilder(self.vocabulary, self.decoding, *limits, self.glossary, LineCounts(), tags, pair.source)
 
     @contextmanager
@@ -329,7 +346,7 @@ class Translator:
                         f"line {inputs.first + place}: the model's scores are not numbers: its weights are damaged, or "
                         "too large for its precision: translate with another checkpoint"
                     )
-                found[place] = long_input.join_hypotheses(hypotheses)
+                found[place] = long_input.join_hypotheses(hypotheses, inputs.spaces.get(place, ()))
             return inputs, found
 
         return finish
