@@ -22,7 +22,7 @@ from nmt.data.rules.judge import Judgement, Rule
 from nmt.data.sentences import has_several
 from nmt.data.statistics import Statistics
 from nmt.data.token_store import FlatSequences, TokenStore
-from nmt.data.variation import join_neighbours, vary
+from nmt.data.variation import vary
 from nmt.data.vocabulary import UNK, Vocabulary
 from nmt.data.word_encoding import WordEncoder
 from nmt.device import usable_cores
@@ -183,7 +183,7 @@ class ChunkEncoder:
             return plain, several
         found, found_several = [], []
         for version in range(versions):
-            new = varied(pairs, range(job.first, job.first + len(pairs)), job.corpus, version, data, join=True)
+            new = varied(pairs, range(job.first, job.first + len(pairs)), job.corpus, version, data)
             if self._dropout:
                 tokens = TokenStore(
                     *(
@@ -200,23 +200,13 @@ class ChunkEncoder:
         return TokenStore.joined(found).pick(of_each_pair), np.concatenate(found_several)[of_each_pair]
 
 
-def varied(
-    pairs: list[Pair],
-    numbers: Sequence[int],
-    corpus: int,
-    version: int,
-    data: schema.DataConfig,
-    *,
-    join: bool = False,
-) -> list[Pair]:
-    """The pairs as data.augment varies them in this version. numbers: of each pair in its corpus; corpus: its number;
-    join: also as data.augment.joined says, for pairs that are neighbours."""
+def varied(pairs: list[Pair], numbers: Sequence[int], corpus: int, version: int, data: schema.DataConfig) -> list[Pair]:
+    """The pairs as data.augment varies them in this version. numbers: of each pair in its corpus; corpus: its
+    number."""
     if not data.augment.changes_text:
         return pairs
     places = (corpus << 40) + np.asarray(numbers, np.int64)
     languages = data.pair_of(data.train[corpus])
-    if join:
-        pairs = join_neighbours(pairs, places, epoch=version, seed=0, rate=data.augment.joined)
     return vary(pairs, places, epoch=version, seed=0, settings=data.augment, languages=languages)
 
 

@@ -210,7 +210,7 @@ def _learned_vocabulary(
     weights = [one.weight for one in text.data.train]
     mixed = [*([tags] if tags else []), *([weights] if any(weights) else []), text.data.temperature or 0.0]
     mixed += [[stages.weights(text.data, stage), stage.temperature] for stage in text.data.stages]
-    mixed += _augment_key(replace(text.data.augment, joined=0.0))  # which changes no words
+    mixed += _augment_key(_without_joined(text.data).augment)
     del learned_with["bpe_dropout"], learned_with["bpe_dropout_samples"]  # which change the encoding alone
     folder = store / f"vocabulary-{content_key(vocabulary.FORMAT, text.key, learned_with, sides, mixed)}"
     if folder.exists():
@@ -255,11 +255,12 @@ def _learned_vocabulary(
 def _sample(text: TrainingText, kept: Sequence[int], sizes: Sequence[int]) -> Iterator[Pair]:
     """`sizes` pairs of each corpus of those `kept`, as data.augment varies them: a vocabulary of plain text
     would write capitals letter by letter."""
+    data = _without_joined(text.data)
     for number, chunks in groupby(text.chunks("learning"), key=lambda chunk: chunk.corpus):
         pairs = enumerate(chain.from_iterable(chunk.pairs for chunk in chunks))
         drawn = sample_evenly(pairs, kept[number], sizes[number])
         while part := list(islice(drawn, CHUNK_PAIRS)):
-            yield from varied([pair for _, pair in part], [place for place, _ in part], number, 0, text.data)
+            yield from varied([pair for _, pair in part], [place for place, _ in part], number, 0, data)
 
 
 def sample_sizes(data: schema.DataConfig, kept: Sequence[int], most: int) -> list[int]:
@@ -319,6 +320,11 @@ def _find_tokens(
         read, seconds = f"{sum(count.read for count in counts):,}", time.perf_counter() - start
         log.info("token store: %s of %s pairs kept in %s (%.1f s)", kept, read, where, seconds)
     return folder.name, tokens, counts
+
+
+def _without_joined(data: schema.DataConfig) -> schema.DataConfig:
+    """The same without data.augment.joined: the words of joined pairs are those of the pairs."""
+    return replace(data, augment=replace(data.augment, joined=0.0))
 
 
 def _augment_key(augment: schema.AugmentConfig) -> list[object]:

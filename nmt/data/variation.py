@@ -1,10 +1,10 @@
 """Training text as users write it: in capitals, without a full stop, with typos, tags, names and emoji.
 
 `vary` changes a share of the pairs, another one in each epoch. What happens to a pair follows from the seed, the epoch
-and the number of the pair alone: neither the order in which pairs are read, nor the process, nor Python's hash seed
-matters. The kinds are those of OpusTrainer (Bogoychev et al., 2023, OpusCleaner and OpusTrainer, open source toolkits
-for training Machine Translation and Large language models), without word alignments: what they would show is done only
-where both sides tell it.
+and the number of the pair alone, and if it is joined from its neighbours: neither the order in which pairs are read,
+nor the process, nor Python's hash seed matters. The kinds are those of OpusTrainer (Bogoychev et al., 2023, OpusCleaner
+and OpusTrainer, open source toolkits for training Machine Translation and Large language models), without word
+alignments: what they would show is done only where both sides tell it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,7 +42,8 @@ def vary(
 
     numbers: whole numbers [pairs] that identify the pairs, such as their places in the corpus. languages: the codes of
     the source and the target. No side becomes empty or gets a line break. A pair that a kind does not suit stays as it
-    is, such as one without capital letters in its script.
+    is, such as one without capital letters in its script. For data.augment.joined the pairs must be neighbours in their
+    corpus.
     """
     varied = list(pairs)
 
@@ -54,6 +55,8 @@ def vary(
             for place, start in zip(places.tolist(), of_pairs[places].tolist(), strict=True):
                 yield place, varied[place], Draws(start)
 
+    for place, _, draws in chosen("joined", settings.joined):
+        varied[place] = joined_with_neighbours(pairs, place, draws)
     for place, pair, draws in chosen("copied_names", settings.copied_names):
         varied[place] = replace_copied_names(pair, draws)
     punctuation = settings.remove_end_punctuation
@@ -74,20 +77,12 @@ def vary(
     return varied
 
 
-def join_neighbours(pairs: Sequence[Pair], numbers: npt.ArrayLike, *, epoch: int, seed: int, rate: float) -> list[Pair]:
-    """The pairs in the same order, a share of them joined with the one, two or three that follow, or at the end with
-    those before: so a model learns text of several sentences. The other arguments are those of `vary`."""
-    found = list(pairs)
-    if not rate or len(pairs) < 2:
-        return found
-    of_pairs = hashes(seed, epoch, numbers, "joined")
-    places = np.flatnonzero(uniform(of_pairs) < rate)
-    for place, start in zip(places.tolist(), of_pairs[places].tolist(), strict=True):
-        count = 2 + Draws(start).below(_MOST_JOINED - 1)
-        first = max(0, min(place, len(pairs) - count))
-        sources, targets = zip(*pairs[first : first + count], strict=True)
-        found[place] = join_texts(sources), join_texts(targets)
-    return found
+def joined_with_neighbours(pairs: Sequence[Pair], place: int, draws: Draws) -> Pair:
+    """The pair at a place joined with the one, two or three after it, or at the end with those before it."""
+    count = 2 + draws.below(_MOST_JOINED - 1)
+    first = max(0, min(place, len(pairs) - count))
+    sources, targets = zip(*pairs[first : first + count], strict=True)
+    return join_texts(sources), join_texts(targets)
 
 
 def rate_of(setting: float | schema.Variation) -> float:

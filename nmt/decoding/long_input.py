@@ -1,7 +1,7 @@
 """Splits sources longer than the text that the model was trained on, and joins the translations of the parts."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -50,6 +50,11 @@ class Splitter:
         """The parts of a line that does not fit."""
         assert self.longest is not None
         return split(line, self.longest, self.encode, self.language, self.several or 0)
+
+
+def shortest(limits: Iterable[int | None]) -> int | None:
+    """The lowest of these limits, of which None is none."""
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def split(text: str, limit: int, encode: Encode, language: str = "", together: int = 0) -> list[Part]:

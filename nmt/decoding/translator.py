@@ -19,7 +19,7 @@ from nmt.decoding.chunks import LineCounts, chunked, lines_together, reporting, 
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.interface import Engine, Pair, SearchInput, batch_tokens
 from nmt.decoding.language_choice import LanguageChoice
-from nmt.decoding.long_input import Splitter
+from nmt.decoding.long_input import Splitter, shortest
 from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.options import Hypothesis, Options, length_penalties
 from nmt.decoding.search.phrase_automaton import Phrases, PhraseState
@@ -61,9 +61,9 @@ class Translator:
         lengths: SourceLengths | None = None,
     ):
         """lengths: of the text that the model was trained on; longer lines are split."""
-        self.engine, self.vocabulary, self.decoding = engine, vocabulary, decoding
+        self.engine, self.vocabulary, self.decoding, self.lengths = engine, vocabulary, decoding, lengths
         self.languages = LanguageChoice(languages, vocabulary.source)
-        self.lengths, self.counts = lengths, LineCounts()
+        self.counts = LineCounts()
         self.on_lines: Callable[[int], object] = lambda count: None  # called with how many more lines are searched
         self.digests: dict[Path, str] = {}  # of the model files that were loaded
         self.glossary: Glossary | None = None  # see use_glossary
@@ -117,21 +117,19 @@ class Translator:
         """The most subwords of a source that is not split or cut: decoding.max_source_tokens, or fewer if the model
         has learned fewer positions; None: no limit. The tokens of languages are not counted."""
         positions, tags = self.engine.positions, self.languages.most_tags
-        limits = (self.decoding.max_source_tokens, positions and positions - tags)
-        return min((limit for limit in limits if limit is not None), default=None)
+        return shortest((self.decoding.max_source_tokens, positions and positions - tags))
 
     @property
     def longest_part(self) -> int | None:
-        """The most subwords of a source that is translated in one piece: as `longest_source`, or less where lines are
-        split and the text that the model was trained on is shorter."""
-        splits = self.decoding.long_input == "split" and self.lengths is not None
-        limits = (self.longest_source, self.lengths.longest if splits and self.lengths else None)
-        return min((limit for limit in limits if limit is not None), default=None)
+        """The most subwords of a source that is translated in one piece: as `longest_source`, or those of the text that
+        the model was trained on where longer lines are split."""
+        longest = self.lengths.longest if self.lengths and self.decoding.long_input == "split" else None
+        return shortest((self.longest_source, longest))
 
-    def splitter(self, pair: LanguagePair) -> Splitter:
-        """What splits lines of these languages."""
-        several = None if self.lengths is None else self.lengths.several
-        return Splitter(self.longest_part, several, pair.source, self.vocabulary.source.encode)
+    def splitter(self, source: str) -> Splitter:
+        """What splits lines of this language."""
+        several = self.lengths.several if self.lengths else None
+        return Splitter(self.longest_part, several, source, self.vocabulary.source.encode)
 
     @property
     def batch_tokens(self) -> int:
@@ -221,7 +219,9 @@ class Translator:
                     dataclasses.replace(one, text=in_capitals(one.text, pair.target)) for one in translations[place]
                 ]
             if alignment:
-                self._align(inputs, translations, chunk)
+                with self._computing():
+                    weights = self.engine.align(translation.pairs_of(inputs.parts, chunk), self.batch_tokens)
+                translation.add_alignment(translations, weights, inputs.parts, self.vocabulary.source)
             yield from translations
 
     def as_read(self, lines: Sequence[str], pair: LanguagePair) -> list[str]:
@@ -286,7 +286,10 @@ class Translator:
             return self.engine.encode([tags + ids for ids in sources], self.batch_tokens)
 
     def _builder(self, pair: LanguagePair) -> InputBuilder:
-        limits, tags = (self.engine.positions, self.longest_source, self.splitter(pair)), self.languages.tags(pair)
+        limits, tags = (
+            (self.engine.positions, self.longest_source, self.splitter(pair.source)),
+            self.languages.tags(pair),
+        )
         return InputBuilder(self.vocabulary, self.decoding, *limits, self.glossary, LineCounts(), tags, pair.source)
 
     @contextmanager
@@ -389,23 +392,6 @@ class Translator:
         """The subwords that continue the word before them, and what each subword writes, as `Phrases` takes it."""
         spellings = [spelling.decode("utf-8", "surrogateescape") for spelling in self.vocabulary.target.spellings()]
         return frozenset(i for i, spelling in enumerate(spellings) if continues_word(spelling)), spellings
-
-    def _align(self, inputs: Inputs, lines: list[list[Translation]], found: list[list[Hypothesis]]) -> None:
-        """Add the alignment to the translations of each line; found: the hypotheses that they were made from."""
-        pairs = [
-            (source.ids, output)
-            for place, parts in inputs.parts.items()
-            for one in found[place]
-            for source, output in zip(parts, long_input.split_output(one.tokens), strict=True)
-        ]
-        with self._computing():
-            weights = iter(self.engine.align(pairs, self.batch_tokens))
-        for place, parts in inputs.parts.items():
-            pieces = [piece for source in parts for piece in self.vocabulary.source.pieces([*source.ids, EOS])]
-            lines[place] = [
-                dataclasses.replace(one, source_pieces=pieces, alignment=[row for _ in parts for row in next(weights)])
-                for one in lines[place]
-            ]
 
 
 def _check_lines(lines: Iterable[str]) -> None:

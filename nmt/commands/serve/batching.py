@@ -140,7 +140,7 @@ class BatchingQueue:
         """Subwords of each part; usually a line is one. Raises NmtError for lines that would be refused or cut."""
         decoding, limit = self.translator.decoding, self.translator.longest_source
         pair = languages or self.translator.languages.choose()
-        splitter = self.translator.splitter(pair)
+        splitter = self.translator.splitter(pair.source)
         if n_best > decoding.beam_size:
             raise NmtError(f"n_best: {n_best} is more than the beam size, {decoding.beam_size}")
         encode = self.translator.vocabulary.source.encode
