@@ -30,6 +30,7 @@ _END = re.compile(
     )\s*""",
     re.VERBOSE,
 )
+_STOP = re.compile(f"[{_STOPS};]")
 _GREEK_END = re.compile(rf";[{_CLOSING}]*(?=\s)\s*|{_END.pattern}", re.VERBOSE)  # its question mark is a semicolon
 # The end of `J.`, `z. B.`, `U.S.` and `EE. UU.`; not of a word whose last letter stands after a combining mark.
 _INITIAL = re.compile(r"(?:^|[\s.,;:/(\[„“«‚‘\"'’–—-])([^\W\d_])\1?\.\Z")
@@ -65,9 +66,25 @@ def has_several(text: str, language: str = "") -> bool:
     return next(_ends(text, language), None) is not None
 
 
+@lru_cache
+def two_letters(language: str) -> str:
+    """The code of a language in two letters, if it has one: `de` of `de_AT` and `deu`."""
+    code = base(language)
+    if len(code) != 3:
+        return code
+    import langcodes  # here: it takes longer than all of this
+
+    try:
+        return langcodes.Language.get(code).language or code
+    except ValueError:
+        return code
+
+
 def _ends(text: str, language: str) -> Iterator[int]:
     """Where each sentence but the last ends, with the space after it."""
-    language, small = base(language), None
+    if not _STOP.search(text, 0, len(text) - 1):  # most lines have one sentence: the next steps take longer
+        return
+    language, small = two_letters(language), None
     for found in (_GREEK_END if language == "el" else _END).finditer(text):
         if found.end() == len(text) or not found.start():
             continue
@@ -132,6 +149,11 @@ def join_texts(texts: Sequence[str], spaces: Sequence[str] = ()) -> str:
             line, space = line + text, ""
         space = max(space, after, key=len)
     return line
+
+
+def join_sentences(texts: Sequence[str]) -> str:
+    """Join texts to one line as sentences: with a space between two of them, but not next to Chinese or Japanese."""
+    return join_texts(texts, [" "] * len(texts))
 
 
 def _between(before: str, after: str, space: str) -> str:

@@ -16,7 +16,7 @@ from nmt.config import schema
 from nmt.data.copied_items import random_item, replace_items, shared_items
 from nmt.data.draws import Draws, hashes, uniform
 from nmt.data.letter_case import Case, change_case
-from nmt.data.sentences import join_texts
+from nmt.data.sentences import join_sentences
 from nmt.data.typos import add_typos
 
 Pair = tuple[str, str]  # source sentence, target sentence
@@ -82,7 +82,7 @@ def joined_with_neighbours(pairs: Sequence[Pair], place: int, draws: Draws) -> P
     count = 2 + draws.below(_MOST_JOINED - 1)
     first = max(0, min(place, len(pairs) - count))
     sources, targets = zip(*pairs[first : first + count], strict=True)
-    return join_texts(sources), join_texts(targets)
+    return join_sentences(sources), join_sentences(targets)
 
 
 def rate_of(setting: float | schema.Variation) -> float:
