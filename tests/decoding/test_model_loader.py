@@ -154,11 +154,7 @@ def test_the_lengths_of_the_training_text_are_known_to_every_engine(tmp_path: Pa
     model_file.save(old, made)
     exported.mkdir()
     ctranslate2.write(exported, checkpoint)
-    engines = [
-        (path, "decoding.engine=torch"),
-        (path, "decoding.engine=ctranslate2"),
-        (exported, "decoding.engine=auto"),
-    ]
+    every = [(path, "torch"), (path, "ctranslate2"), (exported, "auto")]
     texts = set()
     for model, engine in every:
         translator = nmt.load(model, "cpu", overrides=[f"decoding.engine={engine}"])
