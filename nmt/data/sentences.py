@@ -33,7 +33,7 @@ _END = re.compile(
 _STOP = re.compile(f"[{_STOPS};]")
 _GREEK_END = re.compile(rf";[{_CLOSING}]*(?=\s)\s*|{_END.pattern}", re.VERBOSE)  # its question mark is a semicolon
 # The end of `J.`, `z. B.`, `U.S.` and `EE. UU.`; not of a word whose last letter stands after a combining mark.
-_INITIAL = re.compile(r"(?:^|[\s.,;:/(\[„“«‚‘\"'’–—-])([^\W\d_])\1?\.\Z")
+_INITIAL = re.compile(r"(?:^|[\s.,;:/(\[„“«‚‘\"–—-])([^\W\d_])\1?\.\Z")
 _ORDINAL = re.compile(r"(?:^|[\s(\[–—-])(?:\d{1,3}|[IVXLC]+)\.\Z")
 # Languages that write an ordinal number with a full stop: `29. Juli`, `XIX. Jahrhundert`.
 _WITH_ORDINALS = {
