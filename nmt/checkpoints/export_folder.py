@@ -8,20 +8,20 @@ from nmt.config import schema
 from nmt.config.schema import Config
 from nmt.config.writer import to_yaml
 from nmt.data import vocabulary
-from nmt.data.source_lengths import SourceLengths
+from nmt.data.source_text import SourceText
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import NmtError
 
 SETTINGS = "nmt.yaml"
-LENGTHS = "source_lengths.json"  # of the text that the model was trained on, if they are known
+SOURCE_TEXT = "source_text.json"  # of the text that the model was trained on, if they are known
 SOURCE, TARGET = "source.spm", "target.spm"  # the names that MarianTokenizer looks for
 
 
-def write(folder: Path, settings: Config, vocabulary_: Vocabulary, lengths: SourceLengths | None = None) -> None:
-    """Write the settings, both SentencePiece models (two equal files for a shared vocabulary), and the lengths of the
+def write(folder: Path, settings: Config, vocabulary_: Vocabulary, source_text: SourceText | None = None) -> None:
+    """Write the settings, both SentencePiece models (two equal files for a shared vocabulary), and what is known of the
     text that the model was trained on."""
-    if lengths is not None:
-        (folder / LENGTHS).write_text(json.dumps(lengths.to_json()) + "\n", encoding="ascii")
+    if source_text is not None:
+        (folder / SOURCE_TEXT).write_text(json.dumps(source_text.to_json()) + "\n", encoding="ascii")
     (folder / SETTINGS).write_text(to_yaml(settings), encoding="utf-8")
     (folder / SOURCE).write_bytes(vocabulary_.source.proto)
     (folder / TARGET).write_bytes(vocabulary_.target.proto)
@@ -44,12 +44,12 @@ def load_config(folder: Path) -> Config:
     return schema.parse(text, str(path))
 
 
-def load_lengths(folder: Path) -> SourceLengths | None:
-    """The lengths of the text that the model was trained on; None if they are not known. Raises NmtError if their file
+def load_source_text(folder: Path) -> SourceText | None:
+    """What is known of the text that the model was trained on; None if nothing is. Raises NmtError if their file
     is damaged."""
-    path = folder / LENGTHS
+    path = folder / SOURCE_TEXT
     try:
-        found = SourceLengths.from_json(json.loads(path.read_text(encoding="ascii")))
+        found = SourceText.from_json(json.loads(path.read_text(encoding="ascii")))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:

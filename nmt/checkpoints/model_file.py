@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.config import schema, writer
 from nmt.config.schema import Config, ModelConfig
-from nmt.data.source_lengths import SourceLengths
+from nmt.data.source_text import SourceText
 from nmt.data.vocabulary import PAD, Tokenizer, Vocabulary
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
@@ -257,8 +257,8 @@ def _check_entries(path: Path, entries: Mapping[str, Entry]) -> None:
         raise NmtError(f"{path}: holds no vocabulary: not a complete nmt model file")
 
 
-_LENGTHS = "source_lengths"
-_ORIGIN = ("nmt", "torch", "run_dir", "step", "start_from", _LENGTHS)
+_SOURCE_TEXT = "source_text"
+_ORIGIN = ("nmt", "torch", "run_dir", "step", "start_from", _SOURCE_TEXT)
 
 
 def origin(provenance: Mapping[str, Any]) -> dict[str, Any]:
@@ -266,14 +266,14 @@ def origin(provenance: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in provenance.items() if key in _ORIGIN}
 
 
-def source_lengths(provenance: Mapping[str, Any]) -> SourceLengths | None:
-    """How long the sources were that the model was trained on; None for a model file of an earlier version."""
-    return SourceLengths.from_json(provenance.get(_LENGTHS))
+def source_text(provenance: Mapping[str, Any]) -> SourceText | None:
+    """What is known of the sources that the model was trained on; None for a model file of an earlier version."""
+    return SourceText.from_json(provenance.get(_SOURCE_TEXT))
 
 
-def with_source_lengths(lengths: SourceLengths | None) -> dict[str, Any]:
-    """These lengths as a part of a provenance."""
-    return {} if lengths is None else {_LENGTHS: lengths.to_json()}
+def with_source_text(source_text: SourceText | None) -> dict[str, Any]:
+    """The same as a part of a provenance."""
+    return {} if source_text is None else {_SOURCE_TEXT: source_text.to_json()}
 
 
 def _check_is_ours(path: Path, metadata: Mapping[str, str]) -> None:

@@ -22,8 +22,8 @@ from nmt.data.cleaning import CHUNK_PAIRS, TrainingText, without_empty
 from nmt.data.corpus import Pair
 from nmt.data.encoding import encode_pairs, encode_text, varied
 from nmt.data.report import CorpusCounts, DataReport, nothing_left
-from nmt.data.source_lengths import SourceLengths
-from nmt.data.statistics import Statistics, source_lengths
+from nmt.data.source_text import SourceText
+from nmt.data.statistics import Statistics, source_text
 from nmt.data.token_store import TokenStore
 from nmt.data.validation_overlap import Overlap
 from nmt.data.vocabulary import Tokenizer, Vocabulary
@@ -54,7 +54,7 @@ class PreparedData:
 
     vocabulary: Vocabulary
     train: TokenStore
-    lengths: SourceLengths | None  # of the sources; None for a store of an earlier version
+    source_text: SourceText | None  # None for a store of an earlier version
     data_key: str  # the same for the same pairs, cleaned and encoded in the same way
     validation: tuple[ValidationSet, ...]
     report: DataReport  # on the training data
@@ -93,7 +93,7 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None) -> Pr
     return PreparedData(
         vocabulary=subwords,
         train=tokens,
-        lengths=source_lengths(store / data_key),
+        source_text=source_text(store / data_key, [data.pair_of(one).source for one in data.train]),
         data_key=data_key,
         validation=validation_sets(data, held_out, subwords),
         report=DataReport(data.language_pairs.sides, tuple(one.label for one in data.train), counts),

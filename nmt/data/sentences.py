@@ -6,7 +6,7 @@ themselves: these rules find more of them (docs/translating.md).
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 
 from nmt.config.language_codes import base
@@ -40,30 +40,33 @@ _WITH_ORDINALS = {
     *("als", "az", "bs", "cs", "da", "de", "dsb", "et", "eu", "fi", "fo", "gsw", "hr", "hsb", "hu", "is", "lb", "lv"),
     *("nb", "nds", "nn", "no", "pl", "se", "sk", "sl", "sr", "tr"),
 }
+_CAPITALIZED = re.compile(r"(?<=[^\W\d_] )[^\W\d_a-z]\S*(?= )")  # words after a word, perhaps with a capital
+_MOST_CAPITALIZED = 2 / 3  # of the words of a sentence: German has about 1/3, a title more
 _LONGEST_WORD = 24  # characters: what is longer is no abbreviation
 _LONGEST_BEFORE_NUMBER = 6  # of one like `No. 5`, `Abb. 3`, with its stop, that is none elsewhere
 _UNSPACED = re.compile(f"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff{_CJK}]")  # also Thai, Lao, Burmese, Khmer
 _OF_CJK = re.compile(f"[{_CJK}]")
 
 
-def sentences(text: str, language: str = "") -> Iterator[str]:
+def sentences(text: str, language: str = "", first_words: Collection[str] = ()) -> Iterator[str]:
     """The sentences of a text, each with the white space after it; concatenated they are the text.
 
-    language: its code; without one, as English. A full stop ends no sentence after an abbreviation, after a single
+    language: its code; without one, as English. first_words: with a capital, these begin a sentence also where a full
+    stop is missing before them. A full stop ends no sentence after an abbreviation, after a single
     letter (an initial), after an ordinal number where the language writes it so, and before a lowercase letter, unless
     the text has no other letters.
     """
     start = 0
-    for end in _ends(text, language):
+    for end in _ends(text, language, first_words):
         yield text[start:end]
         start = end
     if start < len(text):
         yield text[start:]
 
 
-def has_several(text: str, language: str = "") -> bool:
-    """Whether a text has more than one sentence."""
-    return next(_ends(text, language), None) is not None
+def has_several(text: str, language: str = "", first_words: Collection[str] = ()) -> bool:
+    """Whether a text has more than one sentence. The arguments are those of `sentences`."""
+    return next(_ends(text, language, first_words), None) is not None
 
 
 @lru_cache
@@ -80,8 +83,24 @@ def two_letters(language: str) -> str:
         return code
 
 
-def _ends(text: str, language: str) -> Iterator[int]:
+def _ends(text: str, language: str, first_words: Collection[str]) -> Iterator[int]:
     """Where each sentence but the last ends, with the space after it."""
+    ends = _marked_ends(text, language)
+    unmarked = _unmarked_ends(text, first_words) if first_words else ()
+    return iter(sorted({*ends, *unmarked})) if unmarked else ends
+
+
+def _unmarked_ends(text: str, first_words: Collection[str]) -> list[int]:
+    """Where sentences end without a full stop; nowhere in a title, whose words have capitals."""
+    ends = [word.start() for word in _CAPITALIZED.finditer(text) if word[0] in first_words]
+    if not ends:
+        return []
+    words = text.split()
+    return ends if sum(word[0].isupper() for word in words) <= _MOST_CAPITALIZED * len(words) else []
+
+
+def _marked_ends(text: str, language: str) -> Iterator[int]:
+    """As `_ends`, of the sentences with a full stop or another mark."""
     if not _STOP.search(text, 0, len(text) - 1):  # most lines have one sentence: the next steps take longer
         return
     language, small = two_letters(language), None

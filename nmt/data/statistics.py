@@ -6,6 +6,7 @@ pass over the text. Memory is bounded, and the result does not depend on how the
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from nmt.data.corpus import Pair
 from nmt.data.rules.characters import Lines
 from nmt.data.rules.examples import DropExamples, shortened
-from nmt.data.source_lengths import SourceLengths
+from nmt.data.source_text import SourceText
 from nmt.data.suspicious import suspicions
 from nmt.data.token_store import TokenStore
 from nmt.data.vocabulary import UNK, Tokenizer, Vocabulary
@@ -133,12 +134,19 @@ def read(folder: Path) -> dict[str, Any] | None:
         raise NmtError(f"{folder / FILE}: damaged ({error}): delete the folder to build it again") from error
 
 
-def source_lengths(folder: Path) -> SourceLengths | None:
-    """The lengths of the sources in a token store; None for a store of an earlier version, which does not say which of
-    them have several sentences. Raises NmtError if the file is damaged."""
+def source_text(folder: Path, languages: Sequence[str]) -> SourceText | None:
+    """What is known of the sources in a token store; None for a store of an earlier version, which does not say which
+    of them have several sentences. languages: that of the sources of each corpus. Raises NmtError if the file is
+    damaged."""
     try:
         content = json.loads((folder / FILE).read_text(encoding="ascii"))
-        return SourceLengths.of(*map(dict, content["sources"])) if "sources" in content else None
+        if "sources" not in content:
+            return None
+        samples: dict[str, list[str]] = {language: [] for language in languages}
+        for language, corpus in zip(languages, content["corpora"], strict=True):
+            samples[language] += [source for source, _ in corpus["sample"]]
+        lengths, several = map(dict, content["sources"])
+        return SourceText.of(lengths, several, samples)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:

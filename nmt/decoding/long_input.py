@@ -1,7 +1,7 @@
 """Splits sources longer than the text that the model was trained on, and joins the translations of the parts."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -30,12 +30,14 @@ class Splitter:
     """Splits the lines that are too long for a model.
 
     longest: the most subwords of a part; None: no limit. several: the most subwords of several sentences together;
-    None: such a line is split only where it is longer than `longest`, into single sentences. language: of the lines.
+    None: such a line is split only where it is longer than `longest`, into single sentences. language, first_words: as
+    for `nmt.data.sentences.sentences`.
     """
 
     longest: int | None
     several: int | None
     language: str
+    first_words: Collection[str]
     encode: Encode
 
     def fits(self, line: str, ids: list[int]) -> bool:
@@ -44,12 +46,13 @@ class Splitter:
             return True
         if self.several is None or len(ids) <= self.several or len(ids) > self.longest:
             return len(ids) <= self.longest
-        return not has_several(line, self.language)
+        return not has_several(line, self.language, self.first_words)
 
     def split(self, line: str) -> list[Part]:
         """The parts of a line that does not fit."""
         assert self.longest is not None
-        return split(line, self.longest, self.encode, self.language, self.several or 0)
+        found = sentences(line, self.language, self.first_words)
+        return split(found, self.longest, self.encode, self.several or 0)
 
 
 def shortest(limits: Iterable[int | None]) -> int | None:
@@ -57,8 +60,8 @@ def shortest(limits: Iterable[int | None]) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def split(text: str, limit: int, encode: Encode, language: str = "", together: int = 0) -> list[Part]:
-    """Split a text into parts of at most `limit` subwords each; their texts concatenated are the text.
+def split(texts: Iterable[str], limit: int, encode: Encode, together: int = 0) -> list[Part]:
+    """Split the sentences of a text into parts of at most `limit` subwords each; their texts concatenated are the text.
 
     A part is a sentence, or as many as have at most `together` subwords. A sentence that is too long is halved until
     the parts fit: near its middle at the end of a clause, else at white space, else between characters. If one
@@ -66,7 +69,7 @@ def split(text: str, limit: int, encode: Encode, language: str = "", together: i
     subwords; a part without words may have none.
     """
     parts: list[Part] = []
-    for one in _in_groups(list(sentences(text, language)), min(limit, together), encode):
+    for one in _in_groups(list(texts), min(limit, together), encode):
         parts += _fit(one, limit, encode) if len(one.ids) > limit else [one]
         last = parts[-1]
         parts[-1] = last._replace(space=last.space or " ")

@@ -13,7 +13,7 @@ from nmt import device as devices
 from nmt.checkpoints import export_folder, model_file
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePairs
-from nmt.data.source_lengths import SourceLengths, as_set
+from nmt.data.source_text import SourceText, as_set
 from nmt.data.vocabulary import Vocabulary
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.exact_engine import ExactEngine, difference, is_installed
@@ -36,7 +36,7 @@ class Loaded(NamedTuple):
     vocabulary: Vocabulary
     decoding: schema.DecodingConfig
     languages: LanguagePairs
-    lengths: SourceLengths | None
+    source_text: SourceText | None
     digests: dict[Path, str]
 
 
@@ -51,11 +51,11 @@ def load(
             raise NmtError(f"{path}: an exported folder cannot use a glossary: translate with the model file")
         engine = CTranslate2Engine(path, device)
         settings = schema.override(engine.settings, overrides)
-        decoding, lengths = settings.search, as_set(settings, export_folder.load_lengths(path))
+        decoding, source_text = settings.search, as_set(settings, export_folder.load_source_text(path))
         engine.check_precision(decoding.precision)
         if decoding.engine == "torch" and any(one.startswith("decoding.engine=") for one in overrides):
             raise NmtError(f"{path}: decoding.engine: torch: this folder is for CTranslate2: give the model file")
-        return Loaded(engine, engine.vocabulary, decoding, settings.data.language_pairs, lengths, {})
+        return Loaded(engine, engine.vocabulary, decoding, settings.data.language_pairs, source_text, {})
     paths = [model_file.locate(one) for one in (path, *ensemble)]
     settings = schema.override(model_file.load_config(paths[0]), overrides)
     decoding = settings.search
@@ -101,7 +101,7 @@ def _load_for_ctranslate2(path: Path, device: str, overrides: Sequence[str]) -> 
     if not loaded.vocabulary.target.has_bytes:
         return "the vocabulary has no byte_fallback, so the unknown subword may have a probability that counts"
     settings = schema.override(loaded.config, overrides)
-    decoding, lengths = settings.search, as_set(settings, model_file.source_lengths(loaded.provenance))
+    decoding, source_text = settings.search, as_set(settings, model_file.source_text(loaded.provenance))
     if not loaded.are_finite():
         return "some weights are not finite numbers"
 
@@ -112,7 +112,7 @@ def _load_for_ctranslate2(path: Path, device: str, overrides: Sequence[str]) -> 
         engine = ExactEngine(str(path), loaded, decoding, own)
     except NmtError as error:
         return str(error)
-    return Loaded(engine, loaded.vocabulary, decoding, settings.data.language_pairs, lengths, {path: loaded.digest})
+    return Loaded(engine, loaded.vocabulary, decoding, settings.data.language_pairs, source_text, {path: loaded.digest})
 
 
 def _load_for_pytorch(paths: Sequence[Path], ensemble: Sequence[Path], device: str, overrides: Sequence[str]) -> Loaded:
@@ -136,9 +136,10 @@ def _load_for_pytorch(paths: Sequence[Path], ensemble: Sequence[Path], device: s
                 *(name, others.pairs[0], paths[0], languages.pairs[0]),
             )
     settings = schema.override(first.config, overrides)
-    decoding, lengths = settings.search, as_set(settings, model_file.source_lengths(first.provenance))
+    decoding, source_text = settings.search, as_set(settings, model_file.source_text(first.provenance))
     digests = {one: file.digest for one, file in zip(paths, loaded, strict=True)}
-    return Loaded(_pytorch_engine(loaded, device, decoding), first.vocabulary, decoding, languages, lengths, digests)
+    engine = _pytorch_engine(loaded, device, decoding)
+    return Loaded(engine, first.vocabulary, decoding, languages, source_text, digests)
 
 
 def _pytorch_engine(

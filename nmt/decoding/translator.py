@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
-from nmt.data.source_lengths import SourceLengths
+from nmt.data.source_text import SourceText
 from nmt.data.vocabulary import EOS, UNK, Vocabulary
 from nmt.decoding import long_input, model_loader, translation
 from nmt.decoding.capitals import in_capitals
@@ -58,10 +58,10 @@ class Translator:
         vocabulary: Vocabulary,
         decoding: schema.DecodingConfig,
         languages: LanguagePairs | None = None,
-        lengths: SourceLengths | None = None,
+        source_text: SourceText | None = None,
     ):
-        """lengths: of the text that the model was trained on; longer lines are split."""
-        self.engine, self.vocabulary, self.decoding, self.lengths = engine, vocabulary, decoding, lengths
+        """source_text: that the model was trained on: longer lines are split."""
+        self.engine, self.vocabulary, self.decoding, self.source_text = engine, vocabulary, decoding, source_text
         self.languages = LanguageChoice(languages, vocabulary.source)
         self.counts = LineCounts()
         self.on_lines: Callable[[int], object] = lambda count: None  # called with how many more lines are searched
@@ -93,7 +93,7 @@ class Translator:
         wrong, the vocabularies differ, or the device is not available.
         """
         loaded = model_loader.load(path, device, ensemble, overrides, glossary)
-        translator = cls(loaded.engine, loaded.vocabulary, loaded.decoding, loaded.languages, loaded.lengths)
+        translator = cls(loaded.engine, loaded.vocabulary, loaded.decoding, loaded.languages, loaded.source_text)
         translator.digests = loaded.digests
         if glossary is not None:
             translator.use_glossary(Glossary.load(glossary), str(glossary))
@@ -123,13 +123,14 @@ class Translator:
     def longest_part(self) -> int | None:
         """The most subwords of a source that is translated in one piece: as `longest_source`, or those of the text that
         the model was trained on where longer lines are split."""
-        longest = self.lengths.longest if self.lengths and self.decoding.long_input == "split" else None
+        longest = self.source_text.longest if self.source_text and self.decoding.long_input == "split" else None
         return shortest((self.longest_source, longest))
 
     def splitter(self, source: str) -> Splitter:
         """What splits lines of this language."""
-        several = self.lengths.several if self.lengths else None
-        return Splitter(self.longest_part, several, source, self.vocabulary.source.encode)
+        known = self.source_text
+        several, words = (known.several, known.first_words.get(source, ())) if known else (None, ())
+        return Splitter(self.longest_part, several, source, frozenset(words), self.vocabulary.source.encode)
 
     @property
     def batch_tokens(self) -> int:

@@ -14,7 +14,7 @@ import torch
 import nmt
 from nmt.checkpoints import model_file, run_folder
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.data.source_lengths import SourceLengths
+from nmt.data.source_text import SourceText
 from nmt.data.vocabulary import Vocabulary
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
@@ -38,10 +38,10 @@ class Saver:
         identity: Identity,
         vocabulary: Vocabulary,
         ranks: Ranks,
-        lengths: SourceLengths | None = None,
+        source_text: SourceText | None = None,
     ) -> None:
-        """lengths: of the training text, for the model files."""
-        self._ranks, self._lengths = ranks, lengths
+        """source_text: what is known of the training text, for the model files."""
+        self._ranks, self._source_text = ranks, source_text
         self._run, self._identity, self._vocabulary = run, identity, vocabulary
         self._has_saved = state.newest(run) is not None
         self._held = ExitStack()  # the lock of a new folder
@@ -79,7 +79,7 @@ class Saver:
                 **({"best_set": training.best_set} if training.best_set else {}),
                 "validation_key": self._identity.validation_key,
                 **({"start_from": origin} if origin else {}),
-                **model_file.with_source_lengths(self._lengths),
+                **model_file.with_source_text(self._source_text),
                 **scores,
             }
         best = bool(scores) and progress.best_step == progress.step

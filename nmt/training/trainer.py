@@ -150,7 +150,7 @@ class Trainer:
             facts |= {"start_from": self.data.start.origin} if self.data.start is not None else {}
             run_log.session("started", progress.step, **environment(self.device, self.ranks), **facts)
             # `stop` to the end: another SIGTERM that comes while the last save is written must not end the process.
-            with stop, Saver(self.run_dir, self.identity, data.vocabulary, self.ranks, data.lengths) as saver:
+            with stop, Saver(self.run_dir, self.identity, data.vocabulary, self.ranks, data.source_text) as saver:
                 try:
                     self._train(run_log, saver, stop, last_step)
                 except RuntimeError:

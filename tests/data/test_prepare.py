@@ -28,7 +28,7 @@ from nmt.config import schema, writer
 from nmt.config.schema import Config, Corpus, DataConfig
 from nmt.data import cleaning, encoding, token_store, vocabulary
 from nmt.data.prepare import PreparedData, locked, prepare, sample_evenly, sample_sizes
-from nmt.data.source_lengths import SourceLengths
+from nmt.data.source_text import SourceText
 from nmt.errors import NmtError
 from nmt.files.text import read_lines
 
@@ -717,14 +717,14 @@ def test_the_lengths_of_the_sources_are_known(run: Config, tmp_path: Path) -> No
     run = changed(run, data={"train": (sentences,), "max_length": 120}, vocabulary={"size": 280})
     plain = prepare(run)
     lengths = plain.train.source.lengths - 1
-    assert plain.lengths == SourceLengths(int(np.quantile(lengths, 0.999, method="inverted_cdf")), 0)
+    assert plain.source_text == SourceText(int(np.quantile(lengths, 0.999, method="inverted_cdf")), 0)
     augmented = changed(run, data={"augment": schema.AugmentConfig(joined=0.3)}, vocabulary={"bpe_dropout_samples": 3})
     joined = prepare(augmented)
     assert len(joined.train) == 3 * len(plain.train)
-    assert joined.lengths is not None and max(joined.train.source.lengths) <= 121
-    assert plain.lengths.longest < joined.lengths.several <= joined.lengths.longest <= 120
+    assert joined.source_text is not None and max(joined.train.source.lengths) <= 121
+    assert plain.source_text.longest < joined.source_text.several <= joined.source_text.longest <= 120
     (plain.folder / "statistics.json").write_text('{"corpora": [], "vocabularies": [], "characters": []}')
-    assert prepare(run).lengths is None  # a store of an earlier version
+    assert prepare(run).source_text is None  # a store of an earlier version
 
 
 def test_each_chunk_is_varied_otherwise(run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,6 +78,22 @@ def test_where_sentences_end(language: str, parts: list[str]) -> None:
     assert list(sentences("".join(parts), language)) == parts
 
 
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ["A dog runs in the water ", "A man sits. ", "The cat ", "Two men"],
+        ["Ein Hund läuft im Wasser ", "The Mann geht weg"],
+        ["Vitamin A"],
+        ["See plan A, The Hague"],
+        ["Two Dogs In The Water And A Cat"],  # a title
+    ],
+)
+def test_words_that_begin_sentences_without_a_full_stop_before_them(parts: list[str]) -> None:
+    text = "".join(parts)
+    assert list(sentences(text, "en", {"A", "The", "Two"})) == parts
+    assert has_several(text, "en", {"A", "The", "Two"}) is (len(parts) > 1)
+
+
 def test_texts_are_joined_with_the_space_that_was_between_them() -> None:
     assert join_texts(["One.", "Two.", "", "Three."]) == "One. Two. Three."
     assert join_texts(["One.", "Two.", "", "Three."], ["  ", "\t\u3000", " ", ""]) == "One.  Two.  Three."

@@ -5,7 +5,7 @@ from helpers.model_files import tokenizer
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from nmt.data.sentences import has_several
+from nmt.data.sentences import has_several, sentences
 from nmt.data.vocabulary import EOS
 from nmt.decoding import long_input
 from nmt.decoding.long_input import Part, Splitter, join_hypotheses, split
@@ -35,7 +35,7 @@ def texts() -> st.SearchStrategy[str]:
 @given(text=texts(), limit=st.integers(1, 40), together=st.integers(0, 50))
 @example(text="\ufdfa", limit=1, together=0)
 def test_parts_fit_and_joined_are_the_text(text: str, limit: int, together: int) -> None:
-    parts = split(text, limit, ENCODE, "", together)
+    parts = split(sentences(text), limit, ENCODE, together)
     assert "".join(part.text for part in parts) == text
     assert all(len(part.ids) <= limit for part in parts)
     assert all(len(part.ids) <= together for part in parts if has_several(part.text))
@@ -57,11 +57,11 @@ def test_a_long_sentence_is_halved_at_the_best_place(text: str, parts: list[str]
     def characters(given: list[str]) -> list[list[int]]:
         return [[ord(character) for character in one] for one in given]
 
-    assert [part.text for part in split(text, 14 if len(text) > 11 else 6, characters)] == parts
+    assert [part.text for part in split([text], 14 if len(text) > 11 else 6, characters)] == parts
 
 
 def test_a_character_of_too_many_subwords_is_parted_too() -> None:
-    assert split("x", 2, lambda given: [[7, 8, 9]] * len(given)) == [Part("x", [7, 8]), Part("", [9], " ")]
+    assert split(["x"], 2, lambda given: [[7, 8, 9]] * len(given)) == [Part("x", [7, 8]), Part("", [9], " ")]
 
 
 def test_hypotheses_of_parts_are_joined_the_ith_with_the_ith() -> None:
@@ -93,17 +93,17 @@ def words(given: list[str]) -> list[list[int]]:
 def test_parts_are_filled_with_sentences() -> None:
     """As many as fit, in order; and the space that stood after each part is kept."""
     text = "One two. Three four.  Five. Six seven eight nine. Ten"
-    assert [(part.text, part.space) for part in split(text, 9, words, "", 4)] == [
+    assert [(part.text, part.space) for part in split(sentences(text), 9, words, 4)] == [
         ("One two. Three four.  ", "  "), ("Five. ", " "), ("Six seven eight nine. ", " "), ("Ten", " "),
     ]  # fmt: skip
     filled = ["One two. Three four.  Five. ", "Six seven eight nine. Ten"]
-    assert [part.text for part in split(text, 9, words, "", 5)] == filled
+    assert [part.text for part in split(sentences(text), 9, words, 5)] == filled
 
     def characters(given: list[str]) -> list[list[int]]:
         return [list(map(ord, text)) for text in given]
 
     # At the end of a sentence stands a space, for a language that writes it, but not inside of one.
-    assert [part.space for part in split("你好。好，好好", 3, characters)] == [" ", "", " "]
+    assert [part.space for part in split(sentences("你好。好，好好"), 3, characters)] == [" ", "", " "]
 
 
 @pytest.mark.parametrize(
@@ -115,6 +115,7 @@ def test_parts_are_filled_with_sentences() -> None:
         ("One two. Three.", 4, 3, True),
         ("One two. Three.", 4, 2, False),
         ("Ask Mr. Smith.", 4, 0, True),
+        ("one two The three", 4, 0, False),
         ("One two. Three.", 4, None, True),
         ("One two. Three four five.", 4, None, False),
         ("One two. Three four five.", None, None, True),
@@ -123,4 +124,4 @@ def test_parts_are_filled_with_sentences() -> None:
 def test_which_lines_are_split(line: str, longest: int | None, several: int | None, fits: bool) -> None:
     """Those longer than the training text, and those of several sentences that are longer than such text there."""
     [ids] = words([line])
-    assert Splitter(longest, several, "en", words).fits(line, ids) is fits
+    assert Splitter(longest, several, "en", {"The"}, words).fits(line, ids) is fits

@@ -39,7 +39,7 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.config import schema
 from nmt.data import vocabulary as vocabularies
 from nmt.data.sentences import join_texts
-from nmt.data.source_lengths import SourceLengths
+from nmt.data.source_text import SourceText
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding import engine as engine_module
 from nmt.decoding.chunks import LineCounts, log_counts
@@ -319,7 +319,7 @@ def test_long_sources(learned: bool) -> None:
     assert cutting.translate([long, fits]) == expected
     assert cutting.counts == LineCounts(lines=2, cut=1)
     splitting = new_translator(model, long_input="split", **extra)
-    parts = [part.text for part in split(long, limit, VOCABULARY.source.encode)]
+    parts = [part.text for part in split([long], limit, VOCABULARY.source.encode)]
     [[found, _], _] = splitting.hypotheses([long, fits], 2)
     ones = new_translator(model).hypotheses(parts)
     assert found.text == " ".join(one.text for [one] in ones)
@@ -353,7 +353,7 @@ def test_lines_of_several_sentences_are_translated_in_parts() -> None:
     line, encode = "".join(SENTENCES), VOCABULARY.source.encode
     most = max(len(ids) for ids in encode(SENTENCES))
     translator, plain = new_translator(), new_translator()
-    translator.lengths = SourceLengths(longest=len(encode([line])[0]), several=0)
+    translator.source_text = SourceText(longest=len(encode([line])[0]), several=0)
     best = plain.translate(SENTENCES)
     expected = best[0] + " " + best[1] + "  " + best[2] + " " + best[3]
     assert translator.translate([line, "", "one two."]) == [expected, "", plain.translate(["one two."])[0]]
@@ -367,11 +367,11 @@ def test_lines_of_several_sentences_are_translated_in_parts() -> None:
     assert two[0].source_pieces == [piece for part in of_parts for piece in part[0].source_pieces or ()]
     assert len(two[0].alignment or ()) == len(two[0].pieces) == sum(len(part[0].pieces) for part in of_parts)
     # As many sentences together as lines of several sentences had in training.
-    translator.lengths, translator.counts = SourceLengths(translator.lengths.longest, 2 * most), LineCounts()
-    parts = [part.text for part in split(line, translator.lengths.longest, encode, "", 2 * most)]
+    translator.source_text, translator.counts = SourceText(translator.source_text.longest, 2 * most), LineCounts()
+    parts = [part.text for part in split(SENTENCES, translator.source_text.longest, encode, 2 * most)]
     assert 1 < len(parts) < 4
     assert translator.translate([line])[0].split() == " ".join(plain.translate(parts)).split()
-    translator.lengths = SourceLengths(translator.lengths.longest, translator.lengths.longest)
+    translator.source_text = SourceText(translator.source_text.longest, translator.source_text.longest)
     assert translator.translate([line]) == plain.translate([line])
 
 
@@ -379,7 +379,7 @@ def test_lines_of_several_sentences_are_translated_in_parts() -> None:
 def test_only_split_lines_are_limited_by_the_training_text(long_input: str) -> None:
     line, plain = "".join(SENTENCES), new_translator()
     translator = new_translator(long_input=long_input)
-    translator.lengths = SourceLengths(longest=3, several=0)
+    translator.source_text = SourceText(longest=3, several=0)
     assert translator.translate([line]) == plain.translate([line])
     assert translator.score([line], ["two"]) == plain.score([line], ["two"])
 

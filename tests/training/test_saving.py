@@ -17,7 +17,7 @@ import nmt
 from nmt.checkpoints import averaging, model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.schema import Config
-from nmt.data.source_lengths import SourceLengths
+from nmt.data.source_text import SourceText
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
@@ -95,7 +95,7 @@ def test_files_are_those_of_a_synchronous_save(session: Session, tmp_path: Path)
 
 
 def test_the_lengths_of_the_training_text_are_in_every_model_file(session: Session) -> None:
-    lengths = SourceLengths(longest=39, several=12)
+    lengths = SourceText(longest=39, several=12)
     with Saver(session.run, session.identity, shared_vocabulary(), Ranks(), lengths) as saver:
         session.progress.best_step = 1
         saver.save(session.progress, session.train_step, {"validation_loss": 1.5})
@@ -104,7 +104,7 @@ def test_the_lengths_of_the_training_text_are_in_every_model_file(session: Sessi
     assert {path.name for path in found} >= {model_file.BEST, model_file.EMA, "step-00000001.safetensors"}
     mean = averaging.average(model_file.checkpoints(session.run))
     provenances = [*map(model_file.load_provenance, found), mean.provenance]
-    assert [model_file.source_lengths(one) for one in provenances] == [lengths] * len(provenances)
+    assert [model_file.source_text(one) for one in provenances] == [lengths] * len(provenances)
 
 
 def test_a_state_is_written_after_what_it_speaks_of_and_nothing_is_deleted_before(

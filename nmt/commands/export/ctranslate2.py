@@ -17,5 +17,5 @@ def write(folder: Path, loaded: Checkpoint, quantization: str = "float32") -> No
     files = ctranslate2_files.model_files(loaded.config, loaded.vocabulary, weights, positions, quantization)
     for name, content in files.items():
         (folder / name).write_bytes(content)
-    lengths = model_file.source_lengths(loaded.provenance)
-    export_folder.write(folder, loaded.config, loaded.vocabulary, lengths)
+    source_text = model_file.source_text(loaded.provenance)
+    export_folder.write(folder, loaded.config, loaded.vocabulary, source_text)

@@ -11,7 +11,7 @@ from helpers.services import LINES, Gated, until
 
 from nmt.commands.serve.batching import AnswerSize, AnswerTooLarge, BatchingQueue, QueueFull
 from nmt.commands.serve.requests import LibreTranslateRequest, NmtRequest
-from nmt.data.source_lengths import SourceLengths
+from nmt.data.source_text import SourceText
 from nmt.decoding.translator import Translation
 from nmt.errors import NmtError
 
@@ -194,7 +194,7 @@ def test_lines_are_measured_in_the_parts_that_are_translated() -> None:
     translator = Gated()
     queue, line = BatchingQueue(translator, 20), "One two. Three. Four five six."
     assert len(queue._parts([line], 1)) == 1
-    translator.lengths = SourceLengths(longest=200, several=0)
+    translator.source_text = SourceText(longest=200, several=0)
     assert len(queue._parts([line, "one"], 1)) == 4
     translator.alone(line)
     assert (translator.counts.parts, translator.counts.several) == (3, 1)
