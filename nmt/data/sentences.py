@@ -6,7 +6,7 @@ themselves: these rules find more of them (docs/translating.md).
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import lru_cache
 
 from nmt.config.language_codes import base
@@ -40,7 +40,7 @@ _WITH_ORDINALS = {
     *("als", "az", "bs", "cs", "da", "de", "dsb", "et", "eu", "fi", "fo", "gsw", "hr", "hsb", "hu", "is", "lb", "lv"),
     *("nb", "nds", "nn", "no", "pl", "se", "sk", "sl", "sr", "tr"),
 }
-_CAPITALIZED = re.compile(r"(?<=[^\W\d_] )[^\W\d_a-z]\S*(?= )")  # words after a word, perhaps with a capital
+_WORD_AFTER_WORD = re.compile(r"(?<=[^\W\d_] )\S+(?= )")  # without punctuation between them
 _MOST_CAPITALIZED = 2 / 3  # of the words of a sentence: German has about 1/3, a title more
 _LONGEST_WORD = 24  # characters: what is longer is no abbreviation
 _LONGEST_BEFORE_NUMBER = 6  # of one like `No. 5`, `Abb. 3`, with its stop, that is none elsewhere
@@ -48,7 +48,7 @@ _UNSPACED = re.compile(f"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff{_CJK}]")  # al
 _OF_CJK = re.compile(f"[{_CJK}]")
 
 
-def sentences(text: str, language: str = "", first_words: Collection[str] = ()) -> Iterator[str]:
+def sentences(text: str, language: str = "", first_words: Set[str] = frozenset()) -> Iterator[str]:
     """The sentences of a text, each with the white space after it; concatenated they are the text.
 
     language: its code; without one, as English. first_words: with a capital, these begin a sentence also where a full
@@ -64,7 +64,7 @@ def sentences(text: str, language: str = "", first_words: Collection[str] = ()) 
         yield text[start:]
 
 
-def has_several(text: str, language: str = "", first_words: Collection[str] = ()) -> bool:
+def has_several(text: str, language: str = "", first_words: Set[str] = frozenset()) -> bool:
     """Whether a text has more than one sentence. The arguments are those of `sentences`."""
     return next(_ends(text, language, first_words), None) is not None
 
@@ -83,20 +83,20 @@ def two_letters(language: str) -> str:
         return code
 
 
-def _ends(text: str, language: str, first_words: Collection[str]) -> Iterator[int]:
+def _ends(text: str, language: str, first_words: Set[str]) -> Iterator[int]:
     """Where each sentence but the last ends, with the space after it."""
     ends = _marked_ends(text, language)
-    unmarked = _unmarked_ends(text, first_words) if first_words else ()
-    return iter(sorted({*ends, *unmarked})) if unmarked else ends
+    if first_words and not first_words.isdisjoint(text.split()[1:]):
+        return iter(sorted({*ends, *_unmarked_ends(text, first_words)}))
+    return ends
 
 
-def _unmarked_ends(text: str, first_words: Collection[str]) -> list[int]:
+def _unmarked_ends(text: str, first_words: Set[str]) -> list[int]:
     """Where sentences end without a full stop; nowhere in a title, whose words have capitals."""
-    ends = [word.start() for word in _CAPITALIZED.finditer(text) if word[0] in first_words]
-    if not ends:
-        return []
     words = text.split()
-    return ends if sum(word[0].isupper() for word in words) <= _MOST_CAPITALIZED * len(words) else []
+    if sum(word[0].isupper() for word in words) > _MOST_CAPITALIZED * len(words):
+        return []
+    return [word.start() for word in _WORD_AFTER_WORD.finditer(text) if word[0] in first_words]
 
 
 def _marked_ends(text: str, language: str) -> Iterator[int]:

@@ -130,7 +130,7 @@ def log_counts(counts: LineCounts, limit: int | None) -> None:
         longer, parts = counts.split - counts.several, f"{counts.parts:,}"
         if counts.several:
             log.info(
-                "%s of %s lines: split into %s parts: %s have several sentences, %s are longer than %s subwords",
+                "%s of %s lines: split into %s parts: %s with several sentences, %s longer than %s subwords",
                 *(f"{counts.split:,}", f"{counts.lines:,}", parts, f"{counts.several:,}", f"{longer:,}", limit),
             )
         else:

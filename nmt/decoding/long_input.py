@@ -1,7 +1,7 @@
 """Splits sources longer than the text that the model was trained on, and joins the translations of the parts."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -37,7 +37,7 @@ class Splitter:
     longest: int | None
     several: int | None
     language: str
-    first_words: Collection[str]
+    first_words: Set[str]
     encode: Encode
 
     def fits(self, line: str, ids: list[int]) -> bool:
