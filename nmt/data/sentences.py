@@ -15,7 +15,7 @@ from nmt.config.language_codes import base
 _SPACED = ".!?…‼⁇⁈⁉"
 # Those that end one anywhere: Chinese and Japanese, Arabic, Urdu, Indian, Armenian, Ethiopian, Burmese, Khmer.
 _ANYWHERE = "。！？｡؟۔।॥։።፧။។៕"
-_STOPS = f"{_SPACED}{_ANYWHERE}፡:"  # in Ethiopian text `፡፡` is a full stop, also written `::`
+_STOPS = f"{_SPACED}{_ANYWHERE}፡"  # in Ethiopian text `፡፡` is a full stop, also written `::`
 _CLOSING = "\"'”’»›)\\]}」』）】》〉"
 # Scripts written without spaces between sentences: CJK with its punctuation and kana, full-width forms.
 _CJK = "\u3000-\u30ff\u3400-\u9fff\uff00-\uffef\U00020000-\U0003ffff"
@@ -23,14 +23,14 @@ _CJK = "\u3000-\u30ff\u3400-\u9fff\uff00-\uffef\U00020000-\U0003ffff"
 # stops: otherwise a line of stops would take quadratic time. A no-break space binds: `1. Oktober`, `St. Louis`.
 _END = re.compile(
     rf"""(?:
-      (?<![{_STOPS}]) (?: [{_SPACED}] | ፡፡ | (?<=[\u1200-\u137f])::) [{_STOPS}]*+
+      (?<![{_STOPS}]) (?: [{_SPACED}] [{_STOPS}]*+ | ፡፡ | (?<=[\u1200-\u137f])::)
         (?: [{_CLOSING}“‘] | [ \u00a0\u202f]»(?=\s) )* (?=\s) (?![\u00a0\u202f]\S)
       | (?<![{_STOPS}]) [{_STOPS}]* [{_ANYWHERE}] [{_STOPS}]* [{_CLOSING}]*
       | (?<=[{_CJK}]) [?!]++ [{_CLOSING}]* (?=[{_CJK}"“‘])
     )\s*""",
     re.VERBOSE,
 )
-_STOP = re.compile(f"[{_STOPS};]")
+_STOP = re.compile(f"[{_STOPS};:]")
 _GREEK_END = re.compile(rf";[{_CLOSING}]*(?=\s)\s*|{_END.pattern}", re.VERBOSE)  # its question mark is a semicolon
 # The end of `J.`, `z. B.`, `U.S.` and `EE. UU.`; not of a word whose last letter stands after a combining mark.
 _INITIAL = re.compile(r"(?:^|[\s.,;:/(\[„“«‚‘\"–—-])([^\W\d_])\1?\.\Z")
@@ -51,10 +51,9 @@ _OF_CJK = re.compile(f"[{_CJK}]")
 def sentences(text: str, language: str = "", first_words: Set[str] = frozenset()) -> Iterator[str]:
     """The sentences of a text, each with the white space after it; concatenated they are the text.
 
-    language: its code; without one, as English. first_words: with a capital, these begin a sentence also where a full
-    stop is missing before them. A full stop ends no sentence after an abbreviation, after a single
-    letter (an initial), after an ordinal number where the language writes it so, and before a lowercase letter, unless
-    the text has no other letters.
+    language: its code; without one, as English. first_words: words that begin a sentence also where a full stop is
+    missing before them. A full stop ends no sentence after an abbreviation, after a single letter (an initial), after
+    an ordinal number where the language writes it so, and before a lowercase letter, unless the text has no others.
     """
     start = 0
     for end in _ends(text, language, first_words):
@@ -144,7 +143,7 @@ def _is_acronym(word: str, following: str) -> bool:
     return len(word) > 3 and word.isupper() and following[0].isalpha() and not following.isupper()
 
 
-@lru_cache(100_000)
+@lru_cache(10_000)
 def _is_known(word: str, following: str, language: str) -> bool:
     """Whether sentencex sees an abbreviation in a word with a full stop, before the word that follows."""
     import sentencex  # here: most texts need no answer

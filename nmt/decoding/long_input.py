@@ -31,7 +31,7 @@ class Splitter:
 
     longest: the most subwords of a part; None: no limit. several: the most subwords of several sentences together;
     None: such a line is split only where it is longer than `longest`, into single sentences. language, first_words: as
-    for `nmt.data.sentences.sentences`.
+    for `nmt.data.sentences.sentences`; shorter lines than half of `longest` have a full stop between sentences.
     """
 
     longest: int | None
@@ -46,13 +46,16 @@ class Splitter:
             return True
         if self.several is None or len(ids) <= self.several or len(ids) > self.longest:
             return len(ids) <= self.longest
-        return not has_several(line, self.language, self.first_words)
+        return not has_several(line, self.language, self._first_words(ids))
 
-    def split(self, line: str) -> list[Part]:
+    def split(self, line: str, ids: list[int]) -> list[Part]:
         """The parts of a line that does not fit."""
         assert self.longest is not None
-        found = sentences(line, self.language, self.first_words)
+        found = sentences(line, self.language, self._first_words(ids))
         return split(found, self.longest, self.encode, self.several or 0)
+
+    def _first_words(self, ids: list[int]) -> Set[str]:
+        return self.first_words if 2 * len(ids) > (self.longest or 0) else frozenset()
 
 
 def shortest(limits: Iterable[int | None]) -> int | None:

@@ -81,7 +81,7 @@ class InputBuilder:
                 )
             if is_empty(line, ids):
                 self.counts.empty += 1
-            elif parts := self._parts(line, ids, first + place):
+            elif parts := self._parts(line, ids, first + place, bool(prefix)):
                 inputs[place] = [self._input(part, [] if number else prefix) for number, part in enumerate(parts)]
                 if len(parts) > 1:
                     spaces[place] = [part.space for part in parts]
@@ -98,16 +98,18 @@ class InputBuilder:
             small = {place: line for place, line in small.items() if find(line) == find(lines[place])}
         return small
 
-    def _parts(self, line: str, ids: list[int], number: int) -> list[Part]:
-        """The parts to translate of a line: itself if it is not too long, else what decoding.long_input says."""
+    def _parts(self, line: str, ids: list[int], number: int, has_prefix: bool) -> list[Part]:
+        """The parts to translate of a line: itself if it is not too long, else what decoding.long_input says. One with
+        a prefix, which may have several sentences itself, is not split for its sentences alone."""
         limit, how = self.longest_source, self.decoding.long_input
         if how == "split":
-            if self.splitter.fits(line, ids):
+            longest = self.splitter.longest
+            if self.splitter.fits(line, ids) or (has_prefix and longest is not None and len(ids) <= longest):
                 return [Part(line, ids)]
-            parts = [part for part in self.splitter.split(line) if part.ids]
+            parts = [part for part in self.splitter.split(line, ids) if part.ids]
             self.counts.split += 1
             self.counts.parts += len(parts)
-            self.counts.several += len(ids) <= (self.splitter.longest or 0)
+            self.counts.several += len(ids) <= (longest or 0)
             return parts
         if limit is None or len(ids) <= limit:
             return [Part(line, ids)]

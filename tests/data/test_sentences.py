@@ -53,7 +53,7 @@ def test_sentences_joined_are_the_text(text: str, language: str) -> None:
         ("en", ["MR. SMITH SAW FIG. 3. ", "HE LEFT."]),
         ("en", ["hi there. ", "how are you? ", "fine."]),
         ("de", ["Am 29. Juli kam Dr. Klein, Nr. 5 usw. Siehe Abb. 3, z. B. dort. ", "Das war 1918. ", "Ja."]),
-        ("de", ["„Ja.“ ", "Doch."]),
+        ("de", ["„Ja.“ ", "Wir kaufen z. B.: Autos."]),
         ("de", ["Im 19. Jahrhundert ging Ludwig XIV. Mal zu St.\u00a0Martin. ", "Am 1.\u00a0Oktober nicht."]),
         ("cs", ["Bylo to 3. Místo. ", "„Ano.“ ", "Ne."]),
         ("fr", ["Il dit : «\u00a0Oui.\u00a0» ", "Elle resta."]),

@@ -116,6 +116,7 @@ def test_parts_are_filled_with_sentences() -> None:
         ("One two. Three.", 4, 2, False),
         ("Ask Mr. Smith.", 4, 0, True),
         ("one two The three", 4, 0, False),
+        ("one two The three", 8, 0, True),
         ("One two. Three.", 4, None, True),
         ("One two. Three four five.", 4, None, False),
         ("One two. Three four five.", None, None, True),

@@ -366,6 +366,7 @@ def test_lines_of_several_sentences_are_translated_in_parts() -> None:
     assert two[0].log_probability == pytest.approx(sum(part[0].log_probability for part in of_parts), abs=1e-3)
     assert two[0].source_pieces == [piece for part in of_parts for piece in part[0].source_pieces or ()]
     assert len(two[0].alignment or ()) == len(two[0].pieces) == sum(len(part[0].pieces) for part in of_parts)
+    assert translator.hypotheses([line], prefixes=["nine"]) == plain.hypotheses([line], prefixes=["nine"])
     # As many sentences together as lines of several sentences had in training.
     translator.source_text, translator.counts = SourceText(translator.source_text.longest, 2 * most), LineCounts()
     parts = [part.text for part in split(SENTENCES, translator.source_text.longest, encode, 2 * most)]

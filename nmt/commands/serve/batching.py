@@ -149,7 +149,7 @@ class BatchingQueue:
         for number, (line, ids) in enumerate(zip(lines, encode(lines), strict=True), start=1):
             if decoding.long_input == "split":
                 in_one = splitter.fits(line, ids)
-                parts += [len(ids)] if in_one else [len(part.ids) for part in splitter.split(line)]
+                parts += [len(ids)] if in_one else [len(part.ids) for part in splitter.split(line, ids)]
             elif limit is None or len(ids) <= limit:
                 parts.append(len(ids))
             else:
