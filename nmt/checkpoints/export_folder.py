@@ -1,5 +1,6 @@
 """The files of nmt in an exported folder: settings and vocabulary. With the other engine's files it can translate."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,15 +8,20 @@ from nmt.config import schema
 from nmt.config.schema import Config
 from nmt.config.writer import to_yaml
 from nmt.data import vocabulary
+from nmt.data.source_text import SourceText
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import NmtError
 
 SETTINGS = "nmt.yaml"
+SOURCE_TEXT = "source_text.json"  # of the text that the model was trained on, if they are known
 SOURCE, TARGET = "source.spm", "target.spm"  # the names that MarianTokenizer looks for
 
 
-def write(folder: Path, settings: Config, vocabulary_: Vocabulary) -> None:
-    """Write the settings and both SentencePiece models."""
+def write(folder: Path, settings: Config, vocabulary_: Vocabulary, source_text: SourceText | None = None) -> None:
+    """Write the settings, both SentencePiece models, and what is known of the
+    text that the model was trained on."""
+    if source_text is not None:
+        (folder / SOURCE_TEXT).write_text(json.dumps(source_text.to_json()) + "\n", encoding="ascii")
     (folder / SETTINGS).write_text(to_yaml(settings), encoding="utf-8")
     (folder / SOURCE).write_bytes(vocabulary_.source.proto)
     (folder / TARGET).write_bytes(vocabulary_.target.proto)
@@ -36,6 +42,21 @@ def load_config(folder: Path) -> Config:
     except (OSError, UnicodeDecodeError) as error:
         raise NmtError(f"{path}: cannot be read: {error}: export it again") from None
     return schema.parse(text, str(path))
+
+
+def load_source_text(folder: Path) -> SourceText | None:
+    """What is known of the text that the model was trained on; None if nothing is. Raises NmtError if their file
+    is damaged."""
+    path = folder / SOURCE_TEXT
+    try:
+        found = SourceText.from_json(json.loads(path.read_text(encoding="ascii")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise NmtError(f"{path}: cannot be read: {error}: export it again") from None
+    if found is None:
+        raise NmtError(f"{path}: damaged: export it again")
+    return found
 
 
 def load_vocabulary(folder: Path, settings: Config) -> Vocabulary:

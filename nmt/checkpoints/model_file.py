@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.config import schema, writer
 from nmt.config.schema import Config, ModelConfig
+from nmt.data.source_text import SourceText
 from nmt.data.vocabulary import PAD, Tokenizer, Vocabulary
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
@@ -150,17 +151,18 @@ class Arrays:
     config: Config
     vocabulary: Vocabulary
     weights: Mapping[str, Array]
+    provenance: Mapping[str, Any]
     digest: str
 
     def checkpoint(self) -> Checkpoint:
-        """The same with PyTorch's tensors, without the provenance."""
+        """The same with PyTorch's tensors."""
         import torch
 
         weights = {
             name: torch.frombuffer(bytearray(weight.content), dtype=torch.float32).reshape(weight.shape)
             for name, weight in self.weights.items()
         }
-        return Checkpoint(self.config, self.vocabulary, weights, {}, self.digest)
+        return Checkpoint(self.config, self.vocabulary, weights, self.provenance, self.digest)
 
     def are_finite(self) -> bool:
         """Whether all weights are finite numbers."""
@@ -171,14 +173,14 @@ def load_arrays(path: Path) -> Arrays:
     """Read a model file without loading PyTorch, or numpy, but for weights of other types than float32. Raises
     NmtError where it cannot be read; `load` says more."""
     with tensor_file.opened(path) as file:
-        config = _config(path, file.metadata)
+        config, provenance = _config(path, file.metadata), _provenance(path, file.metadata)
         _check_entries(path, file.entries)
         arrays = file.arrays()
         digest = file.digest
     protos = {name: bytes(arrays.pop(name).content) for name in (_SOURCE, _TARGET) if name in arrays}
     vocabulary = _vocabulary(path, protos, config)
     weights = {name.removeprefix(_WEIGHT): _as_float32(array) for name, array in arrays.items()}
-    return Arrays(config, vocabulary, weights, digest)
+    return Arrays(config, vocabulary, weights, provenance, digest)
 
 
 def _as_float32(weight: Array) -> Array:
@@ -255,12 +257,23 @@ def _check_entries(path: Path, entries: Mapping[str, Entry]) -> None:
         raise NmtError(f"{path}: holds no vocabulary: not a complete nmt model file")
 
 
-_ORIGIN = ("nmt", "torch", "run_dir", "step", "start_from")
+_SOURCE_TEXT = "source_text"
+_ORIGIN = ("nmt", "torch", "run_dir", "step", "start_from", _SOURCE_TEXT)
 
 
 def origin(provenance: Mapping[str, Any]) -> dict[str, Any]:
     """Provenance without validation scores: the part that also describes an average of several checkpoints."""
     return {key: value for key, value in provenance.items() if key in _ORIGIN}
+
+
+def source_text(provenance: Mapping[str, Any]) -> SourceText | None:
+    """What is known of the sources that the model was trained on; None for a model file of an earlier version."""
+    return SourceText.from_json(provenance.get(_SOURCE_TEXT))
+
+
+def with_source_text(source_text: SourceText | None) -> dict[str, Any]:
+    """The same as a part of a provenance."""
+    return {} if source_text is None else {_SOURCE_TEXT: source_text.to_json()}
 
 
 def _check_is_ours(path: Path, metadata: Mapping[str, str]) -> None:

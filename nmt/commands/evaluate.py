@@ -160,7 +160,7 @@ def _translations(
         what = "translating" if len(request.models) == 1 else f"translating, model {number + 1}"
         translate = partial(_translate, translator, what)
         texts = translate(source.lines)
-        log_counts(translator.counts, translator.longest_source)
+        log_counts(translator.counts, translator.longest_part)
         found.append(AlignedText(str(model), texts))
         if request.outputs:
             with lines_out(request.outputs[number]) as write:
@@ -170,7 +170,7 @@ def _translations(
             translator.counts = LineCounts()  # those of the variations apart
             varied = varied_texts(source.lines, [one.lines for one in references], languages)
             robust.append(measure(str(model), texts, varied, translate, languages.target, request.tokenizer))
-            log_counts(translator.counts, translator.longest_source)
+            log_counts(translator.counts, translator.longest_part)
     return found, robust
 
 

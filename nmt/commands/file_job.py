@@ -159,7 +159,7 @@ class FileJob:
         for text in found:
             chunk = reading.popleft()
             content = "".join(f"{one}\n" for one in chain([text], islice(found, len(chunk.lines) - 1)))
-            counts, longest = asdict(translator.counts), translator.longest_source
+            counts, longest = asdict(translator.counts), translator.longest_part
             header = json.dumps({"text": chunk.digest, "counts": counts, "longest": longest})
             with atomic.reporting(self.output, "--output"):
                 atomic.write_text(chunk.path, f"{header}\n{content}")

@@ -85,7 +85,7 @@ def training_data(
     log.info("%s", prepared.report)
     training, sets, translate = config.training, prepared.validation, None
     if sets and training.validation_bleu:
-        translate = partial(score_all, validators_of(sets, prepared.vocabulary, config, ranks))
+        translate = partial(score_all, validators_of(sets, prepared.vocabulary, config, ranks, prepared.source_text))
     digests = b"".join(hashlib.sha256(proto).digest() for proto in prepared.vocabulary.protos)
     of_validation = validation_key(sets, training, config.decoding)
     return TrainingData(prepared, translate, hashlib.sha256(digests).hexdigest(), of_validation, start)

@@ -145,4 +145,4 @@ def _stream(request: Request) -> None:
             translator.on_lines = bar.update
             for one in translated:
                 write(one)
-    log_counts(translator.counts, translator.longest_source)
+    log_counts(translator.counts, translator.longest_part)

@@ -12,6 +12,7 @@ from sacrebleu.metrics.chrf import CHRF
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.config.schema import Config, DecodingConfig, TrainingConfig
 from nmt.data.prepare import ValidationSet
+from nmt.data.source_text import SourceText, as_set
 from nmt.data.vocabulary import Vocabulary
 from nmt.decoding import model_loader
 from nmt.decoding.engine import PyTorchEngine
@@ -34,11 +35,13 @@ class Validator:
         languages: LanguagePair,
         trained: LanguagePairs | None = None,
         ranks: Ranks = Ranks(),  # noqa: B008 (frozen)
+        source_text: SourceText | None = None,
     ):
         """pairs: source and reference as raw text; the first training.validation_sentences of them are used.
-        languages: those of the text; trained: all that the model is trained on, None for a model of one pair."""
+        languages: those of the text; trained: all that the model is trained on, None for a model of one pair;
+        source_text: as for a Translator."""
         pairs = pairs[: training.validation_sentences]
-        self.languages, self.trained = languages, trained
+        self.languages, self.trained, self.source_text = languages, trained, source_text
         self.vocabulary, self.search, self.ranks = vocabulary, search, ranks
         self.precision, self.samples = training.precision, training.validation_samples
         self.sources, self.references = [source for source, _ in pairs], [reference for _, reference in pairs]
@@ -62,7 +65,7 @@ class Validator:
 
     def score(self, engine: PyTorchEngine) -> TranslationScores:
         """As `__call__`, with its engine."""
-        translator = Translator(engine, self.vocabulary, self.search, self.trained)
+        translator = Translator(engine, self.vocabulary, self.search, self.trained, self.source_text)
         if self.trained is not None:
             translator.languages.use(self.languages.target, self.languages.source)
         # Ranks take turns in the order of the sentences, so that each gets its share of long ones.
@@ -79,11 +82,13 @@ def validators_of(
     vocabulary: Vocabulary,
     config: Config,
     ranks: Ranks = Ranks(),  # noqa: B008 (frozen)
+    source_text: SourceText | None = None,
 ) -> list[Validator]:
-    """One for each set."""
-    trained = config.data.language_pairs
+    """One for each set. source_text: that the model is trained on."""
+    trained, source_text = config.data.language_pairs, as_set(config, source_text)
     return [
-        Validator(one.pairs, vocabulary, config.search, config.training, one.languages, trained, ranks) for one in sets
+        Validator(one.pairs, vocabulary, config.search, config.training, one.languages, trained, ranks, source_text)
+        for one in sets
     ]
 
 

@@ -188,6 +188,10 @@ class AugmentConfig:
     inline_tags: float = setting(
         0.0, "markup such as `<b>…</b>`, or a placeholder such as `{0}`, the same on both sides", at_least=0, at_most=1
     )
+    joined: float = setting(
+        0.0, "joined with the one to three pairs after it, up to `max_length`: text of several sentences",
+        at_least=0, at_most=1,
+    )  # fmt: skip
     copied_names: float = setting(
         0.0, "names, numbers, URLs and the like that both sides have: replaced by random ones", at_least=0, at_most=1
     )

@@ -320,11 +320,14 @@ class DecodingConfig:
         at_least=1,
     )
     max_source_tokens: int | None = setting(
-        None, "longest source in subwords that is translated in one piece; null: `data.max_length`", at_least=1
+        None,
+        "longest source in subwords that is translated in one piece; null: `data.max_length`, but with `long_input: "
+        "split` the length of nearly all sources in training, and with several sentences of nearly all such sources",
+        at_least=1,
     )
     long_input: Literal["split", "cut", "skip", "error"] = setting(
         "split",
-        "a longer source: translate it in parts (sentences, clauses, …) and join them; translate only its beginning; "
+        "a longer source: translate it in parts (some sentences, or clauses) and join them; translate its beginning; "
         "write an empty line; or stop with an error. The number of such lines is reported",
     )
 

@@ -19,6 +19,7 @@ from nmt.data.processes import mapped
 from nmt.data.report import CorpusCounts, SideCounts, counts_from
 from nmt.data.rules.examples import DropExamples
 from nmt.data.rules.judge import Judgement, Rule
+from nmt.data.sentences import has_several
 from nmt.data.statistics import Statistics
 from nmt.data.token_store import FlatSequences, TokenStore
 from nmt.data.variation import vary
@@ -54,6 +55,7 @@ def encode_text(
     """
     data, encoder, processes = text.data, ChunkEncoder(vocabulary, config), text.data.workers or usable_cores()
     seen = None if data.drop_duplicates else seen_pairs(data)
+    tags = list(map(len, data.tags_of(data.train)))
     encoded = partial(mapped, encoder, processes=processes, alone=FIRST_CHUNKS, what="encodes text")
     jobs = _jobs(text)
     for chunk, found in _journal(unfinished).results(jobs, encoded) if unfinished else encoded(jobs):
@@ -64,6 +66,8 @@ def encode_text(
         if statistics:
             statistics.corpora[chunk.corpus].examples.merge(found.examples)
             statistics.add(chunk.corpus, list(compress(chunk.pairs, found.kept.tolist())), found.plain)
+            lengths = found.tokens.source.lengths.astype(np.int64) - 1 - tags[chunk.corpus]
+            statistics.add_sources(lengths, found.several)
         yield chunk.corpus, found.tokens, counts
 
 
@@ -94,6 +98,7 @@ class Encoded(NamedTuple):
     kept: npt.NDArray[np.bool_]  # [pairs]
     plain: TokenStore  # of the pairs kept, without tags and variation
     tokens: TokenStore  # what is trained on: each pair's versions, one after the other
+    several: npt.NDArray[np.bool_]  # [tokens]: whether the source has several sentences
     counts: CorpusCounts
     examples: DropExamples
     hashes: npt.NDArray[np.uint64]  # of the pairs kept; none if duplicates were dropped before
@@ -106,6 +111,7 @@ class Encoded(NamedTuple):
         return {
             "job": np.frombuffer(self.job, np.uint8),
             "kept": self.kept,
+            "several": self.several,
             "hashes": self.hashes,
             "text": np.frombuffer(text.encode(), np.uint8),
             **{f"{name}.ids": sequences.ids for name, sequences in sides.items()},
@@ -125,7 +131,8 @@ class Encoded(NamedTuple):
         text, plain = json.loads(arrays["text"].tobytes()), store("plain")
         tokens = store("tokens") if "tokens.source.ids" in arrays else plain
         (counts,), examples = counts_from([text["counts"]]), DropExamples.from_json(text["examples"])
-        return cls(arrays["job"].tobytes(), arrays["kept"], plain, tokens, counts, examples, arrays["hashes"])
+        flags = arrays["kept"], plain, tokens, arrays["several"]
+        return cls(arrays["job"].tobytes(), *flags, counts, examples, arrays["hashes"])
 
 
 def _journal(path: Path) -> Journal[Job, Encoded]:
@@ -155,22 +162,26 @@ class ChunkEncoder:
             ratio=int((short & ~kept).sum()),
             kept_copies=sum(source == target for source, target in pairs),
         )
+        tokens, several = self._versions(job, pairs, plain)
         return Encoded(
             job=job.digest(),
             kept=kept,
             plain=plain,
-            tokens=_tagged(self._versions(job, pairs, plain), self._tags[job.corpus]),
+            tokens=_tagged(tokens, self._tags[job.corpus]),
+            several=several,
             counts=counts + _count_text(pairs, plain),
             examples=_examples_of_dropped(job.pairs, every, data, (full, short, kept)),
             hashes=hashes_of([] if data.drop_duplicates else pairs),
         )
 
-    def _versions(self, job: Job, pairs: list[Pair], plain: TokenStore) -> TokenStore:
-        """The tokens of a job's pairs in all versions. plain: their tokens without variation."""
+    def _versions(self, job: Job, pairs: list[Pair], plain: TokenStore) -> tuple[TokenStore, Masks]:
+        """The tokens of a job's pairs in all versions, and which of their sources have several sentences. plain: the
+        tokens without variation."""
         data, versions = self._config.data, self._config.versions
+        several = _have_several(pairs, language := data.pair_of(data.train[job.corpus]).source)
         if not self._config.varies_text:
-            return plain
-        found = []
+            return plain, several
+        found, found_several = [], []
         for version in range(versions):
             new = varied(pairs, range(job.first, job.first + len(pairs)), job.corpus, version, data)
             if self._dropout:
@@ -182,9 +193,11 @@ class ChunkEncoder:
                 )
             else:
                 tokens = _encode(new, self._encoders)
-            found.append(_unless_too_long(tokens, plain, data.max_length))
+            fits = _fit(tokens, data.max_length)
+            found.append(_choose(fits, tokens, plain))
+            found_several.append(np.where(fits, _have_several(new, language), several))
         of_each_pair = np.arange(versions * len(pairs)).reshape(versions, -1).T.ravel()
-        return TokenStore.joined(found).pick(of_each_pair)
+        return TokenStore.joined(found).pick(of_each_pair), np.concatenate(found_several)[of_each_pair]
 
 
 def varied(pairs: list[Pair], numbers: Sequence[int], corpus: int, version: int, data: schema.DataConfig) -> list[Pair]:
@@ -254,13 +267,21 @@ def _shorter_and_longer(tokens: TokenStore) -> tuple[Lengths, Lengths]:
     return np.minimum(source, target), np.maximum(source, target)
 
 
-def _unless_too_long(new: TokenStore, plain: TokenStore, max_length: int) -> TokenStore:
-    """The new tokens; for a pair with a side that is empty now, or longer than max_length, the plain ones."""
-    shorter, longer = _shorter_and_longer(new)
-    numbers = np.arange(len(new))
-    return TokenStore.joined([new, plain]).pick(
-        np.where((shorter > 0) & (longer <= max_length), numbers, numbers + len(new))
-    )
+def _fit(tokens: TokenStore, max_length: int) -> Masks:
+    """Which pairs have subwords on both sides, and on none of them more than max_length."""
+    shorter, longer = _shorter_and_longer(tokens)
+    return (shorter > 0) & (longer <= max_length)
+
+
+def _choose(first: Masks, one: TokenStore, other: TokenStore) -> TokenStore:
+    """The pairs of one store where `first` is true [pairs], and of the other elsewhere."""
+    numbers = np.arange(len(one))
+    return TokenStore.joined([one, other]).pick(np.where(first, numbers, numbers + len(one)))
+
+
+def _have_several(pairs: list[Pair], language: str) -> Masks:
+    """Which sources have several sentences [pairs]."""
+    return np.array([has_several(source, language) for source, _ in pairs], bool)
 
 
 def _count_text(pairs: list[Pair], tokens: TokenStore) -> CorpusCounts:

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import TypeVar
@@ -23,7 +23,8 @@ from nmt.data.corpus import Pair
 from nmt.data.encoding import encode_pairs, encode_text, varied
 from nmt.data.normalization import UsedCharacters
 from nmt.data.report import CorpusCounts, DataReport, nothing_left
-from nmt.data.statistics import Statistics
+from nmt.data.source_text import SourceText
+from nmt.data.statistics import Statistics, source_text
 from nmt.data.token_store import TokenStore
 from nmt.data.validation_overlap import Overlap
 from nmt.data.vocabulary import Tokenizer, Vocabulary
@@ -57,6 +58,7 @@ class PreparedData:
 
     vocabulary: Vocabulary
     train: TokenStore
+    source_text: SourceText | None  # None for a store of an earlier version
     data_key: str  # the same for the same pairs, cleaned and encoded in the same way
     validation: tuple[ValidationSet, ...]
     report: DataReport  # on the training data
@@ -97,6 +99,7 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None) -> Pr
     return PreparedData(
         vocabulary=subwords,
         train=tokens,
+        source_text=source_text(store / data_key, [data.pair_of(one).source for one in data.train]),
         data_key=data_key,
         validation=validation_sets(data, held_out, subwords),
         report=DataReport(data.language_pairs.sides, tuple(one.label for one in data.train), counts, changes),
@@ -218,7 +221,7 @@ def _learned_vocabulary(
     weights = [one.weight for one in text.data.train]
     mixed = [*([tags] if tags else []), *([weights] if any(weights) else []), text.data.temperature or 0.0]
     mixed += [[stages.weights(text.data, stage), stage.temperature] for stage in text.data.stages]
-    mixed += [writer.to_dict(text.data.augment)] if text.data.augment.changes_text else []
+    mixed += _augment_key(_without_joined(text.data).augment)
     del learned_with["bpe_dropout"], learned_with["bpe_dropout_samples"]  # which change the encoding alone
     folder = store / f"vocabulary-{content_key(vocabulary.FORMAT, text.key, learned_with, sides, mixed)}"
     if folder.exists():
@@ -273,11 +276,12 @@ def _files_of(folder: Path, sides: tuple[int, ...]) -> list[Path]:
 def _sample(text: TrainingText, kept: Sequence[int], sizes: Sequence[int]) -> Iterator[Pair]:
     """`sizes` pairs of each corpus of those `kept`, as data.augment varies them: a vocabulary of plain text
     would write capitals letter by letter."""
+    data = _without_joined(text.data)
     for number, chunks in groupby(text.chunks("learning"), key=lambda chunk: chunk.corpus):
         pairs = enumerate(chain.from_iterable(chunk.pairs for chunk in chunks))
         drawn = sample_evenly(pairs, kept[number], sizes[number])
         while part := list(islice(drawn, CHUNK_PAIRS)):
-            yield from varied([pair for _, pair in part], [place for place, _ in part], number, 0, text.data)
+            yield from varied([pair for _, pair in part], [place for place, _ in part], number, 0, data)
 
 
 def sample_sizes(data: schema.DataConfig, kept: Sequence[int], most: int) -> list[int]:
@@ -314,7 +318,7 @@ def _find_tokens(
         data.max_length_ratio,
         *(["versions of a pair together", dropout, versions] if config.varies_text else []),
     ]
-    encoded_with += [writer.to_dict(data.augment)] if data.augment.changes_text else []
+    encoded_with += _augment_key(data.augment)
     encoded_with += [list(map(_tags_key, data.tags_of(data.train)))] if data.tags else []
     folder = store / f"tokens-{content_key(token_store.FORMAT, text.key, models, encoded_with)}"
     start, found, unfinished = time.perf_counter(), folder.exists(), store / f"{folder.name}.unfinished"
@@ -337,6 +341,19 @@ def _find_tokens(
         read, seconds = f"{sum(count.read for count in counts):,}", time.perf_counter() - start
         log.info("token store: %s of %s pairs kept in %s (%.1f s)", kept, read, where, seconds)
     return folder.name, tokens, counts
+
+
+def _without_joined(data: schema.DataConfig) -> schema.DataConfig:
+    """The same without data.augment.joined: the words of joined pairs are those of the pairs."""
+    return replace(data, augment=replace(data.augment, joined=0.0))
+
+
+def _augment_key(augment: schema.AugmentConfig) -> list[object]:
+    """data.augment in the key of a store; without what is off and was not in stores of an earlier version."""
+    settings = writer.to_dict(augment)
+    if not augment.joined:
+        del settings["joined"]
+    return [settings] if augment.changes_text else []
 
 
 def _tags_key(tags: tuple[str, ...]) -> object:

@@ -6,6 +6,7 @@ pass over the text. Memory is bounded, and the result does not depend on how the
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from nmt.data.corpus import Pair
 from nmt.data.report import SideChanges
 from nmt.data.rules.characters import Lines
 from nmt.data.rules.examples import DropExamples, shortened
+from nmt.data.source_text import SourceText
 from nmt.data.suspicious import suspicions
 from nmt.data.text_changes import TextChanges
 from nmt.data.token_store import TokenStore
@@ -79,6 +81,7 @@ class Statistics:
         self._bytes = [np.array(tokenizer.are_bytes()) for tokenizer in self._tokenizers]  # [vocabulary]
         # How often each subword and each code point occurs.
         self._subwords = [np.zeros(len(tokenizer), np.int64) for tokenizer in self._tokenizers]
+        self._sources = Counter[int](), Counter[int]()  # by length as trained on: all, those of several sentences
         self._characters = [np.zeros(0x110000, np.int64) for _ in self._tokenizers]
         self._changes = [TextChanges(vocabulary.source, written=False), TextChanges(vocabulary.target, written=True)]
 
@@ -102,6 +105,12 @@ class Statistics:
         mine.suspicious.add(pairs, suspicions(pairs, lines, lengths, odd))
         mine.sample.add(pairs)
 
+    def add_sources(self, lengths: Lengths, several: npt.NDArray[np.bool_]) -> None:
+        """Count sources as they are trained on, in all versions: their lengths without tags and EOS, and which of them
+        have several sentences, both [sources]."""
+        for counter, of_these in zip(self._sources, (lengths, lengths[several]), strict=True):
+            counter.update(counts_of(of_these))
+
     def to_json(self) -> dict[str, Any]:
         """The content as `json.dumps` takes it."""
         shared = self._vocabulary.shared
@@ -109,6 +118,7 @@ class Statistics:
         return {
             "corpora": [corpus.to_json() for corpus in self.corpora],
             "vocabularies": [use_of(*one) for one in zip(self._tokenizers, subwords, strict=not shared)],
+            "sources": [sorted(counter.items()) for counter in self._sources],
             "characters": [coverage(*one) for one in zip(self._tokenizers, self._characters, strict=True)],
             "changes": [asdict(one.result()) for one in self._changes],
         }
@@ -125,6 +135,25 @@ def read(folder: Path) -> dict[str, Any] | None:
         content = json.loads((folder / FILE).read_text(encoding="ascii"))
         parts = {part: content[part] for part in ("corpora", "vocabularies", "characters")}
         return parts | {"changes": tuple(map(SideChanges.of, content.get("changes", ())))}
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise NmtError(f"{folder / FILE}: damaged ({error}): delete the folder to build it again") from error
+
+
+def source_text(folder: Path, languages: Sequence[str]) -> SourceText | None:
+    """What is known of the sources in a token store; None for a store of an earlier version, which does not say which
+    of them have several sentences. languages: that of the sources of each corpus. Raises NmtError if the file is
+    damaged."""
+    try:
+        content = json.loads((folder / FILE).read_text(encoding="ascii"))
+        if "sources" not in content:
+            return None
+        samples: dict[str, list[str]] = {language: [] for language in languages}
+        for language, corpus in zip(languages, content["corpora"], strict=True):
+            samples[language] += [source for source, _ in corpus["sample"]]
+        lengths, several = map(dict, content["sources"])
+        return SourceText.of(lengths, several, samples)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -1,10 +1,10 @@
 """Training text as users write it: in capitals, without a full stop, with typos, tags, names and emoji.
 
 `vary` changes a share of the pairs, another one in each epoch. What happens to a pair follows from the seed, the epoch
-and the number of the pair alone: neither the order in which pairs are read, nor the process, nor Python's hash seed
-matters. The kinds are those of OpusTrainer (Bogoychev et al., 2023, OpusCleaner and OpusTrainer, open source toolkits
-for training Machine Translation and Large language models), without word alignments: what they would show is done only
-where both sides tell it.
+and the number of the pair alone, and if it is joined from its neighbours: neither the order in which pairs are read,
+nor the process, nor Python's hash seed matters. The kinds are those of OpusTrainer (Bogoychev et al., 2023, OpusCleaner
+and OpusTrainer, open source toolkits for training Machine Translation and Large language models), without word
+alignments: what they would show is done only where both sides tell it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,6 +16,7 @@ from nmt.config import schema
 from nmt.data.copied_items import random_item, replace_items, shared_items
 from nmt.data.draws import Draws, hashes, uniform
 from nmt.data.letter_case import Case, change_case
+from nmt.data.sentences import join_sentences
 from nmt.data.typos import add_typos
 
 Pair = tuple[str, str]  # source sentence, target sentence
@@ -24,6 +25,7 @@ Pair = tuple[str, str]  # source sentence, target sentence
 # Ethiopian, Burmese, Armenian; and the spaces between them.
 _END_PUNCTUATION = ".!?…‼⁇⁈⁉\u037e。｡．！？؟۔।॥።፧။։ \t\u00a0\u3000"
 _TAGS = ("b", "i", "u", "em", "strong", "span", "code")
+_MOST_JOINED = 4  # neighbouring pairs
 _NOISE = ("symbols", "emoji", "url", "email", "number")
 
 
@@ -40,7 +42,8 @@ def vary(
 
     numbers: whole numbers [pairs] that identify the pairs, such as their places in the corpus. languages: the codes of
     the source and the target. No side becomes empty or gets a line break. A pair that a kind does not suit stays as it
-    is, such as one without capital letters in its script.
+    is, such as one without capital letters in its script. For data.augment.joined the pairs must be neighbours in their
+    corpus.
     """
     varied = list(pairs)
 
@@ -52,6 +55,8 @@ def vary(
             for place, start in zip(places.tolist(), of_pairs[places].tolist(), strict=True):
                 yield place, varied[place], Draws(start)
 
+    for place, _, draws in chosen("joined", settings.joined):
+        varied[place] = joined_with_neighbours(pairs, place, draws)
     for place, pair, draws in chosen("copied_names", settings.copied_names):
         varied[place] = replace_copied_names(pair, draws)
     punctuation = settings.remove_end_punctuation
@@ -70,6 +75,14 @@ def vary(
     for place, pair, draws in chosen("noise", settings.noise):
         varied[place] = add_noise(pair, draws)
     return varied
+
+
+def joined_with_neighbours(pairs: Sequence[Pair], place: int, draws: Draws) -> Pair:
+    """The pair at a place joined with the one, two or three after it, or at the end with those before it."""
+    count = 2 + draws.below(_MOST_JOINED - 1)
+    first = max(0, min(place, len(pairs) - count))
+    sources, targets = zip(*pairs[first : first + count], strict=True)
+    return join_sentences(sources), join_sentences(targets)
 
 
 def rate_of(setting: float | schema.Variation) -> float:

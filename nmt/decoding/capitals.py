@@ -8,7 +8,7 @@ import re
 
 from nmt.data.copied_items import VERBATIM
 from nmt.data.letter_case import change_case, has_case, sentence_case
-from nmt.decoding.long_input import sentences
+from nmt.data.sentences import sentences
 
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _VERBATIM = re.compile(VERBATIM)
@@ -38,7 +38,7 @@ def as_sentences(line: str, language: str) -> str:
     they are, also at the beginning of a sentence."""
     verbatim = [match.span() for match in _VERBATIM.finditer(line)]
     found, start, end = [], 0, 0
-    for sentence in sentences(line):
+    for sentence in sentences(line, language):
         end += len(sentence)
         if not any(first < end < last for first, last in verbatim):  # `<a title="A. B.">` is one item
             found.append(sentence_case(line[start:end], language))

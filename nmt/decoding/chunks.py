@@ -28,6 +28,7 @@ class LineCounts:
     cut: int = 0
     skipped: int = 0
     split: int = 0
+    several: int = 0  # of the split lines, those that would not be too long as one sentence
     parts: int = 0  # that the split lines were translated in
     unconstrained: int = 0  # lines or parts translated without banned, no_repeat_ngram and min_length: no output fits
     terms: int = 0  # glossary terms found in the lines
@@ -126,7 +127,14 @@ def log_counts(counts: LineCounts, limit: int | None) -> None:
     """Log how many lines were longer than `limit` subwords, and every other count that a user should know."""
     lines = f"{counts.lines:,} {'line is' if counts.lines == 1 else 'lines are'} longer than {limit} subwords"
     if counts.split:
-        log.info("%s of %s: split into %s parts", f"{counts.split:,}", lines, f"{counts.parts:,}")
+        longer, parts = counts.split - counts.several, f"{counts.parts:,}"
+        if counts.several:
+            log.info(
+                "%s of %s lines: split into %s parts: %s with several sentences, %s longer than %s subwords",
+                *(f"{counts.split:,}", f"{counts.lines:,}", parts, f"{counts.several:,}", f"{longer:,}", limit),
+            )
+        else:
+            log.info("%s of %s: split into %s parts", f"{longer:,}", lines, parts)
     if counts.cut:
         log.warning("%s of %s: cut", f"{counts.cut:,}", lines)
     if counts.skipped:

@@ -1,72 +1,118 @@
-"""Splits sources longer than the model was trained on into parts, and joins the translations of the parts."""
+"""Splits sources longer than the text that the model was trained on, and joins the translations of the parts."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
+from nmt.data.sentences import has_several, join_texts, sentences
 from nmt.data.vocabulary import EOS
 from nmt.decoding.search.options import Hypothesis
 
 Encode = Callable[[list[str]], list[list[int]]]
 
-_CLOSING = "[\"'”’»›)\\]}」』）】》〉]*"
-# The end of a sentence: before a space in most scripts, anywhere in scripts without spaces. A match begins only at
-# the first of several stops: otherwise a line of stops would take quadratic time.
-_SENTENCE_END = re.compile(
-    rf"(?:(?<![.!?…؟۔।॥])[.!?…؟۔।॥]++{_CLOSING}(?=\s)|(?<![。！？｡…])[。！？｡…]*[。！？｡]{_CLOSING})\s*"
-)
 _CLAUSE_END = re.compile(r"(?:[,;:–—،؛](?=\s)|[，、；：])\s*")
 _SPACE = re.compile(r"\s+")
-_INITIAL = re.compile(r"(?:^|[\W_])[^\W\d_]\.\Z")  # the end of `J.`, `z. B.`, `U.S.`
-# Scripts written without spaces: Thai to Myanmar, Khmer, CJK with its punctuation and kana, full-width forms.
-_UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uff00-\uffef\U00020000-\U0003ffff]"
-)
 
 
 class Part(NamedTuple):
-    """A part of a text and its subwords, without EOS."""
+    """A part of a text and its subwords, without EOS. space: what stands between it and the next part: at the end of a
+    sentence a space at least, inside of one perhaps nothing."""
 
     text: str
     ids: list[int]
+    space: str = ""
 
 
-def split(text: str, limit: int, encode: Encode) -> list[Part]:
-    """Split a text into parts of at most `limit` subwords each; their texts concatenated are the text.
+@dataclass(frozen=True)
+class Splitter:
+    """Splits the lines that are too long for a model.
 
-    A part is a sentence. A sentence that is too long is halved until the parts fit: near its middle at the end of a
-    clause, else at white space, else between characters. If one character has too many subwords, these are split,
-    and the first part has the text. `encode` returns each text's subwords; a part without words may have none.
+    longest: the most subwords of a part; None: no limit. several: the most subwords of several sentences together;
+    None: such a line is split only where it is longer than `longest`, into single sentences. language, first_words: as
+    for `nmt.data.sentences.sentences`; shorter lines than half of `longest` have a full stop between sentences.
     """
-    return [part for sentence in sentences(text) for part in _fit(sentence, limit, encode)]
+
+    longest: int | None
+    several: int | None
+    language: str
+    first_words: Set[str]
+    encode: Encode
+
+    def fits(self, line: str, ids: list[int]) -> bool:
+        """Whether a line of these subwords is translated in one piece."""
+        if self.longest is None:
+            return True
+        if self.several is None or len(ids) <= self.several or len(ids) > self.longest:
+            return len(ids) <= self.longest
+        return not has_several(line, self.language, self._first_words(ids))
+
+    def split(self, line: str, ids: list[int]) -> list[Part]:
+        """The parts of a line that does not fit."""
+        assert self.longest is not None
+        found = sentences(line, self.language, self._first_words(ids))
+        return split(found, self.longest, self.encode, self.several or 0)
+
+    def _first_words(self, ids: list[int]) -> Set[str]:
+        return self.first_words if 2 * len(ids) > (self.longest or 0) else frozenset()
 
 
-def sentences(text: str) -> Iterator[str]:
-    """The sentences of a text, each with the white space after it; concatenated they are the text. A full stop does
-    not end a sentence after a single letter (an initial, most abbreviations) or before a lowercase letter."""
-    start = 0
-    for end in _SENTENCE_END.finditer(text):
-        if end.end() < len(text) and not _is_abbreviation(text, end):
-            yield text[start : end.end()]
-            start = end.end()
-    if start < len(text):
-        yield text[start:]
+def shortest(limits: Iterable[int | None]) -> int | None:
+    """The lowest of these limits, of which None is none."""
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
-def _is_abbreviation(text: str, end: re.Match[str]) -> bool:
-    stops = end[0].strip()
-    initial = stops == "." and _INITIAL.search(text, max(0, end.start() - 2), end.start() + 1)
-    return stops[0] in ".…" and (text[end.end()].islower() or bool(initial))
+def split(texts: Iterable[str], limit: int, encode: Encode, together: int = 0) -> list[Part]:
+    """Split the sentences of a text into parts of at most `limit` subwords each; their texts concatenated are the text.
+
+    A part is a sentence, or as many as have at most `together` subwords. A sentence that is too long is halved until
+    the parts fit: near its middle at the end of a clause, else at white space, else between characters. If one
+    character has too many subwords, these are split, and the first part has the text. `encode` returns each text's
+    subwords; a part without words may have none.
+    """
+    parts: list[Part] = []
+    for one in _in_groups(list(texts), min(limit, together), encode):
+        parts += _fit(one, limit, encode) if len(one.ids) > limit else [one]
+        last = parts[-1]
+        parts[-1] = last._replace(space=last.space or " ")
+    return parts
 
 
-def _fit(text: str, limit: int, encode: Encode) -> list[Part]:
-    [ids] = encode([text])
+def _in_groups(texts: list[str], together: int, encode: Encode) -> list[Part]:
+    """The sentences, as many in a part as have at most `together` subwords."""
+    parts = list(map(_part, texts, encode(texts)))
+    if not together:
+        return parts
+    groups: list[list[Part]] = []
+    room = 0
+    for part in parts:
+        if not groups or len(part.ids) > room:
+            groups.append([])
+            room = together
+        groups[-1].append(part)
+        room -= len(part.ids)
+    joined = ["".join(part.text for part in group) for group in groups]
+    found: list[Part] = []
+    for group, text, ids in zip(groups, joined, encode(joined), strict=True):
+        fits = len(group) == 1 or len(ids) <= together  # sentences can have fewer subwords alone
+        found += [_part(text, ids)] if fits else group
+    return found
+
+
+def _part(text: str, ids: list[int]) -> Part:
+    return Part(text, ids, text[len(text.rstrip()) :])
+
+
+def _fit(part: Part, limit: int, encode: Encode) -> list[Part]:
+    """A part in as many as are needed for the limit."""
+    text, ids = part.text, part.ids
     if len(ids) <= limit:
-        return [Part(text, ids)]
+        return [part]
     if len(text) > 1:
         middle = _middle(text)
-        return [*_fit(text[:middle], limit, encode), *_fit(text[middle:], limit, encode)]
+        halves = [text[:middle], text[middle:]]
+        return [small for half in map(_part, halves, encode(halves)) for small in _fit(half, limit, encode)]
     return [Part("" if start else text, ids[start : start + limit]) for start in range(0, len(ids), limit)]
 
 
@@ -80,9 +126,9 @@ def _middle(text: str) -> int:
     return len(text) // 2
 
 
-def join_hypotheses(parts: Sequence[list[Hypothesis]]) -> list[Hypothesis]:
+def join_hypotheses(parts: Sequence[list[Hypothesis]], spaces: Sequence[str] = ()) -> list[Hypothesis]:
     """Join the hypotheses for the parts of a line, each best first. The i-th for the line consists of the i-th for
-    each part, or of the part's last if it has fewer.
+    each part, or of the part's last if it has fewer. spaces: after each part in the line.
 
     EOS separates the parts' tokens, so that token_scores are still log P of each token. log_probability is the sum
     over the parts, and so is score, which therefore cannot be compared with that of a line translated in one part.
@@ -95,15 +141,17 @@ def join_hypotheses(parts: Sequence[list[Hypothesis]]) -> list[Hypothesis]:
         tokens = [token for one in chosen for token in (*one.tokens, EOS)][:-1]
         token_scores = [score for one in chosen for score in one.token_scores]
         score, total = sum(one.score for one in chosen), sum(one.log_probability for one in chosen)
-        lines.append(Hypothesis(tokens, score, total, token_scores))
+        lines.append(Hypothesis(tokens, score, total, token_scores, tuple(spaces)))
     return lines
 
 
-def decode(outputs: list[list[int]], by: Callable[[list[list[int]]], list[str]]) -> list[str]:
-    """The text of each output. Its parts, which EOS separates, are decoded with `by` and joined."""
-    parts = [split_output(output) for output in outputs]
+def decode(hypotheses: Sequence[Hypothesis], by: Callable[[list[list[int]]], list[str]]) -> list[str]:
+    """The text of each. Its parts, which EOS separates, are decoded with `by` and joined."""
+    parts = [split_output(one.tokens) for one in hypotheses]
     texts = iter(by([part for output in parts for part in output]))
-    return [join_texts([next(texts) for _ in output]) for output in parts]
+    return [
+        join_texts([next(texts) for _ in output], one.spaces) for one, output in zip(hypotheses, parts, strict=True)
+    ]
 
 
 def split_output(tokens: list[int]) -> list[list[int]]:
@@ -112,12 +160,3 @@ def split_output(tokens: list[int]) -> list[list[int]]:
         return [tokens]
     ends = [-1, *(place for place, token in enumerate(tokens) if token == EOS), len(tokens)]
     return [tokens[start + 1 : end] for start, end in pairwise(ends)]
-
-
-def join_texts(texts: Sequence[str]) -> str:
-    """Join translations of parts with spaces, but without a space next to a script that has none."""
-    line = ""
-    for text in texts:
-        spaced = line and text and not _UNSPACED.match(line[-1]) and not _UNSPACED.match(text)
-        line += (" " if spaced else "") + text
-    return line

@@ -13,6 +13,7 @@ from nmt import device as devices
 from nmt.checkpoints import export_folder, model_file
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePairs
+from nmt.data.source_text import SourceText, as_set
 from nmt.data.vocabulary import Vocabulary
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.exact_engine import ExactEngine, difference, is_installed
@@ -35,6 +36,7 @@ class Loaded(NamedTuple):
     vocabulary: Vocabulary
     decoding: schema.DecodingConfig
     languages: LanguagePairs
+    source_text: SourceText | None
     digests: dict[Path, str]
 
 
@@ -48,11 +50,12 @@ def load(
         if glossary is not None:
             raise NmtError(f"{path}: an exported folder cannot use a glossary: translate with the model file")
         engine = CTranslate2Engine(path, device)
-        decoding = schema.override(engine.settings, overrides).search
+        settings = schema.override(engine.settings, overrides)
+        decoding, source_text = settings.search, as_set(settings, export_folder.load_source_text(path))
         engine.check_precision(decoding.precision)
         if decoding.engine == "torch" and any(one.startswith("decoding.engine=") for one in overrides):
             raise NmtError(f"{path}: decoding.engine: torch: this folder is for CTranslate2: give the model file")
-        return Loaded(engine, engine.vocabulary, decoding, engine.settings.data.language_pairs, {})
+        return Loaded(engine, engine.vocabulary, decoding, settings.data.language_pairs, source_text, {})
     paths = [model_file.locate(one) for one in (path, *ensemble)]
     settings = schema.override(model_file.load_config(paths[0]), overrides)
     decoding = settings.search
@@ -97,7 +100,8 @@ def _load_for_ctranslate2(path: Path, device: str, overrides: Sequence[str]) -> 
     loaded = model_file.load_arrays(path)
     if not loaded.vocabulary.target.has_bytes:
         return "the vocabulary has no byte_fallback, so the unknown subword may have a probability that counts"
-    decoding = schema.override(loaded.config, overrides).search
+    settings = schema.override(loaded.config, overrides)
+    decoding, source_text = settings.search, as_set(settings, model_file.source_text(loaded.provenance))
     if not loaded.are_finite():
         return "some weights are not finite numbers"
 
@@ -108,7 +112,7 @@ def _load_for_ctranslate2(path: Path, device: str, overrides: Sequence[str]) -> 
         engine = ExactEngine(str(path), loaded, decoding, own)
     except NmtError as error:
         return str(error)
-    return Loaded(engine, loaded.vocabulary, decoding, loaded.config.data.language_pairs, {path: loaded.digest})
+    return Loaded(engine, loaded.vocabulary, decoding, settings.data.language_pairs, source_text, {path: loaded.digest})
 
 
 def _load_for_pytorch(paths: Sequence[Path], ensemble: Sequence[Path], device: str, overrides: Sequence[str]) -> Loaded:
@@ -131,9 +135,11 @@ def _load_for_pytorch(paths: Sequence[Path], ensemble: Sequence[Path], device: s
                 "%s: translates %s, and %s translates %s: an ensemble needs models of the same",
                 *(name, others.pairs[0], paths[0], languages.pairs[0]),
             )
-    decoding = schema.override(first.config, overrides).search
+    settings = schema.override(first.config, overrides)
+    decoding, source_text = settings.search, as_set(settings, model_file.source_text(first.provenance))
     digests = {one: file.digest for one, file in zip(paths, loaded, strict=True)}
-    return Loaded(_pytorch_engine(loaded, device, decoding), first.vocabulary, decoding, languages, digests)
+    engine = _pytorch_engine(loaded, device, decoding)
+    return Loaded(engine, first.vocabulary, decoding, languages, source_text, digests)
 
 
 def _pytorch_engine(

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 from nmt.config.located_yaml import shortened
 from nmt.config.schema import DecodingConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
-from nmt.decoding import long_input
 from nmt.decoding.capitals import as_sentences, is_in_capitals
 from nmt.decoding.chunks import LineCounts
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.interface import SearchInput
-from nmt.decoding.long_input import Part
+from nmt.decoding.long_input import Part, Splitter
 from nmt.decoding.search.options import Options, Sampling
 from nmt.decoding.search.phrase_automaton import Group
 from nmt.decoding.search.scripts import is_unspaced
@@ -36,6 +35,7 @@ class Inputs:
     first: int  # the number of the first line
     lines: int
     parts: dict[int, list[SearchInput]]  # of each line with words, by its place in the chunk: most often one
+    spaces: dict[int, list[str]]  # after each part, of the lines that are split
     capitals: frozenset[int]  # the places of the lines whose translations are to be put in capitals
     counts: LineCounts  # of these lines
 
@@ -53,6 +53,7 @@ class InputBuilder:
     decoding: DecodingConfig
     positions: int | None  # as `Searcher.positions`
     longest_source: int | None  # as `Translator.longest_source`
+    splitter: Splitter
     glossary: Glossary | None
     counts: LineCounts
     tags: list[int]  # before each source; they count neither for its length nor for that of its outputs
@@ -65,6 +66,7 @@ class InputBuilder:
         `error`, and for a prefix longer than any output can be.
         """
         inputs: dict[int, list[SearchInput]] = {}
+        spaces: dict[int, list[str]] = {}
         small = self.small(lines, prefixes)
         lines = [small.get(place, line) for place, line in enumerate(lines)]
         threads = max(1, min(cpu_threads(), len(lines) // _LINES_OF_A_THREAD))
@@ -79,9 +81,11 @@ class InputBuilder:
                 )
             if is_empty(line, ids):
                 self.counts.empty += 1
-            elif parts := self._parts(line, ids, first + place):
+            elif parts := self._parts(line, ids, first + place, bool(prefix)):
                 inputs[place] = [self._input(part, [] if number else prefix) for number, part in enumerate(parts)]
-        return Inputs(first, len(lines), inputs, frozenset(small), self.counts)
+                if len(parts) > 1:
+                    spaces[place] = [part.space for part in parts]
+        return Inputs(first, len(lines), inputs, spaces, frozenset(small), self.counts)
 
     def small(self, lines: list[str], prefixes: list[str]) -> dict[int, str]:
         """The lines in capitals that the model reads in small letters, so written, by their places."""
@@ -94,16 +98,21 @@ class InputBuilder:
             small = {place: line for place, line in small.items() if find(line) == find(lines[place])}
         return small
 
-    def _parts(self, line: str, ids: list[int], number: int) -> list[Part]:
-        """The parts to translate of a line: itself if it is not too long, else what decoding.long_input says."""
+    def _parts(self, line: str, ids: list[int], number: int, has_prefix: bool) -> list[Part]:
+        """The parts to translate of a line: itself if it is not too long, else what decoding.long_input says. One with
+        a prefix, which may have several sentences itself, is not split for its sentences alone."""
         limit, how = self.longest_source, self.decoding.long_input
-        if limit is None or len(ids) <= limit:
-            return [Part(line, ids)]
         if how == "split":
-            parts = [part for part in long_input.split(line, limit, self.vocabulary.source.encode) if part.ids]
+            longest = self.splitter.longest
+            if self.splitter.fits(line, ids) or (has_prefix and longest is not None and len(ids) <= longest):
+                return [Part(line, ids)]
+            parts = [part for part in self.splitter.split(line, ids) if part.ids]
             self.counts.split += 1
             self.counts.parts += len(parts)
+            self.counts.several += len(ids) <= (longest or 0)
             return parts
+        if limit is None or len(ids) <= limit:
+            return [Part(line, ids)]
         if how == "cut":
             self.counts.cut += 1
             [kept] = self.vocabulary.source.decode([ids[:limit]])  # a glossary finds no terms in the rest

@@ -1,11 +1,13 @@
 """What a translator returns for a line, from the hypotheses of a search."""
 
+import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nmt.data.vocabulary import EOS, Tokenizer
 from nmt.decoding import long_input
+from nmt.decoding.interface import Pair, SearchInput
 from nmt.decoding.search.options import Hypothesis
 
 # Every character that some program takes for the end of a line, and the tab, which separates columns.
@@ -34,8 +36,7 @@ class Translation:
 
 def texts(hypotheses: Sequence[Hypothesis], target: Tokenizer) -> list[str]:
     """What each writes, without line breaks and tabs."""
-    outputs = [hypothesis.tokens for hypothesis in hypotheses]
-    return [_BREAKS.sub(" ", text) for text in long_input.decode(outputs, target.decode)]
+    return [_BREAKS.sub(" ", text) for text in long_input.decode(hypotheses, target.decode)]
 
 
 def translations(hypotheses: Sequence[Hypothesis], target: Tokenizer) -> list[Translation]:
@@ -50,3 +51,30 @@ def translations(hypotheses: Sequence[Hypothesis], target: Tokenizer) -> list[Tr
         )
         for text, found in zip(texts(hypotheses, target), hypotheses, strict=True)
     ]
+
+
+def pairs_of(parts: Mapping[int, Sequence[SearchInput]], found: Sequence[Sequence[Hypothesis]]) -> list[Pair]:
+    """Each part of each line with its output, for each of the line's hypotheses, to be aligned. parts: of each line
+    with words, by its place among those found."""
+    return [
+        (source.ids, output)
+        for place, of_line in parts.items()
+        for one in found[place]
+        for source, output in zip(of_line, long_input.split_output(one.tokens), strict=True)
+    ]
+
+
+def add_alignment(
+    lines: list[list[Translation]],
+    weights: Iterable[list[list[float]]],
+    parts: Mapping[int, Sequence[SearchInput]],
+    source: Tokenizer,
+) -> None:
+    """Add the alignment to the translations of each line. weights: of each of `pairs_of`."""
+    rows = iter(weights)
+    for place, of_line in parts.items():
+        pieces = [piece for part in of_line for piece in source.pieces([*part.ids, EOS])]
+        lines[place] = [
+            dataclasses.replace(one, source_pieces=pieces, alignment=[row for _ in of_line for row in next(rows)])
+            for one in lines[place]
+        ]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
+from nmt.data.source_text import SourceText
 from nmt.data.vocabulary import EOS, Vocabulary
 from nmt.decoding import long_input, model_loader, translation, unwritable
 from nmt.decoding.capitals import in_capitals
@@ -18,6 +19,7 @@ from nmt.decoding.chunks import LineCounts, chunked, lines_together, reporting, 
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.interface import Engine, Pair, SearchInput, batch_tokens
 from nmt.decoding.language_choice import LanguageChoice
+from nmt.decoding.long_input import Splitter, shortest
 from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.options import Hypothesis, Options, length_penalties
 from nmt.decoding.search.phrase_automaton import Phrases, PhraseState
@@ -56,8 +58,10 @@ class Translator:
         vocabulary: Vocabulary,
         decoding: schema.DecodingConfig,
         languages: LanguagePairs | None = None,
+        source_text: SourceText | None = None,
     ):
-        self.engine, self.vocabulary, self.decoding = engine, vocabulary, decoding
+        """source_text: that the model was trained on: longer lines are split."""
+        self.engine, self.vocabulary, self.decoding, self.source_text = engine, vocabulary, decoding, source_text
         self.languages = LanguageChoice(languages, vocabulary.source)
         self.counts = LineCounts()
         self.on_lines: Callable[[int], object] = lambda count: None  # called with how many more lines are searched
@@ -90,7 +94,7 @@ class Translator:
         wrong, the vocabularies differ, or the device is not available.
         """
         loaded = model_loader.load(path, device, ensemble, overrides, glossary)
-        translator = cls(loaded.engine, loaded.vocabulary, loaded.decoding, loaded.languages)
+        translator = cls(loaded.engine, loaded.vocabulary, loaded.decoding, loaded.languages, loaded.source_text)
         translator.digests = loaded.digests
         if glossary is not None:
             translator.use_glossary(Glossary.load(glossary), str(glossary))
@@ -107,8 +111,20 @@ class Translator:
         """The most subwords of a source that is not split or cut: decoding.max_source_tokens, or fewer if the model
         has learned fewer positions; None: no limit. The tokens of languages are not counted."""
         positions, tags = self.engine.positions, self.languages.most_tags
-        limits = (self.decoding.max_source_tokens, positions and positions - tags)
-        return min((limit for limit in limits if limit is not None), default=None)
+        return shortest((self.decoding.max_source_tokens, positions and positions - tags))
+
+    @property
+    def longest_part(self) -> int | None:
+        """The most subwords of a source that is translated in one piece: as `longest_source`, or those of the text that
+        the model was trained on where longer lines are split."""
+        longest = self.source_text.longest if self.source_text and self.decoding.long_input == "split" else None
+        return shortest((self.longest_source, longest))
+
+    def splitter(self, source: str) -> Splitter:
+        """What splits lines of this language."""
+        known = self.source_text
+        several, words = (known.several, known.first_words.get(source, ())) if known else (None, ())
+        return Splitter(self.longest_part, several, source, frozenset(words), self.vocabulary.source.encode)
 
     @property
     def batch_tokens(self) -> int:
@@ -198,7 +214,9 @@ class Translator:
                     dataclasses.replace(one, text=in_capitals(one.text, pair.target)) for one in translations[place]
                 ]
             if alignment:
-                self._align(inputs, translations, chunk)
+                with self._computing():
+                    weights = self.engine.align(translation.pairs_of(inputs.parts, chunk), self.batch_tokens)
+                translation.add_alignment(translations, weights, inputs.parts, self.vocabulary.source)
             yield from translations
 
     def as_read(self, lines: Sequence[str], pair: LanguagePair) -> list[str]:
@@ -263,7 +281,10 @@ class Translator:
             return self.engine.encode([tags + ids for ids in sources], self.batch_tokens)
 
     def _builder(self, pair: LanguagePair) -> InputBuilder:
-        limits, tags = (self.engine.positions, self.longest_source), self.languages.tags(pair)
+        limits, tags = (
+            (self.engine.positions, self.longest_source, self.splitter(pair.source)),
+            self.languages.tags(pair),
+        )
         return InputBuilder(self.vocabulary, self.decoding, *limits, self.glossary, LineCounts(), tags, pair.source)
 
     @contextmanager
@@ -323,7 +344,7 @@ class Translator:
                         f"line {inputs.first + place}: the model's scores are not numbers: its weights are damaged, or "
                         "too large for its precision: translate with another checkpoint"
                     )
-                found[place] = long_input.join_hypotheses(hypotheses)
+                found[place] = long_input.join_hypotheses(hypotheses, inputs.spaces.get(place, ()))
             return inputs, found
 
         return finish
@@ -366,23 +387,6 @@ class Translator:
         """The subwords that continue the word before them, and what each subword writes, as `Phrases` takes it."""
         spellings = [spelling.decode("utf-8", "surrogateescape") for spelling in self.vocabulary.target.spellings()]
         return frozenset(i for i, spelling in enumerate(spellings) if continues_word(spelling)), spellings
-
-    def _align(self, inputs: Inputs, lines: list[list[Translation]], found: list[list[Hypothesis]]) -> None:
-        """Add the alignment to the translations of each line; found: the hypotheses that they were made from."""
-        pairs = [
-            (source.ids, output)
-            for place, parts in inputs.parts.items()
-            for one in found[place]
-            for source, output in zip(parts, long_input.split_output(one.tokens), strict=True)
-        ]
-        with self._computing():
-            weights = iter(self.engine.align(pairs, self.batch_tokens))
-        for place, parts in inputs.parts.items():
-            pieces = [piece for source in parts for piece in self.vocabulary.source.pieces([*source.ids, EOS])]
-            lines[place] = [
-                dataclasses.replace(one, source_pieces=pieces, alignment=[row for _ in parts for row in next(weights)])
-                for one in lines[place]
-            ]
 
 
 def _check_lines(lines: Iterable[str]) -> None:

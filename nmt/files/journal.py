@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 _HEADER = struct.Struct("<QI")  # before each record: its size in bytes and its CRC-32
 # Part of each checksum. Increase it when records have other arrays: then those of earlier versions are not used.
-_FORMAT = b"1"
+_FORMAT = b"2"
 
 
 class Journal(Generic[J, R]):

@@ -14,6 +14,7 @@ import torch
 import nmt
 from nmt.checkpoints import model_file, run_folder
 from nmt.checkpoints.model_file import Checkpoint
+from nmt.data.source_text import SourceText
 from nmt.data.vocabulary import Vocabulary
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
@@ -31,8 +32,16 @@ class Saver:
     next save or leaving raises an NmtError that names the state from which the run can be resumed.
     """
 
-    def __init__(self, run: Path, identity: Identity, vocabulary: Vocabulary, ranks: Ranks) -> None:
-        self._ranks = ranks
+    def __init__(
+        self,
+        run: Path,
+        identity: Identity,
+        vocabulary: Vocabulary,
+        ranks: Ranks,
+        source_text: SourceText | None = None,
+    ) -> None:
+        """source_text: what is known of the training text, for the model files."""
+        self._ranks, self._source_text = ranks, source_text
         self._run, self._identity, self._vocabulary = run, identity, vocabulary
         self._has_saved = state.newest(run) is not None
         self._held = ExitStack()  # the lock of a new folder
@@ -74,6 +83,7 @@ class Saver:
                 **({"best_set": training.best_set} if training.best_set else {}),
                 "validation_key": self._identity.validation_key,
                 **({"start_from": origin} if origin else {}),
+                **model_file.with_source_text(self._source_text),
                 **scores,
             }
         best = bool(scores) and progress.best_step == progress.step

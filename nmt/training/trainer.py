@@ -139,17 +139,17 @@ class Trainer:
         last_step = self._announce()
         self._suggest_precision()
         self.train_step.prepare(self.batches.example())
-        progress, run = self.progress, self.run_dir if self.ranks.first else None
+        progress, data, run = self.progress, self.data.prepared, self.run_dir if self.ranks.first else None
         tensorboard = progress.step if self.config.training.tensorboard else None
         with RunLog(run, progress.metrics_bytes, progress.samples_bytes, tensorboard=tensorboard) as run_log:
             facts: dict[str, Any] = {"parameters": self.model.parameter_counts(), "skipped_pairs": self.batches.skipped}
-            facts["data"] = dataclasses.asdict(self.data.prepared.report)
+            facts["data"] = dataclasses.asdict(data.report)
             if self.config.training.freeze:
                 facts["trained_parameters"] = freezing.count_trained(self.model)
             facts |= {"start_from": self.data.start.origin} if self.data.start is not None else {}
             run_log.session("started", progress.step, **environment(self.device, self.ranks), **facts)
             # `stop` to the end: another SIGTERM that comes while the last save is written must not end the process.
-            with stop, Saver(self.run_dir, self.identity, self.data.prepared.vocabulary, self.ranks) as saver:
+            with stop, Saver(self.run_dir, self.identity, data.vocabulary, self.ranks, data.source_text) as saver:
                 try:
                     self._train(run_log, saver, stop, last_step)
                 except RuntimeError:

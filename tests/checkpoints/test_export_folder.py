@@ -6,6 +6,7 @@ import pytest
 from helpers.export_models import SEPARATE, make_settings, make_vocabulary
 
 from nmt.checkpoints import export_folder
+from nmt.data.source_text import SourceText
 from nmt.errors import NmtError
 
 
@@ -15,6 +16,9 @@ def test_read_as_written(overrides: tuple[str, ...], tmp_path: Path) -> None:
     vocabulary = make_vocabulary(settings)
     export_folder.write(tmp_path, settings, vocabulary)
     assert export_folder.load_config(tmp_path) == settings
+    assert export_folder.load_source_text(tmp_path) is None
+    export_folder.write(tmp_path, settings, vocabulary, SourceText(39, 0))
+    assert export_folder.load_source_text(tmp_path) == SourceText(39, 0)
     read = export_folder.load_vocabulary(tmp_path, settings)
     assert read.shared == vocabulary.shared
     assert (read.source.proto, read.target.proto) == (vocabulary.source.proto, vocabulary.target.proto)
@@ -45,6 +49,10 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     (tmp_path / "nmt.yaml").write_text("[" * 100_000)
     with pytest.raises(NmtError, match=r"nmt\.yaml: .*nested"):
         export_folder.load_config(tmp_path)
+    for damaged in ("{", "[]", '{"longest": 0, "several": 0}'):
+        (tmp_path / "source_text.json").write_text(damaged)
+        with pytest.raises(NmtError, match=r"source_text\.json: .*export it again"):
+            export_folder.load_source_text(tmp_path)
     (tmp_path / "source.spm").write_bytes(b"no")
     with pytest.raises(NmtError, match=r"source\.spm: not a SentencePiece model"):
         export_folder.load_vocabulary(tmp_path, settings)

@@ -467,7 +467,7 @@ def test_very_long_lines_are_fewer_to_a_chunk(tmp_path: Path, monkeypatch: pytes
     assert list(chunked(["abcd"] * 4 + ["a"] * 7, 4)) == [["abcd"] * 3, ["abcd", "a", "a", "a"], ["a"] * 4]
     texts = ["abcd"] * 5 + ["x" * 20, "a", "b"]
     job = FileJob(write(tmp_path / "in", texts), tmp_path / "out", "0" * 16, len(texts), 4)
-    one: Any = SimpleNamespace(counts=LineCounts(), longest_source=None)
+    one: Any = SimpleNamespace(counts=LineCounts(), longest_part=None)
     with job.locked():
         job.translate(one, echo)
         job.finish()

@@ -28,6 +28,7 @@ from nmt.config import schema, writer
 from nmt.config.schema import Config, Corpus, DataConfig
 from nmt.data import cleaning, encoding, token_store, vocabulary
 from nmt.data.prepare import PreparedData, locked, prepare, sample_evenly, sample_sizes
+from nmt.data.source_text import SourceText
 from nmt.errors import NmtError
 from nmt.files.text import read_lines
 
@@ -141,6 +142,7 @@ def test_changed_content_is_other_data(run: Config, caplog: pytest.LogCaptureFix
         ({"data": {"max_length_ratio": None}}, ["vocabulary reused", "token store kept"]),
         ({"data": {"drop_duplicates": True}}, BUILT),
         ({"data": {"drop_copies": True}}, BUILT),
+        ({"data": {"augment": schema.AugmentConfig(joined=0.5)}}, ["vocabulary reused", "token store kept"]),
         ({"data": {"workers": 2, "pool_pairs": 10, "validation": None}}, REUSED),
         ({"vocabulary": {"size": 301}}, BUILT),
         ({"vocabulary": {"sample_sentences": 100}}, BUILT),
@@ -757,6 +759,22 @@ def test_varied_text_is_stored_in_versions_and_found_again(run: Config, caplog: 
         assert [text.lower().rstrip(".") for text in texts[-1]] == [text.lower().rstrip(".") for text in texts[0]]
     assert texts[1] != texts[2] and all(count * 0.1 < one < count * 0.6 for one in same)
     assert prepare(varying).data_key == varied.data_key != plain.data_key and said(caplog)[-1] == "token store reused"
+
+
+def test_the_lengths_of_the_sources_are_known(run: Config, tmp_path: Path) -> None:
+    """As they are trained on: joined lines count, of which none is over data.max_length."""
+    sentences = write_text(tmp_path / "text", "sentences", 150, seed=4, more=".")
+    run = changed(run, data={"train": (sentences,), "max_length": 120}, vocabulary={"size": 280})
+    plain = prepare(run)
+    lengths = plain.train.source.lengths - 1
+    assert plain.source_text == SourceText(int(np.quantile(lengths, 0.999, method="inverted_cdf")), 0, {"en": ()})
+    augmented = changed(run, data={"augment": schema.AugmentConfig(joined=0.3)}, vocabulary={"bpe_dropout_samples": 3})
+    joined = prepare(augmented)
+    assert len(joined.train) == 3 * len(plain.train)
+    assert joined.source_text is not None and max(joined.train.source.lengths) <= 121
+    assert plain.source_text.longest < joined.source_text.several <= joined.source_text.longest <= 120
+    (plain.folder / "statistics.json").write_text('{"corpora": [], "vocabularies": [], "characters": []}')
+    assert prepare(run).source_text is None  # a store of an earlier version
 
 
 def test_each_chunk_is_varied_otherwise(run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,6 +102,19 @@ def test_other_pairs_in_other_epochs_and_by_other_seeds(kind: str) -> None:
     assert changed[0] != changed[1] and changed[0] != changed[2]
 
 
+def test_pairs_are_joined_with_their_neighbours() -> None:
+    """Two, three or four, in their order and on both sides alike; at the end those before it."""
+    pairs = [(f"Line {i}.", f"第{i}行。") for i in range(10)]
+    found = varied(pairs * 20, AugmentConfig(joined=1.0))
+    counts = [source.count("Line") for source, _ in found]
+    assert {2, 3, 4} == set(counts)
+    for place, (one, count) in enumerate(zip(found, counts, strict=True)):
+        first = min(place, len(pairs) * 20 - count)
+        sources, targets = zip(*[pairs[i % 10] for i in range(first, first + count)], strict=True)
+        assert one == (" ".join(sources), "".join(targets))
+    assert varied(pairs[:1], AugmentConfig(joined=1.0)) == pairs[:1]
+
+
 def test_a_pair_gets_at_most_one_case() -> None:
     third = AugmentConfig(uppercase=1 / 3, titlecase=1 / 3, lowercase=1 / 3)
     found = varied(EXAMPLES, third)

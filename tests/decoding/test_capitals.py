@@ -101,3 +101,7 @@ def test_a_glossary_finds_its_terms() -> None:
     assert keeping == acronym and "alpha" in keeping
     assert "ALPHA" in plain and plain == plain.upper()
     assert [translator.counts.terms for translator in translators] == [1, 1, 1]
+
+
+def test_sentences_begin_where_they_do_in_the_language() -> None:
+    assert as_sentences("AM 29. JULI GING ER. DANN KAM SIE.", "de") == "Am 29. juli ging er. Dann kam sie."

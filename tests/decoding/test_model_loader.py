@@ -7,16 +7,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers.export_models import make_model
 from helpers.translators import CPU, LINES, MODEL, SETTINGS, VOCABULARY, new_translator
 
 import nmt
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands import average
+from nmt.commands.export import ctranslate2
 from nmt.commands.validate import Validator
 from nmt.config.language_pairs import LanguagePair
 from nmt.data.encoding import encode_pairs
 from nmt.data.prepare import ValidationSet
+from nmt.data.source_text import SourceText
 from nmt.decoding import model_loader
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
@@ -139,6 +142,32 @@ def test_load_converts_to_the_setting(tmp_path: Path) -> None:
         translator = nmt.load(path, "cpu", overrides=overrides, ensemble=[path])
         assert [model.target_embedding.weight.dtype for model in translator.engine.models] == [expected] * 2
         assert len(translator.translate(LINES)) == len(LINES)
+
+
+def test_the_lengths_of_the_training_text_are_known_to_every_engine(tmp_path: Path) -> None:
+    """From the model file, and from an exported folder; a setting replaces them; an older file has none."""
+    made = make_model("decoding.max_source_tokens=null")
+    line, known = "One two. Three four.  Nine.", SourceText(longest=200, several=0)
+    path, old, exported = tmp_path / "a.safetensors", tmp_path / "old.safetensors", tmp_path / "exported"
+    checkpoint = dataclasses.replace(made, provenance=model_file.with_source_text(known))
+    model_file.save(path, checkpoint)
+    model_file.save(old, made)
+    exported.mkdir()
+    ctranslate2.write(exported, checkpoint)
+    every = [(path, "torch"), (path, "ctranslate2"), (exported, "auto")]
+    texts = set()
+    for model, engine in every:
+        translator = nmt.load(model, "cpu", overrides=[f"decoding.engine={engine}"])
+        assert translator.source_text == known
+        texts.add(translator.translate([line])[0])
+        assert translator.counts.parts == 3
+        whole = nmt.load(model, "cpu", overrides=[f"decoding.engine={engine}", "decoding.max_source_tokens=100"])
+        assert whole.source_text == SourceText(100, 100) and whole.translate([line]) != [min(texts)]
+        assert whole.counts.parts == 0
+    assert len(texts) == 1
+    translator = nmt.load(old, "cpu")
+    assert translator.source_text is None and translator.longest_part == translator.longest_source == 256
+    assert nmt.load(path, "cpu").longest_part == 200
 
 
 @pytest.mark.usefixtures("validating_in_16_bits")

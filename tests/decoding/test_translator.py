@@ -38,6 +38,8 @@ from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config import schema
 from nmt.data import vocabulary as vocabularies
+from nmt.data.sentences import join_texts
+from nmt.data.source_text import SourceText
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding import engine as engine_module
 from nmt.decoding.chunks import LineCounts, log_counts
@@ -317,7 +319,7 @@ def test_long_sources(learned: bool) -> None:
     assert cutting.translate([long, fits]) == expected
     assert cutting.counts == LineCounts(lines=2, cut=1)
     splitting = new_translator(model, long_input="split", **extra)
-    parts = [part.text for part in split(long, limit, VOCABULARY.source.encode)]
+    parts = [part.text for part in split([long], limit, VOCABULARY.source.encode)]
     [[found, _], _] = splitting.hypotheses([long, fits], 2)
     ones = new_translator(model).hypotheses(parts)
     assert found.text == " ".join(one.text for [one] in ones)
@@ -341,6 +343,46 @@ def test_long_sources(learned: bool) -> None:
     key = "model.max_positions - 1: 39" if learned else "decoding.max_source_tokens: 20"
     with pytest.raises(NmtError, match=f"^line 4: .* more than {key}"):
         list(new_translator(model, long_input="error", **extra).stream([fits, "", fits, long], chunk_lines=2))
+
+
+SENTENCES = ["one two. ", "Three four five.  ", "Apples! ", "Pears in the old red barn."]
+
+
+def test_lines_of_several_sentences_are_translated_in_parts() -> None:
+    """With the scores, n-best lists and alignments of the parts, and the space that stood between them."""
+    line, encode = "".join(SENTENCES), VOCABULARY.source.encode
+    most = max(len(ids) for ids in encode(SENTENCES))
+    translator, plain = new_translator(), new_translator()
+    translator.source_text = SourceText(longest=len(encode([line])[0]), several=0)
+    best = plain.translate(SENTENCES)
+    expected = best[0] + " " + best[1] + "  " + best[2] + " " + best[3]
+    assert translator.translate([line, "", "one two."]) == [expected, "", plain.translate(["one two."])[0]]
+    assert translator.counts == LineCounts(lines=3, empty=1, split=1, several=1, parts=4)
+    [two] = translator.hypotheses([line], 2, alignment=True)
+    of_parts = plain.hypotheses(SENTENCES, 2, alignment=True)
+    assert [one.text for one in two] == [
+        join_texts([part[rank].text for part in of_parts], [" ", "  ", " ", ""]) for rank in (0, 1)
+    ]
+    assert two[0].log_probability == pytest.approx(sum(part[0].log_probability for part in of_parts), abs=1e-3)
+    assert two[0].source_pieces == [piece for part in of_parts for piece in part[0].source_pieces or ()]
+    assert len(two[0].alignment or ()) == len(two[0].pieces) == sum(len(part[0].pieces) for part in of_parts)
+    assert translator.hypotheses([line], prefixes=["nine"]) == plain.hypotheses([line], prefixes=["nine"])
+    # As many sentences together as lines of several sentences had in training.
+    translator.source_text, translator.counts = SourceText(translator.source_text.longest, 2 * most), LineCounts()
+    parts = [part.text for part in split(SENTENCES, translator.source_text.longest, encode, 2 * most)]
+    assert 1 < len(parts) < 4
+    assert translator.translate([line])[0].split() == " ".join(plain.translate(parts)).split()
+    translator.source_text = SourceText(translator.source_text.longest, translator.source_text.longest)
+    assert translator.translate([line]) == plain.translate([line])
+
+
+@pytest.mark.parametrize("long_input", ["cut", "skip", "error"])
+def test_only_split_lines_are_limited_by_the_training_text(long_input: str) -> None:
+    line, plain = "".join(SENTENCES), new_translator()
+    translator = new_translator(long_input=long_input)
+    translator.source_text = SourceText(longest=3, several=0)
+    assert translator.translate([line]) == plain.translate([line])
+    assert translator.score([line], ["two"]) == plain.score([line], ["two"])
 
 
 def test_settings_for_outputs_do_not_keep_a_pair_from_being_scored() -> None:

@@ -14,9 +14,10 @@ from helpers.train_steps import Session
 from torch import Tensor
 
 import nmt
-from nmt.checkpoints import model_file
+from nmt.checkpoints import averaging, model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.schema import Config
+from nmt.data.source_text import SourceText
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
@@ -91,6 +92,19 @@ def test_files_are_those_of_a_synchronous_save(session: Session, tmp_path: Path)
         )
         assert same(ours, theirs)
         assert our_words == their_words
+
+
+def test_the_lengths_of_the_training_text_are_in_every_model_file(session: Session) -> None:
+    lengths = SourceText(longest=39, several=12)
+    with Saver(session.run, session.identity, shared_vocabulary(), Ranks(), lengths) as saver:
+        session.progress.best_step = 1
+        saver.save(session.progress, session.train_step, {"validation_loss": 1.5})
+    files = sorted(session.run.rglob("*.safetensors"))
+    found = [path for path in files if path.parent.name != "state"]
+    assert {path.name for path in found} >= {model_file.BEST, model_file.EMA, "step-00000001.safetensors"}
+    mean = averaging.average(model_file.checkpoints(session.run))
+    provenances = [*map(model_file.load_provenance, found), mean.provenance]
+    assert [model_file.source_text(one) for one in provenances] == [lengths] * len(provenances)
 
 
 def test_a_state_is_written_after_what_it_speaks_of_and_nothing_is_deleted_before(

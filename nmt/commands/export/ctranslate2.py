@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from nmt.checkpoints import ctranslate2_files, export_folder
+from nmt.checkpoints import ctranslate2_files, export_folder, model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export.transformer_weights import build_transformer
 from nmt.files.tensors import Array
@@ -17,4 +17,5 @@ def write(folder: Path, loaded: Checkpoint, quantization: str = "float32") -> No
     files = ctranslate2_files.model_files(loaded.config, loaded.vocabulary, weights, positions, quantization)
     for name, content in files.items():
         (folder / name).write_bytes(content)
-    export_folder.write(folder, loaded.config, loaded.vocabulary)
+    source_text = model_file.source_text(loaded.provenance)
+    export_folder.write(folder, loaded.config, loaded.vocabulary, source_text)

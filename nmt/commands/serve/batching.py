@@ -9,7 +9,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from nmt.config.language_pairs import LanguagePair
-from nmt.decoding import long_input
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
 
@@ -140,16 +139,19 @@ class BatchingQueue:
     def _parts(self, lines: list[str], n_best: int, languages: LanguagePair | None = None) -> list[int]:
         """Subwords of each part; usually a line is one. Raises NmtError for lines that would be refused or cut."""
         decoding, limit = self.translator.decoding, self.translator.longest_source
+        pair = languages or self.translator.languages.choose()
+        splitter = self.translator.splitter(pair.source)
         if n_best > decoding.beam_size:
             raise NmtError(f"n_best: {n_best} is more than the beam size, {decoding.beam_size}")
         encode = self.translator.vocabulary.source.encode
-        lines = self.translator.as_read(lines, languages or self.translator.languages.choose())
+        lines = self.translator.as_read(lines, pair)
         parts: list[int] = []
         for number, (line, ids) in enumerate(zip(lines, encode(lines), strict=True), start=1):
-            if limit is None or len(ids) <= limit:
+            if decoding.long_input == "split":
+                in_one = splitter.fits(line, ids)
+                parts += [len(ids)] if in_one else [len(part.ids) for part in splitter.split(line, ids)]
+            elif limit is None or len(ids) <= limit:
                 parts.append(len(ids))
-            elif decoding.long_input == "split":
-                parts += [len(part.ids) for part in long_input.split(line, limit, encode)]
             else:
                 raise NmtError(f"line {number} has {len(ids)} subwords, more than {limit}: shorten or split it")
         return parts

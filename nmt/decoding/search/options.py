@@ -17,12 +17,14 @@ class Hypothesis:
 
     tokens come without EOS; token_scores are log P of each token given those before it, EOS last;
     log_probability is their sum, log P(Y|X); score is that divided by the length penalty, which search maximizes.
+    spaces: of a line that was searched in parts, the white space after each of them in the source.
     """
 
     tokens: list[int]
     score: float
     log_probability: float
     token_scores: list[float]
+    spaces: tuple[str, ...] = ()
 
     @classmethod
     def scored(cls, tokens: list[int], token_scores: list[float], penalties: Sequence[float]) -> "Hypothesis":

@@ -11,6 +11,7 @@ from helpers.services import LINES, Gated, until
 
 from nmt.commands.serve.batching import AnswerSize, AnswerTooLarge, BatchingQueue, QueueFull
 from nmt.commands.serve.requests import LibreTranslateRequest, NmtRequest
+from nmt.data.source_text import SourceText
 from nmt.decoding.translator import Translation
 from nmt.errors import NmtError
 
@@ -186,6 +187,17 @@ def test_what_an_answer_could_hold_is_bounded(alignment: bool) -> None:
     for more in (([long, "one"], 2), ([long], 3)):
         with pytest.raises(AnswerTooLarge, match=r"^the answer could have [0-9.]+ MiB, more than [0-9.]+$"):
             queue.submit(*more, alignment)
+    queue.close()
+
+
+def test_lines_are_measured_in_the_parts_that_are_translated() -> None:
+    translator = Gated()
+    queue, line = BatchingQueue(translator, 20), "One two. Three. Four five six."
+    assert len(queue._parts([line], 1)) == 1
+    translator.source_text = SourceText(longest=200, several=0)
+    assert len(queue._parts([line, "one"], 1)) == 4
+    translator.alone(line)
+    assert (translator.counts.parts, translator.counts.several) == (3, 1)
     queue.close()
 
 
