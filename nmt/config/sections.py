@@ -322,7 +322,7 @@ class DecodingConfig:
     max_source_tokens: int | None = setting(
         None,
         "longest source in subwords that is translated in one piece; null: `data.max_length`, but with `long_input: "
-        "split` the length of nearly all sources in training, and with several sentences of nearly all such sources",
+        "split` the length of nearly all sources in training, and with several sentences of most such sources",
         at_least=1,
     )
     long_input: Literal["split", "cut", "skip", "error"] = setting(
