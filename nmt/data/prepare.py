@@ -90,8 +90,7 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None) -> Pr
         data_key, tokens, counts = _find_tokens(text, subwords, config, store)
         stages.check_shares(data, counts)  # encoding drops pairs too, and the vocabulary may come from a file
         overlaps = _find_overlaps(text, store, now=True)
-    counted = statistics.read(store / data_key)
-    changes = () if counted is None else counted["changes"]
+    changes = statistics.changes(store / data_key)
     problems = _problems(data, counts, held_out, overlaps)
     found = tuple(chain(problems, corpus_checks.not_written(changes), stages.problems(data, config.training.max_steps)))
     for problem in found:

@@ -141,6 +141,13 @@ def read(folder: Path) -> dict[str, Any] | None:
         raise NmtError(f"{folder / FILE}: damaged ({error}): delete the folder to build it again") from error
 
 
+def changes(folder: Path) -> tuple[SideChanges, ...]:
+    """What the vocabulary changes in the text of each side; none for a store of an earlier version. Raises NmtError as
+    `read`."""
+    found = read(folder)
+    return () if found is None else tuple(found["changes"])
+
+
 def source_text(folder: Path, languages: Sequence[str]) -> SourceText | None:
     """What is known of the sources in a token store; None for a store of an earlier version, which does not say which
     of them have several sentences. languages: that of the sources of each corpus. Raises NmtError if the file is

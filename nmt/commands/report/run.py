@@ -22,7 +22,7 @@ from nmt.commands.report.curves import (
 )
 from nmt.config import reader
 from nmt.config.schema import Config
-from nmt.data import token_store
+from nmt.data import statistics, token_store
 from nmt.data.report import DataReport
 from nmt.errors import NmtError
 from nmt.files import json_lines
@@ -238,7 +238,8 @@ class _Reader:
         if not key or not (store / key).is_dir():
             return None
         labels = tuple(one.label for one in config.data.train)
-        return DataReport(config.data.language_pairs.sides, labels, token_store.counts(store / key))
+        sides, counts = config.data.language_pairs.sides, token_store.counts(store / key)
+        return DataReport(sides, labels, counts, statistics.changes(store / key))
 
 
 def _distinct(labels: Sequence[str]) -> list[str]:
