@@ -768,7 +768,7 @@ def test_the_lengths_of_the_sources_are_known(run: Config, tmp_path: Path) -> No
     plain = prepare(run)
     lengths = plain.train.source.lengths - 1
     assert plain.source_text == SourceText(int(np.quantile(lengths, 0.999, method="inverted_cdf")), 0, {"en": ()})
-    augmented = changed(run, data={"augment": schema.AugmentConfig(joined=0.3)}, vocabulary={"bpe_dropout_samples": 3})
+    augmented = changed(run, data={"augment": schema.AugmentConfig(joined=0.8)}, vocabulary={"bpe_dropout_samples": 3})
     joined = prepare(augmented)
     assert len(joined.train) == 3 * len(plain.train)
     assert joined.source_text is not None and max(joined.train.source.lengths) <= 121
