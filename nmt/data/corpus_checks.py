@@ -78,8 +78,9 @@ def not_written(changes: Sequence[SideChanges]) -> Iterator[str]:
         if 1000 * target.not_written >= max(1, target.lines):
             yield (
                 f"data.train: a model cannot write {target.not_written:,} of {target.lines:,} target lines as they "
-                f"are, because the vocabulary changes {shown(target.lost_characters)}: set "
-                "vocabulary.normalization=fold_source vocabulary.byte_fallback=true"
+                f"are, because the vocabulary changes {shown(target.lost_characters)}: where these belong to the "
+                "language, let nmt learn the vocabulary from this text, with the defaults of vocabulary.normalization "
+                "and byte_fallback"
             )
 
 

@@ -31,6 +31,7 @@ _SPACES = "".join(c for c in map(chr, range(0x3001)) if c.isspace() or unicodeda
 _SOFT = "\u00ad\u2060\u2061\u2062\u2063\u2064\ufeff\ufff9\ufffa\ufffb"  # soft hyphen, word joiner, byte-order mark …
 _EMBEDDINGS = "".join(map(chr, [*range(0x202A, 0x202F), *range(0x2066, 0x2070)]))  # directions from here to there
 _SELECTORS = "".join(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))  # of a variant of what is before
+_BEFORE = str.maketrans(dict.fromkeys(_SOFT + _EMBEDDINGS, "") | {"\0": " "})
 _ZERO_WIDTH_SPACE, _JOINERS, _DIRECTIONS = "\u200b", "\u200c\u200d", "\u200e\u200f\u061c"
 MEANINGLESS = frozenset(_SOFT + _EMBEDDINGS + _SELECTORS)  # in every language, but for selectors behind emoji
 CONTROLS = frozenset(one for one in _SPACES if unicodedata.category(one) == "Cc" and one != "\t")
@@ -68,8 +69,9 @@ _VOICED = "\uff9e\uff9f"  # half-width marks on katakana
 
 
 def nfc(text: str) -> str:
-    """A text as the rules expect it. They cannot name U+0000, so it becomes a space here."""
-    return unicodedata.normalize("NFC", text).replace("\0", " ")
+    """A text as the rules expect it. They cannot name U+0000, so it becomes a space here. What is always removed is
+    removed before: between a letter and its accent it would keep them apart."""
+    return text if text.isascii() and "\0" not in text else unicodedata.normalize("NFC", text.translate(_BEFORE))
 
 
 def plain(text: str) -> str:
@@ -136,7 +138,7 @@ class Normalization:
 def _compiled(name: str, used: frozenset[str], folds: bool) -> Normalization:
     rules = dict(_composed())
     if folds:
-        rules |= {given: plain for given, plain in _folded().items() if given[0] not in used or given[0].isalnum()}
+        rules |= {given: plain for given, plain in _folded().items() if given[0] not in used}
     rules |= dict.fromkeys(_SPACES.replace("\0", "") + "\u2581", " ")  # SentencePiece writes U+2581 for a space
     rules |= dict.fromkeys(INVISIBLE - used, "")
     for base in map(chr, _EMOJI):

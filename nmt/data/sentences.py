@@ -40,8 +40,15 @@ _WITH_ORDINALS = {
     *("als", "az", "bs", "cs", "da", "de", "dsb", "et", "eu", "fi", "fo", "gsw", "hr", "hsb", "hu", "is", "lb", "lv"),
     *("nb", "nds", "nn", "no", "pl", "se", "sk", "sl", "sr", "tr"),
 }
-_WORD_AFTER_WORD = re.compile(r"(?<=[^\W\d_] )\S+(?= )")  # without punctuation between them
-_MOST_CAPITALIZED = 2 / 3  # of the words of a sentence: German has about 1/3, a title more
+# Titles and short forms before a name that sentencex does not know: Swahili, Hindi and Marathi, Tamil, Gujarati,
+# Telugu, Afrikaans, Irish, Icelandic. And those like `યુ.એસ.`, of letters with vowel signs.
+_TITLES = set(
+    "Bw. Bi. Dk. Mhe. Bwana. डॉ. श्री. प्रा. सौ. कु. திரு. திருமதி. டாக்டர். ડૉ. ડો. શ્રી. డా. డాక్టర్. శ్రీ. mnr. mev. dr. prof. "
+    "tUas. Uas. Frk. Hr. sr.".casefold().split()
+)
+_OF_LETTERS = re.compile(r"(?:[^\s.\d]{1,3}\.){2,}")
+_WORD = re.compile(r"\S+")
+_CAPITAL_NOUNS = {"bar", "de", "gsw", "lb", "nds"}  # languages that write `Der Mann` also within a sentence
 _LONGEST_WORD = 24  # characters: what is longer is no abbreviation
 _LONGEST_BEFORE_NUMBER = 6  # of one like `No. 5`, `Abb. 3`, with its stop, that is none elsewhere
 _UNSPACED = re.compile(f"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff{_CJK}]")  # also Thai, Lao, Burmese, Khmer
@@ -86,16 +93,22 @@ def _ends(text: str, language: str, first_words: Set[str]) -> Iterator[int]:
     """Where each sentence but the last ends, with the space after it."""
     ends = _marked_ends(text, language)
     if first_words and not first_words.isdisjoint(text.split()[1:]):
-        return iter(sorted({*ends, *_unmarked_ends(text, first_words)}))
+        return iter(sorted({*ends, *_unmarked_ends(text, two_letters(language), first_words)}))
     return ends
 
 
-def _unmarked_ends(text: str, first_words: Set[str]) -> list[int]:
-    """Where sentences end without a full stop; nowhere in a title, whose words have capitals."""
-    words = text.split()
-    if sum(word[0].isupper() for word in words) > _MOST_CAPITALIZED * len(words):
-        return []
-    return [word.start() for word in _WORD_AFTER_WORD.finditer(text) if word[0] in first_words]
+def _unmarked_ends(text: str, language: str, first_words: Set[str]) -> list[int]:
+    """Where sentences end without a full stop: before a first word between words in small letters, of which the one
+    before does not begin sentences too. So not in `the Children`, `The Hague`, nor in a title."""
+    words, nouns = list(_WORD.finditer(text)), language in _CAPITAL_NOUNS
+    return [
+        word.start()
+        for before, word, after in zip(words, words[1:], words[2:], strict=False)
+        if word[0] in first_words
+        and before[0][-1].isalpha()
+        and before[0].title() not in first_words
+        and (nouns or after[0][0].islower())
+    ]
 
 
 def _marked_ends(text: str, language: str) -> Iterator[int]:
@@ -130,6 +143,8 @@ def _is_abbreviation(text: str, end: re.Match[str], language: str) -> bool:
         return True
     word = before.split()[-1].lstrip("\"'“”„‘’‚«»‹›([{")
     following = text[end.end() : end.end() + _LONGEST_WORD].split(maxsplit=1)[0].strip("\"'“”„‘’‚«»‹›()[]{}")
+    if word.casefold() in _TITLES or _OF_LETTERS.fullmatch(word):
+        return True
     if not following or not word or len(word) >= _LONGEST_WORD or _is_acronym(word, following):
         return False
     if following[0].isdigit():  # before one sentencex ends no sentence, whatever is before the stop

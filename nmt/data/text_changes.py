@@ -53,9 +53,9 @@ class TextChanges:
         for text, back in zip(texts, self._tokenizer.written(texts), strict=True):
             if self._written and _seen(text) != _seen(back):
                 self._not_written += 1
-                self._lost += Counter(plain(text)) - Counter(back)
+                self._lost.update(Counter(plain(text)) - Counter(back))
             else:
-                self._removed += Counter(one for one in text if one in _UNSEEN) - Counter(back)
+                self._removed.update(Counter(one for one in text if one in _UNSEEN) - Counter(back))
 
 
 def _seen(text: str) -> str:

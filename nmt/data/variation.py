@@ -1,10 +1,10 @@
 """Training text as users write it: in capitals, without a full stop, with typos, tags, names and emoji.
 
-`vary` changes a share of the pairs, another one in each epoch. What happens to a pair follows from the seed, the epoch
-and the number of the pair alone, and if it is joined from its neighbours: neither the order in which pairs are read,
-nor the process, nor Python's hash seed matters. The kinds are those of OpusTrainer (Bogoychev et al., 2023, OpusCleaner
-and OpusTrainer, open source toolkits for training Machine Translation and Large language models), without word
-alignments: what they would show is done only where both sides tell it.
+`vary` changes a share of the pairs, another one in each epoch. What happens to a pair follows from the seed, the
+epoch and the number of the pair alone, and of a joined pair also from its neighbours: neither the order in which
+pairs are read, nor the process, nor Python's hash seed matters. The kinds are those of OpusTrainer (Bogoychev et al.,
+2023, OpusCleaner and OpusTrainer, open source toolkits for training Machine Translation and Large language models),
+without word alignments: what they would show is done only where both sides tell it.
 """
 
 from collections.abc import Iterator, Sequence

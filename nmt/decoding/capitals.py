@@ -36,11 +36,11 @@ def _has_words_in_capitals(text: str) -> bool:
 def as_sentences(line: str, language: str) -> str:
     """The line in small letters, but for the first of each sentence. URLs, e-mail addresses and placeholders stay as
     they are, also at the beginning of a sentence."""
-    verbatim = [match.span() for match in _VERBATIM.finditer(line)]
+    inside = {place for match in _VERBATIM.finditer(line) for place in range(match.start() + 1, match.end())}
     found, start, end = [], 0, 0
     for sentence in sentences(line, language):
         end += len(sentence)
-        if not any(first < end < last for first, last in verbatim):  # `<a title="A. B.">` is one item
+        if end not in inside:  # `<a title="A. B.">` is one item
             found.append(sentence_case(line[start:end], language))
             start = end
     return "".join(found)

@@ -31,7 +31,7 @@ class Splitter:
 
     longest: the most subwords of a part; None: no limit. several: the most subwords of several sentences together;
     None: such a line is split only where it is longer than `longest`, into single sentences. language, first_words: as
-    for `nmt.data.sentences.sentences`; shorter lines than half of `longest` have a full stop between sentences.
+    for `nmt.data.sentences.sentences`; first_words are not used for lines shorter than half of `longest`.
     """
 
     longest: int | None
@@ -81,7 +81,7 @@ def split(texts: Iterable[str], limit: int, encode: Encode, together: int = 0) -
 
 def _in_groups(texts: list[str], together: int, encode: Encode) -> list[Part]:
     """The sentences, as many in a part as have at most `together` subwords."""
-    parts = list(map(_part, texts, encode(texts)))
+    parts = list(map(_part, texts, _encoded(texts, encode)))
     if not together:
         return parts
     groups: list[list[Part]] = []
@@ -94,10 +94,15 @@ def _in_groups(texts: list[str], together: int, encode: Encode) -> list[Part]:
         room -= len(part.ids)
     joined = ["".join(part.text for part in group) for group in groups]
     found: list[Part] = []
-    for group, text, ids in zip(groups, joined, encode(joined), strict=True):
+    for group, text, ids in zip(groups, joined, _encoded(joined, encode), strict=True):
         fits = len(group) == 1 or len(ids) <= together  # sentences can have fewer subwords alone
         found += [_part(text, ids)] if fits else group
     return found
+
+
+def _encoded(texts: list[str], encode: Encode) -> list[list[int]]:
+    """Without the white space around a part, of which some vocabularies know only the plain space."""
+    return encode([text.strip() for text in texts])
 
 
 def _part(text: str, ids: list[int]) -> Part:
@@ -112,7 +117,7 @@ def _fit(part: Part, limit: int, encode: Encode) -> list[Part]:
     if len(text) > 1:
         middle = _middle(text)
         halves = [text[:middle], text[middle:]]
-        return [small for half in map(_part, halves, encode(halves)) for small in _fit(half, limit, encode)]
+        return [small for half in map(_part, halves, _encoded(halves, encode)) for small in _fit(half, limit, encode)]
     return [Part("" if start else text, ids[start : start + limit]) for start in range(0, len(ids), limit)]
 
 

@@ -119,6 +119,7 @@ def test_what_is_used_is_written() -> None:
 
 def test_a_soft_hyphen_changes_nothing() -> None:
     texts = ["Peter", "Pe\u00adter", "Pe\u2060ter\ufeff", "P\u0001eter"]
+    assert TARGET.written(["a\u00ad\u0301"]) == ["á"]  # also not between a letter and its accent
     for tokenizer in (TARGET, SOURCE):
         first, *others, control = tokenizer.encode(texts)
         assert all(one == first for one in others) and control != first

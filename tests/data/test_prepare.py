@@ -306,7 +306,8 @@ def test_target_lines_that_cannot_be_written_are_counted_and_said(run: Config, t
     )
     assert problem == (
         "data.train: a model cannot write 30 of 30 target lines as they are, because the vocabulary changes "
-        f"{which}: set vocabulary.normalization=fold_source vocabulary.byte_fallback=true"
+        f"{which}: where these belong to the language, let nmt learn the vocabulary from this text, with the defaults "
+        "of vocabulary.normalization and byte_fallback"
     )
     assert f"30 of 30              {which}" in str(prepared.report)
 

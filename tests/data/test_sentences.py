@@ -63,6 +63,10 @@ def test_sentences_joined_are_the_text(text: str, language: str) -> None:
         ("ja", ["「行く。」と言った。", "「来る。」", "彼は。"]),
         ("hi", ["नमस्ते। ", "कैसे हो? ", "ठीक।"]),
         ("mr", ["एक सरकार. ", "दोन."]),
+        ("hi", ["कल डॉ. शर्मा आए। ", "वह गए।"]),
+        ("sw", ["Alisema Bw. Kamau. ", "Bi. Amina alikuja."]),
+        ("ta", ["திரு. குமார் வந்தார். ", "அவர் சென்றார்."]),
+        ("gu", ["તે યુ.એસ. ગયો. ", "તે આવ્યો."]),
         ("ar", ["ما اسمك؟ ", "اسمي سالم."]),
         ("ka", ["ის წავიდა. ", "ის მოვიდა."]),
         ("lo", ["ນີ້. ", "ນັ້ນ."]),
@@ -79,19 +83,20 @@ def test_where_sentences_end(language: str, parts: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "parts",
+    ("language", "parts"),
     [
-        ["A dog runs in the water ", "A man sits. ", "The cat ", "Two men"],
-        ["Ein Hund läuft im Wasser ", "The Mann geht weg"],
-        ["Vitamin A"],
-        ["See plan A, The Hague"],
-        ["Two Dogs In The Water And A Cat"],  # a title
+        ("en", ["A dog runs in the water ", "A man sits. ", "The cat sleeps ", "Two men run"]),
+        ("de", ["Ein Hund läuft im Wasser ", "The Mann geht weg"]),
+        ("en", ["Vitamin A"]),
+        ("en", ["See plan A, The Hague"]),
+        ("en", ["They went to The Hague and saw the Two of us"]),
+        ("en", ["Two Dogs In The Water And A Cat"]),  # a title
     ],
 )
-def test_words_that_begin_sentences_without_a_full_stop_before_them(parts: list[str]) -> None:
+def test_words_that_begin_sentences_without_a_full_stop_before_them(language: str, parts: list[str]) -> None:
     text = "".join(parts)
-    assert list(sentences(text, "en", {"A", "The", "Two"})) == parts
-    assert has_several(text, "en", {"A", "The", "Two"}) is (len(parts) > 1)
+    assert list(sentences(text, language, {"A", "The", "Two"})) == parts
+    assert has_several(text, language, {"A", "The", "Two"}) is (len(parts) > 1)
 
 
 def test_texts_are_joined_with_the_space_that_was_between_them() -> None:

@@ -68,7 +68,7 @@ class Number:
 
     def __init__(self, digits: str, *, is_time: bool = False, before_point: bool = False) -> None:
         """digits: with separators; before_point: whether a point follows it."""
-        self.parts = _SEPARATOR.split(digits)
+        self.parts = [part[:_LONGEST] for part in _SEPARATOR.split(digits)]  # Python refuses to read thousands
         self.has_spaces, self.is_time, self.before_point = " " in digits, is_time, before_point
 
     @cached_property
