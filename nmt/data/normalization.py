@@ -90,7 +90,7 @@ class UsedCharacters:
         self.lines += len(lines)
         for line in lines:
             if not line.isascii() and (found := set(_candidates().findall(line))):
-                self._counts.update(one for one in found if _is_meant(one, line))
+                self._counts.update(one for one in found if is_meant(one, line))
 
     @property
     def found(self) -> frozenset[str]:
@@ -101,7 +101,7 @@ class UsedCharacters:
         return frozenset(one for one, rate in rates if rate >= self.lines)
 
 
-def _is_meant(character: str, line: str) -> bool:
+def is_meant(character: str, line: str) -> bool:
     """Whether a character of a line means something there."""
     if character in _DIRECTIONS:
         return bool(_RIGHT_TO_LEFT.search(line))

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import numpy.typing as npt
 
-from nmt.data.normalization import CONTROLS, INVISIBLE, plain
+from nmt.data.normalization import CONTROLS, INVISIBLE, MEANINGLESS, is_meant, plain
 from nmt.data.report import SideChanges
 from nmt.data.rules.characters import Lines
 from nmt.data.vocabulary import Tokenizer
@@ -59,7 +59,10 @@ class TextChanges:
 
 
 def _seen(text: str) -> str:
-    return plain("".join(" " if one in CONTROLS else one for one in text if one not in INVISIBLE))
+    """Without invisible characters that mean nothing there. A joiner between Persian letters does: a vocabulary that
+    was not learned from this text may lose it."""
+    kept = (one for one in text if one not in INVISIBLE or (one not in MEANINGLESS and is_meant(one, text)))
+    return plain("".join(" " if one in CONTROLS else one for one in kept))
 
 
 def _sorted(counts: Counter[str]) -> list[tuple[str, int]]:

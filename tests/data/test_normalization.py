@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nmt.config import schema
 from nmt.data import normalization, sentencepiece_model, vocabulary
-from nmt.data.normalization import INVISIBLE, Normalization, UsedCharacters
+from nmt.data.normalization import Normalization, UsedCharacters
 from nmt.data.vocabulary import Tokenizer, Vocabulary
 
 LETTERS = ["the quick brown fox jumps over the lazy dog", "Zwölf Boxkämpfer jagen Viktor quer über den Sylter Deich"]
@@ -22,6 +22,14 @@ SOURCE = TARGET.normalized_by(Normalization.of("fold_source", 0, "，"))
 FAMILY, RAINBOW, HEART, KEY = "👩\u200d👩\u200d👧", "🏳\ufe0f\u200d🌈", "❤\ufe0f", "1\ufe0f\u20e3"
 
 PERSIAN, TELUGU, LAO, KHMER = "می\u200cروم", "విన్\u200cస్టన్", "ສະບາຍດີ\u200bທ່ານ", "ខ្ញុំ\u200bទៅ"
+
+
+# Written out: those of the program must be these.
+INVISIBLE_RANGES = [
+    (0xAD, 0xAD), (0x61C, 0x61C), (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x2064), (0x2066, 0x206F),
+    (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFF9, 0xFFFB), (0xE0100, 0xE01EF),
+]  # fmt: skip
+INVISIBLE = {chr(code) for first, last in INVISIBLE_RANGES for code in range(first, last + 1)}
 
 
 def expected(text: str, kept: str = "") -> str:

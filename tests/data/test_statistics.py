@@ -79,6 +79,15 @@ def test_what_the_vocabulary_changes_is_counted() -> None:
     assert (source["not_written"], source["lost_characters"]) == (0, ())
 
 
+def test_a_joiner_that_is_lost_between_letters_is_not_written() -> None:
+    """As with a vocabulary that was learned from another text; between Latin letters it means nothing."""
+    other = vocabulary.learn(TEXT, schema.VocabularyConfig(size=4 + 256 + 11))
+    lines = ["می\u200cروم", "a\u200cb"]
+    (_, target) = counted([(line, line) for line in lines], Vocabulary(other, other), chunk=5)["changes"]
+    assert (target["not_written"], target["lost_characters"]) == (1, (("\u200c", 1),))
+    assert (target["removed"], target["removed_characters"]) == (1, (("\u200c", 1),))
+
+
 @settings(deadline=None, max_examples=40)
 @given(
     st.lists(st.tuples(st.text(LETTERS + " ☃1\xad\x0b", min_size=1), st.text(LETTERS, min_size=1)), max_size=40),
