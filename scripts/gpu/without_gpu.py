@@ -17,7 +17,7 @@ _ROUNDING = {"float32": 1e-4, "bfloat16": 0.3, "float16": 0.03}  # nats, of log 
 
 
 def precisions(run: Run) -> None:
-    """Tiny models on the CPU in every precision, packed and padded: train, validate by search, resume; then average,
+    """Tiny models on the CPU in each precision, packed and padded: train, validate by search, resume; then average,
     translate alone and as an ensemble, and score, in whatever autocast the caller has."""
     import torch
 
@@ -26,12 +26,12 @@ def precisions(run: Run) -> None:
     from nmt.checkpoints import averaging, model_file
 
     lines, folder = ["Three dogs sleep .", "It is ten to twelve ."], run.out / "runs" / run.check
-    for precision in ("float32", "tf32", "bfloat16", "float16"):
+    for precision in ("float32", "bfloat16", "float16"):  # tf32 is float32 on a CPU
         for shape in ("packed", "padded"):
             training.runs(run, precision, shape, "eager")
             checkpoints, averaged = model_file.checkpoints(folder)[-2:], run.out / "averaged.safetensors"
             model_file.save(averaged, averaging.average(checkpoints))
-            kind = getattr(torch, precision.replace("tf32", "float32"))
+            kind = getattr(torch, precision)
             with torch.autocast("cpu", kind, enabled=kind != torch.float32):
                 for others in ([], checkpoints):
                     translator = nmt.load(averaged, "cpu", ensemble=others, overrides=["decoding.max_extra_tokens=5"])
