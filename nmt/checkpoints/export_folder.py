@@ -18,8 +18,7 @@ SOURCE, TARGET = "source.spm", "target.spm"  # the names that MarianTokenizer lo
 
 
 def write(folder: Path, settings: Config, vocabulary_: Vocabulary, source_text: SourceText | None = None) -> None:
-    """Write the settings, both SentencePiece models, and what is known of the
-    text that the model was trained on."""
+    """Write the settings, both SentencePiece models, and what is known of the text that the model was trained on."""
     if source_text is not None:
         (folder / SOURCE_TEXT).write_text(json.dumps(source_text.to_json()) + "\n", encoding="ascii")
     (folder / SETTINGS).write_text(to_yaml(settings), encoding="utf-8")

@@ -195,7 +195,8 @@ class ChunkEncoder:
                 tokens = _encode(new, self._encoders)
             fits = _fit(tokens, data.max_length)
             found.append(_choose(fits, tokens, plain))
-            found_several.append(np.where(fits, _have_several(new, language), several))
+            of_new = several if new is pairs else _have_several(new, language)
+            found_several.append(np.where(fits, of_new, several))
         of_each_pair = np.arange(versions * len(pairs)).reshape(versions, -1).T.ravel()
         return TokenStore.joined(found).pick(of_each_pair), np.concatenate(found_several)[of_each_pair]
 

@@ -203,10 +203,8 @@ def _find_vocabulary(
     if settings.shared:
         source, target = find("vocabulary", next(iter(named), "source_model"), (0, 1))
         return Vocabulary(source, target, same_subwords=source is not target)
-    [source], [target] = (
-        find("source vocabulary", "source_model", (0,)),
-        find("target vocabulary", "target_model", (1,)),
-    )
+    [source] = find("source vocabulary", "source_model", (0,))
+    [target] = find("target vocabulary", "target_model", (1,))
     return Vocabulary(source, target)
 
 
@@ -225,7 +223,7 @@ def _learned_vocabulary(
     folder = store / f"vocabulary-{content_key(vocabulary.FORMAT, text.key, learned_with, sides, mixed)}"
     if folder.exists():
         try:
-            found = [vocabulary.load(path) for path in _files_of(folder, sides)]
+            found = [vocabulary.load(path) for path in _files_of(folder)]
         except NmtError as error:
             raise NmtError(f"{error}: delete the folder {folder} to learn it again") from None
         log.info("%s: %s subwords reused from %s", name, f"{len(found[0]):,}", folder)
@@ -266,7 +264,7 @@ def _learned_vocabulary(
     return found * (len(sides) // len(found))
 
 
-def _files_of(folder: Path, sides: tuple[int, ...]) -> list[Path]:
+def _files_of(folder: Path) -> list[Path]:
     """The files of a vocabulary: one for both sides where text is normalized alike."""
     of_source = folder / _FILE_OF_SOURCE
     return [*[of_source] * of_source.exists(), folder / _FILE]

@@ -7,7 +7,7 @@ themselves: these rules find more of them (docs/translating.md).
 
 import re
 from collections.abc import Iterator, Sequence, Set
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from nmt.config.language_codes import base
 
@@ -31,7 +31,6 @@ _END = re.compile(
     re.VERBOSE,
 )
 _STOP = re.compile(f"[{_STOPS};:]")
-_GREEK_END = re.compile(rf";[{_CLOSING}]*(?=\s)\s*|{_END.pattern}", re.VERBOSE)  # its question mark is a semicolon
 # The end of `J.`, `z. B.`, `U.S.` and `EE. UU.`; not of a word whose last letter stands after a combining mark.
 _INITIAL = re.compile(r"(?:^|[\s.,;:/(\[„“«‚‘\"–—-])([^\W\d_])\1?\.\Z")
 _ORDINAL = re.compile(r"(?:^|[\s(\[–—-])(?:\d{1,3}|[IVXLC]+)\.\Z")
@@ -116,13 +115,19 @@ def _marked_ends(text: str, language: str) -> Iterator[int]:
     if not _STOP.search(text, 0, len(text) - 1):  # most lines have one sentence: the next steps take longer
         return
     language, small = two_letters(language), None
-    for found in (_GREEK_END if language == "el" else _END).finditer(text):
+    for found in (_greek_end() if language == "el" else _END).finditer(text):
         if found.end() == len(text) or not found.start():
             continue
         if small is None:
             small = text.islower()
         if not _goes_on(text, found, small) and not _is_abbreviation(text, found, language):
             yield found.end()
+
+
+@cache  # only Greek text needs it
+def _greek_end() -> re.Pattern[str]:
+    """As `_END`, and the semicolon, which is the question mark."""
+    return re.compile(rf";[{_CLOSING}]*(?=\s)\s*|{_END.pattern}", re.VERBOSE)
 
 
 def _goes_on(text: str, end: re.Match[str], small: bool) -> bool:

@@ -6,10 +6,10 @@ pass over the text. Memory is bounded, and the result does not depend on how the
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from nmt.data.token_store import TokenStore
 from nmt.data.vocabulary import UNK, Tokenizer, Vocabulary
 from nmt.errors import NmtError
 
+T = TypeVar("T")
 Lengths = npt.NDArray[np.int64]
 
 FILE = "statistics.json"  # in the folder of a token store
@@ -131,29 +132,26 @@ class Statistics:
 def read(folder: Path) -> dict[str, Any] | None:
     """What `Statistics.write` wrote, `changes` as SideChanges; None for a store of an earlier version, which has none.
     Raises NmtError if the file is damaged."""
-    try:
-        content = json.loads((folder / FILE).read_text(encoding="ascii"))
-        parts = {part: content[part] for part in ("corpora", "vocabularies", "characters")}
-        return parts | {"changes": tuple(map(SideChanges.of, content.get("changes", ())))}
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise NmtError(f"{folder / FILE}: damaged ({error}): delete the folder to build it again") from error
+
+    def parts(content: dict[str, Any]) -> dict[str, Any]:
+        found = {part: content[part] for part in ("corpora", "vocabularies", "characters")}
+        return found | {"changes": tuple(map(SideChanges.of, content.get("changes", ())))}
+
+    return _stored(folder, parts)
 
 
 def changes(folder: Path) -> tuple[SideChanges, ...]:
     """What the vocabulary changes in the text of each side; none for a store of an earlier version. Raises NmtError as
     `read`."""
     found = read(folder)
-    return () if found is None else tuple(found["changes"])
+    return () if found is None else found["changes"]
 
 
 def source_text(folder: Path, languages: Sequence[str]) -> SourceText | None:
     """What is known of the sources in a token store; None for a store of an earlier version, which does not say which
-    of them have several sentences. languages: that of the sources of each corpus. Raises NmtError if the file is
-    damaged."""
-    try:
-        content = json.loads((folder / FILE).read_text(encoding="ascii"))
+    of them have several sentences. languages: that of the sources of each corpus. Raises NmtError as `read`."""
+
+    def of(content: dict[str, Any]) -> SourceText | None:
         if "sources" not in content:
             return None
         samples: dict[str, list[str]] = {language: [] for language in languages}
@@ -161,6 +159,15 @@ def source_text(folder: Path, languages: Sequence[str]) -> SourceText | None:
             samples[language] += [source for source, _ in corpus["sample"]]
         lengths, several = map(dict, content["sources"])
         return SourceText.of(lengths, several, samples)
+
+    return _stored(folder, of)
+
+
+def _stored(folder: Path, of: Callable[[dict[str, Any]], T]) -> T | None:
+    """What `of` makes of the stored content; None for a store of an earlier version, which has none. Raises NmtError if
+    the file is damaged."""
+    try:
+        return of(json.loads((folder / FILE).read_text(encoding="ascii")))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:

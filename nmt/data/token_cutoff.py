@@ -38,27 +38,27 @@ class Cuts(NamedTuple):
     source: npt.NDArray[np.bool_]
     target: npt.NDArray[np.bool_]
 
-    def of(self, pairs: slice, source_text: Integers, target_lengths: Integers) -> "Cuts":
+    def of(self, pairs: slice, source_lengths: Integers, target_lengths: Integers) -> "Cuts":
         """Those of some of the pairs. lengths: of all."""
         parts = []
-        for cut, lengths in zip(self, (source_text, target_lengths), strict=True):
+        for cut, lengths in zip(self, (source_lengths, target_lengths), strict=True):
             first = int(lengths[: pairs.start].sum())
             parts.append(cut[:, first : first + int(lengths[pairs].sum())])
         return Cuts(*parts)
 
 
 def draw_cuts(
-    source_text: Integers, target_lengths: Integers, corpora: Integers, cutoff: Cutoff, names: Sequence[int]
+    source_lengths: Integers, target_lengths: Integers, corpora: Integers, cutoff: Cutoff, names: Sequence[int]
 ) -> Cuts:
     """lengths: of the sentences [pairs], EOS counted; corpora: the number of each pair's corpus [pairs]; names: numbers
     from which the random numbers follow."""
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(names)))
     sides = []
-    for lengths in (source_text, target_lengths):
+    for lengths in (source_lengths, target_lengths):
         cut = random.random((len(cutoff.rates), int(lengths.sum()))) < np.array(cutoff.rates)[:, None]
         cut[:, lengths.cumsum() - 1] = False  # EOS
         sides.append(cut)
-    starts, tags = source_text.cumsum() - source_text, np.array(cutoff.tags)[corpora]
+    starts, tags = source_lengths.cumsum() - source_lengths, np.array(cutoff.tags)[corpora]
     for number in range(max(cutoff.tags)):
         sides[0][:, starts[tags > number] + number] = False
     return Cuts(*sides)

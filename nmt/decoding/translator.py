@@ -281,10 +281,8 @@ class Translator:
             return self.engine.encode([tags + ids for ids in sources], self.batch_tokens)
 
     def _builder(self, pair: LanguagePair) -> InputBuilder:
-        limits, tags = (
-            (self.engine.positions, self.longest_source, self.splitter(pair.source)),
-            self.languages.tags(pair),
-        )
+        limits = self.engine.positions, self.longest_source, self.splitter(pair.source)
+        tags = self.languages.tags(pair)
         return InputBuilder(self.vocabulary, self.decoding, *limits, self.glossary, LineCounts(), tags, pair.source)
 
     @contextmanager

@@ -13,7 +13,7 @@ import torch
 from nmt.data.packing import PackedBatch
 from nmt.data.padding import Batch
 from nmt.device import is_device_fault, usable_cores
-from nmt.errors import first_line, in_one_line
+from nmt.errors import first_line
 from nmt.training.objective import Objective, run_passes
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ def log_report() -> None:
     again = sum(one.recompile_reason is not None for one in made)
     if made:
         log.info("training.compile: %d graphs, one of them a test; %d were compiled again", len(made), again)
-    for reason in dict.fromkeys(one.fail_reason or one.fail_type for one in made if one.fail_type is not None):
-        log.warning("training.compile: a graph ran uncompiled (%s)", in_one_line(RuntimeError(reason))[:300])
+    for reason in dict.fromkeys(one.fail_reason or one.fail_type for one in made if one.fail_type):
+        log.warning("training.compile: a graph ran uncompiled (%s)", " ".join(reason.split())[:300])
 
 
 def _compile(objective: Objective, example: Batch | PackedBatch, *, sharded: bool) -> None:

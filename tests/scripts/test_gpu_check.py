@@ -95,35 +95,40 @@ def test_checks_of_a_plan_can_be_rehearsed(name: str, tmp_path: Path) -> None:
     assert [row for row in rows if isinstance(row["measured"], int | float)]
 
 
-def test_another_implementation_must_compute_the_same(tmp_path: Path) -> None:
+def reported(lines: str, out: Path) -> list[dict[str, Any]]:
+    """The rows that some lines of a program report with `run`."""
     program = (
-        "import sys, torch\nfrom pathlib import Path\nfrom gpu import parts, report\n"
+        "import sys, torch\nfrom pathlib import Path\nfrom gpu import parts, report, training\n"
         "out = Path(sys.argv[1])\nrun = report.Run('x', out / 'results.jsonl', out, out, 'cpu', True)\n"
+    )
+    done = run(["-c", program + lines, out])
+    assert done.returncode == 0, done.stderr
+    return rows_of(out)
+
+
+def test_another_implementation_must_compute_the_same(tmp_path: Path) -> None:
+    rows = reported(
         "ours = [torch.randn(9, 2, 4, dtype=torch.bfloat16) for _ in range(2)]\n"
         "parts.compare(run, 'same', [each * 1.002 for each in ours], ours)\n"
-        "parts.compare(run, 'other', [ours[0], ours[1].flip(0)], ours)\n"
+        "parts.compare(run, 'other', [ours[0], ours[1].flip(0)], ours)\n",
+        tmp_path,
     )
-    done = run(["-c", program, tmp_path])
-    assert done.returncode == 0, done.stderr
-    verdicts = [(row["what"].partition(" beside")[0], row["verdict"]) for row in rows_of(tmp_path)]
+    verdicts = [(row["what"].partition(" beside")[0], row["verdict"]) for row in rows]
     same, other = [("same: output", "ok"), ("same: gradient", "ok")], [("other: output", "ok")]
     assert verdicts == [*same, *other, ("other: gradient", "FAILED")]
 
 
 def test_one_weight_with_a_wrong_gradient_is_found(tmp_path: Path) -> None:
     """However small it is beside the others, such as that of a bias."""
-    program = (
-        "import sys, torch\nfrom pathlib import Path\nfrom gpu import training, report\n"
-        "out = Path(sys.argv[1])\nrun = report.Run('x', out / 'results.jsonl', out, out, 'cpu', True)\n"
+    rows = reported(
         "exact = {'matrix': torch.randn(100, 100).double(), 'bias': torch.randn(100).double() / 10}\n"
         "training._compare(run, 'rounded', {n: x.bfloat16().double() for n, x in exact.items()}, exact, 5e-2)\n"
         "training._compare(run, 'wrong', exact | {'bias': 0 * exact['bias']}, exact, 5e-2)\n"
         "training._compare(run, 'lacking', {'matrix': exact['matrix'], 'other': exact['bias']}, "
-        "{'matrix': exact['matrix']}, 5e-2)\n"
+        "{'matrix': exact['matrix']}, 5e-2)\n",
+        tmp_path,
     )
-    done = run(["-c", program, tmp_path])
-    assert done.returncode == 0, done.stderr
-    assert [row["verdict"] for row in rows_of(tmp_path)] == ["ok", "FAILED", "FAILED"]
+    assert [row["verdict"] for row in rows] == ["ok", "FAILED", "FAILED"]
 
 
 # The same checks in each plan: one in a group of its own, two late, one of which needs a GPU that can be pretended.
