@@ -5,6 +5,10 @@ them, so padding counts. An epoch is planned from the lengths alone:
 
     draw a pool of pairs from the mix of corpora → sort them by length, cut them into batches, shuffle the batches
 
+A corpus so small that it is used several times in a pool has batches of its own, in the order of its passes: then no
+pair comes again before all of its corpus have come. Such a step has two batches, one of them of the large corpora; both
+together are within its size.
+
 The plan is a pure function of (seed, epoch, mix): every rank computes the same plan without communication, and resuming
 needs only the epoch and the step in it. Pools are planned one after the other, so that memory does not grow with the
 corpora. The number of ranks and the memory of a device decide only how a step is split. Each rank reads the token ids
@@ -15,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice, pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -37,11 +41,12 @@ JITTER = 0.04
 # The cost of a batch when cuts are chosen, as a share of the budget; it is added to the cost of its padded tokens. A
 # lower value gives smaller batches with less padding, a higher one fuller batches with more.
 BATCH_COST = 0.2
-# A pool has at least this many batches, even if a corpus ends a pass earlier: fewer cannot be cut well.
-LEAST_BATCHES = 16
+# A pool ends where a corpus ends a pass of at least this many batches of the mix: fewer cannot be cut well.
+LONG_PASS = 100
 # Places in a full batch where it may be cut. More places fill the batches better and take longer to plan.
 CUTS_PER_BATCH = 64
 _LENGTHS_AT_ONCE = 1 << 20  # that are looked at together: this bounds the memory
+_Planned = list[Integers]  # the batches of a step: their pairs
 _EXACT_PAIRS = 2_000_000  # the most pairs of an epoch whose steps are counted by planning all of them
 
 
@@ -111,7 +116,7 @@ class Batches:
         self._firsts = np.append(0, np.cumsum(self._mix.sizes))[:-1]  # of each corpus
         fitting = self._fitting(over_budget)
         self.skipped, self._longest = fitting.skipped, fitting.longest
-        self._least_pool = max(1, int(LEAST_BATCHES * batch_tokens / fitting.mean))
+        self._long_pass = int(LONG_PASS * batch_tokens / fitting.mean)
         self._packed_length: int | None = None
         self._collate: Callable[..., Batch | PackedBatch] = collate_pairs
         if packed:
@@ -174,9 +179,9 @@ class Batches:
         every = int(fitting.sum())
         return _Fitting(len(store) - every, longest, total / every)
 
-    def _plan(self, epoch: int, mix: Mix, most_steps: int | None) -> Iterator[tuple[Integers, int | None]]:
-        """The pairs of each step [sentences] and Step.pool_end, step after step, the same on every rank."""
-        last: tuple[Integers, int] | None = None  # step of a pool; a pool without any step belongs to the one before
+    def _plan(self, epoch: int, mix: Mix, most_steps: int | None) -> Iterator[tuple[_Planned, int | None]]:
+        """The batches of each step and Step.pool_end, step after step, the same on every rank."""
+        last: tuple[_Planned, int] | None = None  # step of a pool; a pool without any step belongs to the one before
         # Eight GPUs would train two hundred steps in the second that planning takes: the next pool is planned before.
         with closing(read_ahead(self._planned_pools(epoch, mix, most_steps), 1)) as planned:
             for steps, end in planned:
@@ -185,13 +190,13 @@ class Batches:
                     continue
                 if last:
                     yield last
-                yield from ((pairs, None) for pairs in steps[:-1])
+                yield from ((batches, None) for batches in steps[:-1])
                 last = steps[-1], end
         if last:
             yield last
 
-    def _planned_pools(self, epoch: int, mix: Mix, most_steps: int | None) -> Iterator[tuple[list[Integers], int]]:
-        """The pairs of each step of a pool, and when the pool ends; the last pools have no more steps than are left."""
+    def _planned_pools(self, epoch: int, mix: Mix, most_steps: int | None) -> Iterator[tuple[list[_Planned], int]]:
+        """The batches of each step of a pool, and when the pool ends; the last pools have only as many as are left."""
         time, end = mix.part_of(epoch)
         left = float("inf") if most_steps is None else most_steps
         pools = self._pools(mix, time, end)
@@ -202,22 +207,56 @@ class Batches:
                 pools = self._pools(mix, pool[1], end)
                 steps = self._plan_pool(mix, pool)
             if len(steps) > left:  # a pair of each corpus at most: in one batch, unless that is too small for them
-                every = np.concatenate(steps)
-                steps = [every] if len(every) * self._longer(every).max() <= self._batch_tokens else steps
+                every = np.concatenate([pairs for batches in steps for pairs in batches])
+                if len(every) * self._longer(every).max() <= self._batch_tokens:
+                    steps = [[every]]
             yield steps, pool[1]
             left -= len(steps)
 
     def _pools(self, mix: Mix, start: int, end: int) -> Iterator[tuple[int, int]]:
-        return mix.pools(start, end, self._pool_pairs, self._least_pool)
+        return mix.pools(start, end, self._pool_pairs, self._long_pass)
 
-    def _plan_pool(self, mix: Mix, times: tuple[int, int]) -> list[Integers]:
-        """The pairs of each step of a pool."""
+    def _plan_pool(self, mix: Mix, times: tuple[int, int]) -> list[_Planned]:
+        """The batches of each step of a pool."""
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence((self._seed, times[0]))))
         pairs = random.permutation(self._drawn(mix, *times))
+        repeated, pass_times = mix.passes(*times)
+        if not repeated:
+            return [[batch] for batch in self._shuffled_batches(pairs, self._batch_tokens, random)]
+        passes = [random.permutation(self._drawn(mix, *each)) for each in pairwise(pass_times)]
+        is_repeated = np.isin(self._corpora(pairs), repeated)
+        once, again = pairs[~is_repeated], pairs[is_repeated]
+        of_again = [each[np.isin(self._corpora(each), repeated)] for each in passes]
+        longest_once, longest_again = (int(self._longer(each).max(initial=1)) for each in (once, again))
+        tokens = self._longer(again).sum() * self._batch_tokens // max(1, self._longer(pairs).sum())
+        budget = max(longest_again, int(tokens))
+        while len(once) and budget + longest_once <= self._batch_tokens:
+            batches = self._shuffled_batches(once, self._batch_tokens - budget, random)
+            ordered = self._ordered_batches(of_again, budget, random)
+            if len(ordered) <= len(batches):  # evenly among them
+                places = np.arange(len(batches) + 1) * len(ordered) // len(batches)
+                return [[batch, *ordered[i:j]] for batch, (i, j) in zip(batches, pairwise(places), strict=True)]
+            budget += -(-budget // 8)
+        return [[batch] for batch in self._ordered_batches(passes, self._batch_tokens, random)]
+
+    def _shuffled_batches(self, pairs: Integers, budget: int, random: np.random.Generator) -> list[Integers]:
+        """The pairs in batches of at most `budget` padded tokens."""
         if not len(pairs):
             return []
-        batches = plan_batches(*self._lengths(pairs), self._batch_tokens, random)
+        batches = plan_batches(*self._lengths(pairs), budget, random)
         return [pairs[batches[i]] for i in random.permutation(len(batches))]
+
+    def _ordered_batches(self, passes: list[Integers], budget: int, random: np.random.Generator) -> list[Integers]:
+        """The pairs of one pass after the other, of each in batches as above; neighbours that fit into one are one."""
+        joined: list[list[Integers]] = []
+        count = longest = 0
+        for batch in chain.from_iterable(self._shuffled_batches(each, budget, random) for each in passes):
+            count, longest = count + len(batch), max(longest, int(self._longer(batch).max()))
+            if not joined or count * longest > budget:
+                joined.append([])
+                count, longest = len(batch), int(self._longer(batch).max())
+            joined[-1].append(batch)
+        return list(map(np.concatenate, joined))
 
     def _drawn(self, mix: Mix, start: int, end: int) -> Integers:
         """The pairs of the mix from one time to another that fit into a batch."""
@@ -225,13 +264,20 @@ class Batches:
         pairs = (self._firsts[drawn.corpora] + drawn.numbers) * self._versions + drawn.passes % self._versions
         return pairs[self._longer(pairs) <= self._micro_batch_tokens]
 
-    def _step(self, pairs: Integers, pool_end: int | None, names: tuple[int, ...]) -> Step:
+    def _corpora(self, pairs: Integers) -> Integers:
+        """The corpus of each pair."""
+        return np.searchsorted(self._firsts, pairs // self._versions, side="right") - 1
+
+    def _step(self, batches: _Planned, pool_end: int | None, names: tuple[int, ...]) -> Step:
         """names: numbers from which the random numbers of this step follow."""
-        pairs = pairs[sort_by_length(*self._lengths(pairs))]
+        if self._packed_length is not None:
+            batches = [np.concatenate(batches)]  # without padding, sentences of all lengths can be together
+        batches = [batch[sort_by_length(*self._lengths(batch))] for batch in batches]
+        pairs = np.concatenate(batches)
         source, target = self._lengths(pairs)
-        shares = split_evenly(np.maximum(source, target), self._micro_batch_tokens, self._ranks)
         # Neighbouring shares go to different ranks: then ranks work on similar shapes at the same time.
-        corpora = np.searchsorted(self._firsts, pairs // self._versions, side="right") - 1
+        shares = self._shares(batches)
+        corpora = self._corpora(pairs)
         several = len(self._firsts) > 1
         own = shares[self._rank :: self._ranks]
         cuts = draw_cuts(source, target, corpora, self._cutoff, names) if self._cutoff else None
@@ -252,6 +298,17 @@ class Batches:
             target_tokens_of=tuple(np.bincount(corpora, target, minlength=len(self._firsts)).astype(np.int64).tolist()),
             pool_end=pool_end,
         )
+
+    def _shares(self, batches: _Planned) -> list[slice]:
+        """The micro-batches of all ranks, as slices of the pairs of all batches."""
+        shares, first = list[slice](), 0
+        for batch in batches:
+            split = split_evenly(
+                self._longer(batch), self._micro_batch_tokens, self._ranks, packed=self._packed_length is not None
+            )
+            shares += [slice(first + share.start, first + share.stop) for share in split]
+            first += len(batch)
+        return shares
 
     def _padded_tokens(self, source: Integers, target: Integers) -> int:
         """The padded tokens of both sides in a micro-batch of these lengths."""

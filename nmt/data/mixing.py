@@ -10,7 +10,7 @@ In a later stage of training (`nmt.data.stages`) another mix goes on where the o
 in the middle of each corpus's pass.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -77,26 +77,42 @@ class Mix:
         end = (epoch + 1) * self.epoch
         return max(self.start, epoch * self.epoch), end if self.end is None else min(self.end, end)
 
-    def pools(self, start: int, end: int, most: int, least: int) -> Iterator[tuple[int, int]]:
+    def pools(self, start: int, end: int, most: int, long_pass: int) -> Iterator[tuple[int, int]]:
         """The parts of a time, each from one time to another, whose pairs are batched together and shuffled.
 
-        A part has at most `most` pairs, and ends where a corpus ends a pass, so that all pairs of the pass are used
-        before the next pass begins; but not after fewer than `least` pairs.
+        A part has at most `most` pairs. It ends where a corpus ends a pass that takes `long_pass` pairs of the mix or
+        more, so that all pairs of that pass are used before the next one begins. For shorter ones see `passes`.
         """
         time = start
-        while time < end:
-            upto = min((each for each in self._ends(time + least) if each <= end - least), default=end)
+        long = [corpus for corpus in self._used() if self.sizes[corpus] >= long_pass * self.shares[corpus]]
+        for upto in [*self._pass_ends(long, start, end), end]:
             parts = -(-(upto - time) // most)
             while time < upto:
                 following = time + -(-(upto - time) // parts)
                 yield time, following
                 time, parts = following, parts - 1
 
-    def _ends(self, time: int) -> Iterator[int]:
-        """For each corpus: the first time from `time` on at which it ends a pass."""
-        for corpus, (given, size) in enumerate(zip(self.given(time - 1), self.sizes, strict=True)):
-            if self.shares[corpus]:
-                yield self.reaches(corpus, (given // size + 1) * size)
+    def passes(self, start: int, end: int) -> tuple[list[int], list[int]]:
+        """The corpora that end a pass between two times; and these two times with those of the ends between them,
+        ascending. From each of the times to the next, every corpus gives pairs of one pass."""
+        ending = [corpus for corpus in self._used() if self._pass_ends([corpus], start, end)]
+        return ending, [start, *self._pass_ends(ending, start, end), end]
+
+    def _used(self) -> Iterator[int]:
+        """The corpora that have a share."""
+        return (corpus for corpus, share in enumerate(self.shares) if share)
+
+    def _pass_ends(self, corpora: Iterable[int], start: int, end: int) -> list[int]:
+        """The times after `start` and before `end` at which one of these corpora ends a pass, ascending."""
+        first, last = self.given(start), self.given(end - 1)
+        return sorted(
+            {
+                self.reaches(corpus, number * size)
+                for corpus in corpora
+                for size in [self.sizes[corpus]]
+                for number in range(first[corpus] // size + 1, last[corpus] // size + 1)
+            }
+        )
 
     def draw(self, start: int, end: int, seed: int) -> Drawn:
         """The pairs from one time to another, those of each corpus together, in its order."""

@@ -181,6 +181,17 @@ def test_little_padding_and_full_batches() -> None:
     assert np.mean([len(members) * lengths[members].max() for members in batches]) > 0.93 * 4096
 
 
+def test_a_small_corpus_that_comes_often_costs_little() -> None:
+    store = Store(multi30k_like(29_300))
+    by_size, often = (
+        list(make(store, 2048, pool_pairs=100_000, mix=Mix.of([29_000, 300], weights)).epoch(0))
+        for weights in (None, [4, 1])
+    )
+    assert len(often) < 1.09 * len(by_size)
+    tokens = sum(step.source_tokens + step.target_tokens for step in often)
+    assert 1 - tokens / sum(step.padded_tokens for step in often) < 0.035  # in pools that end with its passes 0.087
+
+
 def test_micro_batches_are_tighter_than_their_batch() -> None:
     store = Store(multi30k_like(3000))
     padding = []
@@ -414,7 +425,7 @@ def mixed(store: Store, batch_tokens: int, **changes: object) -> Batches:
 
 
 def test_corpora_have_their_shares_and_go_through_their_versions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batching, "LEAST_BATCHES", 0)  # so that each pool ends with a pass
+    monkeypatch.setattr(batching, "LONG_PASS", 0)  # so that each pool ends with a pass
     store = Store([(3 + i % 5, 4 + i % 3) for i in range(180)])
     batches, seen = mixed(store, 50), list[int]()
     for epoch in range(4):

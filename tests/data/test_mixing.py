@@ -74,22 +74,28 @@ def test_passes_and_corpora_and_seeds_have_orders_of_their_own() -> None:
     assert len(set(map(tuple, orders))) == 6
 
 
-@given(MIXES, st.integers(0, 3), st.integers(1, 80), st.integers(1, 20))
-def test_pools_cover_an_epoch_and_end_with_passes(mix: Mix, epoch: int, most: int, least: int) -> None:
-    pools = list(mix.pools(*mix.part_of(epoch), most, least))
+@given(MIXES, st.integers(0, 3), st.integers(1, 80), st.integers(0, 90))
+def test_pools_cover_an_epoch_and_end_with_long_passes(mix: Mix, epoch: int, most: int, long_pass: int) -> None:
+    pools = list(mix.pools(*mix.part_of(epoch), most, long_pass))
     assert pools[0][0] == epoch * mix.epoch and pools[-1][1] == (epoch + 1) * mix.epoch
     assert all(one[1] == other[0] for one, other in pairwise(pools))
     assert all(0 < end - start <= most for start, end in pools)
+    for start, end in pools:
+        assert all(mix.sizes[corpus] < long_pass * mix.shares[corpus] for corpus in mix.passes(start, end)[0])
 
 
-@given(MIXES, st.integers(0, 3))
-def test_where_no_pass_is_too_short_no_pool_has_pairs_of_two_passes(mix: Mix, epoch: int) -> None:
-    for start, end in mix.pools(*mix.part_of(epoch), 10**6, 1):
-        corpora, _, passes = mix.draw(start, end, seed=0)
-        for corpus, (size, share) in enumerate(zip(mix.sizes, mix.shares, strict=True)):
-            if size and size / share >= 1:
-                assert len(np.unique(passes[corpora == corpus])) <= 1
+@given(MIXES, st.integers(0, 200), st.integers(1, 200))
+def test_passes_divide_a_time(mix: Mix, start: int, length: int) -> None:
+    ending, times = mix.passes(start, start + length)
+    assert times[0] == start and times[-1] == start + length and times == sorted(set(times))
+    whole = mix.draw(start, start + length, seed=0)
+    several = [c for c in range(len(mix.sizes)) if len(np.unique(whole.passes[whole.corpora == c])) > 1]
+    assert set(several) <= set(ending)  # a corpus may end a pass without beginning another
+    for first, last in pairwise(times):
+        corpora, _, passes = mix.draw(first, last, seed=0)
+        assert all(len(np.unique(passes[corpora == corpus])) <= 1 for corpus in range(len(mix.sizes)))
 
 
 def test_by_size_pools_are_equal_parts_of_an_epoch() -> None:
     assert list(Mix.of([900, 100]).pools(1000, 2000, 400, 50)) == [(1000, 1334), (1334, 1667), (1667, 2000)]
+    assert Mix.of([900, 100]).passes(1000, 2000) == ([], [1000, 2000])

@@ -9,6 +9,7 @@ from helpers.stores import Store, corpus, make
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from nmt.data.mixing import Mix
 from nmt.data.packing import PackedBatch, pack
 from nmt.data.padding import Batch
 from nmt.data.vocabulary import BOS, EOS, PAD
@@ -57,23 +58,32 @@ def pairs_of(batch: Batch | PackedBatch) -> list[tuple[list[int], list[int]]]:
     return [(source[start:end], labels[first:last]) for start, end, first, last in places]
 
 
-@given(corpus, st.integers(40, 300), st.integers(40, 300), st.sampled_from([1, 2, 3, 8]), st.integers(0, 3))
+@given(
+    corpus, st.integers(40, 300), st.integers(40, 300), st.sampled_from([1, 2, 3, 8]), st.integers(0, 3), st.booleans()
+)
 def test_they_hold_the_pairs_of_the_padded_ones_and_have_one_length(
-    lengths: Any, batch_tokens: int, micro_batch: int, ranks: int, epoch: int
+    lengths: Any, batch_tokens: int, micro_batch: int, ranks: int, epoch: int, several: bool
 ) -> None:
-    assume(micro_batch <= batch_tokens)
+    assume(micro_batch <= batch_tokens and (not several or len(lengths) > 1))
+    mix = Mix.of([len(lengths) - 1, 1], [1, 1]) if several else None  # of which one is repeated
     shapes = set()
-    for rank in range(ranks):
-        settings = {"rank": rank, "world_size": ranks, "micro_batch_tokens": micro_batch}
-        plain = make(Store(lengths), batch_tokens, **settings)
-        packed = make(Store(lengths), batch_tokens, packed=True, **settings)
-        for one, other in zip(plain.epoch(epoch), packed.epoch(epoch), strict=True):
-            assert [pairs_of(batch) for batch in one.micro_batches] == [
-                pairs_of(batch) for batch in other.micro_batches
-            ]
-            shapes |= {batch.numbers.shape for batch in other.micro_batches}
-            assert other.padded_tokens == 2 * other.micro_batches[0].numbers.shape[1] * ranks * len(other.micro_batches)
-            assert {batch.longest for batch in other.micro_batches} == {max(max(pair) for pair in lengths)}
+    plain, packed = (
+        [
+            list(make(Store(lengths), batch_tokens, world_size=ranks, rank=rank, packed=packed, mix=mix,
+                      micro_batch_tokens=micro_batch).epoch(epoch))
+            for rank in range(ranks)
+        ]
+        for packed in (False, True)
+    )  # fmt: skip
+    for one, other in zip(zip(*plain, strict=True), zip(*packed, strict=True), strict=True):
+        held = [[pair for step in of_ranks for batch in step.micro_batches for pair in pairs_of(batch)]
+                for of_ranks in (one, other)]  # fmt: skip
+        assert sorted(held[0]) == sorted(held[1])
+        batches = [batch for step in other for batch in step.micro_batches]
+        assert len(batches) <= sum(len(step.micro_batches) for step in one)
+        shapes |= {batch.numbers.shape for batch in batches}
+        assert other[0].padded_tokens == 2 * batches[0].numbers.shape[1] * len(batches)
+        assert {batch.longest for batch in batches} == {max(max(pair) for pair in lengths)}
     ((_, length),) = shapes
     assert length % 128 == 0 and length < micro_batch + 128
 

@@ -8,7 +8,7 @@ from itertools import chain, islice
 import numpy as np
 import pytest
 from helpers.stores import Store, make
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.config import schema
@@ -43,25 +43,33 @@ class NumberedStore(Store):
         ]
 
 
-STORE = NumberedStore([(3 + i * 7 % 9, 3 + i * 5 % 11) for i in range(sum(SIZES))])
+STORE = NumberedStore([(3 + i * 7 % 9, 3 + i * 5 % 11) for i in range(300)])
 LONG = NumberedStore([(3, 3) if i % 3 else (99, 3) for i in range(sum(SIZES))])  # a third of them fit in no batch
 
 
 @dataclass
 class Trained:
-    """The pairs of each step, and the number of the stage; and where pools ended."""
+    """The pairs of each step, its padded tokens, and the number of the stage; and where pools ended."""
 
     steps: list[list[int]] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
     stages: list[int] = field(default_factory=list)
     pool_ends: list[int | None] = field(default_factory=list)
     epochs: list[tuple[int, int]] = field(default_factory=list)
 
 
-def curriculum(stages: str, ranks: int = 1, rank: int = 0, store: Store = STORE, **changes: int) -> Curriculum:
+def curriculum(
+    stages: str,
+    ranks: int = 1,
+    rank: int = 0,
+    store: Store = STORE,
+    sizes: tuple[int, ...] = SIZES,
+    **changes: int,
+) -> Curriculum:
     config = schema.parse(CONFIG + f"  stages: [{stages}]\n", "test")
-    staged = stages_of(config.data, SIZES)
-    settings = {"batch_tokens": 60, "pool_pairs": 50, "mix": staged[0].mix} | changes
-    return Curriculum(config, staged, make(store, rank=rank, world_size=ranks, **settings))
+    staged = stages_of(config.data, sizes)
+    of_batches = {"batch_tokens": 60, "pool_pairs": 50, "mix": staged[0].mix} | changes
+    return Curriculum(config, staged, make(store, rank=rank, world_size=ranks, **of_batches))
 
 
 def train(course: Curriculum, progress: Progress, steps: int, trained: Trained) -> None:
@@ -69,11 +77,13 @@ def train(course: Curriculum, progress: Progress, steps: int, trained: Trained) 
     for step in islice(course.steps(progress), steps):
         progress.step += 1
         progress.count(step, updated=True, seconds=0, waiting=0)
-        found = list[int]()
+        found, tokens = list[int](), 0
         for batch in step.micro_batches:
             assert isinstance(batch, Batch)
+            tokens += len(batch.source) * max(batch.source.shape[1], batch.target.shape[1])
             found += batch.source[:, 0].tolist() if len(batch.target_places) else []
         trained.steps.append(sorted(found))
+        trained.tokens.append(tokens)
         trained.stages.append(progress.stage)
         trained.pool_ends.append(step.pool_end)
         trained.epochs.append((progress.epoch, progress.step_in_epoch))
@@ -99,21 +109,43 @@ def corpus_of(pair: int) -> int:
     return int(np.searchsorted(np.cumsum(SIZES), pair, side="right"))
 
 
-@pytest.fixture
-def pools_end_with_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batching, "LEAST_BATCHES", 0)
+@st.composite
+def stages_of_mixes(draw: st.DrawFn) -> str:
+    """Up to four stages, each with weights of its own, and an end of any kind; the last one without."""
+    stages = list[str]()
+    for last in range(draw(st.integers(1, 4)))[::-1]:
+        weights = draw(st.dictionaries(st.sampled_from("abc"), st.sampled_from([0.1, 1, 2.5, 7]), min_size=1))
+        ends = [
+            f"steps: {draw(st.integers(1, 9))}",
+            f"passes: {{{min(weights)}: {draw(st.sampled_from([0.3, 1, 2.2]))}}}",
+        ]
+        end = draw(st.sampled_from([*ends, "patience: 1"]))
+        stages.append(f"{{weights: {json.dumps(weights)}" + (f", {end}}}" if last else "}"))
+    return ", ".join(stages)
 
 
-@pytest.mark.usefixtures("pools_end_with_passes")
-@pytest.mark.parametrize("stages", COURSES)
-def test_no_pair_comes_twice_before_its_corpus_came_once(stages: str) -> None:
-    trained = whole_run(curriculum(stages), 120)
-    assert len(set(trained.stages)) == stages.count("}, {") + 1  # all of them
-    for corpus, size in enumerate(SIZES):
-        pairs = [pair for step in trained.steps for pair in step if corpus_of(pair) == corpus]
-        for first in range(0, len(pairs), size):
-            one_pass = pairs[first : first + size]
-            assert len(set(one_pass)) == len(one_pass)
+@given(
+    st.one_of(st.sampled_from(COURSES), stages_of_mixes()),
+    st.lists(st.integers(1, 90), min_size=3, max_size=3),
+    st.sampled_from([30, 60, 300]),
+    st.sampled_from([7, 50, 1000]),
+    st.sampled_from([0, 1, 5, 100]),
+)
+@settings(max_examples=40)
+def test_no_pair_comes_again_before_its_corpus_came_once(
+    stages: str, sizes: list[int], batch_tokens: int, pool_pairs: int, long_pass: int
+) -> None:
+    """Wherever passes, epochs and stages end: after any step, each pair of a corpus came as often as any other, or once
+    more."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batching, "LONG_PASS", long_pass)
+        course = curriculum(stages, sizes=tuple(sizes), batch_tokens=batch_tokens, pool_pairs=pool_pairs)
+    times, ends = np.zeros(sum(sizes), int), np.cumsum(sizes)
+    trained = whole_run(course, 60)
+    assert max(trained.tokens) <= batch_tokens
+    for step in trained.steps:
+        np.add.at(times, step, 1)
+        assert all(np.ptp(each) <= 1 for each in np.split(times, ends[:-1]))
 
 
 @pytest.mark.parametrize("stages", COURSES)
@@ -190,8 +222,7 @@ def test_the_steps_of_an_epoch_are_those_of_the_mix_whenever_the_stage_ends() ->
     assert curriculum("{weights: {a: 1, b: 1}, passes: {a: 0.1}}, {}").steps_in_epoch(Progress.of(3)) == whole
 
 
-def test_a_stage_that_ends_with_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batching, "LEAST_BATCHES", 0)
+def test_a_stage_that_ends_with_an_epoch() -> None:
     course = "{weights: {a: 60, b: 25, c: 110}, passes: {a: 1}}, {passes: {c: 2}}, {}"
     trained, progress = Trained(), Progress.of(3)
     train(curriculum(course), progress, 180, trained)
