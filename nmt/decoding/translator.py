@@ -2,7 +2,6 @@
 
 import dataclasses
 import logging
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache, partial, reduce
@@ -13,7 +12,7 @@ from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.data.source_text import SourceText
 from nmt.data.vocabulary import EOS, Vocabulary
-from nmt.decoding import long_input, model_loader, translation, unwritable
+from nmt.decoding import forked, long_input, model_loader, translation, unwritable
 from nmt.decoding.capitals import in_capitals
 from nmt.decoding.chunks import LineCounts, chunked, lines_together, reporting, results, with_prefixes
 from nmt.decoding.glossary import Glossary
@@ -21,6 +20,7 @@ from nmt.decoding.interface import Engine, Pair, SearchInput, batch_tokens
 from nmt.decoding.language_choice import LanguageChoice
 from nmt.decoding.long_input import Splitter, shortest
 from nmt.decoding.mbr import rank_by_agreement
+from nmt.decoding.model_loader import Loaded
 from nmt.decoding.search.options import Hypothesis, Options, length_penalties
 from nmt.decoding.search.phrase_automaton import Phrases, PhraseState
 from nmt.decoding.search.scripts import continues_word
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nmt")
 
-# One at a time in a process: all threads share PyTorch's number of threads, the model's mode and the counts. Waiting
-# costs nothing, because one search uses every core. Only what CTranslate2's own threads search goes on meanwhile.
-_SEARCHING = threading.Lock()
 _MOST_SAMPLES = 1000  # of a line; also the largest beam
 _Found = tuple[Inputs, list[list[Hypothesis]]]  # of a chunk: the hypotheses of each line
 _NOTHING = Hypothesis([], score=0.0, log_probability=0.0, token_scores=[])
@@ -51,6 +48,8 @@ class Translator:
 
     to, from_: codes of languages. A model of several pairs needs them where there is a choice, in each call or once in
     `languages.use`."""
+
+    loaded: Loaded | None = None  # what was loaded from files
 
     def __init__(
         self,
@@ -65,7 +64,6 @@ class Translator:
         self.languages = LanguageChoice(languages, vocabulary.source)
         self.counts = LineCounts()
         self.on_lines: Callable[[int], object] = lambda count: None  # called with how many more lines are searched
-        self.digests: dict[Path, str] = {}  # of the model files that were loaded
         self.glossary: Glossary | None = None  # see use_glossary
 
         @lru_cache(1)
@@ -95,7 +93,7 @@ class Translator:
         """
         loaded = model_loader.load(path, device, ensemble, overrides, glossary)
         translator = cls(loaded.engine, loaded.vocabulary, loaded.decoding, loaded.languages, loaded.source_text)
-        translator.digests = loaded.digests
+        translator.loaded = loaded
         if glossary is not None:
             translator.use_glossary(Glossary.load(glossary), str(glossary))
         return translator
@@ -105,6 +103,11 @@ class Translator:
         as they are, are named in a warning."""
         self.glossary = glossary
         unwritable.warn(f"{name}: target terms", glossary.targets, self.vocabulary.target)
+
+    @property
+    def digests(self) -> dict[Path, str]:
+        """Of the model files that were loaded."""
+        return self.loaded.digests if self.loaded else {}
 
     @property
     def longest_source(self) -> int | None:
@@ -287,10 +290,12 @@ class Translator:
 
     @contextmanager
     def _computing(self) -> Iterator[None]:
-        """For one thread at a time. Raises NmtError if memory runs out."""
+        """For one thread at a time: all share PyTorch's number of threads, the model's mode and the counts. Waiting
+        costs nothing, because one search uses every core; only what CTranslate2's own threads search goes on.
+        Raises NmtError if memory runs out."""
         tokens, beam = self.batch_tokens, self.decoding.beam_size
         message = f"out of memory with decoding.batch_tokens: {tokens} and decoding.beam_size: {beam}: lower one"
-        with _SEARCHING, explaining_out_of_memory(lambda: message):
+        with forked.in_turn(), explaining_out_of_memory(lambda: message):
             yield
 
     def _chunks(
