@@ -28,12 +28,15 @@ class Opened(Protocol):
 
 
 _opened: WeakSet[Opened] = WeakSet()
+_any_opened = False  # also one that is not there any more
 _is_forked = False  # from a process in which a model had been opened
 _turn = threading.Lock()
 
 
 def is_opened(model: Opened) -> None:
     """To be called for each model that is opened in this process."""
+    global _any_opened
+    _any_opened = True
     _opened.add(model)
 
 
@@ -69,7 +72,7 @@ def on_a_gpu(device: object) -> NmtError:
 def _after_fork() -> None:
     global _is_forked, _turn
     _turn = threading.Lock()
-    _is_forked = _is_forked or bool(_opened)
+    _is_forked = _is_forked or _any_opened
     for model in list(_opened):
         model.after_fork()
 
