@@ -92,7 +92,7 @@ class CTranslate2Model:
         self.workers = cpu_threads() if self._kind == "cpu" else 1
         self.translator = self._opened()
         self._inherited = False  # from the process that this one was forked from
-        forked.is_opened(self)
+        forked.note_opened(self)
         self.on_searched: Callable[[int], object] | None = None
         self._searches: list[ref[_Search]] = []  # one that nobody waits for any more does not go on
         self.source_pieces = vocabulary.source.every_piece()

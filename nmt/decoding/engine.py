@@ -47,7 +47,7 @@ class PyTorchEngine:
         self.on_cuda = device.type == "cuda"
         self.on_searched: Callable[[int], object] | None = None
         self._inherited = False  # from the process that this one was forked from
-        forked.is_opened(self)
+        forked.note_opened(self)
 
     def after_fork(self) -> None:
         """As nmt.decoding.forked.Opened."""

@@ -33,7 +33,7 @@ _is_forked = False  # from a process in which a model had been opened
 _turn = threading.Lock()
 
 
-def is_opened(model: Opened) -> None:
+def note_opened(model: Opened) -> None:
     """To be called for each model that is opened in this process."""
     global _any_opened
     _any_opened = True
