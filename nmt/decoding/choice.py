@@ -60,7 +60,7 @@ class Choice:
         return found
 
     def _different(self, inputs: Inputs, found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
-        """Those with different texts. Where that are fewer than were found, all of the beam is looked at."""
+        """Those with different texts. Where some are left out, the whole beam is searched for others."""
         lines = [place for place, parts in inputs.parts.items() for _ in parts]
         kept = [self._first_of_each_text(inputs, *pair) for pair in zip(lines, found, strict=True)]
         again = [i for i, hypotheses in enumerate(kept) if len(hypotheses) < len(found[i])]
