@@ -27,15 +27,16 @@ def load(
 
     overrides: such as "decoding.beam_size=8", over the model's own settings; ensemble: models of the same vocabulary
     that translate together with it; glossary: a file of lines `source term TAB target term`. In paths `~` is the home.
+    A translator can be pickled, and used in processes that are forked or spawned.
     Raises nmt.errors.NmtError if a file is missing, damaged or not a model, or a setting is wrong.
     """
-    from nmt.decoding.translator import Translator  # PyTorch is not loaded before it is needed
+    from nmt.decoding.picklable import PicklableTranslator  # PyTorch is not loaded before it is needed
     from nmt.files.text import to_path
 
     if isinstance(ensemble, str | os.PathLike):
         raise TypeError("expected a list of models as ensemble, not one: for one, give [model]")
     others, terms = [to_path(one) for one in ensemble], None if glossary is None else to_path(glossary)
-    return Translator.load(to_path(path), device, others, overrides, terms)
+    return PicklableTranslator.load(to_path(path), device, others, overrides, terms)
 
 
 def keeps(

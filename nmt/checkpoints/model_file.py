@@ -327,8 +327,8 @@ def best(run: Path, count: int) -> list[Path]:
 
 
 def ranked(provenances: Mapping[Path, Mapping[str, Any]]) -> list[Path]:
-    """As `best`, of these checkpoints."""
-    scored = []
+    """As `best`, of these checkpoints, oldest first; of equal scores the oldest comes first."""
+    scored: list[tuple[object, float, Path]] = []
     for path, provenance in provenances.items():
         metric, sets = str(provenance.get("best_metric")), provenance.get("validation", ())  # a list only of several
         # The set that decides, by its place: it may have another name by now. None: their mean.
@@ -337,7 +337,8 @@ def ranked(provenances: Mapping[Path, Mapping[str, Any]]) -> list[Path]:
         if metric in _SCORES and isinstance(score, int | float) and not math.isnan(score):
             key = metric, place, provenance.get("validation_key")
             scored.append((key, score * _SCORES[metric], path))
-    return [path for _, path in sorted((score, path) for key, score, path in scored if key == scored[-1][0])]
+    comparable = [(score, path) for key, score, path in scored if key == scored[-1][0]]
+    return [path for _, path in sorted(comparable, key=lambda pair: pair[0])]
 
 
 def locate(model: Path) -> Path:

@@ -24,7 +24,12 @@ def translate(
     from_: options.From = None,
     beam_size: options.BeamSize = None,
     length_penalty: options.LengthPenalty = None,
-    n_best: Annotated[int | None, typer.Option(min=1, help="Number of translations per line, with scores.")] = None,
+    n_best: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Number of translations per line, with scores; fewer if there are not as many different ones."
+        ),
+    ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Write the score before each translation.")] = False,
     format: Annotated[Literal["text", "json"], typer.Option(help="json: all details, an object per line.")] = "text",
     ensemble: options.Ensemble = None,

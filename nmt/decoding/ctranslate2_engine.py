@@ -51,9 +51,15 @@ class CTranslate2Engine:
         """Load a folder onto `cpu`, `cuda`, `cuda:N` or `auto`: CUDA if CTranslate2 finds it. Raises NmtError if the
         package or the device is missing, or the folder is not complete."""
         load_package()  # raises before the files are read
+        self.fingerprint = export_folder.fingerprint(folder)
         self.settings = export_folder.load_config(folder)
         self.vocabulary = export_folder.load_vocabulary(folder, self.settings)
-        self.model = CTranslate2Model(str(folder), self.vocabulary, device)
+
+        def unchanged() -> None:
+            if export_folder.fingerprint(folder) != self.fingerprint:
+                raise NmtError(f"{folder}: has changed since it was opened: open it again")
+
+        self.model = CTranslate2Model(str(folder), self.vocabulary, device, unchanged)
         _check_pieces(folder, self.model.source_pieces, self.model.target_pieces)
         self.on_cuda = self.model.translator.device == "cuda"
         self.on_searched: Callable[[int], object] | None = None

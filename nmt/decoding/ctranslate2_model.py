@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from nmt.data.vocabulary import EOS, Vocabulary
+from nmt.decoding import forked
 from nmt.decoding.interface import Pair, SearchInput, token_batches
 from nmt.decoding.search.options import Options, length_penalties
 from nmt.device import cpu_threads
@@ -81,19 +82,30 @@ class _Ids(dict[str, int]):
 class CTranslate2Model:
     """A model on a device; `on_searched` is called with the number of sentences of each batch."""
 
-    def __init__(self, name: str, vocabulary: Vocabulary, device: str, files: Mapping[str, bytes] | None = None):
-        """name: of a folder, or of `files`, the content of each file by its name; device: `cpu`, `cuda`, `cuda:N` or
-        `auto`: CUDA if CTranslate2 finds it. Raises NmtError if the package or the device is missing, or the files are
-        damaged."""
-        package = load_package()
-        kind, index = _device(package, device)
+    def __init__(self, name: str, vocabulary: Vocabulary, device: str, files: Callable[[], Mapping[str, bytes] | None]):
+        """name: of a folder, or of files; files: gives the content of each by its name, None for a folder, whenever the
+        model is opened; device: `cpu`, `cuda`, `cuda:N` or `auto`: CUDA if CTranslate2 finds it. Raises NmtError if the
+        package or the device is missing, or the files are damaged."""
+        self._name, self._files, self._package = name, files, load_package()
+        self._kind, self._index = _device(self._package, device)
         # One batch for each thread: the operations of one batch are too small to share.
-        self.workers = cpu_threads() if kind == "cpu" else 1
+        self.workers = cpu_threads() if self._kind == "cpu" else 1
+        self.translator = self._opened()
+        self._inherited = False  # from the process that this one was forked from
+        forked.note_opened(self)
+        self.on_searched: Callable[[int], object] | None = None
+        self._searches: list[ref[_Search]] = []  # one that nobody waits for any more does not go on
+        self.source_pieces = vocabulary.source.every_piece()
+        self.target_pieces = vocabulary.target.every_piece()
+        self.target_ids = _Ids({piece: i for i, piece in enumerate(self.target_pieces)})
+
+    def _opened(self) -> "ctranslate2.Translator":
+        files = self._files()
         try:
-            self.translator: ctranslate2.Translator = package.Translator(
-                name,
-                kind,
-                device_index=index,
+            return self._package.Translator(
+                self._name,
+                self._kind,
+                device_index=self._index,
                 inter_threads=self.workers,
                 intra_threads=1,
                 max_queued_batches=-1,  # no limit: `search` limits them without waiting
@@ -101,12 +113,21 @@ class CTranslate2Model:
             )
         except (RuntimeError, ValueError) as error:
             advice = ": export it again" if files is None else ""
-            raise NmtError(f"{name}: CTranslate2 cannot load it: {error}{advice}") from None
-        self.on_searched: Callable[[int], object] | None = None
-        self._searches: list[ref[_Search]] = []  # one that nobody waits for any more does not go on
-        self.source_pieces = vocabulary.source.every_piece()
-        self.target_pieces = vocabulary.target.every_piece()
-        self.target_ids = _Ids({piece: i for i, piece in enumerate(self.target_pieces)})
+            raise NmtError(f"{self._name}: CTranslate2 cannot load it: {error}{advice}") from None
+
+    def after_fork(self) -> None:
+        """As nmt.decoding.forked.Opened."""
+        self._inherited = True
+        forked.keep_for_ever(self.translator)  # to destroy it is to wait for its threads
+
+    def _open_if_inherited(self) -> None:
+        """To be called before anything is searched or scored. Raises NmtError where this process cannot."""
+        if not self._inherited:
+            return
+        if self._kind != "cpu":
+            raise forked.on_a_gpu(f"{self._kind}:{self._index}")
+        self.translator, self._searches = self._opened(), []
+        self._inherited = False
 
     @property
     def compute_type(self) -> str:
@@ -142,6 +163,7 @@ class CTranslate2Model:
 
         never: subwords that are forbidden before the softmax, which gives their probability to the others.
         """
+        self._open_if_inherited()
         beam = options.beam_size
         suppressed = [[self.target_pieces[i]] for i in never] or None
 
@@ -165,7 +187,7 @@ class CTranslate2Model:
         search = _Search(map(begin, batches))
         self._searches = [one for one in self._searches if one() is not None] + [ref(search)]
         self._begin_more()
-        return self._found(search)
+        return self._found(search, self.translator)
 
     def _begin_more(self, first: _Search | None = None) -> None:
         """Begin batches until there are enough for each thread: of the search `first`, then of the oldest ones."""
@@ -174,8 +196,10 @@ class CTranslate2Model:
         for search in sorted(searches, key=lambda one: one is not first):
             free -= search.begin(free)
 
-    def _found(self, search: _Search) -> Iterator[tuple[int, list[Output]]]:
+    def _found(self, search: _Search, begun_by: "ctranslate2.Translator") -> Iterator[tuple[int, list[Output]]]:
         while search.begun or search.begin(1):  # one at least, also where other searches have taken all threads
+            if self._inherited or self.translator is not begun_by:
+                raise NmtError("what was begun before this process was forked cannot go on here: translate anew")
             batch, results = search.begun.popleft()
             searched = [result.result() for result in results]
             self._begin_more(search)
@@ -193,6 +217,7 @@ class CTranslate2Model:
 
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
         """As nmt.decoding.interface.Searcher."""
+        self._open_if_inherited()
         results = self.translator.score_batch(
             [[self.source_pieces[i] for i in source] for source, _ in pairs],
             [[self.target_pieces[i] for i in target] for _, target in pairs],
@@ -205,13 +230,20 @@ class CTranslate2Model:
     def begin_score(self, pair: Pair) -> Callable[[], list[float]]:
         """Begin to score one pair; what is returned waits for its result, as `score` gives it."""
         source, target = pair
-        [result] = self.translator.score_batch(
+        self._open_if_inherited()
+        begun_by = self.translator
+        [result] = begun_by.score_batch(
             [[self.source_pieces[i] for i in source]],
             [[self.target_pieces[i] for i in target]],
             max_input_length=0,
             asynchronous=True,
         )
-        return lambda: list(result.result().log_probs)
+
+        def finish() -> list[float]:
+            begun_here = self.translator is begun_by and not self._inherited
+            return list(result.result().log_probs) if begun_here else self.score([pair], TOKENS_SCORED)[0]
+
+        return finish
 
 
 def _device(package: Any, name: str) -> tuple[str, int]:

@@ -16,7 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.rnn import pad_sequence
 
 from nmt.data.vocabulary import EOS, PAD
-from nmt.decoding import ensemble
+from nmt.decoding import ensemble, forked
 from nmt.decoding.interface import AUTO_BATCH_TOKENS, Pair, SearchInput, token_batches
 from nmt.decoding.search import logits_processors
 from nmt.decoding.search.beam import SCORED_AT_ONCE
@@ -46,6 +46,18 @@ class PyTorchEngine:
         self.models, self.device = models, device
         self.on_cuda = device.type == "cuda"
         self.on_searched: Callable[[int], object] | None = None
+        self._inherited = False  # from the process that this one was forked from
+        forked.note_opened(self)
+
+    def after_fork(self) -> None:
+        """As nmt.decoding.forked.Opened."""
+        self._inherited = True
+
+    def _check_process(self) -> None:
+        """To be called before this thread computes. Raises NmtError where this process cannot."""
+        if self._inherited and self.device.type != "cpu":
+            raise forked.on_a_gpu(self.device)
+        forked.limit_pytorch()
 
     @property
     def positions(self) -> int | None:
@@ -57,6 +69,7 @@ class PyTorchEngine:
         """16,000 on the CPU. On CUDA what half of the free memory holds, at most 128,000."""
         if not self.on_cuda:
             return AUTO_BATCH_TOKENS
+        self._check_process()
         unused = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
         free = torch.cuda.mem_get_info(self.device)[0] + unused  # what PyTorch reserved it can use again
         needs = [model.search_bytes(1, 1) for model in self.models]
@@ -66,6 +79,7 @@ class PyTorchEngine:
         return max(1, min(_MOST_AUTO_TOKENS, free // 2 // (each + scores)))
 
     def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+        self._check_process()
         if options.coverage_penalty:
             return self._search_for_coverage(sources, options, batch_tokens)
         workers = 1
@@ -149,6 +163,7 @@ class PyTorchEngine:
         self, compute: Callable[[Tensor, Tensor], Tensor], pairs: Sequence[Pair], batch_tokens: int
     ) -> list[Tensor]:
         """Call `compute` on padded batches of pairs of similar length. Returns its row for each pair, on the CPU."""
+        self._check_process()
         order = sorted(range(len(pairs)), key=lambda i: max(map(len, pairs[i])), reverse=True)
         rows: list[Tensor] = []
         with _eval_mode(self.models), _inference(self.device):

@@ -89,9 +89,11 @@ class ExactEngine:
         rotary = model.architecture == "transformer" and model.positions == "rotary"
         most = _MOST_ROTARY_POSITIONS if rotary else _MOST_POSITIONS
         self._longest = limit or min(max(longest + 1, export_folder.longest_position(loaded.config)), most)
-        files = ctranslate2_files.model_files(
-            loaded.config, loaded.vocabulary, loaded.weights, self._longest, divided=True
-        )
+
+        def files() -> dict[str, bytes]:
+            parts = loaded.config, loaded.vocabulary, loaded.weights, self._longest
+            return ctranslate2_files.model_files(*parts, divided=True)
+
         self.model = CTranslate2Model(name, loaded.vocabulary, "cpu", files)
         self._tried = self.model.begin_score(([EOS + 1], [EOS + 1]))
         self.auto_batch_tokens = max(AUTO_BATCH_TOKENS, _WORKER_TOKENS * self.model.workers)

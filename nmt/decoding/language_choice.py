@@ -11,7 +11,7 @@ class LanguageChoice:
 
     def __init__(self, pairs: LanguagePairs | None, tokenizer: Tokenizer):
         self.pairs, self._tokenizer = pairs, tokenizer
-        self._used: LanguagePair | None = None
+        self.used: LanguagePair | None = None  # what `use` has chosen
 
     @property
     def most_tags(self) -> int:
@@ -20,15 +20,15 @@ class LanguageChoice:
 
     def use(self, to: str | None = None, from_: str | None = None) -> LanguagePair:
         """Choose the pair of later calls that name no language, and return it. Raises NmtError as `choose` does."""
-        self._used = None
-        self._used = self.choose(to, from_)
-        return self._used
+        self.used = None
+        self.used = self.choose(to, from_)
+        return self.used
 
     def choose(self, to: str | None = None, from_: str | None = None) -> LanguagePair:
         """As `LanguagePairs.choose`; empty codes where no pair is known. Without languages what `use` has chosen."""
         if to is None and from_ is None:
-            if self._used is not None:
-                return self._used
+            if self.used is not None:
+                return self.used
             if self.pairs is None:
                 return LanguagePair("", "")
         if self.pairs is None:

@@ -6,8 +6,9 @@ Loads PyTorch only where PyTorch translates.
 import logging
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from nmt import device as devices
 from nmt.checkpoints import export_folder, model_file
@@ -15,6 +16,7 @@ from nmt.config import schema
 from nmt.config.language_pairs import LanguagePairs
 from nmt.data.source_text import SourceText, as_set
 from nmt.data.vocabulary import Vocabulary
+from nmt.decoding import forked
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.exact_engine import ExactEngine, difference, is_installed
 from nmt.decoding.interface import Engine
@@ -29,9 +31,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("nmt")
 
 
-class Loaded(NamedTuple):
-    """What a `Translator` is made of. digests: of each model file that was read."""
+@dataclass(frozen=True)
+class Loaded:
+    """What a `Translator` is made of. paths: of the model files, or of an exported folder; digests: of each."""
 
+    paths: Sequence[Path]
     engine: Engine
     vocabulary: Vocabulary
     decoding: schema.DecodingConfig
@@ -55,7 +59,8 @@ def load(
         engine.check_precision(decoding.precision)
         if decoding.engine == "torch" and any(one.startswith("decoding.engine=") for one in overrides):
             raise NmtError(f"{path}: decoding.engine: torch: this folder is for CTranslate2: give the model file")
-        return Loaded(engine, engine.vocabulary, decoding, settings.data.language_pairs, source_text, {})
+        digests = {path: engine.fingerprint}
+        return Loaded([path], engine, engine.vocabulary, decoding, settings.data.language_pairs, source_text, digests)
     paths = [model_file.locate(one) for one in (path, *ensemble)]
     settings = schema.override(model_file.load_config(paths[0]), overrides)
     decoding = settings.search
@@ -112,10 +117,12 @@ def _load_for_ctranslate2(path: Path, device: str, overrides: Sequence[str]) -> 
         engine = ExactEngine(str(path), loaded, decoding, own)
     except NmtError as error:
         return str(error)
-    return Loaded(engine, loaded.vocabulary, decoding, settings.data.language_pairs, source_text, {path: loaded.digest})
+    languages, digests = settings.data.language_pairs, {path: loaded.digest}
+    return Loaded([path], engine, loaded.vocabulary, decoding, languages, source_text, digests)
 
 
 def _load_for_pytorch(paths: Sequence[Path], ensemble: Sequence[Path], device: str, overrides: Sequence[str]) -> Loaded:
+    forked.limit_pytorch()
     loaded = [model_file.load(one) for one in paths]
     first, languages = loaded[0], loaded[0].config.data.language_pairs
     for other, name in zip(loaded[1:], ensemble, strict=True):
@@ -139,7 +146,7 @@ def _load_for_pytorch(paths: Sequence[Path], ensemble: Sequence[Path], device: s
     decoding, source_text = settings.search, as_set(settings, model_file.source_text(first.provenance))
     digests = {one: file.digest for one, file in zip(paths, loaded, strict=True)}
     engine = _pytorch_engine(loaded, device, decoding)
-    return Loaded(engine, first.vocabulary, decoding, languages, source_text, digests)
+    return Loaded(paths, engine, first.vocabulary, decoding, languages, source_text, digests)
 
 
 def _pytorch_engine(
@@ -147,6 +154,7 @@ def _pytorch_engine(
 ) -> "PyTorchEngine":
     from nmt.decoding.engine import PyTorchEngine
 
+    forked.limit_pytorch()
     chosen, trained_in = devices.choose(device), loaded[0].config.training.precision
     return PyTorchEngine([prepare(one.build(), chosen, decoding.precision, trained_in) for one in loaded], chosen)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nmt.config.language_pairs import LanguagePair
 from nmt.config.located_yaml import shortened
 from nmt.config.schema import DecodingConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
@@ -38,6 +39,7 @@ class Inputs:
     spaces: dict[int, list[str]]  # after each part, of the lines that are split
     capitals: frozenset[int]  # the places of the lines whose translations are to be put in capitals
     counts: LineCounts  # of these lines
+    languages: LanguagePair
 
     @property
     def sources(self) -> list[SearchInput]:
@@ -57,7 +59,7 @@ class InputBuilder:
     glossary: Glossary | None
     counts: LineCounts
     tags: list[int]  # before each source; they count neither for its length nor for that of its outputs
-    language: str  # of the source
+    languages: LanguagePair
 
     def build(self, lines: list[str], prefixes: list[str], first: int) -> Inputs:
         """The inputs for lines with a prefix each, none longer than model and settings allow.
@@ -85,14 +87,14 @@ class InputBuilder:
                 inputs[place] = [self._input(part, [] if number else prefix) for number, part in enumerate(parts)]
                 if len(parts) > 1:
                     spaces[place] = [part.space for part in parts]
-        return Inputs(first, len(lines), inputs, spaces, frozenset(small), self.counts)
+        return Inputs(first, len(lines), inputs, spaces, frozenset(small), self.counts, self.languages)
 
     def small(self, lines: list[str], prefixes: list[str]) -> dict[int, str]:
         """The lines in capitals that the model reads in small letters, so written, by their places."""
         if self.decoding.capitals == "keep":
             return {}
         plain = (place for place, prefix in enumerate(prefixes) if not prefix and is_in_capitals(lines[place]))
-        small = {place: as_sentences(lines[place], self.language) for place in plain}
+        small = {place: as_sentences(lines[place], self.languages.source) for place in plain}
         if self.glossary is not None:  # a term such as IBM is not found in small letters
             find = self.glossary.terms
             small = {place: line for place, line in small.items() if find(line) == find(lines[place])}

@@ -2,10 +2,9 @@
 
 import dataclasses
 import logging
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, lru_cache, partial, reduce
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,16 +12,16 @@ from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.data.source_text import SourceText
 from nmt.data.vocabulary import EOS, Vocabulary
-from nmt.decoding import long_input, model_loader, translation, unwritable
+from nmt.decoding import forked, model_loader, translation, unwritable
 from nmt.decoding.capitals import in_capitals
+from nmt.decoding.choice import Choice
 from nmt.decoding.chunks import LineCounts, chunked, lines_together, reporting, results, with_prefixes
 from nmt.decoding.glossary import Glossary
-from nmt.decoding.interface import Engine, Pair, SearchInput, batch_tokens
+from nmt.decoding.interface import Engine, Pair, batch_tokens
 from nmt.decoding.language_choice import LanguageChoice
 from nmt.decoding.long_input import Splitter, shortest
-from nmt.decoding.mbr import rank_by_agreement
+from nmt.decoding.model_loader import Loaded
 from nmt.decoding.search.options import Hypothesis, Options, length_penalties
-from nmt.decoding.search.phrase_automaton import Phrases, PhraseState
 from nmt.decoding.search.scripts import continues_word
 from nmt.decoding.search_inputs import InputBuilder, Inputs, is_empty, search_options
 from nmt.decoding.translation import Translation as Translation
@@ -36,12 +35,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nmt")
 
-# One at a time in a process: all threads share PyTorch's number of threads, the model's mode and the counts. Waiting
-# costs nothing, because one search uses every core. Only what CTranslate2's own threads search goes on meanwhile.
-_SEARCHING = threading.Lock()
 _MOST_SAMPLES = 1000  # of a line; also the largest beam
 _Found = tuple[Inputs, list[list[Hypothesis]]]  # of a chunk: the hypotheses of each line
-_NOTHING = Hypothesis([], score=0.0, log_probability=0.0, token_scores=[])
 
 
 class Translator:
@@ -51,6 +46,8 @@ class Translator:
 
     to, from_: codes of languages. A model of several pairs needs them where there is a choice, in each call or once in
     `languages.use`."""
+
+    loaded: Loaded | None = None  # what was loaded from files
 
     def __init__(
         self,
@@ -65,7 +62,6 @@ class Translator:
         self.languages = LanguageChoice(languages, vocabulary.source)
         self.counts = LineCounts()
         self.on_lines: Callable[[int], object] = lambda count: None  # called with how many more lines are searched
-        self.digests: dict[Path, str] = {}  # of the model files that were loaded
         self.glossary: Glossary | None = None  # see use_glossary
 
         @lru_cache(1)
@@ -95,7 +91,7 @@ class Translator:
         """
         loaded = model_loader.load(path, device, ensemble, overrides, glossary)
         translator = cls(loaded.engine, loaded.vocabulary, loaded.decoding, loaded.languages, loaded.source_text)
-        translator.digests = loaded.digests
+        translator.loaded = loaded
         if glossary is not None:
             translator.use_glossary(Glossary.load(glossary), str(glossary))
         return translator
@@ -105,6 +101,11 @@ class Translator:
         as they are, are named in a warning."""
         self.glossary = glossary
         unwritable.warn(f"{name}: target terms", glossary.targets, self.vocabulary.target)
+
+    @property
+    def digests(self) -> dict[Path, str]:
+        """Of the model files that were loaded."""
+        return self.loaded.digests if self.loaded else {}
 
     @property
     def longest_source(self) -> int | None:
@@ -150,7 +151,8 @@ class Translator:
         to: str | None = None,
         from_: str | None = None,
     ) -> list[list[Translation]]:
-        """The n best translations of each line, best first. prefixes: for each line, the text that its translations
+        """The n best translations of each line, best first. Beam search gives different texts, and fewer than n where
+        the beam has fewer; samples may be equal. prefixes: for each line, the text that its translations
         begin with. token_scores: if False, `pieces` and `token_scores` may be empty, which saves CTranslate2 a second
         pass. Raises as `stream_hypotheses` does."""
         details = {"alignment": alignment, "token_scores": token_scores, "read_ahead": True}
@@ -283,14 +285,16 @@ class Translator:
     def _builder(self, pair: LanguagePair) -> InputBuilder:
         limits = self.engine.positions, self.longest_source, self.splitter(pair.source)
         tags = self.languages.tags(pair)
-        return InputBuilder(self.vocabulary, self.decoding, *limits, self.glossary, LineCounts(), tags, pair.source)
+        return InputBuilder(self.vocabulary, self.decoding, *limits, self.glossary, LineCounts(), tags, pair)
 
     @contextmanager
     def _computing(self) -> Iterator[None]:
-        """For one thread at a time. Raises NmtError if memory runs out."""
+        """For one thread at a time: all share PyTorch's number of threads, the model's mode and the counts. Waiting
+        costs nothing, because one search uses every core; only what CTranslate2's own threads search goes on.
+        Raises NmtError if memory runs out."""
         tokens, beam = self.batch_tokens, self.decoding.beam_size
         message = f"out of memory with decoding.batch_tokens: {tokens} and decoding.beam_size: {beam}: lower one"
-        with _SEARCHING, explaining_out_of_memory(lambda: message):
+        with forked.in_turn(), explaining_out_of_memory(lambda: message):
             yield
 
     def _chunks(
@@ -326,54 +330,19 @@ class Translator:
 
     def _begin(self, inputs: Inputs, n_best: int, scores: bool, token_scores: bool) -> Callable[[], _Found]:
         """Begin to search a chunk; what is returned gives the hypotheses of each line."""
-        sources, decoding, options = inputs.sources, self.decoding, self._options(n_best, scores, token_scores)
+        sources, options = inputs.sources, self._options(n_best, scores, token_scores)
         with self._computing():
             begun = self.engine.begin_search(sources, options, self.batch_tokens)
 
+        choice = Choice(self.engine, self.vocabulary.target, self.decoding, options, n_best, self.batch_tokens)
+
         def finish() -> _Found:
             with self._computing(), reporting(self.engine, inputs.lines, len(sources), self.on_lines):
-                of_sources = iter(self._ranked(sources, begun(), n_best, decoding, options))
+                found = choice.of_sources(inputs, begun())
                 self.counts += inputs.counts
-            found = [[_NOTHING]] * inputs.lines
-            for place, parts in inputs.parts.items():
-                hypotheses = [next(of_sources) for _ in parts]
-                if not all(hypotheses):
-                    raise NmtError(
-                        f"line {inputs.first + place}: the model's scores are not numbers: its weights are damaged, or "
-                        "too large for its precision: translate with another checkpoint"
-                    )
-                found[place] = long_input.join_hypotheses(hypotheses, inputs.spaces.get(place, ()))
-            return inputs, found
+            return inputs, choice.of_lines(inputs, found)
 
         return finish
-
-    def _ranked(
-        self,
-        sources: list[SearchInput],
-        found: list[list[Hypothesis]],
-        n_best: int,
-        decoding: schema.DecodingConfig,
-        options: Options,
-    ) -> list[list[Hypothesis]]:
-        """The n best for each source. Those without any output are searched again, without constraints."""
-        lost = [place for place, hypotheses in enumerate(found) if not hypotheses]
-        if lost and (decoding.banned or decoding.no_repeat_ngram or decoding.min_length or decoding.min_length_ratio):
-            free = dataclasses.replace(options, banned=None, no_repeat_ngram=None)
-            again = [dataclasses.replace(sources[place], shortest=0) for place in lost]
-            for place, hypotheses in zip(lost, self.engine.search(again, free, self.batch_tokens), strict=True):
-                found[place] = hypotheses
-                self.counts.unconstrained += bool(hypotheses)
-        if decoding.consensus != "none":
-            for place, hypotheses in enumerate(found):
-                texts = translation.texts(hypotheses, self.vocabulary.target)
-                order = rank_by_agreement(texts, decoding.consensus)
-                found[place] = [hypotheses[i] for i in order[:n_best]]
-        for source, hypotheses in zip(sources, found, strict=True):
-            self.counts.terms += len(source.required)
-            if hypotheses and source.required:
-                phrases = Phrases(source.required, options.continuing, options.spellings)
-                self.counts.missing += phrases.unmet(reduce(phrases.after, hypotheses[0].tokens, PhraseState()))
-        return found
 
     def _options(self, n_best: int, scores: bool = True, token_scores: bool = True) -> Options:
         banned = self._banned_words(self.decoding.banned) if self.decoding.banned else None

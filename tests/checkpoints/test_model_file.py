@@ -303,6 +303,18 @@ def test_the_best_are_those_of_one_validation_set_where_it_decides(
         assert steps(model_file.best(tmp_path, 3)) == best_first
 
 
+def test_only_what_was_validated_as_the_newest_is_ranked() -> None:
+    """By the same metric of the same set in the same way; of equal scores the oldest comes first, whatever its name."""
+    newest = {"best_metric": "bleu", "bleu": 5.0, "chrf": 50.0, "validation_key": "new"}
+    in_sets = {"best_set": "two", "validation": [{"name": "one", "bleu": 9.0}, {"name": "two", "bleu": 5.0}]}
+    equal = 99_999_999, 100_000_000  # the later path is the first of the two in the alphabet
+    for other in ({"validation_key": "old"}, {"validation_key": None}, {"best_metric": "chrf"}, in_sets):
+        of_steps = {3: newest | {"bleu": 4.0}, 5: newest | other, equal[0]: newest, equal[1]: newest}
+        found = {Path(f"step-{step:08d}.safetensors"): provenance for step, provenance in of_steps.items()}
+        assert steps(model_file.ranked(found)) == [*equal, 3]
+        assert steps(model_file.ranked({Path("step-9.safetensors"): newest | other})) == [9]
+
+
 def test_a_run_without_checkpoints(tmp_path: Path) -> None:
     assert (
         model_file.checkpoints(tmp_path) == model_file.checkpoints(tmp_path)[-3:] == model_file.best(tmp_path, 3) == []

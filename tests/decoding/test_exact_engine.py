@@ -216,6 +216,30 @@ def test_what_was_not_returned_is_thought_of() -> None:
     assert certain([([5], -1.0, True)], 2, none, 2) is None
 
 
+@pytest.mark.parametrize("beam_size", [2, 5])
+def test_at_the_length_limit_every_live_hypothesis_must_be_known(beam_size: int) -> None:
+    """There nmt's search ends all K, of which CTranslate2 returns only some where others have ended before."""
+    made = make_model()
+    engine, own = exact(made)
+    options = replace(OPTIONS, beam_size=beam_size, n_best=beam_size)
+    sources = [SearchInput(ids, most) for ids in made.vocabulary.source.encode(LINES) if ids for most in (1, 2, 3)]
+    expected = engine_of(made).search(sources, options, 16_000)
+    found = engine.search(sources, options, 16_000)
+    assert [len(each) for each in found] == [len(each) for each in expected]
+    assert_same(found, expected)
+    assert 0 < own.searched < len(sources), "some are certain, and some are not"
+
+
+def test_at_the_length_limit_more_may_have_ended_than_are_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With twice the patience CTranslate2 returns 2K at most."""
+    engine, _ = exact(make_model())
+    ended, live = [([20], -1.0, True), ([21], -2.0, True)], [([20, 22], -3.0, False), ([21, 23], -4.0, False)]
+    options = replace(OPTIONS, beam_size=2)
+    for outputs, certain_ in ((ended[:1] + live, True), (ended + live, False), (ended[:1] + live[:1], False)):
+        monkeypatch.setattr(engine.model, "search", lambda *_, outputs=outputs, **__: iter([(0, outputs)]))
+        assert list(engine._at_limit([SearchInput([10], 2)], [0], options, 1000)) == ([0] if certain_ else [])
+
+
 def test_each_setting_is_either_identical_or_listed() -> None:
     """A new setting must be put into one of the two lists."""
     identical = {

@@ -37,11 +37,13 @@ import nmt
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config import schema
+from nmt.config.language_pairs import LanguagePair
 from nmt.data import vocabulary as vocabularies
 from nmt.data.sentences import join_texts
 from nmt.data.source_text import SourceText
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding import engine as engine_module
+from nmt.decoding import translation
 from nmt.decoding.chunks import LineCounts, log_counts
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.glossary import Glossary
@@ -361,7 +363,7 @@ def test_lines_of_several_sentences_are_translated_in_parts() -> None:
     [two] = translator.hypotheses([line], 2, alignment=True)
     of_parts = plain.hypotheses(SENTENCES, 2, alignment=True)
     assert [one.text for one in two] == [
-        join_texts([part[rank].text for part in of_parts], [" ", "  ", " ", ""]) for rank in (0, 1)
+        join_texts([part[:rank][-1].text for part in of_parts], [" ", "  ", " ", ""]) for rank in (1, 2)
     ]
     assert two[0].log_probability == pytest.approx(sum(part[0].log_probability for part in of_parts), abs=1e-3)
     assert two[0].source_pieces == [piece for part in of_parts for piece in part[0].source_pieces or ()]
@@ -658,10 +660,14 @@ def test_samples_follow_the_seed_and_the_line() -> None:
 
 @pytest.mark.parametrize("decoding", [{"method": "sample", "candidates": 12}, {"beam_size": 6}], ids=["sample", "beam"])
 def test_consensus_takes_the_most_similar(decoding: dict[str, object]) -> None:
-    candidates = new_translator(**decoding).hypotheses(LINES, 12 if "method" in decoding else 6)
+    """A text that was found several times counts as often."""
     translator = new_translator(consensus="chrf", **decoding)
+    [inputs] = translator._inputs(LINES, None, None, 1, LanguagePair("", ""))
+    candidates = translator.engine.search(inputs.sources, translator._options(1), translator.batch_tokens)
     chosen = translator.translate(LINES)
-    for texts, text in zip(([one.text for one in found] for found in candidates), chosen, strict=True):
+    for found, text in zip(candidates, chosen, strict=True):
+        texts = translation.texts(found, VOCABULARY.target)
+        assert len(texts) == (12 if "method" in decoding else 6)
         assert text == texts[rank_by_agreement(texts, "chrf")[0]]
     assert [found[0].text for found in translator.hypotheses(LINES, 2)] == chosen
 
