@@ -86,15 +86,15 @@ class Service:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
 
     def get(self, path: str, **headers: str) -> Answer:
-        return self._ask("GET", path, b"", headers)
+        return self.ask("GET", path, b"", headers)
 
     def post(self, fields: object, path: str = "/translate", **headers: str) -> Answer:
         return self.post_bytes(json.dumps(fields).encode(), "application/json", path, **headers)
 
     def post_bytes(self, body: bytes, content_type: str, path: str = "/translate", **headers: str) -> Answer:
-        return self._ask("POST", path, body, {"Content-Type": content_type, **headers})
+        return self.ask("POST", path, body, {"Content-Type": content_type, **headers})
 
-    def _ask(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Answer:
+    def ask(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Answer:
         connection = self.connect()
         try:
             connection.request(method, path, body, headers)

@@ -137,9 +137,10 @@ def _submit(
 
 async def _receive(request: Request, limit: int) -> Received:
     """A request with its complete body. Raises RequestError as `_body` does."""
-    body, header = await _body(request, limit), request.headers.get
-    query = request.scope["query_string"]
-    return Received(body, header("content-type", ""), header("content-encoding", ""), query)
+    query, header = request.scope["query_string"], request.headers.get
+    if len(query) > limit:
+        raise RequestError(414, f"the query has more than {limit} bytes: send the text in the body", close=True)
+    return Received(await _body(request, limit), header("content-type", ""), header("content-encoding", ""), query)
 
 
 async def _body(request: Request, limit: int) -> bytes:

@@ -1,13 +1,15 @@
 """Bodies of requests in both shapes, and their answers."""
 
+import gzip
 import json
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from nmt.commands.serve.detection import Detected
-from nmt.commands.serve.fields import Received, RequestError
+from nmt.commands.serve.fields import Received, RequestError, read
 from nmt.commands.serve.requests import LibreTranslateRequest, Limits, NmtRequest, PlainText, parse
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.decoding.translator import Translation
@@ -71,11 +73,13 @@ def test_libretranslates_shape() -> None:
 
 def test_libretranslates_lists_alternatives_and_detection() -> None:
     request = asked({"q": ["a\n", "b"], "source": "auto", "target": "DE", "alternatives": 1})
-    assert request == LibreTranslateRequest([["a", ""], ["b"]], is_list=True, n_best=2, detected="en")
+    found = Detected("en", request.detected.confidence)
+    texts = [PlainText(["a", ""]), PlainText(["b"])]
+    assert request == LibreTranslateRequest(texts, is_list=True, n_best=2, detected=found)
     assert json.loads(request.answer([[one("A"), one("AA")], [one("")], [one("B"), one("BB")]])) == {
         "translatedText": ["A\n", "B"],
         "alternatives": [["AA\n"], ["BB"]],
-        "detectedLanguage": [{"language": "en", "confidence": 0}] * 2,
+        "detectedLanguage": [{"language": "en", "confidence": found.confidence}] * 2,
     }
     assert asked(LIBRE | {"q": "a", "alternatives": 99}).n_best == 3
 
@@ -185,3 +189,14 @@ def test_limits() -> None:
         assert refused.value.status == 413
     longest = json.dumps({"text": ["\U0001f600" * 20_000] + [""] * 255, "n_best": 4})
     assert len(longest) < Limits().body
+
+
+def test_a_small_body_does_not_become_a_large_one_in_memory() -> None:
+    bomb = gzip.compress(b" " * 10**7)
+    tracemalloc.start()
+    try:
+        with pytest.raises(RequestError, match="the body has more than 1000 bytes"):
+            read(Received(bomb, JSON, "gzip"), 1000)
+        assert tracemalloc.get_traced_memory()[1] < 10**6
+    finally:
+        tracemalloc.stop()

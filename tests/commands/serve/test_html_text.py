@@ -1,0 +1,121 @@
+"""The text of HTML: what of it is translated, and that the rest stays as it is."""
+
+import re
+from html import unescape
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.commands.serve.html_text import HtmlText
+
+GERMAN = {
+    "A dog runs.": "Ein Hund läuft.",
+    "A": "Ein",
+    "dog": "Hund.",
+    "Two dogs. A cat.": "Zwei Hunde. Eine Katze.",
+    "Run nmt train now.": "Starte jetzt nmt train.",
+    "A cat sits.": "Hier sitzt eine.",
+    "red": "rot",
+    "cat": "Katze",
+    "A red dog and a cat.": "Eine Katze und ein Hund, der rot ist.",
+    "x & y": "<x> & y",
+}
+
+
+def translated(html: str) -> str:
+    text = HtmlText(html)
+    return text.join([GERMAN.get(line, line.upper()) for line in text.lines])
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("Two dogs. A cat.", "Zwei Hunde. Eine Katze."),
+        ("<p>A dog\n  runs.</p> <p> dog</p>", "<p>Ein Hund läuft.</p> <p> Hund.</p>"),
+        ("<p>A <b>dog</b> runs.</p>", "<p>Ein <b>Hund</b> läuft.</p>"),
+        ("<p>A <a href='x?a=1&b'><b>dog</b></a> runs.", "<p>Ein <a href='x?a=1&b'><b>Hund</b></a> läuft."),
+        (  # in another order
+            "A <i>red</i> <b>dog</b> and a <u>cat</u>.",
+            "Eine <u>Katze</u> und ein <b>Hund</b>, der <i>rot</i> ist.",
+        ),
+        ("Run <code>nmt train</code> now.", "Starte jetzt <code>nmt train</code>."),
+        ("A <b>cat</b> sits.", "Ein <b>Katze</b> SITS."),  # the whole does not contain the translation of its part
+        ("A <b></b>dog", "Ein <b></b>Hund."),
+        ("A <b>dog <i>runs</i></b>.", "Ein <b>Hund. <i>RUNS</i></b>."),
+        ("A dog<br>runs", "A DOG<br>RUNS"),
+        ("x &amp; y", "&lt;x&gt; &amp; y"),
+        ("<p title='dog &amp; cat' >dog</P >", "<p title='dog &amp; cat' >Hund.</P >"),
+        ("a < b &lt; c", "A &lt; B &lt; C"),
+        ("<!-- dog --><!DOCTYPE html><?dog?>dog", "<!-- dog --><!DOCTYPE html><?dog?>Hund."),
+        ("<script>if (a<dog) x()</script><style>dog{}</style>", "<script>if (a<dog) x()</script><style>dog{}</style>"),
+        ("<p translate='no'>dog <b translate=yes>dog</b></p>", "<p translate='no'>dog <b translate=yes>Hund.</b></p>"),
+        ("<p translate='no'><i>dog</p><p>dog", "<p translate='no'><i>dog</p><p>Hund."),
+        ("<pre>dog\n  dog\n</pre>", "<pre>Hund.\n  Hund.\n</pre>"),
+        ("<p>12 &nbsp;&euro;</p>", "<p>12 &nbsp;&euro;</p>"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_tags_stay_and_text_is_translated(html: str, expected: str) -> None:
+    assert translated(html) == expected
+
+
+class _Tags(HTMLParser):
+    def __init__(self, html: str):
+        super().__init__()
+        self.tags: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.append(f"{tag} {attrs}")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.tags.append(f"/{tag}")
+
+
+PIECES = [
+    "<b>",
+    "</b>",
+    "<i class='a>b'>",
+    "</i>",
+    "<p>",
+    "</p>",
+    "<br/>",
+    "<pre>",
+    "</pre>",
+    "a",
+    " b ",
+    "\n",
+    "&amp;",
+]
+PIECES += ["&lt;", "&", "<", ">", "é", "<!-- c -->", "<code>", "</code>", "1", ".", "<p translate=no>"]
+
+
+@given(st.lists(st.sampled_from(PIECES)).map("".join))
+def test_what_is_not_changed_comes_back(html: str) -> None:
+    """With each line as its own translation, the text is the same but for white space, and so are the tags."""
+    same = (text := HtmlText(html)).join(text.lines)
+    plain = [re.sub(r"\s+", " ", unescape(re.sub("<[^<]*?>", "|", one))) for one in (html, same)]
+    assert sorted(_Tags(same).tags) == sorted(_Tags(html).tags)
+    if "<" not in re.sub("<[a-z/!][^<]*>", "", html):
+        assert plain[0] == plain[1]
+
+
+@given(st.lists(st.sampled_from(PIECES)).map("".join))
+def test_a_translation_is_never_markup(html: str) -> None:
+    text = HtmlText(html)
+    assert sorted(_Tags(text.join(["<hr>&quot;</b>"] * len(text.lines))).tags) == sorted(_Tags(html).tags)
+
+
+@pytest.mark.parametrize("end", ["", ">", '">'])
+def test_the_end_of_a_tag_is_not_looked_for_again_and_again(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parser would look through the rest of the text at each `<`, which took five seconds."""
+    looks, look = list[int](), HTMLParser.check_for_whole_start_tag
+    monkeypatch.setattr(
+        HTMLParser, "check_for_whole_start_tag", lambda self, start: looks.append(start) or look(self, start)
+    )
+    html = "<a " * 100 + end
+    assert HtmlText(html).join(["x"]).count("a") in (0, 100)
+    assert len(looks) <= html.count(">")
