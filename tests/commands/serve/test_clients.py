@@ -45,6 +45,14 @@ def with_alternatives(answer: Any, best: list[str]) -> bool:
     return answer == {"translatedText": best[0], "alternatives": best[1:]}
 
 
+def as_html(answer: Any, best: list[str]) -> bool:
+    return answer == {"translatedText": f"<p class=x>{best[0]}</p>&copy;"}
+
+
+def unchanged_html(answer: Any, _: list[str]) -> bool:
+    return answer == {"translatedText": "<hr>", "alternatives": []}
+
+
 def detections(answer: Any, _: list[str]) -> bool:
     return [one["language"] for one in answer] == ["en", "de"] and 100 >= answer[0]["confidence"] > 0
 
@@ -97,6 +105,11 @@ REQUESTS: dict[str, tuple[str, str, str, bytes, str, Any]] = {
     "gzip": ("POST", "/translate", JSON, gzip.compress(as_json()), "gzip", translated),
     "deflate": ("POST", "/translate", JSON, zlib.compress(as_json()), "deflate", translated),
     "deflate without a header": ("POST", "/translate", JSON, deflated(as_json()), "deflate", translated),
+    "html": ("POST", "/translate", JSON, as_json(q="<p class=x>one two</p>&copy;", format="html"), "", as_html),
+    "html without text": (
+        *("POST", "/translate", JSON, as_json(q="<hr>", format="html", alternatives=1), ""),
+        unchanged_html,
+    ),
     "settings": ("GET", "/frontend/settings", "", b"", "", settings),
 }
 
@@ -110,6 +123,7 @@ def test_clients_work_as_they_are() -> None:
     translator = Gated()
     best = [one.text for one in translator.alone("one two", 3)]
     assert len(set(best)) > 1
+    assert "<" not in best[0]
     with service(translator) as (served, _):
         failed = []
         for name, (*request, expected) in REQUESTS.items():
