@@ -15,6 +15,8 @@ from html.parser import HTMLParser
 from itertools import accumulate, groupby
 from typing import Literal
 
+from nmt.data.sentences import UNSPACED
+
 # Elements inside of a sentence. All others are ends of lines.
 _INLINE = {
     *("a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "ins"),
@@ -29,6 +31,7 @@ _UNTRANSLATED = {"address", "applet", "audio", "canvas", "code", "embed", "scrip
 _WITH_LINE_BREAKS = {"pre", "textarea"}
 _WHITE = " \t\n\r\f"  # HTML's white space, to which a no-break space does not belong
 _SPACE = re.compile(f"[{_WHITE}]+")
+_LETTER = rf"[^\W{UNSPACED}]"  # or a digit, of a script with spaces between words
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class _Token:
     kind: Literal["text", "start", "end", "other"]
     start: int  # its first character
     tag: str = ""
-    translate: str | None = None  # this attribute
+    translate: str = "inherit"  # this attribute
 
 
 class _Tokens(HTMLParser):
@@ -60,12 +63,12 @@ class _Tokens(HTMLParser):
         line, column = self.getpos()
         return self._lines[line - 1] + column
 
-    def _add(self, kind: Literal["start", "end", "other"], tag: str = "", translate: str | None = None) -> None:
+    def _add(self, kind: Literal["start", "end", "other"], tag: str = "", translate: str = "inherit") -> None:
         self.found.append(_Token(kind, self._place(), tag, translate))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         named = dict(attrs)
-        self._add("start", tag, (named["translate"] or "").lower() if "translate" in named else None)
+        self._add("start", tag, (named.get("translate", "inherit") or "").lower())
 
     def handle_endtag(self, tag: str) -> None:
         self._add("end", tag)
@@ -98,7 +101,7 @@ class _Text:
 
     def __post_init__(self) -> None:
         core = self.html.strip(_WHITE)
-        self.before, _, self.after = self.html.partition(core) if core else (self.html, "", "")
+        self.before, _, self.after = self.html.partition(core) if core else (self.html, "", self.html)
         self.text = _SPACE.sub(" ", unescape(core))
 
     def best(self, translations: Sequence[str]) -> str:
@@ -213,8 +216,8 @@ def _sentences(html: str) -> list[tuple[list[_Part], bool]]:
         keyed.append((number, breaks, _Part(token.kind, html[start:end], translated)))
         number += not inline
         if token.kind == "start" and token.tag not in _VOID:
-            wanted = {"no": False, "yes": True, "": True}.get(token.translate) if token.translate is not None else None
-            inside = token.tag not in _UNTRANSLATED and (translated if wanted is None else wanted)
+            wanted = {"no": False, "yes": True, "": True}.get(token.translate, translated)
+            inside = wanted and token.tag not in _UNTRANSLATED
             open_elements.append((token.tag, inside, breaks or token.tag in _WITH_LINE_BREAKS))
             open_tags[token.tag] += 1
         elif token.kind == "end" and open_tags[token.tag]:
@@ -251,9 +254,14 @@ def _elements(parts: list[_Part], found: list[str | _Text]) -> list[_Element]:
 
 def _only_place(translation: str, source: str, whole: str) -> tuple[int, int] | None:
     """Where a translation of a part of a sentence stands in that of the whole; None unless it stands there once, as
-    whole words. The part may begin with a capital letter and end with a full stop, as it was translated alone."""
+    whole words where the script has spaces between them. The part may begin with a capital letter and end with a full
+    stop, as it was translated alone."""
     if not source.endswith("."):
         translation = translation.rstrip(".")
     words = re.escape(translation.strip())
-    found = [match.span() for match in re.finditer(rf"(?<!\w){words}(?!\w)", whole, re.IGNORECASE)] if words else []
+    found = (
+        [match.span() for match in re.finditer(rf"(?<!{_LETTER}){words}(?!{_LETTER})", whole, re.IGNORECASE)]
+        if words
+        else []
+    )
     return found[0] if len(found) == 1 else None
