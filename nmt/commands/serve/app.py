@@ -170,6 +170,7 @@ def _add_pages(app: FastAPI, languages: LanguagePairs, limits: Limits, queue: Ba
         return HTMLResponse(page, headers=headers)
 
     @app.get("/languages")
+    @app.post("/languages")  # as argostranslate asks for them
     async def languages_() -> JSONResponse:
         targets: dict[str, list[str]] = {code: [] for code in [*languages.sources, *languages.targets]}
         for source, target in languages.pairs:

@@ -2,8 +2,8 @@
 
 Tags, attributes and comments stay as they are, character by character. A text that ends at block elements (`<p>`,
 `<li>`, `<br>`, …) is a line. If elements such as `<b>` and `<a>` stand inside of it, it is translated without them, and
-so is the text of each. An element goes where the translation of its text is found, once, in the translation of the
-whole; if one is not found, the texts between the tags are translated one by one.
+so is the text of each. An element goes where the translation of its text, or its text as it is, is found once in the
+translation of the whole; if one is not found, the texts between the tags are translated one by one.
 """
 
 import re
@@ -104,8 +104,12 @@ class _Text:
         self.before, _, self.after = self.html.partition(core) if core else (self.html, "", self.html)
         self.text = _SPACE.sub(" ", unescape(core))
 
-    def best(self, translations: Sequence[str]) -> str:
-        return self.text if self.line is None else translations[self.line]
+    def place_in(self, whole: str, translations: Sequence[str]) -> tuple[int, int] | None:
+        """Where the text stands in the translation of its sentence: by its own translation, or as it is, as names do.
+        None if that is not certain."""
+        own = [] if self.line is None else [translations[self.line]]
+        places = (_only_place(text, self.text, whole) for text in [*own, self.text])
+        return next((place for place in places if place), None)
 
     def translated(self, translations: Sequence[str]) -> str:
         if self.line is None:
@@ -141,7 +145,7 @@ class _Sentence:
         places = list[tuple[int, int, _Element]]()
         for element in self.elements:
             if element.before:
-                found = _only_place(element.text.best(translations), element.text.text, whole)
+                found = element.text.place_in(whole, translations)
                 if found is None:
                     return None
                 places.append((*found, element))

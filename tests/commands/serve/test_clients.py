@@ -87,6 +87,8 @@ REQUESTS: dict[str, tuple[str, str, str, bytes, str, Any]] = {
     "libretranslatepy": ("POST", "/translate", FORM, b"q=one+two&source=en&target=de&api_key=any", "", translated),
     "libretranslatepy detect": ("POST", "/detect", FORM, b"q=one+two&api_key=any", "", detections),
     "libretranslatepy languages": ("GET", "/languages", FORM, b"api_key=any", "", languages),
+    "argos-translate-files": ("POST", "/translate", FORM, b"q=one+two&source=en&target=de", "", translated),
+    "argostranslate languages": ("POST", "/languages", FORM, b"", "", languages),
     "curl -d": ("POST", "/translate", FORM, as_json(), "", translated),
     "curl -d, spaces": ("POST", "/translate", FORM, b"\n  " + as_json(), "", translated),
     "curl -d, detect": ("POST", "/detect", FORM, b'{"q": "one two"}', "", detections),
@@ -184,6 +186,7 @@ def test_the_source_is_the_likeliest_one_of_the_target() -> None:
     pair, detected = source("de", "Le chien court dans le jardin.", "Oui")
     assert (pair, detected.language) == (("fr", "de"), "fr") and detected.confidence > 50
     assert source("de", "The dog runs through the garden.")[0] == ("en", "de")
+    assert source("de", "The dog runs through the old garden.", *["Oui monsieur"] * 4)[0] == ("en", "de")
     pair, detected = source("en", "The dog runs through the garden.")  # of another language than it can be
     assert (pair, detected.language) == (("zh_CN", "en"), "zh_CN") and detected.confidence < 5
     assert source("en", "今天天气很好，我们去公园。")[1].confidence > 50

@@ -18,6 +18,17 @@ GERMAN = {
     "Run nmt train now.": "Starte jetzt nmt train.",
     "A cat sits.": "Hier sitzt eine.",
     "red": "rot",
+    "y & red z": "<y> rot & z",
+    "Run NMT train now.": "Starte jetzt nmt train.",
+    "A very big or big dog.": "Ein sehr groß Hund.",
+    "very big": "sehr groß",
+    "big": "groß",
+    "A big bog.": "Ein großes Moor.",
+    "A dog or dog.": "Ein Hund oder Hund.",
+    "The thing": "Das Ding",
+    "The thing hangs.": "Da hängt das Ding.",
+    "Run Anna!": "Lauf, Anna!",
+    "a < b": "B > A",
     "runs.": "läuft.",
     "thing": "东西",
     "A thing hangs.": "一个东西挂着。",
@@ -48,12 +59,19 @@ def translated(html: str) -> str:
         (" A <b> dog</b> <i>runs.</i> ", " Ein <b>Hund</b> <i>läuft.</i> "),
         ("\n<i>A</i> dog <b>runs. </b>\n", "\n<i>Ein</i> Hund <b>läuft.</b>\n"),
         ("A <b>thing</b> hangs.", "一个<b>东西</b>挂着。"),
+        ("y &amp; <b>red</b> z", "&lt;y&gt; <b>rot</b> &amp; z"),
+        ("Run <code>NMT  train</code> now.", "Starte jetzt <code>NMT  train</code>."),
+        ("A <b>very big</b> or <i>big</i> dog.", "Ein <b>sehr groß</b> OR <i>groß</i> DOG."),  # one is in the other
+        ("A <b>dog</b> or dog.", "Ein <b>Hund.</b> OR DOG."),  # which one?
+        ("A <i>big</i> bog.", "Ein <i>groß</i> BOG."),  # not a whole word
+        ("<i>The thing</i> hangs.", "Da hängt <i>das Ding</i>."),
+        ("Run <b>Anna</b>!", "Lauf, <b>Anna</b>!"),  # a name, whatever it becomes alone
         ("A <b></b>dog", "Ein <b></b>Hund."),
         ("A <b>dog <i>runs</i></b>.", "Ein <b>Hund. <i>RUNS</i></b>."),
         ("A dog<br>runs", "A DOG<br>RUNS"),
         ("x &amp; y", "&lt;x&gt; &amp; y"),
         ("<p title='dog &amp; cat' >dog</P >", "<p title='dog &amp; cat' >Hund.</P >"),
-        ("a < b &lt; c", "A &lt; B &lt; C"),
+        ("a < b", "B &gt; A"),
         ("<!-- dog --><!DOCTYPE html><?dog?>dog", "<!-- dog --><!DOCTYPE html><?dog?>Hund."),
         ("<script>if (a<dog) x()</script><style>dog{}</style>", "<script>if (a<dog) x()</script><style>dog{}</style>"),
         ("<p translate='no'>dog <b translate=yes>dog</b></p>", "<p translate='no'>dog <b translate=yes>Hund.</b></p>"),
@@ -65,6 +83,17 @@ def translated(html: str) -> str:
 )  # fmt: skip
 def test_tags_stay_and_text_is_translated(html: str, expected: str) -> None:
     assert translated(html) == expected
+
+
+def test_only_what_can_be_placed_is_translated_twice() -> None:
+    assert HtmlText("A <b> </b>dog <p><i>A dog</i> <b>runs</b></p> <b>A dog</b>").lines == [
+        "A",
+        "dog",
+        "A dog",
+        "runs",
+        "A dog",
+    ]
+    assert HtmlText("A <b>dog</b> 3").lines == ["A", "dog", "A dog 3"]
 
 
 class _Tags(HTMLParser):
