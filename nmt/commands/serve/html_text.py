@@ -31,6 +31,7 @@ _UNTRANSLATED = {"address", "applet", "audio", "canvas", "code", "embed", "scrip
 _WITH_LINE_BREAKS = {"pre", "textarea"}
 _WHITE = " \t\n\r\f"  # HTML's white space, to which a no-break space does not belong
 _SPACE = re.compile(f"[{_WHITE}]+")
+_LINE_END = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
 _LETTER = rf"[^\W{UNSPACED}]"  # or a digit, of a script with spaces between words
 
 
@@ -180,7 +181,7 @@ class HtmlText:
             if part.kind != "text":
                 found.append(part.html)
                 continue
-            for html in part.html.splitlines(keepends=True) if breaks else [part.html]:
+            for html in _LINE_END.split(part.html) if breaks else [part.html]:
                 text = _Text(html)
                 if part.translated and any(map(str.isalpha, text.text)):
                     text.line = self._add(text.text)
