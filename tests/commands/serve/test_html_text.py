@@ -23,6 +23,7 @@ GERMAN = {
     "A very big or big dog.": "Ein sehr groß Hund.",
     "very big": "sehr groß",
     "big": "groß",
+    "A big hog.": "Ein riesengroß Schwein.",
     "A big bog.": "Ein großes Moor.",
     "A dog or dog.": "Ein Hund oder Hund.",
     "The thing": "Das Ding",
@@ -63,6 +64,10 @@ def translated(html: str) -> str:
         ("Run <code>NMT  train</code> now.", "Starte jetzt <code>NMT  train</code>."),
         ("A <b>very big</b> or <i>big</i> dog.", "Ein <b>sehr groß</b> OR <i>groß</i> DOG."),  # one is in the other
         ("A <b>dog</b> or dog.", "Ein <b>Hund.</b> OR DOG."),  # which one?
+        ("A <b>dog <i>runs.</i></b>", "Ein <b>Hund. <i>läuft.</i></b>"),  # more in an element than one text
+        ("A <b><i>dog</i> runs.</b>", "Ein <b><i>Hund.</i> läuft.</b>"),
+        ("A dog <b>runs.", "A DOG <b>läuft."),  # where does it end?
+        ("A <i>big</i> hog.", "Ein <i>groß</i> HOG."),
         ("A <i>big</i> bog.", "Ein <i>groß</i> BOG."),  # not a whole word
         ("<i>The thing</i> hangs.", "Da hängt <i>das Ding</i>."),
         ("Run <b>Anna</b>!", "Lauf, <b>Anna</b>!"),  # a name, whatever it becomes alone
@@ -71,6 +76,7 @@ def translated(html: str) -> str:
         ("A dog<br>runs", "A DOG<br>RUNS"),
         ("x &amp; y", "&lt;x&gt; &amp; y"),
         ("<p title='dog &amp; cat' >dog</P >", "<p title='dog &amp; cat' >Hund.</P >"),
+        ("a < b<br>", "B &gt; A<br>"),
         ("a < b", "B &gt; A"),
         ("<!-- dog --><!DOCTYPE html><?dog?>dog", "<!-- dog --><!DOCTYPE html><?dog?>Hund."),
         ("<script>if (a<dog) x()</script><style>dog{}</style>", "<script>if (a<dog) x()</script><style>dog{}</style>"),
