@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
 
-from nmt.config.language_codes import normal
+from nmt.config.language_codes import matching, normal
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
@@ -79,8 +79,8 @@ class LanguagePairs:
         return len(self.tags(self.pairs[0])) if self.several else 0
 
     def choose(self, to: str | None = None, from_: str | None = None) -> LanguagePair:
-        """The pair of these languages, where `to` and `from_` may be left out if that leaves one choice. Case does not
-        matter, and `_` is the same as `-`.
+        """The pair of these languages, where `to` and `from_` may be left out if that leaves one choice. A code need
+        not be written as the model has it: see `nmt.config.language_codes.matching`.
 
         A pair of known languages that was not trained is allowed: a warning says so, once. Raises NmtError, with the
         known languages, if one is unknown, or if there is a choice.
@@ -107,9 +107,9 @@ def _known(code: str | None, known: list[str], direction: str, other_side: list[
     """The code as the model has it; empty for None. other_side: languages that are no spelling mistakes."""
     if code is None:
         return ""
-    by_normal = {normal(one): one for one in known}
-    if found := by_normal.get(normal(code)):
+    if found := matching(code, known):
         return found
+    by_normal = {normal(one): one for one in known}
     meant = normal(code) not in map(normal, other_side)
     near = difflib.get_close_matches(normal(code), by_normal, n=1, cutoff=0.5) if meant else []
     hint = f"; did you mean {by_normal[near[0]]}?" if near else ""

@@ -50,7 +50,9 @@ _WORD = re.compile(r"\S+")
 _CAPITAL_NOUNS = {"bar", "de", "gsw", "lb", "nds"}  # languages that write `Der Mann` also within a sentence
 _LONGEST_WORD = 24  # characters: what is longer is no abbreviation
 _LONGEST_BEFORE_NUMBER = 6  # of one like `No. 5`, `Abb. 3`, with its stop, that is none elsewhere
-_UNSPACED = re.compile(f"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff{_CJK}]")  # also Thai, Lao, Burmese, Khmer
+# Scripts without spaces between words, for a class of a pattern: also Thai, Lao, Burmese, Khmer.
+UNSPACED = f"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff{_CJK}"
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 _OF_CJK = re.compile(f"[{_CJK}]")
 
 

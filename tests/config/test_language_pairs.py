@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from nmt.config.language_codes import matching
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.errors import NmtError
 
@@ -46,12 +47,43 @@ def test_what_is_left_out_where_there_is_one_choice(pairs: str, to: str, from_: 
 
 
 @pytest.mark.parametrize(
+    ("known", "meant"),
+    [
+        ("de", "DE de-DE de_AT deu"),
+        ("zh", "zh-Hans zh-CN zh_TW zh-Hant-HK"),
+        ("zh-Hans en", "zh zh-CN zh_SG zh-Hans-CN"),
+        ("pt-BR", "pt pt-br pt_PT por"),
+        ("pt-BR pt", "pt_BR"),
+        ("zh-TW zh", "zh-tw zh-TW-x-mine"),
+    ],
+)
+def test_a_code_means_the_only_language_that_it_can_mean(known: str, meant: str) -> None:
+    codes = known.split()
+    assert [matching(code, codes) for code in meant.split()] == [codes[0]] * len(meant.split())
+
+
+@pytest.mark.parametrize(
+    ("known", "others"),
+    [
+        ("de", "nl d de1 nds deutsch"),  # `deutsch` is no code
+        ("zh-Hans", "zh-TW zh-Hant zh-HK yue"),
+        ("zh-Hans zh-Hant", "zh zho"),
+        ("pt-BR pt-PT", "pt pt-AO"),
+        ("sr-Latn", "sr-Cyrl hr"),
+        ("hr", "sr bs"),
+        ("id", "ms"),
+    ],
+)
+def test_a_code_means_no_other_language_and_no_choice(known: str, others: str) -> None:
+    assert [matching(code, known.split()) for code in others.split()] == [None] * len(others.split())
+
+
+@pytest.mark.parametrize(
     ("pairs", "to", "from_", "message"),
     [
         (MANY, None, None, "no target language: give --to (in Python and HTTP: to): one of de, en, fr"),
         (MANY, None, "en", "no target language: give --to (in Python and HTTP: to): one of de, en, fr"),
-        (MANY, "fra", None, "language 'fra': this model translates into de, en, fr; did you mean fr?"),
-        (MANY, "deu", None, "language 'deu': this model translates into de, en, fr; did you mean de?"),
+        (MANY, "frr", None, "language 'frr': this model translates into de, en, fr; did you mean fr?"),
         (MANY, "xx", None, "language 'xx': this model translates into de, en, fr"),
         (MANY, "en", "fr", "language 'fr': this model translates from en, de"),
         ("en-de", "fr", None, "language 'fr': this model translates into de"),

@@ -18,7 +18,7 @@ from helpers.runs import WORDS, config_text
 
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.serve import app
+from nmt.commands.serve import app, server
 from nmt.commands.serve.batching import BatchingQueue
 from nmt.commands.serve.hosts import AllowedHosts
 from nmt.commands.serve.requests import Limits
@@ -86,15 +86,15 @@ class Service:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
 
     def get(self, path: str, **headers: str) -> Answer:
-        return self._ask("GET", path, b"", headers)
+        return self.ask("GET", path, b"", headers)
 
     def post(self, fields: object, path: str = "/translate", **headers: str) -> Answer:
         return self.post_bytes(json.dumps(fields).encode(), "application/json", path, **headers)
 
     def post_bytes(self, body: bytes, content_type: str, path: str = "/translate", **headers: str) -> Answer:
-        return self._ask("POST", path, body, {"Content-Type": content_type, **headers})
+        return self.ask("POST", path, body, {"Content-Type": content_type, **headers})
 
-    def _ask(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Answer:
+    def ask(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Answer:
         connection = self.connect()
         try:
             connection.request(method, path, body, headers)
@@ -118,14 +118,13 @@ def service(
     languages = translator.languages.pairs or LanguagePairs((LanguagePair("en", "de"),))
     application = app.build(queue, languages, limits, "", log_requests, hosts or AllowedHosts())
     listening = socket.create_server(("127.0.0.1", 0))
-    settings = uvicorn.Config(application, log_config=None, access_log=False, timeout_graceful_shutdown=5)
-    server = uvicorn.Server(settings)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name=SERVING, daemon=True)
+    running = uvicorn.Server(server.settings(application, limits, shutdown=5))
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, name=SERVING, daemon=True)
     thread.start()
     try:
         yield Service(listening.getsockname()[1]), queue
     finally:
-        server.should_exit = True
+        running.should_exit = True
         thread.join(20)
         listening.close()
         assert not thread.is_alive(), "the service hangs"

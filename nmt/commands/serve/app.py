@@ -1,4 +1,4 @@
-"""The service's addresses: /translate, /languages, /limits, /health, /metrics, and / with the web page."""
+"""The service's addresses: /translate, /detect, /languages, /limits, /health, /metrics, and / with the web page."""
 
 import asyncio
 import logging
@@ -18,9 +18,10 @@ from starlette.requests import ClientDisconnect
 
 from nmt.commands.html_page import content_policy
 from nmt.commands.serve.batching import AnswerTooLarge, BatchingQueue, NBest, QueueFull
+from nmt.commands.serve.fields import Received, RequestError
 from nmt.commands.serve.hosts import AllowedHosts, HostCheck
-from nmt.commands.serve.requests import Limits, RequestError, TranslationRequest, parse
-from nmt.config.language_codes import base
+from nmt.commands.serve.language_names import name_of
+from nmt.commands.serve.requests import Limits, TranslationRequest, parse, parse_detection
 from nmt.config.language_pairs import LanguagePairs
 from nmt.errors import NmtError
 
@@ -29,19 +30,6 @@ log = logging.getLogger("nmt")
 _CLIENT_GONE = 499  # a status for the log and the metrics only
 _BODY_SECONDS = 30.0  # maximum time to receive a body
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # upper bounds of the histogram, in seconds
-# English names of languages, which LibreTranslate's clients show.
-_NAMES = {
-    "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "ca": "Catalan", "cs": "Czech", "da": "Danish",
-    "de": "German", "el": "Greek", "en": "English", "eo": "Esperanto", "es": "Spanish", "et": "Estonian",
-    "eu": "Basque", "fa": "Persian", "fi": "Finnish", "fr": "French", "ga": "Irish", "gl": "Galician",
-    "gu": "Gujarati", "he": "Hebrew", "hi": "Hindi", "hr": "Croatian", "hu": "Hungarian", "id": "Indonesian",
-    "is": "Icelandic", "it": "Italian", "ja": "Japanese", "ka": "Georgian", "kk": "Kazakh", "ko": "Korean",
-    "lt": "Lithuanian", "lv": "Latvian", "ms": "Malay", "mt": "Maltese", "nb": "Norwegian Bokmål", "nl": "Dutch",
-    "no": "Norwegian", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sk": "Slovak",
-    "sl": "Slovenian", "sq": "Albanian", "sr": "Serbian", "sv": "Swedish", "sw": "Swahili", "ta": "Tamil",
-    "te": "Telugu", "th": "Thai", "tl": "Tagalog", "tr": "Turkish", "uk": "Ukrainian", "ur": "Urdu",
-    "vi": "Vietnamese", "zh": "Chinese",
-}  # fmt: skip
 
 
 def build(
@@ -62,6 +50,7 @@ def build(
     app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None)
     app.add_middleware(HostCheck, hosts=hosts)
 
+    @app.get("/translate")
     @app.post("/translate")
     async def translate(request: Request) -> Response:
         started = time.perf_counter()
@@ -70,10 +59,21 @@ def build(
         metrics.add(response.status_code, seconds)
         if log_requests:
             client = request.client.host if request.client else "-"
-            log.info("%s POST /translate %d %.3f s", client, response.status_code, seconds)
+            log.info("%s %s /translate %d %.3f s", client, request.method, response.status_code, seconds)
         return response
 
+    @app.get("/detect")
+    @app.post("/detect")
+    async def detect(request: Request) -> Response:
+        try:
+            received = await _receive(request, limits.body)
+            found = await asyncio.to_thread(parse_detection, received, languages, limits)
+            return JSONResponse([one._asdict() for one in found])
+        except Exception as error:
+            return _refusal(error)
+
     _add_pages(app, languages, limits, queue)
+    _add_libretranslate(app, languages, limits)
     _add_probes(app, queue, metrics)
 
     @app.exception_handler(HTTPException)
@@ -86,10 +86,9 @@ def build(
 async def _translate(request: Request, queue: BatchingQueue, languages: LanguagePairs, limits: Limits) -> Response:
     """The response to a request, also for any error."""
     try:
-        body = await _body(request, limits.body)
-        content_type = request.headers.get("content-type", "")
+        received = await _receive(request, limits.body)
         # Work that grows with the text is done in other threads, because this one serves all requests.
-        parsed, future = await asyncio.to_thread(_submit, content_type, body, queue, languages, limits)
+        parsed, future = await asyncio.to_thread(_submit, received, queue, languages, limits)
         answer = asyncio.wrap_future(future)
         gone = asyncio.ensure_future(request.receive())  # after the body, only the end of the connection is received
         try:
@@ -102,24 +101,31 @@ async def _translate(request: Request, queue: BatchingQueue, languages: Language
             return Response(status_code=_CLIENT_GONE)
         content = await asyncio.to_thread(parsed.answer, answer.result())
         return Response(content, media_type="application/json")
-    except ClientDisconnect:  # before the body was complete
-        return Response(status_code=_CLIENT_GONE)
-    except RequestError as error:
-        return JSONResponse({"error": str(error)}, error.status, {"Connection": "close"} if error.close else None)
-    except NmtError as error:
-        return JSONResponse({"error": str(error)}, 400)
-    except QueueFull as error:
-        return JSONResponse({"error": str(error)}, 429, {"Retry-After": str(error.retry_after)})
-    except Exception:  # of any type: the client gets JSON, and the service continues
-        log.exception("a request failed")
-        return JSONResponse({"error": "the translator failed: see the log of the service"}, 500)
+    except Exception as error:
+        return _refusal(error)
+
+
+def _refusal(error: Exception) -> Response:
+    """The response to a request that failed with this error."""
+    match error:
+        case ClientDisconnect():  # before the body was complete
+            return Response(status_code=_CLIENT_GONE)
+        case RequestError():
+            return JSONResponse({"error": str(error)}, error.status, {"Connection": "close"} if error.close else None)
+        case NmtError():
+            return JSONResponse({"error": str(error)}, 400)
+        case QueueFull():
+            return JSONResponse({"error": str(error)}, 429, {"Retry-After": str(error.retry_after)})
+    # Of any type: the client gets JSON, and the service continues.
+    log.error("a request failed", exc_info=error)
+    return JSONResponse({"error": "the translator failed: see the log of the service"}, 500)
 
 
 def _submit(
-    content_type: str, body: bytes, queue: BatchingQueue, languages: LanguagePairs, limits: Limits
+    received: Received, queue: BatchingQueue, languages: LanguagePairs, limits: Limits
 ) -> tuple[TranslationRequest, "Future[NBest]"]:
-    """The request in a body, and its future translations. Raises RequestError, and as `BatchingQueue.submit` does."""
-    request = parse(content_type, body, languages, limits, queue.translator.decoding.beam_size)
+    """The request, and its future translations. Raises RequestError, and as `BatchingQueue.submit` does."""
+    request = parse(received, languages, limits, queue.translator.decoding.beam_size)
     try:
         details = request.alignment, request.token_scores, request.languages
         return request, queue.submit(request.lines, request.n_best, *details)
@@ -127,6 +133,14 @@ def _submit(
         fixes = [f"lower {request.count_field}"] * (request.n_best > 1) + ["leave out alignment"] * request.alignment
         fixes.append("or send less text" if fixes else "send less text")
         raise RequestError(413, f"{error}: {', '.join(fixes)}") from None
+
+
+async def _receive(request: Request, limit: int) -> Received:
+    """A request with its complete body. Raises RequestError as `_body` does."""
+    query, header = request.scope["query_string"], request.headers.get
+    if len(query) > limit:
+        raise RequestError(414, f"the query has more than {limit} bytes: send the text in the body", close=True)
+    return Received(await _body(request, limit), header("content-type", ""), header("content-encoding", ""), query)
 
 
 async def _body(request: Request, limit: int) -> bytes:
@@ -156,6 +170,7 @@ def _add_pages(app: FastAPI, languages: LanguagePairs, limits: Limits, queue: Ba
         return HTMLResponse(page, headers=headers)
 
     @app.get("/languages")
+    @app.post("/languages")  # as argostranslate asks for them
     async def languages_() -> JSONResponse:
         targets: dict[str, list[str]] = {code: [] for code in [*languages.sources, *languages.targets]}
         for source, target in languages.pairs:
@@ -167,6 +182,39 @@ def _add_pages(app: FastAPI, languages: LanguagePairs, limits: Limits, queue: Ba
         translator = queue.translator
         options = {"n_best": translator.decoding.beam_size, "alignment": translator.engine.aligns}
         return JSONResponse({"lines": limits.lines, "characters": limits.characters, **options})
+
+
+def _add_libretranslate(app: FastAPI, languages: LanguagePairs, limits: Limits) -> None:
+    """What else LibreTranslate's clients ask for: its settings, and what this service does not do."""
+
+    @app.get("/frontend/settings")
+    async def settings() -> JSONResponse:
+        source, target = languages.pairs[0]
+        return JSONResponse(
+            {
+                "charLimit": limits.characters,
+                "frontendTimeout": 500,
+                "apiKeys": False,
+                "keyRequired": False,
+                "suggestions": False,
+                "filesTranslation": False,
+                "supportedFilesFormat": [],
+                "language": {
+                    "source": {"code": source, "name": name_of(source)},
+                    "target": {"code": target, "name": name_of(target)},
+                },
+            }
+        )
+
+    # With the status that LibreTranslate has where these are switched off.
+    @app.post("/translate_file")
+    async def translate_file() -> JSONResponse:
+        why = "this service translates no files: send their text, or their HTML with format: html, to /translate"
+        return JSONResponse({"error": why}, 403)
+
+    @app.post("/suggest")
+    async def suggest() -> JSONResponse:
+        return JSONResponse({"error": "this service takes no suggestions"}, 403)
 
 
 def _add_probes(app: FastAPI, queue: BatchingQueue, metrics: "RequestMetrics") -> None:
@@ -191,11 +239,6 @@ def _policy(page: str) -> str:
     """The page may also send requests to its own server, and may not be a part of another page."""
     [script], [style] = (re.findall(f"<{tag}>(.*?)</{tag}>", page, re.DOTALL) for tag in ("script", "style"))
     return f"{content_policy(script, style)}; connect-src 'self'; frame-ancestors 'none'"
-
-
-def name_of(code: str) -> str:
-    """The English name of a language: by the first part of the code, so `pt-BR` is Portuguese. Else the code itself."""
-    return _NAMES.get(base(code), code)
 
 
 class RequestMetrics:

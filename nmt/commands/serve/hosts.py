@@ -79,11 +79,20 @@ class HostCheck:
             if not self.hosts.allows_host(host):
                 why = f"Host {_shown(host)}: not a name of this service: to allow it, start with --allowed-host NAME"
                 return JSONResponse({"error": why}, 421, _CLOSE)
-        for origin in headers.getlist("origin"):
+        origins = headers.getlist("origin")
+        if not origins and _is_part_of_another_page(headers):
+            return JSONResponse({"error": "pages of other sites may not use this service"}, 403, _CLOSE)
+        for origin in origins:
             if not self.hosts.allows_origin(origin, hosts[0] if hosts else None):
                 why = f"Origin {_shown(origin)}: pages of other sites may not use this service"
                 return JSONResponse({"error": why}, 403, _CLOSE)
         return None
+
+
+def _is_part_of_another_page(headers: Headers) -> bool:
+    """Whether a page of another site loads this as a picture, a script or a frame. Browsers send no `Origin` with that,
+    but these (W3C, Fetch Metadata Request Headers); a link that was clicked is a document."""
+    return headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-dest") != "document"
 
 
 def check_names(names: Sequence[str]) -> None:

@@ -1,26 +1,20 @@
 """Requests to /translate and their answers, in our own format or LibreTranslate's."""
 
-import email
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
-from urllib.parse import parse_qsl
+from typing import Any, ClassVar, Protocol
 
+from nmt.commands.serve import fields as request_fields
 from nmt.commands.serve.batching import DECIMALS, MAX_ANSWER, NBest
-from nmt.config.language_codes import normal
+from nmt.commands.serve.detection import Detected, detect
+from nmt.commands.serve.fields import Received, RequestError
+from nmt.commands.serve.html_text import HtmlText
+from nmt.config.language_codes import matching
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.decoding.translator import Translation
 from nmt.errors import NmtError
-
-
-class RequestError(Exception):
-    """An HTTP status of 400 or more and a message of one line; close: do not wait for the rest of the request."""
-
-    def __init__(self, status: int, message: str, *, close: bool = False):
-        super().__init__(message)
-        self.status, self.close = status, close
 
 
 @dataclass(frozen=True)
@@ -56,6 +50,10 @@ class NmtRequest:
     token_scores: ClassVar[bool] = True  # in the answer
     count_field: ClassVar[str] = "n_best"  # the field for the number of translations
 
+    @property
+    def characters(self) -> int:
+        return sum(map(len, self.lines))
+
     def answer(self, n_best: NBest) -> bytes:
         """The answer as JSON. It makes no single long call to `json`, which would block the other threads."""
         lines = (",".join(map(self._translation, translations)) for translations in n_best)
@@ -71,14 +69,42 @@ class NmtRequest:
         return f"{{{','.join(f'{_json(name)}:{value}' for name, value in fields.items())}}}"
 
 
+class Text(Protocol):
+    """A text of a request: lines that are translated separately, and how their translations are put together."""
+
+    @property
+    def lines(self) -> Sequence[str]: ...
+    @property
+    def characters(self) -> int: ...
+    def join(self, translations: Sequence[str]) -> str: ...
+
+
+@dataclass(frozen=True)
+class PlainText:
+    """A text whose line breaks are kept."""
+
+    lines: list[str]
+
+    @classmethod
+    def of(cls, text: str) -> "PlainText":
+        return cls(re.split("\r\n|\r|\n", text))
+
+    @property
+    def characters(self) -> int:
+        return sum(map(len, self.lines))
+
+    def join(self, translations: Sequence[str]) -> str:
+        return "\n".join(translations)
+
+
 @dataclass(frozen=True)
 class LibreTranslateRequest:
-    """{"q": "…" or ["…", …], "source", "target", "format", "alternatives", "api_key"}. Line breaks are kept."""
+    """{"q": "…" or ["…", …], "source", "target", "format", "alternatives", "api_key"}."""
 
-    texts: list[list[str]]  # the lines of each text
+    texts: Sequence[Text]
     is_list: bool  # `q` was a list, so the answer has lists
     n_best: int
-    detected: str | None  # the source language, if the request had `auto`
+    detected: Detected | None  # the source language, if the request had `auto`
     languages: LanguagePair | None = None  # None: the model has one pair
     alignment: ClassVar[bool] = False
     token_scores: ClassVar[bool] = False
@@ -86,28 +112,32 @@ class LibreTranslateRequest:
 
     @property
     def lines(self) -> list[str]:
-        return [line for text in self.texts for line in text]
+        return [line for text in self.texts for line in text.lines]
+
+    @property
+    def characters(self) -> int:
+        return sum(text.characters for text in self.texts)
 
     def answer(self, n_best: NBest) -> bytes:
         """The answer as JSON."""
         texts: list[list[str]] = []  # the translations of each text, best first
         for text in self.texts:
-            lines, n_best = n_best[: len(text)], n_best[len(text) :]
+            lines, n_best = n_best[: len(text.lines)], n_best[len(text.lines) :]
             # A line without words has only one translation, the empty one, which every rank uses.
-            texts.append([
-                "\n".join(line[min(rank, len(line) - 1)].text for line in lines) for rank in range(max(map(len, lines)))
-            ])  # fmt: skip
+            ranks = range(max(map(len, lines), default=1))
+            texts.append([text.join([line[min(rank, len(line) - 1)].text for line in lines]) for rank in ranks])
         answer: dict[str, Any] = {"translatedText": self._one_or_all([best for best, *_ in texts])}
         if self.n_best > 1:
             answer["alternatives"] = self._one_or_all([others for _, *others in texts])
         if self.detected:
-            # Nothing is detected: it is the only language that the model translates from, or the first.
-            answer["detectedLanguage"] = self._one_or_all([{"language": self.detected, "confidence": 0}] * len(texts))
+            answer["detectedLanguage"] = self._one_or_all([self.detected._asdict()] * len(texts))
         return _json(answer).encode()
 
     def _one_or_all(self, values: list[Any]) -> Any:
         return values if self.is_list else values[0]
 
+
+_OLD_CODES = {"pb": "pt-BR", "zt": "zh-Hant"}  # as LibreTranslate had them before, and still takes them
 
 TranslationRequest = NmtRequest | LibreTranslateRequest
 
@@ -124,17 +154,34 @@ def _matrix(alignment: list[list[float]] | None) -> str:
     return f"[{','.join(_json([round(weight, DECIMALS) for weight in row]) for row in alignment)}]"
 
 
-def parse(
-    content_type: str, body: bytes, languages: LanguagePairs, limits: Limits, beam_size: int
-) -> TranslationRequest:
-    """The request in a body. Raises RequestError if it is not valid or too large."""
-    fields = _fields(content_type, body)
-    request = _libretranslate(fields, languages, beam_size) if "q" in fields else _own(fields, languages)
-    lines, characters = len(request.lines), sum(map(len, request.lines))
-    for count, name, limit in ((lines, "lines", limits.lines), (characters, "characters", limits.characters)):
-        if count > limit:
-            raise RequestError(413, f"{count} {name}, more than {limit}: send fewer in one request")
+def parse(received: Received, languages: LanguagePairs, limits: Limits, beam_size: int) -> TranslationRequest:
+    """The request for a translation. Raises RequestError if it is not valid or too large."""
+    fields = request_fields.read(received, limits.body)
+    if fields.keys() & {"q", "source", "target"}:
+        request: TranslationRequest = _libretranslate(fields, languages, limits, beam_size)
+    else:
+        request = _own(fields, languages)
+    _check(len(request.lines), "lines", limits.lines)
+    _check(request.characters, "characters", limits.characters)
     return request
+
+
+def parse_detection(received: Received, languages: LanguagePairs, limits: Limits) -> list[Detected]:
+    """LibreTranslate's answer to the request for the language of a text: at most three, and the first in any case.
+    Raises RequestError as `parse` does."""
+    fields = request_fields.read(received, limits.body)
+    if not fields.get("q"):
+        raise RequestError(400, "Invalid request: missing q parameter")
+    texts, _ = _texts("q", fields["q"])
+    _check(sum(map(len, texts)), "characters", limits.characters)
+    lines = [line for text in texts for line in PlainText.of(text).lines]
+    best, *others = detect(lines, list(dict.fromkeys([*languages.sources, *languages.targets])))
+    return [best, *(one for one in others[:2] if one.confidence)]
+
+
+def _check(count: int, name: str, limit: int) -> None:
+    if count > limit:
+        raise RequestError(413, f"{count} {name}, more than {limit}: send fewer in one request")
 
 
 def _own(fields: Mapping[str, Any], languages: LanguagePairs) -> NmtRequest:
@@ -162,35 +209,52 @@ def _chosen(languages: LanguagePairs, to: str | None, from_: str | None) -> Lang
     return pair if languages.several else None
 
 
-def _libretranslate(fields: Mapping[str, Any], languages: LanguagePairs, beam_size: int) -> LibreTranslateRequest:
+def _libretranslate(
+    fields: Mapping[str, Any], languages: LanguagePairs, limits: Limits, beam_size: int
+) -> LibreTranslateRequest:
     for name in ("q", "source", "target"):
         if not fields.get(name):
             raise RequestError(400, f"Invalid request: missing {name} parameter")
-    for name, known in (("source", languages.sources), ("target", languages.targets)):
-        code = str(fields[name])
-        if (name, code) != ("source", "auto") and normal(code) not in map(normal, known):
-            several = "is" if len(known) == 1 else "can be"
-            raise RequestError(
-                400, f"{name}: {code} is not supported: this model's {name} {several} {', '.join(known)}"
-            )
-    source = str(fields["source"])
-    pair = _chosen(languages, str(fields["target"]), None if source == "auto" else source)
-    if fields.get("format") not in (None, "", "text"):
-        raise RequestError(400, f"format: {fields['format']} is not supported: send plain text and format: text")
-    texts, is_list = _texts("q", fields["q"])
-    alternatives = _integer(fields, "alternatives", least=0)
+    asked, is_list = _texts("q", fields["q"])
+    as_html = _is_html(fields)
+    if as_html:
+        _check(sum(map(len, asked)), "characters", limits.characters)  # before they are read
+    texts: list[Text] = [HtmlText(text) if as_html else PlainText.of(text) for text in asked]
+    target = _language(fields, "target", languages.targets)
+    if fields["source"] == "auto":
+        detected: Detected | None = (found := _source(texts, languages, target))
+        source = found.language
+    else:
+        detected, source = None, _language(fields, "source", languages.sources)
     return LibreTranslateRequest(
-        texts=[re.split("\r\n|\r|\n", text) for text in texts],
+        texts=texts,
         is_list=is_list,
-        n_best=min(1 + alternatives, beam_size),  # clients accept fewer than they ask for
-        detected=_first_source(languages, pair) if source == "auto" else None,
-        languages=pair,
+        n_best=min(1 + _integer(fields, "alternatives", least=0), beam_size),  # clients accept fewer
+        detected=detected,
+        languages=_chosen(languages, target, source),
     )
 
 
-def _first_source(languages: LanguagePairs, pair: LanguagePair | None) -> str:
-    """The only source of the pair's target, or the first."""
-    return next(one.source for one in languages.pairs if pair is None or one.target == pair.target)
+def _is_html(fields: Mapping[str, Any]) -> bool:
+    wanted = fields.get("format") or "text"
+    if wanted not in ("text", "html"):
+        raise RequestError(400, f"format: {str(wanted)[:40]} is not supported: send text or html")
+    return bool(wanted == "html")
+
+
+def _language(fields: Mapping[str, Any], name: str, known: list[str]) -> str:
+    """The language of a field, as the model writes it."""
+    code = str(fields[name])
+    if found := matching(code, known) or matching(_OLD_CODES.get(code, code), known):
+        return found
+    several = "is" if len(known) == 1 else "can be"
+    raise RequestError(400, f"{name}: {code[:40]} is not supported: this model's {name} {several} {', '.join(known)}")
+
+
+def _source(texts: Sequence[Text], languages: LanguagePairs, target: str) -> Detected:
+    """The likeliest source of those with this target, of all texts together, as LibreTranslate does it."""
+    known = [pair.source for pair in languages.pairs if pair.target == target]
+    return detect([line for text in texts for line in text.lines], known)[0]
 
 
 def _texts(name: str, value: Any) -> tuple[list[str], bool]:
@@ -204,8 +268,10 @@ def _texts(name: str, value: Any) -> tuple[list[str], bool]:
 
 
 def _integer(fields: Mapping[str, Any], name: str, least: int) -> int:
-    """An integer, in a form as text; `least` if the field is missing."""
+    """An integer, in a form as text; `least` if the field is missing or has no value."""
     value = fields.get(name, least)
+    if value == "":
+        return least
     if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
@@ -222,44 +288,3 @@ def _boolean(fields: Mapping[str, Any], name: str) -> bool:
 
 def _wrong(name: str, expected: str, value: Any) -> RequestError:
     return RequestError(400, f"{name}: expected {expected}, not {json.dumps(value)[:40]}")
-
-
-def _fields(content_type: str, body: bytes) -> dict[str, Any]:
-    """The fields of a body, which is JSON unless its content type is a form. All texts can be written in UTF-8."""
-    kind = content_type.partition(";")[0].strip().lower()
-    try:
-        if kind == "application/x-www-form-urlencoded":
-            fields: Any = _once(parse_qsl(body.decode(), keep_blank_values=True, errors="strict"))
-        elif kind == "multipart/form-data":
-            fields = _multipart(content_type, body)
-        else:
-            fields = json.loads(body, object_pairs_hook=_once)
-        json.dumps(fields, ensure_ascii=False).encode()
-    except UnicodeEncodeError:  # JSON's \ud800, which no answer could repeat
-        raise RequestError(400, "the body has half of a surrogate pair, which is not a character") from None
-    except (ValueError, RecursionError):
-        raise RequestError(400, f"the body is not valid {kind or 'JSON'} in UTF-8") from None
-    if not isinstance(fields, dict):
-        raise RequestError(400, "the body is not a JSON object")
-    return fields
-
-
-def _multipart(content_type: str, body: bytes) -> dict[str, Any]:
-    """The fields of a form that is sent as a MIME message."""
-    message = email.message_from_bytes(b"Content-Type: %s\r\n\r\n%s" % (content_type.encode("latin-1"), body))
-    fields = list[tuple[str, Any]]()
-    for part in message.walk():
-        name, payload = part.get_param("name", header="content-disposition"), part.get_payload(decode=True)
-        if isinstance(name, str) and isinstance(payload, bytes):
-            fields.append((name, payload.decode()))
-    return _once(fields)
-
-
-def _once(fields: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Fields by name. Raises RequestError for a name that is given twice: one of the two would be ignored."""
-    named = dict(fields)
-    if len(named) < len(fields):
-        names = [name for name, _ in fields]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise RequestError(400, f"{twice[:40]} is given twice: send several texts as a list in JSON")
-    return named

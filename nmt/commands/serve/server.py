@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 import uvicorn
+from fastapi import FastAPI
 
 from nmt.commands.serve import app
 from nmt.commands.serve.batching import BatchingQueue
@@ -22,6 +23,7 @@ from nmt.errors import NmtError
 log = logging.getLogger("nmt")
 
 _SHUTDOWN = 30  # most seconds for the last requests
+_HEADERS = 16 * 1024  # most bytes of the headers, beside the query
 
 
 def serve(
@@ -52,15 +54,26 @@ def serve(
         # uvicorn handles the signals while it runs, and then raises them again for the handlers from before.
         before = signal.signal(signal.SIGTERM, lambda *_: None)
         try:
-            settings = uvicorn.Config(
-                service, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=_SHUTDOWN
-            )
-            _Server(settings).run(sockets=[listening])
+            _Server(settings(service, limits)).run(sockets=[listening])
         finally:
             signal.signal(signal.SIGTERM, before)
     finally:
         queue.close()
         listening.close()
+
+
+def settings(service: FastAPI, limits: Limits, shutdown: int = _SHUTDOWN) -> uvicorn.Config:
+    """The server's settings: a query may be as long as a body, and nothing of it is logged. shutdown: the most seconds
+    for the last requests."""
+    return uvicorn.Config(
+        service,
+        http="h11",  # the one with a limit for the headers
+        h11_max_incomplete_event_size=limits.body + _HEADERS,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=shutdown,
+    )
 
 
 class _Server(uvicorn.Server):

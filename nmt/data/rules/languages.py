@@ -224,9 +224,27 @@ class LanguageIdentifier:
         root = np.sqrt(lengths, dtype=np.float32)
         return (others - scores[:, expected].max(axis=1)) * root / (lengths.astype(np.float32) + 60)
 
+    def probabilities(self, lines: Sequence[str]) -> npt.NDArray[np.float32]:
+        """The probability of each language, [lines, languages], as the library computes it: it divides by the root of
+        the length before it normalizes, as in `doubt`."""
+        scores, lengths = self.scores(lines)
+        scores /= np.sqrt(np.maximum(lengths, 1), dtype=np.float32)[:, None]
+        scores = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return scores / scores.sum(axis=1, keepdims=True)
+
     def names(self, scores: npt.NDArray[np.float32]) -> list[str]:
         """The most likely language of each line."""
         return [self.languages[best] for best in scores.argmax(axis=1)]
+
+    def named(self, code: str) -> npt.NDArray[np.bool_]:
+        """Which columns are of the language itself; none if the identifier does not know it."""
+        try:
+            one = language(code)
+        except NmtError:
+            return np.zeros(len(self.languages), np.bool_)
+        names = [one, _macrolanguage(one)]
+        name = next((name for name in names if name in self.languages), "")
+        return np.array([known == name for known in self.languages])
 
     def _columns(self, code: str) -> npt.NDArray[np.bool_]:
         """Which columns are of the language, or of one that is much like it."""

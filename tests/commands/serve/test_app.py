@@ -77,7 +77,7 @@ def test_errors_are_json_with_a_line() -> None:
             (served.post({"text": "a" * 201}), 413, "201 characters, more than 200"),
             (served.post({"text": "a" * 100_000}), 413, "bytes: send less in one request"),
             (served.get("/nowhere"), 404, "Not Found"),
-            (served.get("/translate"), 405, "Method Not Allowed"),
+            (served.get("/suggest"), 405, "Method Not Allowed"),
         ):
             assert answer.status == status
             assert list(answer.json) == ["error"] and words in answer.json["error"]
@@ -266,9 +266,23 @@ def test_pages_of_other_sites_may_send_nothing() -> None:
             assert served.post({"text": "one"}, Origin=origin, Host=here).status == 200
 
 
+def test_pages_of_other_sites_may_not_load_a_translation_as_a_picture() -> None:
+    """For which browsers send no `Origin`."""
+    translator = Gated()
+    with service(translator) as (served, _):
+        path = "/translate?q=one&source=en&target=de"
+
+        def status(site: str, dest: str) -> int:
+            return served.get(path, **{"Sec-Fetch-Site": site, "Sec-Fetch-Dest": dest}).status
+
+        assert [status("cross-site", dest) for dest in ("image", "script", "iframe", "empty")] == [403] * 4
+        assert translator.calls == []
+        assert status("cross-site", "document") == status("same-origin", "empty") == status("none", "document") == 200
+
+
 def test_browsers_guess_no_type() -> None:
     with service(Gated()) as (served, _):
-        answers = [served.get(path) for path in ("/", "/languages", "/metrics", "/nowhere", "/translate")]
+        answers = [served.get(path) for path in ("/", "/languages", "/metrics", "/nowhere", "/detect")]
         answers += [served.post({"text": "one"}), served.post({}), served.get("/", Host="evil.example")]
         assert [answer.headers["x-content-type-options"] for answer in answers] == ["nosniff"] * len(answers)
 

@@ -1,12 +1,17 @@
 """Bodies of requests in both shapes, and their answers."""
 
+import gzip
 import json
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from nmt.commands.serve.requests import LibreTranslateRequest, Limits, NmtRequest, RequestError, parse
+from nmt.commands.serve import requests
+from nmt.commands.serve.detection import Detected
+from nmt.commands.serve.fields import Received, RequestError, read
+from nmt.commands.serve.requests import LibreTranslateRequest, Limits, NmtRequest, PlainText, parse
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.decoding.translator import Translation
 
@@ -17,7 +22,11 @@ LIBRE = {"source": "en", "target": "de"}
 
 
 def asked(fields: object, limits: Limits | None = None) -> Any:
-    return parse(JSON, json.dumps(fields).encode(), LANGUAGES, limits or Limits(), beam_size=3)
+    return received(Received(json.dumps(fields).encode(), JSON), limits)
+
+
+def received(request: Received, limits: Limits | None = None) -> Any:
+    return parse(request, LANGUAGES, limits or Limits(), beam_size=3)
 
 
 def one(text: str) -> Translation:
@@ -57,7 +66,7 @@ def test_no_call_for_json_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_libretranslates_shape() -> None:
     request = asked(LIBRE | {"q": "a\r\nb\n\nc", "format": "text", "api_key": "", "whatever": 1})
-    assert request == LibreTranslateRequest([["a", "b", "", "c"]], is_list=False, n_best=1, detected=None)
+    assert request == LibreTranslateRequest([PlainText(["a", "b", "", "c"])], is_list=False, n_best=1, detected=None)
     assert request.lines == ["a", "b", "", "c"]
     answer = json.loads(request.answer([[one(text)] for text in ("A", "B", "", "C")]))
     assert answer == {"translatedText": "A\nB\n\nC"}
@@ -65,13 +74,27 @@ def test_libretranslates_shape() -> None:
 
 def test_libretranslates_lists_alternatives_and_detection() -> None:
     request = asked({"q": ["a\n", "b"], "source": "auto", "target": "DE", "alternatives": 1})
-    assert request == LibreTranslateRequest([["a", ""], ["b"]], is_list=True, n_best=2, detected="en")
+    found = Detected("en", request.detected.confidence)
+    texts = [PlainText(["a", ""]), PlainText(["b"])]
+    assert request == LibreTranslateRequest(texts, is_list=True, n_best=2, detected=found)
     assert json.loads(request.answer([[one("A"), one("AA")], [one("")], [one("B"), one("BB")]])) == {
         "translatedText": ["A\n", "B"],
         "alternatives": [["AA\n"], ["BB"]],
-        "detectedLanguage": [{"language": "en", "confidence": 0}] * 2,
+        "detectedLanguage": [{"language": "en", "confidence": found.confidence}] * 2,
     }
     assert asked(LIBRE | {"q": "a", "alternatives": 99}).n_best == 3
+
+
+def test_old_codes_of_libretranslate() -> None:
+    many = LanguagePairs((LanguagePair("en", "pt-BR"), LanguagePair("en", "pt-PT"), LanguagePair("zh-Hant", "pt-PT")))
+    body = json.dumps({"q": "a", "source": "zt", "target": "pb"}).encode()
+    assert parse(Received(body), many, Limits(), beam_size=1).languages == ("zh-Hant", "pt-BR")
+
+
+def test_html_that_is_too_long_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "HtmlText", lambda _: pytest.fail("it was read"))
+    with pytest.raises(RequestError, match="11 characters, more than 10"):
+        asked(LIBRE | {"q": "<" * 11, "format": "html"}, Limits(characters=10))
 
 
 @pytest.mark.parametrize(
@@ -91,9 +114,9 @@ def test_libretranslates_lists_alternatives_and_detection() -> None:
     ],
 )  # fmt: skip
 def test_forms(content_type: str, body: bytes) -> None:
-    found = parse(content_type, body, LANGUAGES, Limits(), beam_size=3)
-    assert found == LibreTranslateRequest([["dög &", "cat"]], is_list=False, n_best=3, detected=None)
-    own = parse(FORM, b"text=a&n_best=2&alignment=true", LANGUAGES, Limits(), beam_size=3)
+    found = received(Received(body, content_type))
+    assert found == LibreTranslateRequest([PlainText(["dög &", "cat"])], is_list=False, n_best=3, detected=None)
+    own = received(Received(b"text=a&n_best=2&alignment=true", FORM))
     assert own == NmtRequest(["a"], 2, True)
 
 
@@ -131,7 +154,7 @@ def test_forms(content_type: str, body: bytes) -> None:
             {"q": "a", "source": ["en"], "target": "de"},
             "source: ['en'] is not supported: this model's source is en",
         ),
-        ({"q": "a", "format": "html"} | LIBRE, "format: html is not supported: send plain text and format: text"),
+        ({"q": "a", "format": "pdf"} | LIBRE, "format: pdf is not supported: send text or html"),
         ({"q": {"a": 1}} | LIBRE, 'q: expected a text or a list of texts, not {"a": 1}'),
     ],
 )
@@ -143,11 +166,11 @@ def test_what_cannot_be_meant(fields: object, message: str) -> None:
 
 @pytest.mark.parametrize(
     ("content_type", "body"),
-    [(JSON, b""), (JSON, b"{"), (JSON, b'{"text": "\xff"}'), (JSON, b"[" * 100_000), (FORM, b"q=%ff")],
+    [(JSON, b"{"), (JSON, b"x"), (JSON, b'{"text": "\xff"}'), (JSON, b"[" * 100_000), (FORM, b"q=%ff")],
 )
 def test_bodies_that_cannot_be_read(content_type: str, body: bytes) -> None:
     with pytest.raises(RequestError, match=r"^the body is not valid application/[a-z-]+ in UTF-8$"):
-        parse(content_type, body, LANGUAGES, Limits(), beam_size=3)
+        received(Received(body, content_type))
 
 
 @pytest.mark.parametrize(
@@ -163,7 +186,7 @@ def test_bodies_that_cannot_be_read(content_type: str, body: bytes) -> None:
 )
 def test_no_text_is_left_out_because_another_has_its_name(content_type: str, body: bytes) -> None:
     with pytest.raises(RequestError, match=r"^q is given twice: send several texts as a list in JSON$"):
-        parse(content_type, body, LANGUAGES, Limits(), beam_size=3)
+        received(Received(body, content_type))
 
 
 def test_limits() -> None:
@@ -179,3 +202,14 @@ def test_limits() -> None:
         assert refused.value.status == 413
     longest = json.dumps({"text": ["\U0001f600" * 20_000] + [""] * 255, "n_best": 4})
     assert len(longest) < Limits().body
+
+
+def test_a_small_body_does_not_become_a_large_one_in_memory() -> None:
+    bomb = gzip.compress(b" " * 10**7)
+    tracemalloc.start()
+    try:
+        with pytest.raises(RequestError, match="the body has more than 1000 bytes"):
+            read(Received(bomb, JSON, "gzip"), 1000)
+        assert tracemalloc.get_traced_memory()[1] < 10**6
+    finally:
+        tracemalloc.stop()

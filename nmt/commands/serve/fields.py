@@ -1,0 +1,115 @@
+"""The fields of a request, from its query and its body: JSON or a form, compressed or not."""
+
+import email
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+_FORM, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
+# `wbits` of zlib. By RFC 9110, deflate has a zlib header; some clients send it without.
+_WINDOWS = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}
+
+
+class RequestError(Exception):
+    """An HTTP status of 400 or more and a message of one line; close: do not wait for the rest of the request."""
+
+    def __init__(self, status: int, message: str, *, close: bool = False):
+        super().__init__(message)
+        self.status, self.close = status, close
+
+
+@dataclass(frozen=True)
+class Received:
+    """A request as it was sent."""
+
+    body: bytes = b""
+    content_type: str = ""
+    content_encoding: str = ""
+    query: bytes = b""
+
+
+def read(received: Received, limit: int) -> dict[str, Any]:
+    """The fields by name, without those that are null. All texts can be written in UTF-8.
+
+    limit: the most bytes of the body, decompressed. Raises RequestError, also for a name that is given twice: one of
+    the two would be ignored.
+    """
+    fields = [*_query(received.query).items()]
+    if body := _decompressed(received.body, received.content_encoding, limit):
+        fields += _body(received.content_type, body).items()
+    return _once([(name, value) for name, value in fields if value is not None])
+
+
+def _decompressed(body: bytes, encoding: str, limit: int) -> bytes:
+    encoding = encoding.strip().lower()
+    if encoding in ("", "identity"):
+        return body
+    if encoding not in _WINDOWS:
+        raise RequestError(415, f"Content-Encoding {encoding[:40]}: send the body as gzip, as deflate or as it is")
+    for window in _WINDOWS[encoding]:
+        unpacking = zlib.decompressobj(window)
+        try:
+            unpacked = unpacking.decompress(body, limit + 1)
+        except zlib.error:
+            continue
+        if len(unpacked) > limit:
+            raise RequestError(413, f"the body has more than {limit} bytes: send less in one request")
+        if unpacking.eof and not unpacking.unused_data:
+            return unpacked
+    raise RequestError(400, f"the body is not complete and valid {encoding}")
+
+
+def _query(query: bytes) -> dict[str, Any]:
+    try:
+        return _form(query)
+    except ValueError:
+        raise RequestError(400, "the query is not valid UTF-8, percent-encoded") from None
+
+
+def _body(content_type: str, body: bytes) -> dict[str, Any]:
+    """The fields of a body, which is JSON unless its content type is a form. `curl -d '{…}'` sends JSON as a form."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind == _FORM and body.lstrip().startswith(b"{"):
+        kind = ""
+    try:
+        if kind == _FORM:
+            fields: Any = _form(body)
+        elif kind == _MULTIPART:
+            fields = _multipart(content_type, body)
+        else:
+            fields = json.loads(body, object_pairs_hook=_once)
+        json.dumps(fields, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # JSON's \ud800, which no answer could repeat
+        raise RequestError(400, "the body has half of a surrogate pair, which is not a character") from None
+    except (ValueError, RecursionError):
+        raise RequestError(400, f"the body is not valid {kind or 'JSON'} in UTF-8") from None
+    if not isinstance(fields, dict):
+        raise RequestError(400, "the body is not a JSON object")
+    return fields
+
+
+def _form(text: bytes) -> dict[str, Any]:
+    return _once(parse_qsl(text.decode(), keep_blank_values=True, errors="strict"))
+
+
+def _multipart(content_type: str, body: bytes) -> dict[str, Any]:
+    """The fields of a form that is sent as a MIME message."""
+    message = email.message_from_bytes(b"Content-Type: %s\r\n\r\n%s" % (content_type.encode("latin-1"), body))
+    fields = list[tuple[str, Any]]()
+    for part in message.walk():
+        name, payload = part.get_param("name", header="content-disposition"), part.get_payload(decode=True)
+        if isinstance(name, str) and isinstance(payload, bytes):
+            fields.append((name, payload.decode()))
+    return _once(fields)
+
+
+def _once(fields: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    named = dict(fields)
+    if len(named) < len(fields):
+        names = [name for name, _ in fields]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise RequestError(400, f"{twice[:40]} is given twice: send several texts as a list in JSON")
+    return named

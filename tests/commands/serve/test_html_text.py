@@ -1,0 +1,163 @@
+"""The text of HTML: what of it is translated, and that the rest stays as it is."""
+
+import re
+from html import unescape
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.commands.serve.html_text import HtmlText
+
+GERMAN = {
+    "A dog runs.": "Ein Hund läuft.",
+    "A": "Ein",
+    "dog": "Hund.",
+    "Two dogs. A cat.": "Zwei Hunde. Eine Katze.",
+    "Run nmt train now.": "Starte jetzt nmt train.",
+    "A cat sits.": "Hier sitzt eine.",
+    "red": "rot",
+    "y & red z": "<y> rot & z",
+    "Run NMT train now.": "Starte jetzt nmt train.",
+    "A very big or big dog.": "Ein sehr groß Hund.",
+    "very big": "sehr groß",
+    "big": "groß",
+    "A big hog.": "Ein riesengroß Schwein.",
+    "A big bog.": "Ein großes Moor.",
+    "A dog or dog.": "Ein Hund oder Hund.",
+    "The thing": "Das Ding",
+    "The thing hangs.": "Da hängt das Ding.",
+    "Run Anna!": "Lauf, Anna!",
+    "a < b": "B > A",
+    "runs.": "läuft.",
+    "thing": "东西",
+    "A thing hangs.": "一个东西挂着。",
+    "cat": "Katze",
+    "A red dog and a cat.": "Eine Katze und ein Hund, der rot ist.",
+    "x & y": "<x> & y",
+}
+
+
+def translated(html: str) -> str:
+    text = HtmlText(html)
+    return text.join([GERMAN.get(line, line.upper()) for line in text.lines])
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("Two dogs. A cat.", "Zwei Hunde. Eine Katze."),
+        ("<p>A dog\n  runs.</p> <p> dog</p>", "<p>Ein Hund läuft.</p> <p> Hund.</p>"),
+        ("<p>A <b>dog</b> runs.</p>", "<p>Ein <b>Hund</b> läuft.</p>"),
+        ("<p>A <a href='x?a=1&b'><b>dog</b></a> runs.", "<p>Ein <a href='x?a=1&b'><b>Hund</b></a> läuft."),
+        (  # in another order
+            "A <i>red</i> <b>dog</b> and a <u>cat</u>.",
+            "Eine <u>Katze</u> und ein <b>Hund</b>, der <i>rot</i> ist.",
+        ),
+        ("Run <code>nmt train</code> now.", "Starte jetzt <code>nmt train</code>."),
+        ("A <b>cat</b> sits.", "Ein <b>Katze</b> SITS."),  # the whole does not contain the translation of its part
+        (" A <b> dog</b> <i>runs.</i> ", " Ein <b>Hund</b> <i>läuft.</i> "),
+        ("\n<i>A</i> dog <b>runs. </b>\n", "\n<i>Ein</i> Hund <b>läuft.</b>\n"),
+        ("A <b>thing</b> hangs.", "一个<b>东西</b>挂着。"),
+        ("y &amp; <b>red</b> z", "&lt;y&gt; <b>rot</b> &amp; z"),
+        ("Run <code>NMT  train</code> now.", "Starte jetzt <code>NMT  train</code>."),
+        ("A <b>very big</b> or <i>big</i> dog.", "Ein <b>sehr groß</b> OR <i>groß</i> DOG."),  # one is in the other
+        ("A <b>dog</b> or dog.", "Ein <b>Hund.</b> OR DOG."),  # which one?
+        ("A <b>dog <i>runs.</i></b>", "Ein <b>Hund. <i>läuft.</i></b>"),  # more in an element than one text
+        ("A <b><i>dog</i> runs.</b>", "Ein <b><i>Hund.</i> läuft.</b>"),
+        ("A dog <b>runs.", "A DOG <b>läuft."),  # where does it end?
+        ("A <i>big</i> hog.", "Ein <i>groß</i> HOG."),
+        ("A <i>big</i> bog.", "Ein <i>groß</i> BOG."),  # not a whole word
+        ("<i>The thing</i> hangs.", "Da hängt <i>das Ding</i>."),
+        ("Run <b>Anna</b>!", "Lauf, <b>Anna</b>!"),  # a name, whatever it becomes alone
+        ("A <b></b>dog", "Ein <b></b>Hund."),
+        ("A <b>dog <i>runs</i></b>.", "Ein <b>Hund. <i>RUNS</i></b>."),
+        ("A dog<br>runs", "A DOG<br>RUNS"),
+        ("x &amp; y", "&lt;x&gt; &amp; y"),
+        ("<p title='dog &amp; cat' >dog</P >", "<p title='dog &amp; cat' >Hund.</P >"),
+        ("a < b<br>", "B &gt; A<br>"),
+        ("a < b", "B &gt; A"),
+        ("<!-- dog --><!DOCTYPE html><?dog?>dog", "<!-- dog --><!DOCTYPE html><?dog?>Hund."),
+        ("<script>if (a<dog) x()</script><style>dog{}</style>", "<script>if (a<dog) x()</script><style>dog{}</style>"),
+        ("<p translate='no'>dog <b translate=yes>dog</b></p>", "<p translate='no'>dog <b translate=yes>Hund.</b></p>"),
+        ("<p translate='no'><i>dog</p><p>dog", "<p translate='no'><i>dog</p><p>Hund."),
+        ("<pre>dog\n  dog\n</pre>", "<pre>Hund.\n  Hund.\n</pre>"),
+        ("<p>12 &nbsp;&euro;</p>", "<p>12 &nbsp;&euro;</p>"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_tags_stay_and_text_is_translated(html: str, expected: str) -> None:
+    assert translated(html) == expected
+
+
+def test_only_what_can_be_placed_is_translated_twice() -> None:
+    assert HtmlText("A <b> </b>dog <p><i>A dog</i> <b>runs</b></p> <b>A dog</b>").lines == [
+        "A",
+        "dog",
+        "A dog",
+        "runs",
+        "A dog",
+    ]
+    assert HtmlText("A <b>dog</b> 3").lines == ["A", "dog", "A dog 3"]
+
+
+class _Tags(HTMLParser):
+    def __init__(self, html: str):
+        super().__init__()
+        self.tags: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.append(f"{tag} {attrs}")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.tags.append(f"/{tag}")
+
+
+PIECES = [
+    "<b>",
+    "</b>",
+    "<i class='a>b'>",
+    "</i>",
+    "<p>",
+    "</p>",
+    "<br/>",
+    "<pre>",
+    "</pre>",
+    "a",
+    " b ",
+    "\n",
+    "&amp;",
+]
+PIECES += ["&lt;", "&", "<", ">", "é", "<!-- c -->", "<code>", "</code>", "1", ".", "<p translate=no>"]
+
+
+@given(st.lists(st.sampled_from(PIECES)).map("".join))
+def test_what_is_not_changed_comes_back(html: str) -> None:
+    """With each line as its own translation, the text is the same but for the length of white space, and so are the
+    tags."""
+    same = (text := HtmlText(html)).join(text.lines)
+    plain = [re.sub(r"[\s|]+", " ", unescape(re.sub("<[^<]*?>", "|", one))) for one in (html, same)]
+    assert sorted(_Tags(same).tags) == sorted(_Tags(html).tags)
+    if "<" not in re.sub("<[a-z/!][^<]*>", "", html):
+        assert plain[0] == plain[1]
+
+
+@given(st.lists(st.sampled_from(PIECES)).map("".join))
+def test_a_translation_is_never_markup(html: str) -> None:
+    text = HtmlText(html)
+    assert sorted(_Tags(text.join(["<hr>&quot;</b>"] * len(text.lines))).tags) == sorted(_Tags(html).tags)
+
+
+@pytest.mark.parametrize("end", ["", ">", '">'])
+def test_the_end_of_a_tag_is_not_looked_for_again_and_again(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parser would look through the rest of the text at each `<`, which took five seconds."""
+    looks, look = list[int](), HTMLParser.check_for_whole_start_tag
+    monkeypatch.setattr(
+        HTMLParser, "check_for_whole_start_tag", lambda self, start: looks.append(start) or look(self, start)
+    )
+    html = "<a " * 100 + end
+    assert HtmlText(html).join(["x"]).count("a") in (0, 100)
+    assert len(looks) <= html.count(">")
