@@ -1,12 +1,12 @@
 """What the training data holds and what was dropped from it: the counts of each corpus, and the report on them."""
 
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from nmt.data.rules.judge import MEANINGS
 from nmt.errors import NmtError
+from nmt.files.notes import shown
 from nmt.files.table import table
 
 
@@ -43,14 +43,6 @@ class SideChanges:
             name: tuple((one, n) for one, n in recorded[name]) for name in ("removed_characters", "lost_characters")
         }
         return cls(**{**recorded, **lists})
-
-
-def shown(characters: Sequence[tuple[str, int]], most: int = 5) -> str:
-    """Characters by code and name, each with how often it is."""
-    names = [
-        f"U+{ord(one):04X} {unicodedata.name(one, '')}".strip() + f" {count:,}" for one, count in characters[:most]
-    ]
-    return ", ".join([*names, "…"] if len(characters) > most else names)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from nmt.files.text import file_digest, opened, read_lines
 
 LINES = [f"{number} größer 😀" for number in range(3000)]
 CONTENT = "".join(f"{line}\n" for line in LINES).encode()
-KINDS = {".gz": "gzip", ".xz": "xz", ".zst": "Zstandard"}
+KINDS = {".gz": "gzip", ".xz": "xz", ".bz2": "bzip2", ".zst": "Zstandard"}
 
 
 def test_the_endings_are_those_that_are_tested() -> None:
@@ -86,8 +86,8 @@ def test_memory_is_bounded(tmp_path: Path, ending: str, monkeypatch: pytest.Monk
     largest = 0
     real: Callable[..., Any] = compression._library
 
-    def measured(path: Path) -> Any:
-        new, error_type = real(path)
+    def measured(ending: str, path: Path) -> Any:
+        new, error_type = real(ending, path)
 
         class Measured:
             def __init__(self) -> None:
