@@ -49,7 +49,9 @@ def _arrow_texts(
         table = table.flatten()  # a struct `translation` of `en` and `de`: translation.en, translation.de
     found = list(zip(table.column_names, table.columns, strict=True))
     columns = {name: column for name, column in found if not types.is_map(column.type)}
-    lookups = {}  # a map `translation` with the keys `en` and `de`, as a struct
+    lookups: dict[
+        str, tuple[pyarrow.ChunkedArray, str]
+    ] = {}  # a map `translation` with the keys `en` and `de`, as a struct
     for name, column in found:
         if types.is_map(column.type):
             keys = keys_of_maps.setdefault(name, {})

@@ -11,7 +11,7 @@ from nmt.config import schema
 from nmt.data import arrow_tables, delimited_tables, opus, sacrebleu_sets, table_layout, tables, tmx
 from nmt.errors import NmtError, current_folder, no_such_file
 from nmt.files import compression
-from nmt.files.notes import Note, say_once
+from nmt.files.notes import say_once
 from nmt.files.text import Digests, file_digest, line_pairs
 
 Pair = tuple[str, str]  # source sentence, target sentence

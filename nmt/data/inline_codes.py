@@ -1,9 +1,9 @@
 """Codes of a document's format inside the text of a translation memory: which of them stand between two words.
 
-TMX has `bpt`, `ept`, `it`, `ph` and `ut`, with `sub` in them. What they enclose is markup, such as `<br/>`, and no text.
-Most codes are left out, for they may stand inside of a word. A code that breaks the line, or that stands for white
-space, becomes a line break, which is then read as a space. `x`, of XLIFF, becomes a space between words, for nothing
-tells what it stands for.
+TMX has `bpt`, `ept`, `it`, `ph` and `ut`, with `sub` in them. What they enclose is markup, such as `<br/>`, and no
+text. Most codes are left out, for they may stand inside of a word. A code that breaks the line, or that stands for
+white space, becomes a line break, which is then read as a space. `x`, of XLIFF, becomes a space between words, for
+nothing tells what it stands for.
 """
 
 import html

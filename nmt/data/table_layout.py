@@ -11,6 +11,7 @@ In ordinary text with quotes the first is wrong after a few lines. The whole fil
 lines. In a `.csv` file quotes always quote.
 """
 
+import codecs
 import csv
 import io
 import re
@@ -271,6 +272,7 @@ def _rows_of_bytes(blocks: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
     number, row, start = 0, b"", 0
     for block in blocks:
         block = block.replace(b"\r\n", b"\n")
+        block = block if number else block.removeprefix(codecs.BOM_UTF8)
         if not row and b'"' not in block:
             yield block, number + 1
             number += block.count(b"\n")

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 _LOOKED_AT = 1 << 16  # bytes, at most
 _ORDERS = ("utf-16-le", "utf-16-be")
-# The share of text that may be control characters, of the bytes in UTF-8 or the characters in UTF-16. UTF-16 has a byte below 32 in each character of
-# the scripts up to Georgian, and a NUL in each space and line end of any script.
+# The share of text that may be control characters: of the bytes in UTF-8, of the characters in UTF-16. UTF-16 has a
+# byte below 32 in each character of the scripts up to Georgian, and a NUL in each space and line end of any script.
 _MOST_CONTROLS = 0.05
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r"))
 _FEWEST_LATIN = 4  # characters below U+0100 that are needed to recognise UTF-16

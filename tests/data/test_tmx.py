@@ -72,7 +72,8 @@ def nothing_was_logged_before() -> Iterator[None]:
         ('one<ph type="lb"/>two <ph type="x-LineBreak"/>three<ph type="pb"> </ph> four', "one two three four"),
         ("one<ph>&lt;br/&gt;</ph>two<ph> </ph>three<ph>&amp;nbsp;</ph>four<it>\\n</it>five", "one two three four five"),
         ('one<ut>\\line </ut>two<bpt i="1">&lt;/p&gt;&lt;p class="a"&gt;</bpt>three', "one two three"),
-        ('b<bpt i="1">&lt;b&gt;</bpt>ol<ept i="1">&lt;/b&gt;</ept>d<ph>\\pard</ph>er<ph type="fnote"> <sub>x</sub>.</ph>s', "bolders"),
+        ('b<bpt i="1">&lt;b&gt;</bpt>ol<ept i="1">&lt;/b&gt;</ept>d<ph>\\pard</ph>er<ph> <sub>x</sub>.</ph>s',
+         "bolders"),
         ('one<x id="1"/><x id="2"/>two, <x id="3"/>three<x id="4"/>.<x ctype="lb"/>', "one two, three."),
     ],
 )  # fmt: skip
@@ -110,7 +111,10 @@ def test_characters_that_xml_does_not_allow(
 ) -> None:
     """They are left out and counted, wherever the file is cut into blocks; the rest stays as it is."""
     monkeypatch.setattr(tmx, "_BLOCK_BYTES", block)
-    segment = "o&#x1F;ne\x1f\x00&#0;\x0btwo\ufffe &#xD800;&#55357;&#xFFFF;thr&#x1FFFFF;ee 😀&#x1F600;&#xE4;&#10;\x7f\ufffd&amp;#x1F;"
+    segment = (
+        "o&#x1F;ne\x1f\x00&#0;\x0btwo\ufffe &#xD800;&#55357;&#xFFFF;thr&#x1FFFFF;ee "
+        "😀&#x1F600;&#xE4;&#10;\x7f\ufffd&amp;#x1F;"
+    )
     content = memory(*[unit(en=segment, de="b&#12;c")] * 20, head='<?xml version="1.0"?>').encode(encoding)
     said = list[str]()
     (tmp_path / "a.tmx").write_bytes(content)

@@ -37,6 +37,27 @@ def test_lines_and_digest(tmp_path: Path, ending: str, monkeypatch: pytest.Monke
         assert digests == {path: file_digest(path)}
 
 
+@pytest.mark.parametrize("ending", COMPRESS)
+@pytest.mark.parametrize("name", ["text", "text.txt", "text.GZ", "text.zst"])
+def test_what_a_file_is_compressed_with_is_in_its_content(
+    tmp_path: Path, ending: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever its name; one that says something else is told."""
+    caplog.set_level("INFO", "nmt")
+    path = tmp_path / name
+    path.write_bytes(COMPRESS[ending](CONTENT))
+    assert list(read_lines(path)) == LINES
+    told = f"{path}: is compressed with {KINDS[ending]}, though its name does not end in {ending}"
+    assert caplog.messages == ([] if name.lower().endswith(ending) else [told])
+
+
+def test_text_that_begins_as_compressed_files_do_is_text(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    for text in ("BZh9 is a level", "BZh", "PK", "\x1f"):
+        path.write_text(text, encoding="utf-8")
+        assert list(read_lines(path)) == [text]
+
+
 def test_padding_between_streams_of_xz(tmp_path: Path) -> None:
     path = tmp_path / "text.xz"
     path.write_bytes(COMPRESS[".xz"](CONTENT) + bytes(8) + COMPRESS[".xz"](b"more") + bytes(4))
