@@ -102,10 +102,9 @@ def test_prepared_once_and_found_again(run: Config, caplog: pytest.LogCaptureFix
 
 
 def test_how_files_are_read_is_in_the_report_also_of_data_found_again(run: Config, tmp_path: Path) -> None:
-    """A table of a spreadsheet and a memory with characters that XML does not allow: what is trained on is their text."""
-    text = list(
-        zip(*(read_lines(Path(str(one))) for one in (run.data.train[0].source, run.data.train[0].target)), strict=True)
-    )
+    """A table of a spreadsheet and a memory with characters that XML does not allow: their text is trained on."""
+    files = run.data.train[0].source, run.data.train[0].target
+    text = list(zip(*(read_lines(Path(str(file))) for file in files), strict=True))
     table, memory = tmp_path / "a.tsv", tmp_path / "a.tmx"
     table.write_text("en\tde\n" + "".join(f'"{one}\n"\t"{other}"\n' for one, other in text), encoding="utf-8")
     units = "".join(
