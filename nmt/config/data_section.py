@@ -48,13 +48,13 @@ class Corpus:
     sacrebleu: str | None = setting(None, "for validation: a test set that sacreBLEU downloads, such as `wmt14/full`")
     source_column: str | None = setting(
         None,
-        "column of the source; null: `translation.en`, `en` (the language) or `source`; in .tsv without headings `1`; in .tmx a "
-        "language code, such as `en-GB`; null: `en` or the first `en-…`",
+        "column of the source; null: `translation.en`, `en` (the language) or `source`; in .tsv without headings "
+        "`1`; in .tmx a language code, such as `en-GB`; null: `en` or the first `en-…`",
     )
     target_column: str | None = setting(
         None,
-        "column of the target; null: `translation.de`, `de` (the language) or `target`; in .tsv without headings `2`; in .tmx a "
-        "language code, such as `de-AT`; null: `de` or the first `de-…`",
+        "column of the target; null: `translation.de`, `de` (the language) or `target`; in .tsv without headings "
+        "`2`; in .tmx a language code, such as `de-AT`; null: `de` or the first `de-…`",
     )
 
     languages: tuple[str, str] | None = setting(
