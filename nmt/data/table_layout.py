@@ -88,6 +88,7 @@ def _layout(
     else:
         quoted, remark = _has_quoted_fields(path)
         remarks += [remark] if remark else []
+    _check_line_ends(path, delimiter)
     first = next(rows(read_lines(path), delimiter, quoted, before, path), (0, []))[1]
     found = _named_columns(first, named, languages, path)
     if found is None:
@@ -116,6 +117,22 @@ def rows(
                 yield skipped + reader.line_num, row
     except csv.Error as error:
         raise NmtError(f"{path}:{skipped + reader.line_num}: not CSV: {error}: correct the quotes") from None
+
+
+def width(row: Sequence[str]) -> int:
+    """The number of columns of a row, without empty ones at its end."""
+    return next((number for number in range(len(row), 0, -1) if row[number - 1]), 0)
+
+
+def _check_line_ends(path: Path, delimiter: str) -> None:
+    """Raise NmtError for a file whose rows end with carriage returns alone, as those of old Macs: it has one line."""
+    lines = list(islice(read_lines(path), 2))
+    if (
+        len(lines) == 1
+        and "\r" in (line := lines[0].rstrip("\r"))
+        and all(delimiter in one for one in line.split("\r"))
+    ):
+        raise NmtError(f"{path}: its lines end with carriage returns alone: save it again, with line feeds")
 
 
 def _plain(named: tuple[str | None, str | None], path: Path, first: Sequence[str]) -> Layout:
@@ -169,20 +186,21 @@ def _delimiter(path: Path) -> tuple[str, int]:
         return given[1], 1  # as Excel writes for itself
     problem = ""
     for delimiter in _DELIMITERS:
-        widths = list[tuple[int, int]]()
+        _check_line_ends(path, delimiter)
+        table = list[tuple[int, list[str]]]()
         try:
-            widths += ((number, len(row)) for number, row in rows(iter(lines), delimiter, True, 0, path))
+            for row in rows(iter(lines), delimiter, True, 0, path):
+                table.append(row)
         except NmtError as error:
-            if len(lines) < _LINES:  # otherwise a field may have been cut
+            if not table or len(lines) < _LINES:  # otherwise a field may have been cut
                 problem = problem or str(error)
                 continue
-        if not widths:
+        columns = len(table[0][1]) if table else 0
+        wider = next(((number, width(cells)) for number, cells in table if width(cells) > columns), None)
+        if not table or (columns > 1 and wider is None):
             return delimiter, 0
-        wider = next((one for one in widths if one[1] > widths[0][1]), None)
-        if widths[0][1] > 1 and wider is None:
-            return delimiter, 0
-        if widths[0][1] > 1 and wider:
-            problem = too_wide(path, *wider, widths[0][1], delimiter)
+        if columns > 1 and wider:
+            problem = too_wide(path, *wider, columns, delimiter)
     raise NmtError(problem or f"{path}:1: one column: separate columns by a comma, a semicolon or a tab")
 
 

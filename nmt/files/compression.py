@@ -31,7 +31,10 @@ ENDINGS = tuple(_KINDS)
 BLOCK_BYTES = 1 << 20
 # After "BZh" and the level: of a first block, or of the end of an empty file. Text may begin with "BZh".
 _BZIP2_BLOCKS = (b"1AY&SY", b"\x17rE8P\x90")
-_ZIP = b"PK\x03\x04"
+_DOCUMENTS = {
+    b"PK\x03\x04": "a ZIP archive, as .xlsx and .docx are",
+    b"\xd0\xcf\x11\xe0": "a document of Office, as .xls is",
+}
 
 
 def ending_of(path: Path) -> str:
@@ -55,14 +58,15 @@ def decompressed(file: BinaryIO, path: Path) -> Iterator[BinaryIO]:
     """The content of an open file whose path is `path`; the file itself if neither its first bytes nor its name are
     those of a compressed file. A name that does not fit the bytes is said.
 
-    Raises NmtError if the file is damaged or ends too early, if it is a ZIP archive, and if a library that reads it is
-    not installed.
+    Raises NmtError if the file is damaged or ends too early, if it is a document and no text, and if a library that
+    reads it is not installed.
     """
     file = cast(BinaryIO, buffered := peekable(file))
     start, named = buffered.peek(10)[:10], ending_of(path)
     ending = _ending_by_content(start) or named
-    if start.startswith(_ZIP):
-        raise NmtError(f"{path}: a ZIP archive, as .xlsx and .docx are: unpack it, or save what it holds as text")
+    for begin, what in _DOCUMENTS.items():
+        if start.startswith(begin):
+            raise NmtError(f"{path}: {what}: save what it holds as text")
     if not ending:
         yield file
         return
@@ -75,8 +79,8 @@ def decompressed(file: BinaryIO, path: Path) -> Iterator[BinaryIO]:
         else:
             new_decompressor, error_type = _library(ending, path)
             # The decompressor of .xz does not tell a short file of another kind from one that ends too early.
-            begin = _KINDS[ending].start if ending == ".xz" else b""
-            content = _Decompressed(file, new_decompressor, error_type, begin)
+            first = _KINDS[ending].start if ending == ".xz" else b""
+            content = _Decompressed(file, new_decompressor, error_type, first)
             yield cast(BinaryIO, io.BufferedReader(content, BLOCK_BYTES))
     except (gzip.BadGzipFile, EOFError, zlib.error, _DamagedError) as error:
         kind = _KINDS[ending].name

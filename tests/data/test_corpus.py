@@ -279,7 +279,7 @@ def test_a_corpus_without_pairs_is_named_with_its_files(tmp_path: Path) -> None:
         ("a.jsonl", b'{"translation": null}\n', {"target_column": "q", "source_column": "translation"},
          "no target column 'q'; there are 'translation': correct target_column"),
         ("a.txt", b"a,b\n", {}, "a.txt: its name must end in .tsv, .csv"),
-        ("a.tsv", b"PK\3\4\x14\0", {}, "a.tsv: a ZIP archive, as .xlsx and .docx are"),
+        ("a.tsv", b"PK\3\4\x14\0", {}, "a.tsv: a ZIP archive, as .xlsx and .docx are: save"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_table(

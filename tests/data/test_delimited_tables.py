@@ -104,8 +104,10 @@ def test_what_a_library_for_csv_writes_is_what_is_read(
         ('one,eins\n"two, or ""three""","zwei\nZeilen"\n', {}, [("one", "eins"), ('two, or "three"', "zwei Zeilen")]),
         ("Hello, you;Hallo, du\none, two;eins\n", {}, [("Hello, you", "Hallo, du"), ("one, two", "eins")]),
         ("sep=,\na;b,c\n", {}, [("a;b", "c")]),
-        ("id,Englisch,Deutsch\n1,a,b\n2,c\n\n", {"source_column": "englisch", "target_column": "Deutsch"},
-         [("a", "b"), ("c", "")]),
+        ("a,\nb,c\n", {}, [("a", ""), ("b", "c")]),
+        ('"a;b","c"\n' * 999 + '"d\ne","f"\n', {}, [*[("a;b", "c")] * 999, ("d e", "f")]),  # cut after 1,000 lines
+        ("id,Englisch,Deutsch\n1,a,b\n2,c\n\n,,,,\n", {"source_column": "englisch", "target_column": "Deutsch"},
+         [("a", "b"), ("c", ""), ("", "")]),
         ("id,en,de\n1,a,b\n", {"source_column": "3", "target_column": "2"}, [("de", "en"), ("b", "a")]),
     ],
 )  # fmt: skip
@@ -124,6 +126,7 @@ def test_csv(tmp_path: Path, content: str, columns: dict[str, str], pairs: Pairs
         ('a,b\n"c" d,e\n', {}, r"a.csv:2: not CSV: .* expected after .*: correct the quotes"),
         ('a,b\n"c,d\n', {}, r"a.csv:2: not CSV: unexpected end of data: correct the quotes"),
         ("a,b\n" * 2000 + "c,d,e\n", {}, "a.csv:2001: 3 columns"),
+        ("en,de\ra,b\r", {}, "a.csv: its lines end with carriage returns alone: save it again, with line feeds"),
         ("en,x\na,b\n", {"target_column": "y"}, "no column 'y': columns of a .csv file are numbered from 1, or named "
          "as in its first line, which has 'en', 'x'"),
     ],
