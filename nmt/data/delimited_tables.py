@@ -30,6 +30,6 @@ def delimited_pairs(
                 columns = f"no column {needed}: the line has {len(fields)}"
                 raise NmtError(f"{path}:{number}: {columns}; a tab separates columns")
             fields += [""] * (needed - len(fields))
-        elif most is not None and (columns := table_layout.width(fields)) > most:
-            raise NmtError(table_layout.too_wide(path, number, columns, most, layout.delimiter))
+        elif most is not None and (found := table_layout.width(fields)) > most:
+            raise NmtError(table_layout.too_wide(path, number, found, most, layout.delimiter))
         yield one_line(fields[source]), one_line(fields[target])
