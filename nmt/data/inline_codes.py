@@ -9,6 +9,7 @@ nothing tells what it stands for.
 import html
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 NAMES = {"bpt", "ept", "it", "ph", "sub", "ut"}
 PLACEHOLDER = "x"
@@ -52,11 +53,17 @@ class Code:
 
     def replacement(self) -> str:
         """What the text has in place of the code; see `joined`."""
-        types = (self._attributes.get(name, "") for name in _ATTRIBUTES_OF_TYPE)
-        texts = ("".join(self._text), *(self._attributes.get(name, "") for name in _ATTRIBUTES_OF_TEXT))
-        if any(map(_is_break, types)) or any(map(_separates, texts)):
+        given = self._attributes
+        types = tuple(given[name] for name in _ATTRIBUTES_OF_TYPE if name in given)
+        texts = ("".join(self._text), *(given[name] for name in _ATTRIBUTES_OF_TEXT if name in given))
+        if _is_between_words(types, texts):
             return _BREAK
         return _UNKNOWN if self._name == PLACEHOLDER else ""
+
+
+@lru_cache  # most codes of a file are alike
+def _is_between_words(types: tuple[str, ...], texts: tuple[str, ...]) -> bool:
+    return any(map(_is_break, types)) or any(map(_separates, texts))
 
 
 def _is_break(kind: str) -> bool:

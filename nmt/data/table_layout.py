@@ -54,6 +54,11 @@ class Layout(NamedTuple):
     remarks: tuple[str, ...] = ()
 
     @property
+    def needed(self) -> int:
+        """How many columns a row must have."""
+        return max(self.source, self.target) + 1
+
+    @property
     def key(self) -> list[str]:
         """What the text of a file depends on besides its content and the columns that the corpus names, for the
         fingerprint: nothing for plain text without headings."""

@@ -14,7 +14,7 @@ _ENCODING = re.compile(rb"""\s*<\?xml[^>]*?encoding\s*=\s*["']([\w.-]+)""")
 _CONTROLS = b"[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f]"  # in UTF-8 and in the encodings of one byte per character
 _REFERENCE = b"&#(?:x[0-9A-Fa-f]{1,8}|[0-9]{1,8});"
 # U+FFFE, U+FFFF and halves of surrogate pairs, as a careless program writes them in UTF-8.
-_IN_UTF8 = b"\\xef\\xbf[\\xbe\\xbf]|\\xed[\\xa0-\\xbf][\\x80-\\xbf]"
+_IN_UTF8 = [b"\xef\xbf[\xbe\xbf]", b"\xed[\xa0-\xbf][\x80-\xbf]"]
 _BREAKS = "\v\f"  # line and page breaks in a word processor: they become a space
 _MOST_WITHOUT_TAG = 1 << 20  # bytes
 
@@ -31,14 +31,18 @@ class AllowedCharacters:
         rest = self._stream.read(max(size, _START))
         declared = _ENCODING.match(rest.removeprefix(b"\xef\xbb\xbf"))
         is_utf8 = declared is None or declared[1].lower() in (b"utf-8", b"utf8", b"utf-16", b"us-ascii")
-        wrong = re.compile(b"|".join([_CONTROLS, _REFERENCE, *[_IN_UTF8] * is_utf8]))
+        # Each is searched for by itself: one that begins with a certain byte is found ten times as fast.
+        wrong = [*map(re.compile, [_CONTROLS, _REFERENCE, *_IN_UTF8 * is_utf8])]
         while rest:
             block = self._stream.read(size)
             # What is searched for has no ">": it may be cut in two only where there is none.
             end = rest.rfind(b">") + 1 if block else 0
             if not end and (not block or len(rest) > _MOST_WITHOUT_TAG):
                 end = len(rest)
-            yield wrong.sub(self._replacement, rest[:end])
+            found = rest[:end]
+            for kind in wrong:
+                found = kind.sub(self._replacement, found)
+            yield found
             rest = rest[end:] + block
 
     def _replacement(self, found: re.Match[bytes]) -> bytes:
