@@ -55,10 +55,11 @@ class AllowedCharacters:
     def report(self, note: Note) -> None:
         """Note how many characters were left out."""
         if self._left_out:
+            most_first = sorted(self._left_out.items(), key=lambda one: (-one[1], one[0]))
             number = counted(total := self._left_out.total(), "character", "characters")
             note(
                 f"{number} that XML does not allow {'are' if total > 1 else 'is'} left out (a line or page break of a "
-                f"word processor becomes a space): {shown(self._left_out.most_common())}"
+                f"word processor becomes a space): {shown(most_first)}"
             )
 
 

@@ -122,7 +122,7 @@ def test_characters_that_xml_does_not_allow(
     assert found == [("one two three 😀😀ä \x7f\ufffd&#x1F;", "b c")] * 20
     assert said == [
         "220 characters that XML does not allow are left out (a line or page break of a word processor becomes a "
-        "space): U+001F 40, U+0000 40, U+000B 20, U+FFFE 20, U+D800 20, …"
+        "space): U+0000 40, U+001F 40, U+000B 20, U+000C 20, U+D800 20, …"
     ]
 
 
