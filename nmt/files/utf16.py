@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 _LOOKED_AT = 1 << 16  # bytes, at most
 _ORDERS = ("utf-16-le", "utf-16-be")
-# The share of text that may be control characters: of the bytes in UTF-8, of the characters in UTF-16. UTF-16 has a
-# byte below 32 in each character of the scripts up to Georgian, and a NUL in each space and line end of any script.
-_MOST_CONTROLS = 0.05
-_CONTROLS = bytes(set(range(32)) - set(b"\t\n\r"))
+_MOST_ODD = 0.05  # the share of characters that may be control characters, or mean nothing
+# The share of the bytes of spaces and line feeds that must be such characters in UTF-16 too: all, but for characters
+# such as U+0420 and U+2019.
+_SPACES_KEPT = 0.5
 _FEWEST_LATIN = 4  # characters below U+0100 that are needed to recognise UTF-16
 
 
@@ -45,30 +45,33 @@ def order_of(start: bytes) -> str | None:
         return "utf-16-be"
     if b"\0" not in start:
         return None
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(start)
-    except UnicodeDecodeError:
-        pass
-    else:
-        controls = len(start) - len(start.translate(None, _CONTROLS))
-        if controls <= _MOST_CONTROLS * len(start):
-            return None
-    found = {order: _latin(start, order) for order in _ORDERS}
+    is_utf8 = _decoded(start, "utf-8") is not None
+    found = {order: _latin(start, order, is_utf8) for order in _ORDERS}
     best = max(_ORDERS, key=lambda order: found[order])
     return best if found[best] >= _FEWEST_LATIN else None
 
 
-def _latin(start: bytes, order: str) -> int:
-    """The number of characters below U+0100 if these bytes can be text in this encoding; otherwise 0."""
-    try:
-        text = codecs.getincrementaldecoder(order)().decode(start)
-    except UnicodeDecodeError:
+def _latin(start: bytes, order: str, is_utf8: bool) -> int:
+    """The number of characters below U+0100 if these bytes can be text in this encoding; otherwise 0. is_utf8: whether
+    they can be text in UTF-8, in which a NUL is a character like any other."""
+    text = _decoded(start, order)
+    if text is None:
+        return 0
+    if is_utf8 and any(_SPACES_KEPT * start.count(one.encode()) > text.count(one) for one in " \n"):
         return 0
     # Hardly a control character or a code point that means nothing: the other order of bytes gives many.
     odd = {one for one in set(text) if unicodedata.category(one) in ("Cc", "Cn", "Cs") and one not in "\t\n\r\v\f"}
-    if sum(map(odd.__contains__, text)) > _MOST_CONTROLS * len(text):
+    if sum(map(odd.__contains__, text)) > _MOST_ODD * len(text):
         return 0
     return sum(one < "\u0100" for one in text)
+
+
+def _decoded(start: bytes, encoding: str) -> str | None:
+    """The text, without a last character that is cut off; None if it is in another encoding."""
+    try:
+        return codecs.getincrementaldecoder(encoding)().decode(start)
+    except UnicodeDecodeError:
+        return None
 
 
 class _Recoded(io.RawIOBase):

@@ -66,5 +66,10 @@ def test_utf8_is_not_taken_for_utf16(lines: list[str]) -> None:
 
 def test_random_bytes_and_padded_fields_are_not_utf16() -> None:
     dice = random.Random(1)
-    for content in (dice.randbytes(5000), b"name\0\0\0\0other\0\0\0" * 50, b"plain text of UTF-8 " * 50 + b"a\0" * 4):
+    for content in (
+        dice.randbytes(5000),
+        b"name\0\0\0\0other\0\0\0" * 50,
+        b"plain text of UTF-8 " * 50 + b"a\0" * 4,
+        b"one\0two 12\n" * 50,
+    ):
         assert order_of(content) is None
