@@ -10,9 +10,9 @@ from pathlib import Path
 from nmt.config import schema
 from nmt.data import arrow_tables, delimited_tables, opus, sacrebleu_sets, table_layout, tables, tmx
 from nmt.errors import NmtError, current_folder, no_such_file
-from nmt.files import compression
+from nmt.files import compression, utf16
 from nmt.files.notes import say_once
-from nmt.files.text import Digests, file_digest, line_pairs
+from nmt.files.text import Digests, file_digest, line_pairs, opened
 
 Pair = tuple[str, str]  # source sentence, target sentence
 
@@ -87,12 +87,21 @@ def _kind(path: Path) -> str:
 def _reading(path: Path, corpus: schema.Corpus, data: schema.DataConfig, digest: str) -> list[str]:
     """What the text of a file depends on besides its content and the settings, for the fingerprint: nothing for files
     that an earlier version read in the same way."""
-    match _kind(path):
+    match _kind(path) if corpus.file else "":
         case ".tsv" | ".csv":
-            return table_layout.layout_of(path, corpus, data).key
+            return [*table_layout.layout_of(path, corpus, data).key, *_utf16(path)]
         case ".tmx":
             return tmx.reading(path, digest)
-    return []
+        case ".parquet":
+            return []
+    return _utf16(path)
+
+
+def _utf16(path: Path) -> list[str]:
+    """The encoding of text if it is UTF-16."""
+    with opened(path) as stream:
+        order = utf16.order_of_stream(stream)
+    return [] if order is None else [order]
 
 
 def _text_files(corpus: schema.Corpus, data: schema.DataConfig) -> tuple[Path, Path]:
@@ -158,7 +167,8 @@ def fingerprint(
         content.append(found := digest(path := Path(corpus.file)))
         content += _reading(path, corpus, data.as_read(corpus), found)
     else:
-        content += map(digest, _text_files(corpus, data.as_read(corpus)))
+        for path in _text_files(corpus, data.as_read(corpus)):
+            content += [found := digest(path), *_reading(path, corpus, data, found)]
     if corpus.scores:
         content.append(digest(Path(corpus.scores)))
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -26,14 +26,23 @@ def as_utf8(stream: BinaryIO, name: str) -> BinaryIO:
     are without a byte order mark is said, with `name` for the stream. Reading raises NmtError where it is not
     UTF-16."""
     stream = cast(BinaryIO, peekable(stream))
-    order = order_of(start := cast(io.BufferedReader, stream).peek(_LOOKED_AT)[:_LOOKED_AT])
+    order = order_of_stream(stream)
     if order is None:
         return stream
-    if marked := start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if marked := _start(stream).startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         stream.read(2)
     if not marked:
         say_once(f"{name}: is UTF-16 without a byte order mark: read so")
     return cast(BinaryIO, io.BufferedReader(_Recoded(stream, order, name), BLOCK_BYTES))
+
+
+def order_of_stream(stream: BinaryIO) -> str | None:
+    """`order_of` the first bytes of a stream, which are read again by whoever reads on."""
+    return order_of(_start(stream))
+
+
+def _start(stream: BinaryIO) -> bytes:
+    return peekable(stream).peek(_LOOKED_AT)[:_LOOKED_AT]
 
 
 def order_of(start: bytes) -> str | None:

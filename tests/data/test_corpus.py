@@ -2,6 +2,7 @@
 
 import builtins
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -22,7 +23,7 @@ from nmt.data import corpus as corpora
 from nmt.data.arrow_tables import BATCH_ROWS
 from nmt.data.corpus import read_pairs
 from nmt.errors import NmtError
-from nmt.files.text import blocks_of_lines, decoded_lines, read_lines
+from nmt.files.text import blocks_of_lines, decoded_lines, file_digest, read_lines
 
 PAIRS = [("a dog runs .", "ein Hund rennt ."), ("", "leer"), ("größer 😀", "\u2028\u0085\x0c\x1c\v\r mitten")]
 # What other ways of splitting lines would stumble over; of control characters, "\n" alone ends a line.
@@ -402,6 +403,14 @@ def test_fingerprint_follows_content_and_reading_alone(tmp_path: Path) -> None:
     assert fingerprint(Corpus(file=table), "train") != fingerprint(Corpus(file=table, target_column="3"), "train")
     with pytest.raises(NmtError, match="missing: no such file"):
         fingerprint(Corpus(source=source, target=str(tmp_path / "missing")), "train")
+
+
+def test_the_fingerprint_of_text_in_utf8_is_that_of_its_bytes(tmp_path: Path) -> None:
+    """As in an earlier version, which read UTF-16 as text full of NUL."""
+    for encoding, same in (("utf-8", True), ("utf-16-le", False)):
+        path = write(tmp_path / "s", "größer\n".encode(encoding))
+        old = hashlib.sha256(json.dumps([None, None, *[file_digest(Path(path))] * 2]).encode()).hexdigest()
+        assert (fingerprint(Corpus(source=path, target=path), "train") == old) == same
 
 
 def test_fingerprint_of_a_hub_folder(tmp_path: Path) -> None:
