@@ -29,9 +29,9 @@ def as_utf8(stream: BinaryIO, name: str) -> BinaryIO:
     order = order_of_stream(stream)
     if order is None:
         return stream
-    if marked := _start(stream).startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if _start(stream).startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         stream.read(2)
-    if not marked:
+    else:
         say_once(f"{name}: is UTF-16 without a byte order mark: read so")
     return cast(BinaryIO, io.BufferedReader(_Recoded(stream, order, name), BLOCK_BYTES))
 
