@@ -25,15 +25,16 @@ class Corpus:
         {source: train.en, target: train.fr, languages: [en, fr]}
         {source: train.en, target: train.fr, languages: [en, fr], reversed: true}
 
-    Text files, .tsv, .jsonl and .tmx may be compressed: their names then end in .gz, .xz or .zst.
+    Text files, .tsv, .csv, .jsonl and .tmx may be compressed with gzip, xz, bzip2 or Zstandard.
 
-    Columns are named by dotted paths, so `translation.en` finds `{translation: {en: …}}`; those of a .tsv file
-    are numbered from 1; those of a .tmx file, of OPUS and of sacreBLEU are language codes."""
+    Columns are named by dotted paths, so `translation.en` finds `{translation: {en: …}}`; those of a .tsv or .csv file
+    are numbered from 1, or named as in its first line; those of a .tmx file, of OPUS and of sacreBLEU are language
+    codes."""
 
     source: str | None = setting(None, "text file of source sentences, one per line", path=True)
     target: str | None = setting(None, "text file of target sentences, aligned with `source`", path=True)
     file: str | None = setting(
-        None, "file of both sides: .tsv, .jsonl, .parquet, or .tmx (a translation memory)", path=True
+        None, "file of both sides: .tsv, .csv, .jsonl, .parquet, or .tmx (a translation memory)", path=True
     )
     hub: str | None = setting(None, "dataset on the Hugging Face hub, or a local folder in its formats", path=True)
     name: str | None = setting(
@@ -47,13 +48,13 @@ class Corpus:
     sacrebleu: str | None = setting(None, "for validation: a test set that sacreBLEU downloads, such as `wmt14/full`")
     source_column: str | None = setting(
         None,
-        "column of the source; null: `translation.en`, `en` (the language) or `source`; in .tsv `1`; in .tmx a "
-        "language code, such as `en-GB`; null: `en` or the first `en-…`",
+        "column of the source; null: `translation.en`, `en` (the language) or `source`; in .tsv without headings "
+        "`1`; in .tmx a language code, such as `en-GB`; null: `en` or the first `en-…`",
     )
     target_column: str | None = setting(
         None,
-        "column of the target; null: `translation.de`, `de` (the language) or `target`; in .tsv `2`; in .tmx a "
-        "language code, such as `de-AT`; null: `de` or the first `de-…`",
+        "column of the target; null: `translation.de`, `de` (the language) or `target`; in .tsv without headings "
+        "`2`; in .tmx a language code, such as `de-AT`; null: `de` or the first `de-…`",
     )
 
     languages: tuple[str, str] | None = setting(

@@ -2,6 +2,19 @@
 
 from collections.abc import Sequence
 
+_ENGLISH_NAMES = {
+    "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "ca": "Catalan", "cs": "Czech", "da": "Danish",
+    "de": "German", "el": "Greek", "en": "English", "eo": "Esperanto", "es": "Spanish", "et": "Estonian",
+    "eu": "Basque", "fa": "Persian", "fi": "Finnish", "fr": "French", "ga": "Irish", "gl": "Galician",
+    "gu": "Gujarati", "he": "Hebrew", "hi": "Hindi", "hr": "Croatian", "hu": "Hungarian", "id": "Indonesian",
+    "is": "Icelandic", "it": "Italian", "ja": "Japanese", "ka": "Georgian", "kk": "Kazakh", "ko": "Korean",
+    "lt": "Lithuanian", "lv": "Latvian", "ms": "Malay", "mt": "Maltese", "nb": "Norwegian Bokmål", "nl": "Dutch",
+    "no": "Norwegian", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sk": "Slovak",
+    "sl": "Slovenian", "sq": "Albanian", "sr": "Serbian", "sv": "Swedish", "sw": "Swahili", "ta": "Tamil",
+    "te": "Telugu", "th": "Thai", "tl": "Tagalog", "tr": "Turkish", "uk": "Ukrainian", "ur": "Urdu",
+    "vi": "Vietnamese", "zh": "Chinese",
+}  # fmt: skip
+
 
 def normal(code: str) -> str:
     """A code by which languages are compared: `zh-tw` of `zh_TW`."""
@@ -11,6 +24,11 @@ def normal(code: str) -> str:
 def base(code: str) -> str:
     """The language alone: `zh` of `zh-CN` and of `zh_TW`."""
     return normal(code).partition("-")[0]
+
+
+def english_name(code: str) -> str:
+    """The English name of a language: by the first part of the code, so `pt-BR` is Portuguese. Else the code itself."""
+    return _ENGLISH_NAMES.get(base(code), code)
 
 
 def matching(code: str, known: Sequence[str]) -> str | None:

@@ -15,6 +15,7 @@ from nmt.files.text import file_digest, reading
 if TYPE_CHECKING:
     import pyarrow
 
+_TEXT_TYPES = {"string", "large_string", "string_view", "null"}
 BATCH_ROWS = 2000  # rows of an Arrow table that become text at a time
 
 
@@ -32,23 +33,39 @@ def hub_pairs(corpus: schema.Corpus, data: schema.DataConfig, default_split: str
 def _pairs(
     tables: "Iterator[pyarrow.Table]", corpus: schema.Corpus, data: schema.DataConfig
 ) -> Iterator[tuple[str, str]]:
+    keys_of_maps: dict[str, dict[str, None]] = {}
     for table in tables:
-        yield from zip(*_arrow_texts(table, corpus, data), strict=True)
+        yield from zip(*_arrow_texts(table, corpus, data, keys_of_maps), strict=True)
 
 
-def _arrow_texts(table: "pyarrow.Table", corpus: schema.Corpus, data: schema.DataConfig) -> Iterator[list[str]]:
-    """The texts of the source column, then those of the target column."""
-    from pyarrow import types
+def _arrow_texts(
+    table: "pyarrow.Table", corpus: schema.Corpus, data: schema.DataConfig, keys_of_maps: dict[str, dict[str, None]]
+) -> Iterator[list[str]]:
+    """The texts of the source column, then those of the target column. keys_of_maps: of each column of maps, the keys
+    that it had so far."""
+    from pyarrow import compute, types
 
     while any(types.is_struct(field.type) for field in table.schema):
         table = table.flatten()  # a struct `translation` of `en` and `de`: translation.en, translation.de
-    for name in column_names(table.column_names, corpus, data, corpus.label):
-        if table.column_names.count(name) > 1:
+    found = list(zip(table.column_names, table.columns, strict=True))
+    columns = {name: column for name, column in found if not types.is_map(column.type)}
+    lookups: dict[
+        str, tuple[pyarrow.ChunkedArray, str]
+    ] = {}  # a map `translation` with the keys `en` and `de`, as a struct
+    for name, column in found:
+        if types.is_map(column.type):
+            keys = keys_of_maps.setdefault(name, {})
+            for chunk in column.chunks:
+                keys |= dict.fromkeys(map(str, compute.unique(chunk.keys).to_pylist()))
+            lookups |= {f"{name}.{key}": (column, key) for key in keys}
+    names = [*(name for name, column in found if name in columns), *lookups]
+    for name in column_names(names, corpus, data, corpus.label):
+        if names.count(name) > 1:
             raise NmtError(f"{corpus.label}: several columns are called {name!r}: rename or remove all but one")
-        column = table.column(name)
+        column = columns[name] if name in columns else compute.map_lookup(*lookups[name], "first")
         if types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
-        if not any(is_kind(column.type) for is_kind in (types.is_string, types.is_large_string, types.is_null)):
+        if str(column.type) not in _TEXT_TYPES:
             raise NmtError(f"{corpus.label}: column {name!r} must hold text, not {column.type}")
         try:
             yield list(map(one_line, column.to_pylist()))

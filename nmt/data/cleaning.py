@@ -91,6 +91,7 @@ class TrainingText:
     # until all chunks were read.
     examples: list[DropExamples] = field(default_factory=list, init=False, compare=False)
     overlaps: list[Overlap] = field(default_factory=list, init=False, compare=False)
+    notes: list[list[str]] = field(default_factory=list, init=False, compare=False)  # of each corpus, by `read_pairs`
     _decisions: list[Decision] = field(default_factory=list, init=False, compare=False)  # of each chunk
 
     @property
@@ -111,13 +112,15 @@ class TrainingText:
 
     def _decided(self) -> Iterator[Chunk]:
         cleaner, decisions = Cleaner(self.data, self._verdicts()), list[Decision]()
+        notes = [list[str]() for _ in self.data.train]
         search = OverlapSearch(self.held_out, compared(self.data) if self.held_out else [])
-        for corpus, pairs, decision in cleaner.decisions(self._read(with_scores=True)):
+        for corpus, pairs, decision in cleaner.decisions(self._read(with_scores=True, notes=notes)):
             decisions.append(decision)
             chunk = Chunk(corpus, decision.kept(pairs), decision.counts)
             search.add(corpus, chunk.pairs)
             yield chunk
         self._decisions[:], self.examples[:], self.overlaps[:] = decisions, cleaner.examples, search.overlaps()
+        self.notes[:] = notes
 
     def _verdicts(self) -> Journal[Job, Verdict] | None:
         if self.store is None or self.data.clean is None:
@@ -134,9 +137,9 @@ class TrainingText:
             decision = next(known, Decision(b"", CorpusCounts()))
             yield Chunk(corpus, decision.kept(pairs), decision.counts)
 
-    def _read(self, with_scores: bool) -> Iterator[Read]:
+    def _read(self, with_scores: bool, notes: Sequence[list[str]] | None = None) -> Iterator[Read]:
         for number, (corpus, expected) in enumerate(zip(self.data.train, self.fingerprints, strict=True)):
-            pairs = read_pairs(corpus, self.data, "train", expected)
+            pairs = read_pairs(corpus, self.data, "train", expected, None if notes is None else notes[number])
             scores = pair_scores.read_scores(Path(corpus.scores)) if corpus.scores and with_scores else None
             while True:
                 chunk = list(islice(pairs, CHUNK_PAIRS))

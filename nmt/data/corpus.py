@@ -8,23 +8,29 @@ from itertools import chain
 from pathlib import Path
 
 from nmt.config import schema
-from nmt.data import arrow_tables, opus, sacrebleu_sets, tables, tmx
+from nmt.data import arrow_tables, delimited_tables, opus, sacrebleu_sets, table_layout, tables, tmx
 from nmt.errors import NmtError, current_folder, no_such_file
-from nmt.files import compression
-from nmt.files.text import Digests, file_digest, line_pairs
+from nmt.files import compression, utf16
+from nmt.files.notes import say_once
+from nmt.files.text import Digests, file_digest, line_pairs, opened
 
 Pair = tuple[str, str]  # source sentence, target sentence
 
 
 def read_pairs(
-    corpus: schema.Corpus, data: schema.DataConfig, default_split: str, expected: str | None = None
+    corpus: schema.Corpus,
+    data: schema.DataConfig,
+    default_split: str,
+    expected: str | None = None,
+    notes: list[str] | None = None,
 ) -> Iterator[Pair]:
     """The corpus's pairs in its order, unchanged, streamed.
 
     Columns that the corpus does not name are found by its languages, or those of `data`; `default_split` is the split
     of a hub dataset that names none. The sides of a corpus with `reversed` are exchanged. A line feed, tab or carriage
     return in a field of a table becomes a space, and a missing text (null) becomes an empty one. expected: the
-    fingerprint that the corpus must have, because results are stored under it.
+    fingerprint that the corpus must have, because results are stored under it. notes: to it is added what is said of
+    the file, such as how it is read and what is left out; this is logged too, once.
 
     Raises NmtError for a corpus that is missing, misaligned, damaged, not UTF-8, or empty; after the last pair if the
     content that was read does not have the expected fingerprint.
@@ -36,7 +42,7 @@ def read_pairs(
     elif corpus.opus:
         pairs = opus.opus_pairs(corpus, read_as)
     elif corpus.file:
-        pairs = _file_pairs(Path(corpus.file), corpus, read_as, digests)
+        pairs = _file_pairs(Path(corpus.file), corpus, read_as, digests, [] if notes is None else notes)
     else:
         pairs = line_pairs(*_text_files(corpus, read_as), digests)
     if corpus.reversed:
@@ -51,19 +57,51 @@ def read_pairs(
         raise NmtError(f"{corpus.label}: has changed while it was read: run the command again")
 
 
-def _file_pairs(path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests) -> Iterator[Pair]:
-    name = compression.plain_name(path).lower()
-    if name.endswith(".tsv"):
-        return tables.tsv_pairs(path, corpus, digests)
-    if name.endswith(".jsonl"):
-        return tables.jsonl_pairs(path, corpus, data, digests)
-    if name.endswith(".tmx"):
-        return tmx.tmx_pairs(path, corpus, data, digests)
-    if path.name.lower().endswith(".parquet"):
-        return arrow_tables.parquet_pairs(path, corpus, data)
+def _file_pairs(
+    path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests, notes: list[str]
+) -> Iterator[Pair]:
+    def note(remark: str) -> None:
+        say_once(f"{path}: {remark}")
+        notes.append(remark)
+
+    match _kind(path):
+        case ".tsv" | ".csv":
+            return delimited_tables.delimited_pairs(path, corpus, data, digests, note)
+        case ".jsonl":
+            return tables.jsonl_pairs(path, corpus, data, digests, note)
+        case ".tmx":
+            return tmx.tmx_pairs(path, corpus, data, digests, note)
+        case ".parquet" if path.name.lower().endswith(".parquet"):
+            return arrow_tables.parquet_pairs(path, corpus, data)
     raise NmtError(
-        f"{path}: its name must end in .tsv, .jsonl or .tmx (compressed: followed by .gz, .xz or .zst), or in .parquet"
+        f"{path}: its name must end in .tsv, .csv, .jsonl or .tmx (compressed: followed by .gz, .xz, .bz2 or .zst), or "
+        "in .parquet"
     )
+
+
+def _kind(path: Path) -> str:
+    """The ending of the file's name, without that of its compression."""
+    return Path(compression.plain_name(path)).suffix.lower()
+
+
+def _reading(path: Path, corpus: schema.Corpus, data: schema.DataConfig, digest: str) -> list[str]:
+    """What the text of a file depends on besides its content and the settings, for the fingerprint: nothing for files
+    that an earlier version read in the same way."""
+    match _kind(path) if corpus.file else "":
+        case ".tsv" | ".csv":
+            return [*table_layout.layout_of(path, corpus, data).key, *_utf16(path)]
+        case ".tmx":
+            return tmx.reading(path, digest)
+        case ".parquet":
+            return []
+    return _utf16(path)
+
+
+def _utf16(path: Path) -> list[str]:
+    """The encoding of text if it is UTF-16."""
+    with opened(path) as stream:
+        order = utf16.order_of_stream(stream)
+    return [] if order is None else [order]
 
 
 def _text_files(corpus: schema.Corpus, data: schema.DataConfig) -> tuple[Path, Path]:
@@ -126,9 +164,11 @@ def fingerprint(
     elif corpus.opus:
         content += opus.opus_content(corpus, data.as_read(corpus))
     elif corpus.file:
-        content.append(digest(Path(corpus.file)))
+        content.append(found := digest(path := Path(corpus.file)))
+        content += _reading(path, corpus, data.as_read(corpus), found)
     else:
-        content += map(digest, _text_files(corpus, data.as_read(corpus)))
+        for path in _text_files(corpus, data.as_read(corpus)):
+            content += [found := digest(path), *_reading(path, corpus, data, found)]
     if corpus.scores:
         content.append(digest(Path(corpus.scores)))
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

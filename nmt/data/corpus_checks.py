@@ -32,8 +32,9 @@ import numpy as np
 from nmt.config import schema
 from nmt.config.language_codes import base
 from nmt.data.corpus import Pair
-from nmt.data.report import CorpusCounts, SideChanges, shown
+from nmt.data.report import CorpusCounts, SideChanges
 from nmt.data.rules.languages import same_code
+from nmt.files.notes import shown
 
 SAMPLE = 5000  # pairs of each corpus that rules 2, 3 and 7 look at
 _FEWEST = 300  # pairs that these rules need

@@ -101,7 +101,13 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None) -> Pr
         source_text=source_text(store / data_key, [data.pair_of(one).source for one in data.train]),
         data_key=data_key,
         validation=validation_sets(data, held_out, subwords),
-        report=DataReport(data.language_pairs.sides, tuple(one.label for one in data.train), counts, changes),
+        report=DataReport(
+            data.language_pairs.sides,
+            tuple(one.label for one in data.train),
+            counts,
+            changes,
+            statistics.notes(store / data_key),
+        ),
         folder=store / data_key,
         overlaps=overlaps,
         problems=found,
@@ -325,6 +331,7 @@ def _find_tokens(
         with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as content:
             counted = Statistics(len(data.train), subwords)
             token_store.write(content, encode_text(text, subwords, config, counted, unfinished), text.examples)
+            counted.notes = text.notes
             counted.write(content)
     unfinished.unlink(missing_ok=True)
     for other in sorted(store.glob("tokens-*.unfinished")):

@@ -1,12 +1,12 @@
 """What the training data holds and what was dropped from it: the counts of each corpus, and the report on them."""
 
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from nmt.data.rules.judge import MEANINGS
 from nmt.errors import NmtError
+from nmt.files.notes import shown
 from nmt.files.table import table
 
 
@@ -43,14 +43,6 @@ class SideChanges:
             name: tuple((one, n) for one, n in recorded[name]) for name in ("removed_characters", "lost_characters")
         }
         return cls(**{**recorded, **lists})
-
-
-def shown(characters: Sequence[tuple[str, int]], most: int = 5) -> str:
-    """Characters by code and name, each with how often it is."""
-    names = [
-        f"U+{ord(one):04X} {unicodedata.name(one, '')}".strip() + f" {count:,}" for one, count in characters[:most]
-    ]
-    return ", ".join([*names, "…"] if len(characters) > most else names)
 
 
 @dataclass(frozen=True)
@@ -121,31 +113,40 @@ def nothing_left(counts: CorpusCounts, what: str = "data.train", advice: str = "
 
 
 _CHANGES = ["change", "lines", "characters", "which"]
-_TEXT_COLUMNS = {_CHANGES[0]: (3,)}  # by a table's first heading: the columns after the first that hold no numbers
+_NOTES = ["file", "how it is read, and what is left out"]
+_TEXT_COLUMNS = {
+    _CHANGES[0]: (3,),
+    _NOTES[0]: (1,),
+}  # by a table's first heading: the columns after the first that hold no numbers
 
 
 @dataclass(frozen=True)
 class DataReport:
     """What the training data holds and what was dropped from it. As text: two tables, another one with data.clean, and
-    one of what the vocabulary changes in the text if it changes something."""
+    one of what the vocabulary changes in the text if it changes something, and one of files that are not read as they
+    are."""
 
     languages: tuple[str, str]
     labels: tuple[str, ...]
     counts: tuple[CorpusCounts, ...]  # one for each corpus, in the order of the labels
     changes: tuple[SideChanges, ...] = ()  # of source and target; none if an earlier version wrote the token store
+    notes: tuple[tuple[str, ...], ...] = ()  # on the file of each corpus; none if an earlier version wrote the store
 
     @classmethod
     def of(cls, recorded: Mapping[str, Any]) -> "DataReport":
         """The report that `dataclasses.asdict` gave. Raises KeyError or TypeError for other data."""
         changes = tuple(map(SideChanges.of, recorded.get("changes", ())))
-        return cls(tuple(recorded["languages"]), tuple(recorded["labels"]), counts_from(recorded["counts"]), changes)
+        notes = tuple(map(tuple, recorded.get("notes", ())))
+        counts = counts_from(recorded["counts"])
+        return cls(tuple(recorded["languages"]), tuple(recorded["labels"]), counts, changes, notes)
 
     def __str__(self) -> str:
         return "\n\n".join(table(rows, left=[0, *_TEXT_COLUMNS.get(rows[0][0], ())]) for rows in self.tables())
 
     def tables(self) -> tuple[list[list[str]], ...]:
         """The pairs of each corpus that were read, dropped and kept; those dropped by each rule of data.clean, if there
-        are any; the text of each side; what is changed in it, if anything is. First rows: headings."""
+        are any; the text of each side; what is changed in it, if anything is; notes on files, if there are any. First
+        rows: headings."""
         total = sum(self.counts, CorpusCounts())
         rows = [*zip(self.labels, self.counts, strict=True), *([("all", total)] if len(self.counts) > 1 else [])]
         corpora, rules = [self._headings(total)], [["dropped by the rules", *total.rules]]
@@ -160,7 +161,11 @@ class DataReport:
             numbers = _grouped([side.words, side.characters, side.subwords, side.unknown, side.longest])
             sides.append([f"{name} ({language})", *numbers, f"{side.subwords / total.kept:.1f}"])
         changes = self._changes()
-        return corpora, *[rules] * bool(total.rules), sides, *[changes] * bool(changes)
+        notes = [
+            [label, note] for label, some in zip(self.labels, self.notes, strict=bool(self.notes)) for note in some
+        ]
+        found = [corpora, *[rules] * bool(total.rules), sides, *[changes] * bool(changes)]
+        return *found, *[[_NOTES, *notes]] * bool(notes)
 
     def _changes(self) -> list[list[str]]:
         rows = []

@@ -78,6 +78,7 @@ class Statistics:
 
     def __init__(self, corpora: int, vocabulary: Vocabulary) -> None:
         self.corpora = [CorpusStatistics() for _ in range(corpora)]
+        self.notes: list[list[str]] = [[] for _ in range(corpora)]  # how each corpus is read, and what is left out
         self._vocabulary, self._tokenizers = vocabulary, (vocabulary.source, vocabulary.target)
         self._bytes = [np.array(tokenizer.are_bytes()) for tokenizer in self._tokenizers]  # [vocabulary]
         # How often each subword and each code point occurs.
@@ -122,6 +123,7 @@ class Statistics:
             "sources": [sorted(counter.items()) for counter in self._sources],
             "characters": [coverage(*one) for one in zip(self._tokenizers, self._characters, strict=True)],
             "changes": [asdict(one.result()) for one in self._changes],
+            "notes": self.notes,
         }
 
     def write(self, folder: Path) -> None:
@@ -130,12 +132,13 @@ class Statistics:
 
 
 def read(folder: Path) -> dict[str, Any] | None:
-    """What `Statistics.write` wrote, `changes` as SideChanges; None for a store of an earlier version, which has none.
-    Raises NmtError if the file is damaged."""
+    """What `Statistics.write` wrote, `changes` as SideChanges and `notes` as tuples; None for a store of an earlier
+    version, which has none. Raises NmtError if the file is damaged."""
 
     def parts(content: dict[str, Any]) -> dict[str, Any]:
         found = {part: content[part] for part in ("corpora", "vocabularies", "characters")}
-        return found | {"changes": tuple(map(SideChanges.of, content.get("changes", ())))}
+        changes = tuple(map(SideChanges.of, content.get("changes", ())))
+        return found | {"changes": changes, "notes": tuple(map(tuple, content.get("notes", ())))}
 
     return _stored(folder, parts)
 
@@ -145,6 +148,13 @@ def changes(folder: Path) -> tuple[SideChanges, ...]:
     `read`."""
     found = read(folder)
     return () if found is None else found["changes"]
+
+
+def notes(folder: Path) -> tuple[tuple[str, ...], ...]:
+    """How the file of each corpus is read, and what was left out; none for a store of an earlier version. Raises
+    NmtError as `read`."""
+    found = read(folder)
+    return () if found is None else found["notes"]
 
 
 def source_text(folder: Path, languages: Sequence[str]) -> SourceText | None:

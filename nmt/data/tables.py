@@ -1,4 +1,4 @@
-"""Tables of text, one row per line: tab-separated values and JSON lines."""
+"""Tables of text whose columns have names: JSON lines, and what all tables have in common."""
 
 import json
 import re
@@ -7,56 +7,64 @@ from pathlib import Path
 
 from nmt.config import schema
 from nmt.errors import NmtError
+from nmt.files.notes import Note, counted
 from nmt.files.text import Digests, read_lines
 
 _BREAKS = str.maketrans("\n\r\t", "   ")
-
-
-def tsv_pairs(path: Path, corpus: schema.Corpus, digests: Digests) -> Iterator[tuple[str, str]]:
-    """The pairs of a file of tab-separated columns. Raises NmtError for a line that has too few."""
-    source = _column_number(corpus.source_column, "1", path)
-    target = _column_number(corpus.target_column, "2", path)
-    for number, line in enumerate(read_lines(path, digests), start=1):
-        fields = line.replace("\r", " ").split("\t")  # of `_BREAKS` what a field can have
-        if len(fields) < max(source, target):
-            raise NmtError(
-                f"{path}:{number}: no column {max(source, target)}: the line has {len(fields)}; a tab separates columns"
-            )
-        yield fields[source - 1], fields[target - 1]
-
-
-def _column_number(given: str | None, default: str, path: Path) -> int:
-    column = given or default
-    if not re.fullmatch("[1-9][0-9]*", column):
-        raise NmtError(f"{path}: no column {column!r}: columns of a .tsv file are numbered from 1")
-    return int(column)
+_MOST_WAITING = 1000  # rows that are read to find the columns: the first may lack a field
 
 
 def jsonl_pairs(
-    path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests
+    path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests, note: Note
 ) -> Iterator[tuple[str, str]]:
-    """The pairs of a file of JSON objects, one per line. Raises NmtError for a line that is none, or has no text."""
+    """The pairs of a file of JSON objects, one per line; blank lines are skipped, and counted in a note. Null, also in
+    place of an object with the text, is an empty text. Raises NmtError for a line that is no object, or has no text."""
+    columns, of_line = dict[str, tuple[str, ...]](), dict[str, int]()  # keys of each column, the first line that has it
     keys: list[tuple[str, ...]] = []
+    waiting, blank = list[tuple[int, dict[str, object]]](), 0  # rows before the columns are known
     for number, line in enumerate(read_lines(path, digests), start=1):
-        place = f"{path}:{number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            at = f"{error.msg} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else error
-            raise NmtError(f"{place}: not JSON: {at}") from None
-        if not isinstance(row, dict):
-            raise NmtError(f"{place}: must hold a JSON object, such as {{…}}, not {line[:40]}")
+        if not line.strip():
+            blank += 1
+            continue
+        row = _json_object(line, f"{path}:{number}")
+        waiting.append((number, row))
         if not keys:
-            columns = _row_columns(row)
-            keys = [columns[name] for name in column_names(columns, corpus, data, place)]
-        source, target = (_json_field(row, key, place) for key in keys)
-        yield source, target
+            new = {name: at for name, at in _row_columns(row).items() if name not in columns}
+            columns |= new
+            of_line |= dict.fromkeys(new, number)
+            names = _found_columns(columns, corpus, data)
+            if None in names and len(waiting) < _MOST_WAITING:
+                continue
+            keys = [columns[name] for name in column_names(columns, corpus, data, f"{path}:{waiting[0][0]}")]
+        for place, one in waiting:
+            source, target = (_json_field(one, key, f"{path}:{place}", of_line[".".join(key)]) for key in keys)
+            yield source, target
+        waiting = []
+    if waiting:
+        column_names(columns, corpus, data, f"{path}:{waiting[0][0]}")  # raises
+    if blank:
+        note(f"{counted(blank, 'blank line is', 'blank lines are')} skipped")
 
 
-def _json_field(row: object, keys: tuple[str, ...], place: str) -> str:
+def _json_object(line: str, place: str) -> dict[str, object]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        at = f"{error.msg} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else error
+        raise NmtError(f"{place}: not JSON: {at}") from None
+    if not isinstance(row, dict):
+        raise NmtError(f"{place}: must hold a JSON object, such as {{…}}, not {line[:40]}")
+    return row
+
+
+def _json_field(row: object, keys: tuple[str, ...], place: str, known_from: int) -> str:
+    """The text under these keys, which the line `known_from` has."""
     for key in keys:
+        if row is None:
+            break
         if not isinstance(row, dict) or key not in row:
-            raise NmtError(f"{place}: no column {'.'.join(keys)!r}, as line 1 has: add it, or remove this line")
+            problem = f"no column {'.'.join(keys)!r}, as line {known_from} has"
+            raise NmtError(f"{place}: {problem}: add it, or remove this line")
         row = row[key]
     if row is not None and not isinstance(row, str):
         raise NmtError(f"{place}: column {'.'.join(keys)!r} must hold text, not {json.dumps(row)[:40]}")
@@ -79,20 +87,36 @@ def column_names(
     columns: Collection[str], corpus: schema.Corpus, data: schema.DataConfig, where: str
 ) -> tuple[str, str]:
     """The names of the source column and of the target column. Raises NmtError with all columns if one is missing."""
-    found = []
-    for side, column, language in (
-        ("source", corpus.source_column, data.source_language),
-        ("target", corpus.target_column, data.target_language),
-    ):
-        wanted = [column] if column else [f"translation.{language}", language, side]
-        name = next((name for name in wanted if name in columns), None)
-        if name is None:
-            raise NmtError(
-                f"{where}: no {side} column {' or '.join(map(repr, wanted))}; there are "
-                f"{', '.join(map(repr, columns)) or 'none'}: give {side}_column"
-            )
-        found.append(name)
-    return found[0], found[1]
+    source, target = _found_columns(columns, corpus, data)
+    if source is not None and target is not None:
+        return source, target
+    side, given, wanted = (
+        ("source", corpus.source_column, _wanted(corpus.source_column, data.source_language, "source"))
+        if source is None
+        else ("target", corpus.target_column, _wanted(corpus.target_column, data.target_language, "target"))
+    )
+    raise NmtError(
+        f"{where}: no {side} column {' or '.join(map(repr, wanted))}; there are "
+        f"{', '.join(map(repr, columns)) or 'none'}: {'correct' if given else 'give'} {side}_column"
+    )
+
+
+def _found_columns(
+    columns: Collection[str], corpus: schema.Corpus, data: schema.DataConfig
+) -> tuple[str | None, str | None]:
+    """The names of the columns of source and target, of those that there are."""
+    source, target = (
+        next((name for name in _wanted(column, language, side) if name in columns), None)
+        for side, column, language in (
+            ("source", corpus.source_column, data.source_language),
+            ("target", corpus.target_column, data.target_language),
+        )
+    )
+    return source, target
+
+
+def _wanted(column: str | None, language: str, side: str) -> list[str]:
+    return [column] if column else [f"translation.{language}", language, side]
 
 
 def one_line(field: str | None) -> str:

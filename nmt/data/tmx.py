@@ -1,11 +1,11 @@
 """Translation memories in TMX (Translation Memory eXchange, 1.1 to 1.4b), read as a stream.
 
 A unit (`tu`) holds a sentence in several languages (`tuv`), the text of each in a `seg`. Codes of the document's format
-inside the text (`bpt`, `ept`, `it`, `ph`, `ut`, and `sub` in them) are no text and are left out; what `hi` or an
-unknown element encloses is text. Specification: https://www.gala-global.org/tmx-14b
+inside the text are no text and are left out, as `inline_codes` says; what `hi` or an unknown element encloses is text.
+Characters that XML does not allow are left out too (`xml_characters`). Specification:
+https://www.gala-global.org/tmx-14b
 """
 
-import logging
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,13 +15,14 @@ from xml.parsers import expat
 
 from nmt.config import schema
 from nmt.config.language_codes import normal
+from nmt.data import inline_codes
 from nmt.data.tables import one_line
+from nmt.data.xml_characters import AllowedCharacters
 from nmt.errors import NmtError
+from nmt.files.notes import Note, counted
 from nmt.files.text import Digests, opened
+from nmt.files.utf16 import as_utf8
 
-log = logging.getLogger("nmt")
-
-_CODES = {"bpt", "ept", "it", "ph", "sub", "ut"}
 _BLOCK_BYTES = 1 << 16  # of XML parsed at a time: bounds the units in memory
 # With the indentation around it. A match begins only at the first of several spaces: otherwise it would take quadratic
 # time.
@@ -30,29 +31,51 @@ _MOST_LANGUAGES = 10  # named in a message
 
 
 def tmx_pairs(
-    path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests
+    path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests, note: Note
 ) -> Iterator[tuple[str, str]]:
     """The pairs of a TMX file in its order, from each unit that has both languages.
 
     A language of `data` is found with any region: `de` finds `de-AT`. A language that the corpus names as its column
     must be the very one. In both, case does not matter, and `_` is the same as `-`. If a unit has several variants of
-    a language, the one named exactly is taken, or else the first. The rest is counted and logged at the end.
+    a language, the one named exactly is taken, or else the first. What is left out is counted, and noted at the end.
 
     Raises NmtError for a file that is missing, damaged, or no TMX, or that declares entities, and after the last unit
     if none has both languages.
     """
-    units = _Units(path, corpus, data)
     with opened(path, digests) as stream:
-        while block := stream.read(_BLOCK_BYTES):
+        content = as_utf8(stream, str(path))
+        characters = AllowedCharacters(content)
+        units = _Units(path, corpus, data, None if content is stream else "utf-8")
+        for block in characters.blocks(_BLOCK_BYTES):
             yield from units.parse(block, last=False)
         yield from units.parse(b"", last=True)
-    units.report()
+    characters.report(note)
+    units.report(note)
+
+
+def reading(path: Path, digest: str) -> list[str]:
+    """What the text of a file depends on besides its content, for the fingerprint: nothing for a memory without codes,
+    which were read in another way by an earlier version. digest: of the file."""
+    return ["codes can be spaces"] if _has_codes(path, digest) else []
+
+
+@cache
+def _has_codes(path: Path, digest: str) -> bool:
+    before = b""
+    with opened(path) as stream:
+        while block := stream.read(_BLOCK_BYTES):
+            block = before + block.replace(b"\0", b"")  # which are in every second byte of UTF-16
+            if inline_codes.TAG.search(block):
+                return True
+            before = block[-inline_codes.LONGEST_TAG :]
+    return False
 
 
 class _Units:
     """Turns the events of the XML parser into pairs, and counts what is left out."""
 
-    def __init__(self, path: Path, corpus: schema.Corpus, data: schema.DataConfig) -> None:
+    def __init__(self, path: Path, corpus: schema.Corpus, data: schema.DataConfig, encoding: str | None) -> None:
+        """encoding: of what is parsed; None: it says so itself."""
         self._path = path
         named = corpus.source_column, corpus.target_column
         self._wanted = tuple(
@@ -66,9 +89,9 @@ class _Units:
         self._unit: list[tuple[str, str]] | None = None  # language and text, inside <tu>
         self._language = ""
         self._text: list[str] | None = None  # inside <seg>
-        self._open_codes = 0
+        self._code: inline_codes.Code | None = None  # inside a code in <seg>
         self._begun = False
-        self._parser = expat.ParserCreate()
+        self._parser = expat.ParserCreate(encoding)
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
@@ -97,9 +120,13 @@ class _Units:
             raise self._error(f"not a TMX file: its first element is <{name}>")
         self._begun = True
         if self._text is not None:
-            if self._open_codes or name in _CODES:
-                self._open_codes += 1
-                self._parser.CharacterDataHandler = None
+            if self._code is not None:
+                self._code.start()
+            elif name in inline_codes.NAMES:
+                self._code = inline_codes.Code(name, attributes)
+                self._parser.CharacterDataHandler = self._code.add
+            elif name == inline_codes.PLACEHOLDER:
+                self._text.append(inline_codes.Code(name, attributes).replacement())
         elif name == "tu":
             self._unit = []
         elif name == "tuv":
@@ -109,12 +136,12 @@ class _Units:
             self._parser.CharacterDataHandler = self._text.append
 
     def _end(self, name: str) -> None:
-        if self._open_codes:
-            self._open_codes -= 1
-            if not self._open_codes and self._text is not None:
-                self._parser.CharacterDataHandler = self._text.append
+        if self._code is not None and self._text is not None:
+            if self._code.end():
+                self._text.append(self._code.replacement())
+                self._code, self._parser.CharacterDataHandler = None, self._text.append
         elif name == "seg" and self._unit is not None and self._text is not None:
-            self._unit.append((self._language, _one_line("".join(self._text))))
+            self._unit.append((self._language, _one_line(inline_codes.joined(self._text))))
             self._text = self._parser.CharacterDataHandler = None
         elif name == "tu" and self._unit is not None:
             self._add_pair(self._unit)
@@ -159,8 +186,8 @@ class _Units:
         ]
         return max(sides, key=lambda side: len(self._wanted[side]), default=None)
 
-    def report(self) -> None:
-        """Log what was left out. Raises NmtError if no unit has both languages."""
+    def report(self, note: Note) -> None:
+        """Note what was left out. Raises NmtError if no unit has both languages."""
         source, target = self._wanted
         if self._units and self._incomplete == self._units:
             most = [f"{code or 'no name'} ({count:,})" for code, count in self._languages.most_common(_MOST_LANGUAGES)]
@@ -170,21 +197,11 @@ class _Units:
                 f"{', '.join(most) or 'none'}{more}: name them with source_column and target_column"
             )
         if self._incomplete:
-            _log_once(
-                f"{self._path}: {self._incomplete:,} of {self._units:,} units are skipped: without {source} or {target}"
-            )
+            note(f"{self._incomplete:,} of {self._units:,} units are skipped: without {source} or {target}")
         if self._unused:
-            variants = "variants" if self._unused > 1 else "variant"
+            variants = counted(self._unused, "further variant", "further variants")
             are = "are" if self._unused > 1 else "is"
-            _log_once(
-                f"{self._path}: {self._unused:,} further {variants} of {source} or {target} in a unit {are} not used"
-            )
-
-
-@cache
-def _log_once(message: str) -> None:
-    """A corpus is read several times; its message is the same."""
-    log.info("%s", message)
+            note(f"{variants} of {source} or {target} in a unit {are} not used")
 
 
 def _one_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Files that are decompressed while they are read: the end of the name says how."""
+"""Files that are decompressed while they are read. Their first bytes say how, whatever their names are."""
 
 import gzip
 import io
@@ -7,60 +7,113 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from nmt.errors import NmtError
+from nmt.files.notes import say_once
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer as Buffer
 
-ENDINGS = (".gz", ".xz", ".zst")
+
+class _Kind(NamedTuple):
+    name: str
+    start: bytes  # what every such file begins with
+
+
+_KINDS = {
+    ".gz": _Kind("gzip", b"\x1f\x8b\x08"),
+    ".xz": _Kind("xz", b"\xfd7zXZ\0"),
+    ".bz2": _Kind("bzip2", b"BZh"),
+    ".zst": _Kind("Zstandard", b"\x28\xb5\x2f\xfd"),
+}
+ENDINGS = tuple(_KINDS)
 BLOCK_BYTES = 1 << 20
-_XZ_START = b"\xfd7zXZ\0"
+# After "BZh" and the level: of a first block, or of the end of an empty file. Text may begin with "BZh".
+_BZIP2_BLOCKS = (b"1AY&SY", b"\x17rE8P\x90")
+_DOCUMENTS = {
+    b"PK\x03\x04": "a ZIP archive, as .xlsx and .docx are",
+    b"\xd0\xcf\x11\xe0": "a document of Office, as .xls is",
+}
+
+
+def ending_of(path: Path) -> str:
+    """The ending of the file's name if it is that of a compressed file, in small letters; or else an empty text."""
+    ending = path.suffix.lower()
+    return ending if ending in ENDINGS else ""
 
 
 def plain_name(path: Path) -> str:
     """The file's name without the ending of its compression: corpus.tsv for corpus.tsv.gz."""
-    return path.name.removesuffix(path.suffix) if path.suffix in ENDINGS else path.name
+    return path.name.removesuffix(path.suffix) if ending_of(path) else path.name
+
+
+def peekable(file: BinaryIO) -> io.BufferedReader:
+    """The same stream, of which the next bytes can be looked at."""
+    return file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, file), BLOCK_BYTES)
 
 
 @contextmanager
 def decompressed(file: BinaryIO, path: Path) -> Iterator[BinaryIO]:
-    """The content of an open file whose path is `path`; the file itself if its name has none of the `ENDINGS`.
+    """The content of an open file whose path is `path`; the file itself if neither its first bytes nor its name are
+    those of a compressed file. A name that does not fit the bytes is said.
 
-    Raises NmtError if the file is damaged or ends too early, and if a library that reads it is not installed.
+    Raises NmtError if the file is damaged or ends too early, if it is a document and no text, and if a library that
+    reads it is not installed.
     """
-    if path.suffix not in ENDINGS:
+    file = cast(BinaryIO, buffered := peekable(file))
+    start, named = buffered.peek(10)[:10], ending_of(path)
+    ending = _ending_by_content(start) or named
+    for begin, what in _DOCUMENTS.items():
+        if start.startswith(begin):
+            raise NmtError(f"{path}: {what}: save what it holds as text")
+    if not ending:
         yield file
         return
+    if ending != named:
+        say_once(f"{path}: is compressed with {_KINDS[ending].name}, though its name does not end in {ending}")
     try:
-        if path.suffix == ".gz":
+        if ending == ".gz":
             with gzip.open(file) as stream:
-                yield cast(BinaryIO, stream)
+                yield cast(BinaryIO, peekable(cast(BinaryIO, stream)))
         else:
-            new_decompressor, error_type = _library(path)
-            start = _XZ_START if path.suffix == ".xz" else b""
-            yield io.BufferedReader(_Decompressed(file, new_decompressor, error_type, start), BLOCK_BYTES)
+            new_decompressor, error_type = _library(ending, path)
+            # The decompressor of .xz does not tell a short file of another kind from one that ends too early.
+            first = _KINDS[ending].start if ending == ".xz" else b""
+            content = _Decompressed(file, new_decompressor, error_type, first)
+            yield cast(BinaryIO, io.BufferedReader(content, BLOCK_BYTES))
     except (gzip.BadGzipFile, EOFError, zlib.error, _DamagedError) as error:
-        kind = {".gz": "gzip", ".xz": "xz", ".zst": "Zstandard"}[path.suffix]
+        kind = _KINDS[ending].name
         raise NmtError(f"{path}: damaged {kind} file ({error}): download or compress it again") from None
 
 
-def _library(path: Path) -> tuple[Callable[[], Any], type[Exception]]:
+def _ending_by_content(start: bytes) -> str:
+    for ending, kind in _KINDS.items():
+        if start.startswith(kind.start) and (ending != ".bz2" or start[4:].startswith(_BZIP2_BLOCKS)):
+            return ending
+    return ""
+
+
+def _library(ending: str, path: Path) -> tuple[Callable[[], Any], type[Exception]]:
     """What makes a decompressor, and the exception that it raises for damaged data."""
     try:
-        if path.suffix == ".xz":
+        if ending == ".xz":
             import lzma
 
             return lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), lzma.LZMAError
+        if ending == ".bz2":
+            import bz2
+
+            return bz2.BZ2Decompressor, OSError
         if sys.version_info >= (3, 14):
             from compression import zstd
         else:
             from backports import zstd
         return zstd.ZstdDecompressor, zstd.ZstdError
     except ImportError:
-        install = "Python with lzma (liblzma)" if path.suffix == ".xz" else "backports.zstd: pip install backports.zstd"
-        raise NmtError(f"{path}: reading {path.suffix} files needs {install}") from None
+        libraries = {".xz": "Python with lzma (liblzma)", ".bz2": "Python with bz2 (libbz2)"}
+        install = libraries.get(ending, "backports.zstd: pip install backports.zstd")
+        raise NmtError(f"{path}: reading {ending} files needs {install}") from None
 
 
 class _DamagedError(Exception):
@@ -76,8 +129,7 @@ class _Decompressed(io.RawIOBase):
     def __init__(
         self, file: BinaryIO, new_decompressor: Callable[[], Any], error_type: type[Exception], start: bytes
     ) -> None:
-        """start: what every such file begins with: the decompressor of .xz does not tell a short file of another kind
-        from one that ends too early."""
+        """start: what every such file begins with, if the decompressor does not check it."""
         self._file, self._new, self._error_type, self._start = file, new_decompressor, error_type, start
         self._stream = new_decompressor()
 

@@ -55,7 +55,7 @@ def check_output(path: Path, read: Iterable[Path] = (), option: str = "--output"
     if _is_of_a_run(place):
         raise NmtError(f"{path}: is a file of the run itself: choose another {option}")
     if not is_special(path):
-        if path.suffix in compression.ENDINGS:
+        if compression.ending_of(path):
             raise NmtError(f"{path}: output is not compressed: leave out {path.suffix}, and compress it afterwards")
         check_folder(path, place.parent, option)
     return place

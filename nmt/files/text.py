@@ -21,6 +21,7 @@ from nmt.errors import NmtError, no_such_file
 from nmt.files import atomic
 from nmt.files.compression import BLOCK_BYTES, decompressed
 from nmt.files.outputs import check_output, is_special, open_special
+from nmt.files.utf16 import as_utf8
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer as Buffer
@@ -36,19 +37,19 @@ class ReaderGone(Exception):
 
 
 def read_lines(path: Path, digests: Digests | None = None) -> Iterator[str]:
-    """The lines of a UTF-8 file, decompressed if its name ends in .gz, .xz or .zst; see `decoded_lines`.
+    """The lines of a file in UTF-8 or UTF-16, which may be compressed; see `decoded_lines`.
 
     After the last line, the digest of the bytes that were read is added to `digests`. Raises NmtError if the file is
-    missing, damaged or not UTF-8.
+    missing, damaged or in another encoding.
     """
     with opened(path, digests) as stream:
-        yield from decoded_lines(blocks_of_lines(stream), str(path))
+        yield from decoded_lines(blocks_of_lines(as_utf8(stream, str(path))), str(path))
 
 
 @contextmanager
 def opened(path: Path, digests: Digests | None = None) -> Iterator[BinaryIO]:
-    """The content of a file as a binary stream, decompressed if its name says so. At the end, if the stream was read
-    to its end, the digest of the file's bytes is added to `digests`. Raises NmtError if it is missing or damaged."""
+    """The content of a file as a binary stream, decompressed if it is compressed. At the end, if the stream was read to
+    its end, the digest of the file's bytes is added to `digests`. Raises NmtError if it is missing or damaged."""
     with reading(path), _HashedFile(path) as raw, io.BufferedReader(raw, BLOCK_BYTES) as file:
         with decompressed(cast(BinaryIO, file), path) as stream:
             yield stream
@@ -159,7 +160,15 @@ def lines_in(path: Path | None) -> tuple[Iterator[str], bool]:
     interactive = sys.stdin.isatty()
     if interactive:
         log.info("type a sentence and press Enter; Ctrl-D ends")
-    return decoded_lines(sys.stdin.buffer, "standard input"), interactive
+    if interactive:
+        return decoded_lines(sys.stdin.buffer, "standard input"), True
+    return _piped_lines(sys.stdin.buffer), False
+
+
+def _piped_lines(stream: BinaryIO) -> Iterator[str]:
+    name = "standard input"
+    with decompressed(stream, Path(name)) as content:
+        yield from decoded_lines(as_utf8(content, name), name)
 
 
 @contextmanager

@@ -139,7 +139,7 @@ def table(row: str) -> bytes:
     [
         ("text.en", b"one\nca\xe9t\n", "text.en:2: byte 3 is not UTF-8"),
         ("text.en", b"one\n\xed\xa0\x80\n", "text.en:2: byte 1 is not UTF-8"),  # half of a surrogate pair
-        ("text.en", "one\ntwo\n".encode("utf-16"), "text.en:1: byte 1 is not UTF-8"),
+        ("text.en", "one\ntwo\n".encode("utf-32"), "text.en:1: byte 1 is not UTF-8"),
         ("text.en.gz", gzip.compress(b"one\n\xff\n", mtime=0), "text.en.gz:2: byte 1 is not UTF-8"),
         ("text.en.gz", gzip.compress(b"one\ntwo\n" * 99, mtime=0)[:-9], "damaged gzip file"),
         ("text.en.gz", b"one\ntwo\n", "damaged gzip file"),

@@ -2,6 +2,7 @@
 
 import builtins
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -22,7 +23,7 @@ from nmt.data import corpus as corpora
 from nmt.data.arrow_tables import BATCH_ROWS
 from nmt.data.corpus import read_pairs
 from nmt.errors import NmtError
-from nmt.files.text import blocks_of_lines, decoded_lines, read_lines
+from nmt.files.text import blocks_of_lines, decoded_lines, file_digest, read_lines
 
 PAIRS = [("a dog runs .", "ein Hund rennt ."), ("", "leer"), ("größer 😀", "\u2028\u0085\x0c\x1c\v\r mitten")]
 # What other ways of splitting lines would stumble over; of control characters, "\n" alone ends a line.
@@ -162,9 +163,10 @@ def test_tsv(tmp_path: Path, packed: str) -> None:
     assert read(Corpus(file=path)) == [(str(i), source) for i, (source, _) in enumerate(one_line_each(PAIRS))]
 
 
-@pytest.mark.parametrize("name", ["A.TSV", "A.Tsv.gz"])
+@pytest.mark.parametrize("name", ["A.TSV", "A.Tsv.gz", "A.TSV.GZ"])
 def test_the_case_of_an_ending_does_not_matter(tmp_path: Path, name: str) -> None:
-    assert read(Corpus(file=write(tmp_path / name, b"a\tb\n"))) == [("a", "b")]
+    (tmp_path / name).write_bytes(gzip.compress(b"a\tb\n") if "g" in name.lower() else b"a\tb\n")
+    assert read(Corpus(file=str(tmp_path / name))) == [("a", "b")]
 
 
 @pytest.mark.parametrize("packed", ["", *COMPRESS])
@@ -183,7 +185,10 @@ def test_jsonl(tmp_path: Path, packed: str, row: Callable[[str, str], object], c
     assert read(Corpus(file=path, **columns)) == one_line_each(PAIRS)
 
 
-@pytest.mark.parametrize("kind", [pyarrow.string(), pyarrow.large_string(), pyarrow.dictionary("int32", "string")])
+@pytest.mark.parametrize(
+    "kind",
+    [pyarrow.string(), pyarrow.large_string(), pyarrow.string_view(), pyarrow.dictionary("int32", pyarrow.string())],
+)
 def test_parquet(tmp_path: Path, kind: pyarrow.DataType) -> None:
     many = PAIRS * (BATCH_ROWS // 2)  # several batches
     columns = [pyarrow.array([pair[side] for pair in many]).cast(kind) for side in (0, 1)]
@@ -198,8 +203,23 @@ def test_parquet_with_nested_columns_and_nulls(tmp_path: Path) -> None:
     assert read(Corpus(file=str(tmp_path / "nested.parquet"))) == [("a", ""), ("b", "c"), ("", "")]
 
 
-def test_jsonl_null_is_an_empty_side(tmp_path: Path) -> None:
-    assert read(Corpus(file=write(tmp_path / "a.jsonl", json_lines(nested([("a", None)]))))) == [("a", "")]
+@pytest.mark.parametrize("kind", [pyarrow.string(), pyarrow.large_string()])
+def test_parquet_with_maps(tmp_path: Path, kind: pyarrow.DataType) -> None:
+    """Each row has other keys, and a batch may lack one that another has."""
+    maps = [{"en": "a", "de": "b", "fr": "x"}, {"de": "c"}, None, *[{"en": "d"}] * BATCH_ROWS]
+    column = pyarrow.array([row and list(row.items()) for row in maps], pyarrow.map_(pyarrow.string(), kind))
+    parquet.write_table(pyarrow.table({"translation": column}), tmp_path / "maps.parquet")
+    expected = [("a", "b"), ("", "c"), ("", ""), *[("d", "")] * BATCH_ROWS]
+    assert read(Corpus(file=str(tmp_path / "maps.parquet"))) == expected
+
+
+def test_jsonl_null_is_an_empty_side_and_blank_lines_are_skipped(tmp_path: Path) -> None:
+    """Also in place of the object with the text, and before any line that has it. A byte order mark does not matter."""
+    rows = b"\xef\xbb\xbf\n" + json_lines([{"translation": None}, *nested([("a", None)])]) + b"  \r\n"
+    said = list[str]()
+    corpus = Corpus(file=write(tmp_path / "a.jsonl", rows))
+    assert list(read_pairs(corpus, data(corpus), "train", notes=said)) == [("", ""), ("a", "")]
+    assert said == ["2 blank lines are skipped"]
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -256,7 +276,11 @@ def test_a_corpus_without_pairs_is_named_with_its_files(tmp_path: Path) -> None:
         ("a.jsonl", b'{"en": "a", "de": "\\ud800"}\n', {}, "a.jsonl:1: column 'de' holds half of a surrogate pair"),
         ("a.jsonl", b'{"en": "a"}\n', {"source_column": "q"}, "no source column 'q'; there are 'en'"),
         ("a.parquet", b"PAR1 and no more", {}, "a.parquet: not a complete Parquet file"),
-        ("a.csv", b"a,b\n", {}, "a.csv: its name must end in .tsv"),
+        ("a.jsonl", b'{"en": "a"}\n\n{"en": "a", "de": "b"}\n', {}, "a.jsonl:1: no column 'de', as line 3 has: add it"),
+        ("a.jsonl", b'{"translation": null}\n', {"target_column": "q", "source_column": "translation"},
+         "no target column 'q'; there are 'translation': correct target_column"),
+        ("a.txt", b"a,b\n", {}, "a.txt: its name must end in .tsv, .csv"),
+        ("a.tsv", b"PK\3\4\x14\0", {}, "a.tsv: a ZIP archive, as .xlsx and .docx are: save"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_table(
@@ -379,6 +403,14 @@ def test_fingerprint_follows_content_and_reading_alone(tmp_path: Path) -> None:
     assert fingerprint(Corpus(file=table), "train") != fingerprint(Corpus(file=table, target_column="3"), "train")
     with pytest.raises(NmtError, match="missing: no such file"):
         fingerprint(Corpus(source=source, target=str(tmp_path / "missing")), "train")
+
+
+def test_the_fingerprint_of_text_in_utf8_is_that_of_its_bytes(tmp_path: Path) -> None:
+    """As in an earlier version, which read UTF-16 as text full of NUL."""
+    for encoding, same in (("utf-8", True), ("utf-16-le", False)):
+        path = write(tmp_path / "s", "größer\n".encode(encoding))
+        old = hashlib.sha256(json.dumps([None, None, *[file_digest(Path(path))] * 2]).encode()).hexdigest()
+        assert (fingerprint(Corpus(source=path, target=path), "train") == old) == same
 
 
 def test_fingerprint_of_a_hub_folder(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from nmt.config import schema, writer
 from nmt.config.schema import Config, Corpus, DataConfig
 from nmt.data import cleaning, encoding, token_store, vocabulary
 from nmt.data.prepare import PreparedData, locked, prepare, sample_evenly, sample_sizes
+from nmt.data.report import DataReport
 from nmt.data.source_text import SourceText
 from nmt.errors import NmtError
 from nmt.files.text import read_lines
@@ -98,6 +99,31 @@ def test_prepared_once_and_found_again(run: Config, caplog: pytest.LogCaptureFix
     assert said(caplog) == REUSED
     assert contents(second) == contents(first)
     assert second.data_key == first.data_key
+
+
+def test_how_files_are_read_is_in_the_report_also_of_data_found_again(run: Config, tmp_path: Path) -> None:
+    """A table of a spreadsheet and a memory with characters that XML does not allow: their text is trained on."""
+    files = run.data.train[0].source, run.data.train[0].target
+    text = list(zip(*(read_lines(Path(str(file))) for file in files), strict=True))
+    table, memory = tmp_path / "a.tsv", tmp_path / "a.tmx"
+    table.write_text("en\tde\n" + "".join(f'"{one}\n"\t"{other}"\n' for one, other in text), encoding="utf-8")
+    units = "".join(
+        f"<tu><tuv xml:lang='en'><seg>{one}&#x1F;</seg></tuv><tuv xml:lang='de'><seg>{other}</seg></tuv></tu>"
+        for one, other in text
+    )
+    memory.write_text(f"<tmx version='1.4'><body>{units}</body></tmx>", encoding="utf-8")
+    plain = prepare(changed(run, data={"train": run.data.train[:1] * 2}))
+    mine = changed(run, data={"train": (Corpus(file=str(table)), Corpus(file=str(memory)))})
+    first, second = prepare(mine), prepare(mine)
+    assert plain.report.notes == ((), ()) and first.data_key != plain.data_key
+    assert first.vocabulary.source.proto == plain.vocabulary.source.proto
+    assert first.train.target.ids.tolist() == plain.train.target.ids.tolist()
+    for prepared in (first, second):
+        assert list(map(len, prepared.report.notes)) == [2, 1]
+        assert DataReport.of(json.loads(json.dumps(dataclasses.asdict(prepared.report)))) == prepared.report
+        rows = [line.split("  ")[0] for line in str(prepared.report).splitlines()[-4:]]
+        assert rows == ["file", str(table), str(table), str(memory)]
+        assert "150 characters that XML does not allow are left out" in str(prepared.report)
 
 
 def test_log_says_what_was_done(run: Config, caplog: pytest.LogCaptureFixture) -> None:

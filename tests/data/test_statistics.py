@@ -125,6 +125,7 @@ def test_what_is_stored_is_read(tmp_path: Path) -> None:
     found.write(tmp_path)
     read, written = statistics.read(tmp_path), json.loads(json.dumps(found.to_json()))
     assert read is not None and tuple(map(SideChanges.of, written.pop("changes"))) == read.pop("changes")
+    assert tuple(map(tuple, written.pop("notes"))) == read.pop("notes") == ((),)
     assert written.items() > read.items()
     (tmp_path / statistics.FILE).write_text("{")
     with pytest.raises(NmtError, match=r"damaged .*: delete the folder to build it again"):

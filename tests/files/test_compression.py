@@ -17,7 +17,7 @@ from nmt.files.text import file_digest, opened, read_lines
 
 LINES = [f"{number} größer 😀" for number in range(3000)]
 CONTENT = "".join(f"{line}\n" for line in LINES).encode()
-KINDS = {".gz": "gzip", ".xz": "xz", ".zst": "Zstandard"}
+KINDS = {".gz": "gzip", ".xz": "xz", ".bz2": "bzip2", ".zst": "Zstandard"}
 
 
 def test_the_endings_are_those_that_are_tested() -> None:
@@ -35,6 +35,27 @@ def test_lines_and_digest(tmp_path: Path, ending: str, monkeypatch: pytest.Monke
         digests: dict[Path, str] = {}
         assert list(read_lines(path, digests)) == LINES
         assert digests == {path: file_digest(path)}
+
+
+@pytest.mark.parametrize("ending", COMPRESS)
+@pytest.mark.parametrize("name", ["text", "text.txt", "text.GZ", "text.zst"])
+def test_what_a_file_is_compressed_with_is_in_its_content(
+    tmp_path: Path, ending: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever its name; one that says something else is told."""
+    caplog.set_level("INFO", "nmt")
+    path = tmp_path / name
+    path.write_bytes(COMPRESS[ending](CONTENT))
+    assert list(read_lines(path)) == LINES
+    told = f"{path}: is compressed with {KINDS[ending]}, though its name does not end in {ending}"
+    assert caplog.messages == ([] if name.lower().endswith(ending) else [told])
+
+
+def test_text_that_begins_as_compressed_files_do_is_text(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    for text in ("BZh9 is a level", "BZh", "PK", "\x1f"):
+        path.write_text(text, encoding="utf-8")
+        assert list(read_lines(path)) == [text]
 
 
 def test_padding_between_streams_of_xz(tmp_path: Path) -> None:
@@ -86,8 +107,8 @@ def test_memory_is_bounded(tmp_path: Path, ending: str, monkeypatch: pytest.Monk
     largest = 0
     real: Callable[..., Any] = compression._library
 
-    def measured(path: Path) -> Any:
-        new, error_type = real(path)
+    def measured(ending: str, path: Path) -> Any:
+        new, error_type = real(ending, path)
 
         class Measured:
             def __init__(self) -> None:

@@ -1,5 +1,6 @@
 """Compressed content, by the ending of a file's name."""
 
+import bz2
 import gzip
 import lzma
 import sys
@@ -16,4 +17,9 @@ def compress_zstd(content: bytes) -> bytes:
     return zstd.compress(content, options={zstd.CompressionParameter.checksum_flag: 1})
 
 
-COMPRESS: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": compress_zstd}
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".xz": lzma.compress,
+    ".bz2": bz2.compress,
+    ".zst": compress_zstd,
+}

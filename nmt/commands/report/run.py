@@ -239,7 +239,7 @@ class _Reader:
             return None
         labels = tuple(one.label for one in config.data.train)
         sides, counts = config.data.language_pairs.sides, token_store.counts(store / key)
-        return DataReport(sides, labels, counts, statistics.changes(store / key))
+        return DataReport(sides, labels, counts, statistics.changes(store / key), statistics.notes(store / key))
 
 
 def _distinct(labels: Sequence[str]) -> list[str]:

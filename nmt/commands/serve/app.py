@@ -20,8 +20,8 @@ from nmt.commands.html_page import content_policy
 from nmt.commands.serve.batching import AnswerTooLarge, BatchingQueue, NBest, QueueFull
 from nmt.commands.serve.fields import Received, RequestError
 from nmt.commands.serve.hosts import AllowedHosts, HostCheck
-from nmt.commands.serve.language_names import name_of
 from nmt.commands.serve.requests import Limits, TranslationRequest, parse, parse_detection
+from nmt.config.language_codes import english_name
 from nmt.config.language_pairs import LanguagePairs
 from nmt.errors import NmtError
 
@@ -175,7 +175,7 @@ def _add_pages(app: FastAPI, languages: LanguagePairs, limits: Limits, queue: Ba
         targets: dict[str, list[str]] = {code: [] for code in [*languages.sources, *languages.targets]}
         for source, target in languages.pairs:
             targets[source].append(target)
-        return JSONResponse([{"code": code, "name": name_of(code), "targets": of} for code, of in targets.items()])
+        return JSONResponse([{"code": code, "name": english_name(code), "targets": of} for code, of in targets.items()])
 
     @app.get("/limits")
     async def limits_() -> JSONResponse:
@@ -200,8 +200,8 @@ def _add_libretranslate(app: FastAPI, languages: LanguagePairs, limits: Limits) 
                 "filesTranslation": False,
                 "supportedFilesFormat": [],
                 "language": {
-                    "source": {"code": source, "name": name_of(source)},
-                    "target": {"code": target, "name": name_of(target)},
+                    "source": {"code": source, "name": english_name(source)},
+                    "target": {"code": target, "name": english_name(target)},
                 },
             }
         )

@@ -1,0 +1,44 @@
+"""Tables of columns with a delimiter between them: .tsv and .csv files."""
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from nmt.config import schema
+from nmt.data import table_layout
+from nmt.data.table_layout import Layout
+from nmt.data.tables import one_line
+from nmt.errors import NmtError
+from nmt.files.notes import Note
+from nmt.files.text import Digests, read_lines
+
+
+def delimited_pairs(
+    path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests, note: Note
+) -> Iterator[tuple[str, str]]:
+    """The pairs of a .tsv or .csv file; how it is read is noted. A row of a spreadsheet that ends before a column has
+    an empty text there. Raises NmtError for a line of plain text that has too few columns, and for one of a .csv file
+    that has more than the first."""
+    layout = table_layout.layout_of(path, corpus, data)
+    for remark in layout.remarks:
+        note(remark)
+    lines = read_lines(path, digests)
+    return _quoted(path, lines, layout) if layout.quoted else _plain(path, lines, layout)
+
+
+def _plain(path: Path, lines: Iterator[str], layout: Layout) -> Iterator[tuple[str, str]]:
+    source, target, needed = layout.source, layout.target, layout.needed
+    for number, line in enumerate(islice(lines, layout.skipped, None), start=layout.skipped + 1):
+        fields = line.replace("\r", " ").split("\t")  # of line breaks and tabs what a field can have
+        if len(fields) < needed:
+            raise NmtError(f"{path}:{number}: no column {needed}: the line has {len(fields)}; a tab separates columns")
+        yield fields[source], fields[target]
+
+
+def _quoted(path: Path, lines: Iterator[str], layout: Layout) -> Iterator[tuple[str, str]]:
+    most = layout.columns if table_layout.is_csv(path) else None
+    for number, fields in table_layout.rows(lines, layout.delimiter, True, layout.skipped, path):
+        if most is not None and (columns := table_layout.width(fields)) > most:
+            raise NmtError(table_layout.too_wide(path, number, columns, most, layout.delimiter))
+        fields += [""] * (layout.needed - len(fields))
+        yield one_line(fields[layout.source]), one_line(fields[layout.target])

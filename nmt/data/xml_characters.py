@@ -1,0 +1,73 @@
+"""Leaves out of XML the characters that XML 1.0 does not allow, which word processors write nevertheless: one of them
+makes a whole file unreadable. Specification: https://www.w3.org/TR/xml/#charsets
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from nmt.files.notes import Note, counted, shown
+
+_START = 256  # bytes that hold the declaration of the encoding
+_ENCODING = re.compile(rb"""\s*<\?xml[^>]*?encoding\s*=\s*["']([\w.-]+)""")
+_CONTROLS = b"[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f]"  # in UTF-8 and in the encodings of one byte per character
+_REFERENCE = b"&#(?:x[0-9A-Fa-f]{1,8}|[0-9]{1,8});"
+# U+FFFE, U+FFFF and halves of surrogate pairs, as a careless program writes them in UTF-8.
+_IN_UTF8 = [b"\xef\xbf[\xbe\xbf]", b"\xed[\xa0-\xbf][\x80-\xbf]"]
+_BREAKS = "\v\f"  # line and page breaks in a word processor: they become a space
+_MOST_WITHOUT_TAG = 1 << 20  # bytes
+
+
+class AllowedCharacters:
+    """The XML of a stream without the characters that are not allowed, which are counted."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        """stream: in UTF-8, or in an encoding of one byte per character that its first line names."""
+        self._stream, self._left_out = stream, Counter[str]()
+
+    def blocks(self, size: int) -> Iterator[bytes]:
+        """The content in parts of about `size` bytes."""
+        rest = self._stream.read(max(size, _START))
+        declared = _ENCODING.match(rest.removeprefix(b"\xef\xbb\xbf"))
+        is_utf8 = declared is None or declared[1].lower() in (b"utf-8", b"utf8", b"utf-16", b"us-ascii")
+        # Each is searched for by itself: one that begins with a certain byte is found ten times as fast.
+        wrong = [*map(re.compile, [_CONTROLS, _REFERENCE, *_IN_UTF8 * is_utf8])]
+        while rest:
+            block = self._stream.read(size)
+            # What is searched for has no ">": it may be cut in two only where there is none.
+            end = rest.rfind(b">") + 1 if block else 0
+            if not end and (not block or len(rest) > _MOST_WITHOUT_TAG):
+                end = len(rest)
+            found = rest[:end]
+            for kind in wrong:
+                found = kind.sub(self._replacement, found)
+            yield found
+            rest = rest[end:] + block
+
+    def _replacement(self, found: re.Match[bytes]) -> bytes:
+        character = _character(found[0])
+        if character is None:
+            return found[0]
+        self._left_out[character] += 1
+        return b" " if character in _BREAKS else b""
+
+    def report(self, note: Note) -> None:
+        """Note how many characters were left out."""
+        if self._left_out:
+            most_first = sorted(self._left_out.items(), key=lambda one: (-one[1], one[0]))
+            number = counted(total := self._left_out.total(), "character", "characters")
+            note(
+                f"{number} that XML does not allow {'are' if total > 1 else 'is'} left out (a line or page break of a "
+                f"word processor becomes a space): {shown(most_first)}"
+            )
+
+
+def _character(found: bytes) -> str | None:
+    """The character that may not be in XML; None for a reference to one that may."""
+    if not found.startswith(b"&"):
+        return found.decode("utf-8", errors="surrogatepass")
+    code = int(found[3:-1], 16) if found[2:3] == b"x" else int(found[2:-1])
+    if code in (0x9, 0xA, 0xD) or 0x20 <= code < 0xD800 or 0xE000 <= code <= 0xFFFD or 0x10000 <= code < 0x110000:
+        return None
+    return chr(code) if code < 0x110000 else "\ufffd"

@@ -1,0 +1,111 @@
+"""Text in UTF-16, as spreadsheets and translation tools of Windows write it: with a byte order mark, or without."""
+
+import codecs
+import io
+import unicodedata
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from nmt.errors import NmtError
+from nmt.files.compression import BLOCK_BYTES, peekable
+from nmt.files.notes import say_once
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer as Buffer
+
+_LOOKED_AT = 1 << 16  # bytes, at most
+_ORDERS = ("utf-16-le", "utf-16-be")
+_MOST_ODD = 0.05  # the share of characters that may be control characters, or mean nothing
+# The share of the bytes of spaces and line feeds that must be such characters in UTF-16 too: all, but for characters
+# such as U+0420 and U+2019.
+_SPACES_KEPT = 0.5
+_FEWEST_LATIN = 4  # characters below U+0100 that are needed to recognise UTF-16
+
+
+def as_utf8(stream: BinaryIO, name: str) -> BinaryIO:
+    """The content of a stream in UTF-8: itself, or converted while it is read if its first bytes are UTF-16. That they
+    are without a byte order mark is said, with `name` for the stream. Reading raises NmtError where it is not
+    UTF-16."""
+    stream = cast(BinaryIO, peekable(stream))
+    order = order_of_stream(stream)
+    if order is None:
+        return stream
+    if _start(stream).startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        stream.read(2)
+    else:
+        say_once(f"{name}: is UTF-16 without a byte order mark: read so")
+    return cast(BinaryIO, io.BufferedReader(_Recoded(stream, order, name), BLOCK_BYTES))
+
+
+def order_of_stream(stream: BinaryIO) -> str | None:
+    """`order_of` the first bytes of a stream, which are read again by whoever reads on."""
+    return order_of(_start(stream))
+
+
+def _start(stream: BinaryIO) -> bytes:
+    return peekable(stream).peek(_LOOKED_AT)[:_LOOKED_AT]
+
+
+def order_of(start: bytes) -> str | None:
+    """The encoding of text by its first bytes: `utf-16-le`, `utf-16-be`, or None for another than UTF-16. Without a
+    byte order mark it is UTF-16 only if it can hardly be anything else."""
+    if start.startswith(codecs.BOM_UTF16_LE) and not start.startswith(codecs.BOM_UTF32_LE):
+        return "utf-16-le"
+    if start.startswith(codecs.BOM_UTF16_BE):
+        return "utf-16-be"
+    if b"\0" not in start:
+        return None
+    is_utf8 = _decoded(start, "utf-8") is not None
+    found = {order: _latin(start, order, is_utf8) for order in _ORDERS}
+    best = max(_ORDERS, key=lambda order: found[order])
+    return best if found[best] >= _FEWEST_LATIN else None
+
+
+def _latin(start: bytes, order: str, is_utf8: bool) -> int:
+    """The number of characters below U+0100 if these bytes can be text in this encoding; otherwise 0. is_utf8: whether
+    they can be text in UTF-8, in which a NUL is a character like any other."""
+    text = _decoded(start, order)
+    if text is None:
+        return 0
+    if is_utf8 and any(_SPACES_KEPT * start.count(one.encode()) > text.count(one) for one in " \n"):
+        return 0
+    # Hardly a control character or a code point that means nothing: the other order of bytes gives many.
+    odd = {one for one in set(text) if unicodedata.category(one) in ("Cc", "Cn", "Cs") and one not in "\t\n\r\v\f"}
+    if sum(map(odd.__contains__, text)) > _MOST_ODD * len(text):
+        return 0
+    return sum(one < "\u0100" for one in text)
+
+
+def _decoded(start: bytes, encoding: str) -> str | None:
+    """The text, without a last character that is cut off; None if it is in another encoding."""
+    try:
+        return codecs.getincrementaldecoder(encoding)().decode(start)
+    except UnicodeDecodeError:
+        return None
+
+
+class _Recoded(io.RawIOBase):
+    """The content of a stream, in UTF-8."""
+
+    def __init__(self, stream: BinaryIO, order: str, name: str) -> None:
+        self._stream, self._name, self._order = stream, name, order
+        self._decoder = codecs.getincrementaldecoder(order)()
+        self._ready, self._bytes = b"", 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "Buffer", /) -> int:
+        wanted = memoryview(buffer)
+        while not self._ready:
+            block = self._stream.read(_LOOKED_AT)
+            try:
+                self._ready = self._decoder.decode(block, final=not block).encode()
+            except UnicodeDecodeError as error:
+                place = f"{error.reason} after {self._bytes:,} bytes"
+                raise NmtError(f"{self._name}: not {self._order.upper()}: {place}: convert it to UTF-8") from None
+            self._bytes += len(block)
+            if not block:
+                break
+        size = min(len(wanted), len(self._ready))
+        wanted[:size], self._ready = self._ready[:size], self._ready[size:]
+        return size

@@ -1,0 +1,137 @@
+"""Tables as spreadsheets and people write them: quotes are those of a table, or text, but never both."""
+
+import csv
+import hashlib
+import io
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.config.schema import Corpus, DataConfig
+from nmt.data import corpus
+from nmt.errors import NmtError
+from nmt.files.text import file_digest
+
+Pairs = list[tuple[str, str]]
+DATA = DataConfig(source_language="en", target_language="de", train=())
+QUOTED = "fields are quoted, as a spreadsheet writes them: the quotes around them are left out"
+HEADINGS = "the first line is left out: it holds the headings "
+
+
+def read(path: Path, content: str | bytes, **columns: str) -> tuple[Pairs, list[str]]:
+    """The pairs, and what is said of the file."""
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    said = list[str]()
+    return list(corpus.read_pairs(Corpus(file=str(path), **columns), DATA, "train", notes=said)), said
+
+
+def key_is_of_bytes_alone(path: Path) -> bool:
+    """As an earlier version named what it prepared of a plain file."""
+    old = hashlib.sha256(json.dumps([None, None, file_digest(path)]).encode()).hexdigest()
+    return corpus.fingerprint(Corpus(file=str(path)), DATA, "train") == old
+
+
+MANY_COMMAS = "".join(f'"one, two {n}"\t"eins, zwei {n}"\nthree\tdrei\n' for n in range(5))
+
+
+@pytest.mark.parametrize(
+    ("content", "pairs", "said"),
+    [
+        ('a\tb\n"He said ""no"", and left"\t"Er sagte ""nein"""\n',
+         [("a", "b"), ('He said "no", and left', 'Er sagte "nein"')], [QUOTED]),
+        ('a\tb\r\n"two\nlines\n\nor four"\tc\r\nd\t"e\nf"\r\n', [("a", "b"), ("two lines  or four", "c"), ("d", "e f")],
+         [QUOTED]),
+        ('"a"\t"b"\t1\n"c"\t""\t2\n', [("a", "b"), ("c", "")], [QUOTED]),
+        (MANY_COMMAS, [pair for n in range(5) for pair in ((f"one, two {n}", f"eins, zwei {n}"), ("three", "drei"))],
+         [QUOTED]),
+        ('en\tde\n"a ""b"""\tc\n', [('a "b"', "c")], [QUOTED, f"{HEADINGS}'en' and 'de'"]),
+        ("English\tGerman (AT)\na\tb\n", [("a", "b")], [f"{HEADINGS}'English' and 'German (AT)'"]),
+        ("id\tTarget text\tsource\n1\tb\ta\n", [("a", "b")], [f"{HEADINGS}'source' and 'Target text'"]),
+        ("de\ten\nb\ta\n", [("a", "b")], [f"{HEADINGS}'en' and 'de'"]),
+        # Plain text with quotes.
+        ('"Yes," he said.\t„Ja“, sagte er.\n"No."\t"Nein."\n', [('"Yes," he said.', "„Ja“, sagte er."),
+         ('"No."', '"Nein."')], []),
+        ('"Yes."\t"Ja."\nWell, no.\tNun, nein.\n', [('"Yes."', '"Ja."'), ("Well, no.", "Nun, nein.")], []),
+        ('"a\tb\nc"\td\n', [('"a', "b"), ('c"', "d")], []),
+        ('a\t"b\nc"\td\ne\tf\n', [("a", '"b'), ('c"', "d"), ("e", "f")], []),
+        ('a\t"b\n"c\td\n', [("a", '"b'), ('"c', "d")], []),
+        ('""a""\tb\n', [('""a""', "b")], []),
+        ('a ""b""\tc\n"d ""e"""\tf\n', [('a ""b""', "c"), ('"d ""e"""', "f")], []),
+        ('source\tQuelle\na\t"', [("source", "Quelle"), ("a", '"')], []),
+    ],
+)  # fmt: skip
+def test_tsv(tmp_path: Path, content: str, pairs: Pairs, said: list[str]) -> None:
+    """What can only be of a table is read so, and said; ordinary text with quotes stays as it is, and has the
+    fingerprint that it had."""
+    path = tmp_path / "a.tsv"
+    assert read(path, content) == (pairs, said)
+    assert key_is_of_bytes_alone(path) == (not said)
+    for encoding in ("utf-8-sig", "utf-16"):
+        assert read(tmp_path / "b.tsv", content.encode(encoding)) == (pairs, said)
+
+
+def test_quotes_that_are_of_a_table_up_to_one_line(tmp_path: Path) -> None:
+    content = '"a ""b"""\tc\n' * 4 + 'd "e"\tf\n'
+    found, said = read(tmp_path / "a.tsv", content)
+    assert found == [('"a ""b"""', "c")] * 4 + [('d "e"', "f")]
+    assert said == [
+        "quotes are read as text: 4 fields before line 5 are quoted as a spreadsheet quotes them, but this line is not"
+    ]
+
+
+TEXT = st.text(st.sampled_from('",;\n aä\u2028'), max_size=6)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.tuples(TEXT, TEXT), min_size=2, max_size=6), st.sampled_from([",", ";", "\t"]))
+def test_what_a_library_for_csv_writes_is_what_is_read(
+    tmp_path_factory: pytest.TempPathFactory, pairs: Pairs, delimiter: str
+) -> None:
+    """With headings, in both kinds of files, whatever the text has."""
+    folder, stream = tmp_path_factory.mktemp("csv"), io.StringIO(newline="")
+    csv.writer(stream, delimiter=delimiter, quoting=csv.QUOTE_ALL).writerows([("en", "de"), *pairs])
+    expected = [(source.replace("\n", " "), target.replace("\n", " ")) for source, target in pairs]
+    for name in ("a.csv", *["a.tsv"] * (delimiter == "\t")):
+        assert read(folder / name, stream.getvalue())[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "pairs"),
+    [
+        ('one,eins\n"two, or ""three""","zwei\nZeilen"\n', {}, [("one", "eins"), ('two, or "three"', "zwei Zeilen")]),
+        ("Hello, you;Hallo, du\none, two;eins\n", {}, [("Hello, you", "Hallo, du"), ("one, two", "eins")]),
+        ("sep=,\na;b,c\n", {}, [("a;b", "c")]),
+        ("a,\nb,c\n", {}, [("a", ""), ("b", "c")]),
+        ('"a;b","c"\n' * 999 + '"d\ne","f"\n', {}, [*[("a;b", "c")] * 999, ("d e", "f")]),  # cut after 1,000 lines
+        ("id,Englisch,Deutsch\n1,a,b\n2,c\n\n,,,,\n", {"source_column": "englisch", "target_column": "Deutsch"},
+         [("a", "b"), ("c", ""), ("", "")]),
+        ("id,en,de\n1,a,b\n", {"source_column": "3", "target_column": "2"}, [("de", "en"), ("b", "a")]),
+    ],
+)  # fmt: skip
+def test_csv(tmp_path: Path, content: str, columns: dict[str, str], pairs: Pairs) -> None:
+    for end in ("\n", "\r\n"):
+        found, said = read(tmp_path / "a.csv", content.replace("\n", end), **columns)
+        assert found == pairs
+        assert said[0] == f"read as CSV with '{';' if 'Hallo' in content else ','}' between columns"
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "message"),
+    [
+        ("a,b\nc,d,e\n", {}, r"a.csv:2: 3 columns, and the first line has 2: put quotes around a field that holds ','"),
+        ("a\nb\n", {}, "a.csv:1: one column: separate columns by a comma, a semicolon or a tab"),
+        ('a,b\n"c" d,e\n', {}, r"a.csv:2: not CSV: .* expected after .*: correct the quotes"),
+        ('a,b\n"c,d\n', {}, r"a.csv:2: not CSV: unexpected end of data: correct the quotes"),
+        ("a,b\n" * 2000 + "c,d,e\n", {}, "a.csv:2001: 3 columns"),
+        ("en,de\ra,b\r", {}, "a.csv: its lines end with carriage returns alone: save it again, with line feeds"),
+        ("en,x\na,b\n", {"target_column": "y"}, "no column 'y': columns of a .csv file are numbered from 1, or named "
+         "as in its first line, which has 'en', 'x'"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_csv_file(tmp_path: Path, content: str, columns: dict[str, str], message: str) -> None:
+    with pytest.raises(NmtError, match=message) as error:
+        read(tmp_path / "a.csv", content, **columns)
+    assert "\n" not in str(error.value)
