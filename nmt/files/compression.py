@@ -46,6 +46,12 @@ def decompressed(file: BinaryIO, path: Path) -> Iterator[BinaryIO]:
         raise NmtError(f"{path}: damaged {kind} file ({error}): download or compress it again") from None
 
 
+def check_library(path: Path) -> None:
+    """Raises NmtError if a library that decompresses the file is not installed."""
+    if path.suffix in (".xz", ".zst"):
+        _library(path)
+
+
 def _library(path: Path) -> tuple[Callable[[], Any], type[Exception]]:
     """What makes a decompressor, and the exception that it raises for damaged data."""
     try:
